@@ -49,12 +49,12 @@ def same_files(tmp_path_factory):
     [
         ("glue-sst2", "bert", ""),
         ("klue-nli", "modernbert", ""),
-        ("glue-stsb", "electra", ""),
+        pytest.param("glue-stsb", "electra", "", marks=pytest.mark.slow),
         ("klue-ner", "roberta", ",max_length=128"),
         pytest.param("klue-re", "modernbert", ",max_length=128", marks=pytest.mark.slow),
         pytest.param("klue-dp", "roberta", ",epochs=30,max_length=128", marks=pytest.mark.slow),
         ("klue-mrc", "modernbert", ",doc_stride=32,max_query=40,max_length=128,patience=16"),
-        ("klue-nli", "gpt2", ""),
+        pytest.param("klue-nli", "gpt2", "", marks=pytest.mark.slow),
         pytest.param("klue-ner", "llama", ",max_length=128", marks=pytest.mark.slow),
         pytest.param(
             *("klue-mrc", "llama", ",doc_stride=32,max_query=40,max_length=128"),

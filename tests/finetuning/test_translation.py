@@ -324,9 +324,8 @@ def run(tmp_path, command):
     return made
 
 
-@pytest.mark.parametrize(
-    "kind", ["encoder-decoder", pytest.param("marian", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["encoder-decoder", "marian"])
 def test_eight_pairs_are_learnt_by_heart_and_the_checkpoint_is_stock(kind, run, tmp_path):
     ended = run(kind, "out", BY_HEART, "--keep-models")
     assert ended.status == 0, ended.err

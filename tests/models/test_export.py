@@ -116,6 +116,7 @@ def stranger(exported):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_the_stranger_cannot_import_lingraft(stranger):
     assert stranger["hidden"]
     assert stranger["modules"] == []
@@ -123,6 +124,7 @@ def test_the_stranger_cannot_import_lingraft(stranger):
 
 
 @pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.slow
 def test_an_export_loads_without_lingraft_and_gives_equal_logits(family, exported, stranger):
     root, made = exported
     model, tokenizer = made[family]

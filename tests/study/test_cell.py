@@ -73,6 +73,7 @@ def test_a_job_waits_for_the_process_that_another_study_left_behind(tmp_path, mo
         assert len(waits) == 2
 
 
+@pytest.mark.slow
 def test_a_process_ends_when_the_pipe_from_its_study_does(tmp_path):
     code = "from lingraft.study import cell; import time; cell.end_with_the_study(); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)

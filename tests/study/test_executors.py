@@ -129,6 +129,7 @@ def test_a_job_tells_its_exit_status_by_its_folder(status, cluster, folder, pyth
     assert not (folder / JOB).exists()
 
 
+@pytest.mark.slow
 def test_a_job_that_slurm_killed_failed_with_slurms_reason(cluster, folder, python):
     (folder / EXIT).write_text('{"status": 0}')  # of an earlier job
     python("echo half a line; sleep 600")
@@ -154,6 +155,7 @@ def test_a_job_that_still_runs_is_waited_for_and_not_started_twice(cluster, fold
     assert cluster.submitted == 2
 
 
+@pytest.mark.slow
 def test_a_job_is_asked_to_stop_once_and_by_a_signal_that_reaches_the_cell(cluster, folder, python):
     python("trap 'echo stopped; exit 143' TERM; echo begun; while :; do sleep 0.05; done")
     job = slurm.Slurm({})(folder, 0, 1)

@@ -65,6 +65,7 @@ def test_the_corpus_is_that_of_the_stage_however_it_is_cut(
         assert result["parts"] == {2_500: 19, 10**9: 1}[part_bytes]
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_same_shards_as_one(tmp_path: Path, sources: list[str]):
     section = corpus(sources, **ALL_STEPS)
     one = made(section, tmp_path / "one", settings(20_000))
