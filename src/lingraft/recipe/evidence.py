@@ -88,3 +88,8 @@ FACTOR_NARROW = (
     *(f"auto/rates-1m.jsonl:xpt-sp-s0{end}" for end in ("-0.001-4-f4f1", "")),
 )
 FACTOR_WIDE = (NO_DROPOUT, *(f"{WIDE_RATES}-0.0-{end}" for end in ("4-ab45", "8-204e")))
+FACTOR_GRID = (
+    *(f"proof/grid.jsonl:{cell}" for cell in ("auto-s0-ko-590f", "xpt-sp-s0-ko-8-0f60")),
+    *(f"proof/grid.jsonl:{cell}" for cell in ("auto-s0-ja-4a9b", "xpt-sp-s0-ja-8-38ea")),
+    *(f"proof/minilm-grid.jsonl:{cell}" for cell in ("auto-s0-ko-590f", "xpt-sp-s0-ko-8-0f60")),
+)
