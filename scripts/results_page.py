@@ -190,7 +190,7 @@ def _chosen(text: str, results: Results, path: str) -> tuple[str, dict[str, str]
 
 
 def _about(results: Results, name: str, folder: str, recipes: Path) -> str:
-    seconds = sum(cell.end.seconds for cell in results.cells)
+    seconds = sum(cell.seconds for cell in results.cells)
     recipe = recipes / f"{name}.toml"
     settings = f", settings: [{recipe.name}](../{recipes.name}/{recipe.name})"
     text = (

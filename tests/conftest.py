@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from causal_tokenizers import OF_FAMILY
 from causal_tokenizers import build as build_causal
+from huggingface_hub import constants
 from tiny_shapes import DEPTH, SHAPES, STARTS
 from tiny_tokenizers import SIZE, TEXT
 from tiny_tokenizers import build as build_tiny
@@ -54,7 +55,9 @@ ROOM = 4 * 2**30
 
 def pytest_configure() -> None:
     """No test asks the Hub; temporary files, thousands of small ones, lie in memory if they fit."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    if "HF_HUB_OFFLINE" not in os.environ:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # for processes that tests start
+        constants.HF_HUB_OFFLINE = True  # huggingface_hub has read the variable already
     memory = "/dev/shm"
     with contextlib.suppress(OSError):
         if "TMPDIR" not in os.environ and shutil.disk_usage(memory).free > ROOM:

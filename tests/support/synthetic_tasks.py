@@ -17,7 +17,7 @@ def accuracy(sentences, efficiency=1.0):
     return 50 + 4 * math.log2(efficiency * sentences / 500)
 
 
-def worth(seed, method):
+def of_seed(seed, method):
     """Points of a seed of training: not the same to each method, as they never are."""
     return seed + (0.01 * (2 * seed - 1) if method == "scratch" else 0.0)
 
@@ -42,7 +42,7 @@ def task_rows(methods=("scratch", "xpt"), sizes=SIZES, seeds=(0, 1)):
     return [
         task_row(
             common_of(method, size, seed), "nsmc", "accuracy",
-            accuracy(size, EFFICIENCY[method]) + worth(seed, method) + 0.1 * tuning, tuning,
+            accuracy(size, EFFICIENCY[method]) + of_seed(seed, method) + 0.1 * tuning, tuning,
         )
         for method in methods for size in sizes for seed in seeds for tuning in (0, 1, 2)
     ]  # fmt: skip

@@ -7,12 +7,12 @@ target.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch.nn.functional import normalize
 
+from lingraft.corpus.readers.lines import batched
 from lingraft.crosslingual.layers import check_layer
 from lingraft.crosslingual.matching import METHODS, RELEASED
 from lingraft.errors import UnsupportedModelError
@@ -167,8 +167,7 @@ class Aligner:
             pairs: any number.
             tell: called with how many more pairs are through, batch by batch.
         """
-        iterator = iter(pairs)
-        while chunk := list(islice(iterator, CHUNK)):
+        for chunk in batched(pairs, CHUNK):
             yield from self._chunk(chunk, tell or (lambda _: None))
 
     def _chunk(self, pairs: list[Pair], tell: Callable[[int], None]) -> list[Aligned]:

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lingraft import log, rundir
+from lingraft.corpus.readers.lines import batched
 from lingraft.crosslingual.layers import fingerprint_of
 from lingraft.crosslingual.partial_file import PartialFile
 from lingraft.crosslingual.translator import Translator
@@ -75,7 +76,7 @@ def translations(translator: Translator, text: Text, done: int = 0) -> Iterator[
     rest = islice(text, done, None)
     with log.progress("translate", text.total, "lines") as ticker:
         ticker.start_at(done)
-        while block := list(islice(rest, BLOCK)):
+        for block in batched(rest, BLOCK):
             yield translator.translate(block, ticker.advance)
 
 
