@@ -35,6 +35,7 @@ def test_nothing_is_said_once_torch_is_loaded():
     assert policy("import sys; sys.modules['torch'] = sys; import lingraft")[0] == "None"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="torch's OpenMP is GNU's there")
 def test_torch_s_own_library_reads_it():
     _, said = policy("import lingraft, torch", OMP_DISPLAY_ENV="true")

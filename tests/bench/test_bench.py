@@ -320,6 +320,7 @@ def test_the_command_prints_a_table_and_writes_what_it_measured(command, tmp_pat
     assert one["machine"]["command"].startswith("lingraft bench --shape")
 
 
+@pytest.mark.slow
 def test_a_run_is_measured_on_its_own_text(command, adapted, tmp_path):
     path = tmp_path / "bench.json"
     done = command("bench", adapted("roberta"), "--phase", "phase-1", "--steps", 1, "--windows", 1,

@@ -110,6 +110,7 @@ def test_yes_takes_the_papers_preset(command, short, tmp_path):
     assert not (tmp_path / "run/plan.json").exists()
 
 
+@pytest.mark.slow
 def test_yes_beside_a_budget_changes_nothing(command, short, tmp_path):
     ended = command(*short, "--yes", "--steps", 2, "--batch-tokens", 200, "--vocab-size", 300)
     assert ended.status == 0, ended.err

@@ -103,6 +103,7 @@ def tokens(run, phase="phase-1"):
     return run.stage(phase).result()["tokens"]
 
 
+@pytest.mark.slow
 def test_a_budget_in_time_is_kept_on_a_steady_machine(asked, tmp_path, monkeypatch):
     clock = Clock(monkeypatch)
     run = pipeline.adapt(asked({"budget": MINUTE}), tmp_path / "run", time=Timekeeper(0.0, clock))
@@ -363,6 +364,7 @@ def test_a_trial_that_diverges_does_not_win_and_does_not_end_the_run(
     assert rate["value"] == min(one for one in rate["candidates"] if one >= 1e-3)
 
 
+@pytest.mark.slow
 def test_another_request_is_not_mixed_up_with_the_runs(asked, tmp_path, monkeypatch):
     steps = {"budget": {"value": 6, "unit": "steps"}, "preset": "auto"}
     run = pipeline.adapt(asked(steps), tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
@@ -373,6 +375,7 @@ def test_another_request_is_not_mixed_up_with_the_runs(asked, tmp_path, monkeypa
     assert resumed.stage("phase-1").result()["steps"] == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["roberta", "bart", "llama"])
 def test_every_kind_of_source_is_decided_for_as_foreseen_and_known_again(
     family, asked, tmp_path, monkeypatch

@@ -156,6 +156,7 @@ def candidates(tiny_source, tmp_path):
     return tmp_path / "roberta", tmp_path / "bert"
 
 
+@pytest.mark.slow
 def test_the_probe_writes_rows_tables_and_page_and_a_second_call_trains_nothing(
     recipe, command, monkeypatch, tmp_path, candidates, korean_text
 ):

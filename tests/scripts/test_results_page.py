@@ -19,6 +19,7 @@ def folder(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_the_committed_results_are_those_of_the_committed_rows():
     """After a change: python scripts/results_page.py."""
     made = document.files(ROOT / "docs" / "results", ROOT / "recipes")

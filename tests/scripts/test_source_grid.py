@@ -34,6 +34,7 @@ def test_paragraphs_are_those_that_all_languages_have(data, tmp_path, monkeypatc
     assert data["shared_paragraphs"](tmp_path) == {"en": ["two"], "de": ["zwei"], "ja": ["二"]}
 
 
+@pytest.mark.slow
 def test_the_page_is_made_from_the_committed_rows(page):
     for path, text in page["made"]().items():
         assert path.read_text(encoding="utf-8") == text, path

@@ -84,6 +84,7 @@ def test_its_progress_is_known_while_it_trains(study, tmp_path):
     assert step.progress(run) == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 def test_it_trains_and_its_recipe_is_complete_in_the_end(study, tmp_path):
     tiny, out = study(), tmp_path / "out"
     tally, _ = run_here(tiny, out)
@@ -102,6 +103,7 @@ def test_it_trains_and_its_recipe_is_complete_in_the_end(study, tmp_path):
     assert (again.done, here.started) == (0, [])
 
 
+@pytest.mark.slow
 def test_a_cell_whose_rows_were_lost_keeps_what_was_decided(study, tmp_path):
     tiny, out = study(), tmp_path / "out"
     run_here(tiny, out, only=["auto"])

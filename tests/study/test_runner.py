@@ -295,6 +295,7 @@ def test_a_cell_that_is_refused_waits_until_another_has_ended_and_stops_none(mak
     assert stub.refused > 0
 
 
+@pytest.mark.slow
 def test_what_an_earlier_call_trained_is_not_the_speed_of_this_one(make, tmp_path, monkeypatch):
     starts = []
     monkeypatch.setattr(log.Ticker, "start_at", lambda _, count: starts.append(count))

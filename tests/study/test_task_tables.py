@@ -226,6 +226,7 @@ def test_scores_are_drawn_against_data_with_the_floor_and_factors_too(found):
     assert factor_plot.factors(found, ACCURACY, RESAMPLING).name == "factor-nsmc-accuracy"
 
 
+@pytest.mark.slow
 def test_page_and_document_have_the_tasks(rows, tmp_path):
     shown = page.render("synthetic", rows)
     for text in ("Tasks, 64,000 sentences", "Differences of tasks", "factors of tasks"):
