@@ -177,13 +177,14 @@ def test_a_dry_run_says_what_is_to_do_and_touches_nothing(study, here, command, 
 def test_the_study_command_runs_cells_and_writes_a_page(study, here, command, tmp_path):
     study(GRID.replace("[0, 1]", "[0]"))
     out, file = tmp_path / "out", tmp_path / "study.toml"
-    finished = command("study", file, "--out", out, "--only", "scratch")
+    finished = command("study", file, "--out", out, "--only", "scratch", "--jobs", "2")
     assert finished.status == 0, finished.err
     assert here.cells == ["scratch-s0"]
-    assert finished.out.splitlines()[-4:-1] == [
+    assert finished.out.splitlines()[-4:] == [
         f"results: {out / 'results.jsonl'}",
         f"report:  {out / 'report.html'}",
         "next:    Not everything has been run. What is done is kept:",
+        f"         lingraft study {file} --jobs 2 --out {out}",
     ]
     assert "scratch-s0: done in" in finished.err
     trained = studydir.StudyDir(out).cell("scratch-s0")

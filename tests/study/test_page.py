@@ -166,8 +166,8 @@ def test_what_follows_is_the_cells_that_lack_then_seeds_then_a_model(rows, tmp_p
     made = collect(study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0, 1, 2)))
     lacking = page.next_step(made, ["lapt-4000-0"], study, place)
     assert lacking.command == "lingraft study STUDY --out runs/demo"
-    elsewhere = page.next_step(made, ["lapt-4000-0"], study, place, (), Path("rows.jsonl"))
-    assert elsewhere.command == f"{lacking.command} --results rows.jsonl"
+    elsewhere = page.next_step(made, ["lapt-4000-0"], study, place, (), ["my.toml", "--jobs", "2"])
+    assert elsewhere.command == "lingraft study my.toml --jobs 2 --out runs/demo"
     few = collect(study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,)))
     assert "3 values or more" in page.next_step(few, [], study, place).why
     assert page.next_step(made, [], study, place) is None  # its cells ran elsewhere

@@ -13,6 +13,8 @@ from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lingraft.study.planning import CellPlan
     from lingraft.study.recipe import Study
     from lingraft.study.runner import Options, Tally
@@ -84,20 +86,30 @@ def command(
     study = read_study(study_file)
     folder = out_dir or Path("runs") / study.name
     options = Options(jobs, tuple(only or ()), results, resume, overwrite)
+    again = _again(study_file, options, executor, executor_options or ())
     if dry_run:
         _explain(study, folder, options)
         _show_script(cluster, folder)
     elif report_only:
-        _publish(study, folder, results)
+        _publish(study, folder, results, again)
     else:
-        _run(study, folder, replace(options, start=start_of(*cluster)))
+        _run(study, folder, replace(options, start=start_of(*cluster)), again)
 
 
-def _run(study: Study, folder: Path, options: Options) -> None:
+def _again(study_file: Path, options: Options, executor: str, of_jobs: Sequence[str]) -> list[str]:
+    """What the next call of the command needs, to go on in the same way."""
+    again = [str(study_file)]
+    again += ["--results", str(options.results)] if options.results else []
+    again += ["--jobs", str(options.jobs)] if options.jobs > 1 else []
+    again += ["--executor", executor] if executor != "local" else []
+    return [*again, *(word for one in of_jobs for word in ("--executor-option", one))]
+
+
+def _run(study: Study, folder: Path, options: Options, again: Sequence[str]) -> None:
     from lingraft.study import runner
 
     tally = runner.run(study, folder, options)
-    _publish(study, folder, options.results)
+    _publish(study, folder, options.results, again)
     end(tally)
 
 
@@ -108,7 +120,7 @@ def end(tally: Tally) -> None:
         raise typer.Exit(1)
 
 
-def _publish(study: Study, folder: Path, results: Path | None) -> None:
+def _publish(study: Study, folder: Path, results: Path | None, again: Sequence[str]) -> None:
     """Print the tables and write the page."""
     from lingraft.stats import Resampling
     from lingraft.study import grid, page, planning, terminal
@@ -125,7 +137,7 @@ def _publish(study: Study, folder: Path, results: Path | None) -> None:
     failed = f", {len(study_results.failures)} failed" if study_results.failures else ""
     console.line(f"{study.name}: {len(study_results.cells)} cells{failed}")
     planned, waiting = [cell.id for cell in grid.cells(study)], planning.waiting(study, rows)
-    written = page.write(study, rows, StudyDir(folder).page_path, waiting, results)
+    written = page.write(study, rows, StudyDir(folder).page_path, waiting, again)
     for table in terminal.shown(study_results, console.out.width, written):
         console.show(table)
     ended = f"{len(study_results.cells)} of {len(planned)} cells{failed}"
@@ -136,7 +148,7 @@ def _publish(study: Study, folder: Path, results: Path | None) -> None:
         ("result", page.verdict(study_results, Resampling())),
         ("results", planning.results_path(folder, results)),
         ("report", written),
-        next_step=page.next_step(study_results, planned, study, folder, waiting, results),
+        next_step=page.next_step(study_results, planned, study, folder, waiting, again),
     )
 
 

@@ -50,7 +50,7 @@ def write(
     rows: Sequence[AnyRow],
     out_html: Path,
     waiting: Sequence[str] = (),
-    results_file: Path | None = None,
+    again: Sequence[str] = ("STUDY",),
 ) -> Path:
     """Write the report of a study, whole or under way.
 
@@ -59,7 +59,7 @@ def write(
         rows: of its results file.
         out_html: the page.
         waiting: ids of the cells that are trained and lack fine-tunings.
-        results_file: the results file, where it is not the study's own.
+        again: the study's file, and options that the next call of the command needs too.
 
     Returns:
         `out_html`.
@@ -71,7 +71,7 @@ def write(
     planned = [cell.id for cell in grid.cells(study)]
     out_html.parent.mkdir(parents=True, exist_ok=True)
     place = out_html.parent
-    write_text(out_html, render(study.name, rows, planned, study, place, waiting, results_file))
+    write_text(out_html, render(study.name, rows, planned, study, place, waiting, again))
     return out_html
 
 
@@ -82,7 +82,7 @@ def render(
     study: recipe.Study | None = None,
     folder: Path | None = None,
     waiting: Sequence[str] = (),
-    results_file: Path | None = None,
+    again: Sequence[str] = ("STUDY",),
 ) -> str:
     """The page.
 
@@ -93,7 +93,7 @@ def render(
         study: its settings.
         folder: where it lies.
         waiting: ids of those that are trained and lack fine-tunings.
-        results_file: where it is not the study's own.
+        again: as for `write`.
     """
     results = collect(rows)
     resampling = Resampling()
@@ -103,7 +103,7 @@ def render(
         "study",
         title=f"Study {name}",
         verdict=verdict(results, resampling),
-        next_step=next_step(results, planned, study, folder, waiting, results_file),
+        next_step=next_step(results, planned, study, folder, waiting, again),
         facts=_facts(results, planned),
         made_from="results.jsonl",
         failures=results.failures,
@@ -256,7 +256,7 @@ def next_step(
     study: recipe.Study | None,
     folder: Path | None,
     waiting: Sequence[str] = (),
-    results_file: Path | None = None,
+    again: Sequence[str] = ("STUDY",),
 ) -> NextStep | None:
     """The cells and fine-tunings that lack, then more seeds, then a model by the best method.
 
@@ -264,16 +264,15 @@ def next_step(
     elsewhere.
     """
     place = folder or Path("runs") / (study.name if study else "study")
-    kept = ("--results", results_file) if results_file else ()
-    again = command("study", "STUDY", "--out", place, *kept)
+    rerun = command("study", *again, "--out", place)
     if waiting or {*planned} - {cell.name for cell in results.cells}:
-        return NextStep("Not everything has been run. What is done is kept:", again)
+        return NextStep("Not everything has been run. What is done is kept:", rerun)
     _, groups = leaders(results)
     if not groups:
         return None
     if len(groups[0].cells) < SEEDS:
         why = f"Give the axis seed {SEEDS} values or more, then run what is new:"
-        return NextStep(why, again)
+        return NextStep(why, rerun)
     if groups[0].method == AUTO:
         inputs = ("--source", "SOURCE", "--text", "TEXT", "--lang", "LANG", "--minutes", "30")
         why = "The rules chose best. They are what a run without a recipe follows:"
