@@ -313,7 +313,11 @@ def test_a_table_that_makes_no_task_is_one_line(toml: str, says: str, tmp_path: 
     ("rows", "says"),
     [
         ("text,label\na,x\nb,z\n", "line 3: unknown label 'z'; allowed: x, y"),
-        ("text,mood\na,x\n", "line 2: no column 'label'; it has 'text', 'mood'"),
+        (
+            "text,mood\na,x\n",
+            "line 2: no column 'label'; it has 'text', 'mood'; of a test set without answers the "
+            'task says hidden = ["test"]',
+        ),
         ("text,label\na,x,y\n", "line 2: has 3 columns, the header 2"),
         ('text,label\n"a,x\n', "broken CSV"),
         ("text,label\n", "holds no examples for t"),

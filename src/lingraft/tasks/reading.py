@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 COMPRESSED = {".gz": gzip.decompress, ".xz": lzma.decompress}
 MISSING = object()
+NO_ANSWERS = '; of a test set without answers the task says hidden = ["test"]'
+"""What a task of the user's own may have forgotten to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,12 @@ class Row:
                 return value
         return MISSING
 
-    def value(self, names: Sequence[str]) -> Any:
+    def value(self, names: Sequence[str], advice: str = "") -> Any:
         """The value under the first of the names that is there.
+
+        Args:
+            names: of the column.
+            advice: what the error ends in.
 
         Raises:
             DataError: there is none.
@@ -64,7 +70,7 @@ class Row:
         if value is MISSING:
             raise self.error(
                 f"no column {' or '.join(map(repr, names))}; "
-                f"it has {', '.join(map(repr, self.values)) or 'none'}"
+                f"it has {', '.join(map(repr, self.values)) or 'none'}{advice}"
             )
         return value
 

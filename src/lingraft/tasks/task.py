@@ -10,6 +10,7 @@ from lingraft.recipe.base import Section
 from lingraft.tasks import metrics, weighted
 from lingraft.tasks.examples import labelled
 from lingraft.tasks.predictions import align
+from lingraft.tasks.reading import NO_ANSWERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -243,7 +244,7 @@ class Task:
     def _why_hidden(self) -> str:
         """What a missing answer means."""
         if self.definition is not None:
-            return '; of a test set without answers the task says hidden = ["test"]'
+            return NO_ANSWERS
         if not self.folders:
             return ""
         return f"; the file may be a copy with hidden labels, those with labels: {self.files_from}"

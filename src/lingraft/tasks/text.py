@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lingraft.tasks.examples import TextExample
-from lingraft.tasks.reading import MISSING, table_rows
+from lingraft.tasks.reading import MISSING, NO_ANSWERS, table_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ def _answer(row: Row, definition: Definition, names: tuple[str, ...]) -> str | N
     may_be_hidden = bool(definition.folders or definition.hidden)
     value = row.find(names)
     if value is MISSING and not may_be_hidden:
-        row.value(names)
+        row.value(names, NO_ANSWERS)
     if value is None or value is MISSING or value != value:  # NaN is not itself
         return None
     if isinstance(value, list | dict):
