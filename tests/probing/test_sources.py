@@ -118,8 +118,7 @@ def test_every_cell_has_the_same_text_vocabulary_and_phase_and_its_own_source(re
     phase |= {"optimiser": {"learning_rate": 3e-3}, "masking": {"rate": 0.3}}
     asked = recipe(method={}, phases=[phase, phase | {"name": "two"}])
     chosen = sources.candidates([str(tiny_source("roberta")), str(tiny_source("bert"))])
-    base = sources.base_of(asked, chosen[0], 200, 50)
-    cells = grid.cells(sources.study_of(base, chosen, 2))
+    cells = grid.cells(sources.study_of(asked, chosen, 200, 50, seeds=2))
     assert [cell.recipe.source.model for cell in cells] == [
         chosen[0].model, chosen[0].model, chosen[1].model, chosen[1].model
     ]  # fmt: skip
@@ -133,6 +132,48 @@ def test_every_cell_has_the_same_text_vocabulary_and_phase_and_its_own_source(re
         assert cell.recipe.tokenizer.kind == "unigram"
         assert cell.recipe.evaluation.words == 50
         assert cell.recipe.corpus == asked.corpus
+
+
+@pytest.fixture
+def wide(tmp_path):
+    """A source that is wider than those of our studies."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    shape = {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    model = BertForMaskedLM(BertConfig(vocab_size=50, hidden_size=512, **shape))
+    model.save_pretrained(tmp_path / "wide")
+    return tmp_path / "wide"
+
+
+def test_what_is_left_to_the_rules_they_choose_for_each_candidate(recipe, tiny_source, wide):
+    asked = recipe(method={"preset": "auto", "budget": {"value": 9e6, "unit": "tokens"}})
+    narrow = tiny_source("bert")
+    for order in ([narrow, wide], [wide, narrow]):  # which is the same in any order
+        chosen = sources.candidates([str(path) for path in order])
+        cells = grid.cells(sources.study_of(asked, chosen, 200, 50, seeds=1))
+        of = {cell.recipe.source.model: cell.recipe for cell in cells}
+        phases = {path: of[str(path)].phases[0] for path in order}
+        assert phases[narrow].train == phases[wide].train == ("all",)
+        assert phases[narrow].budget == phases[wide].budget
+        assert phases[narrow].batch == phases[wide].batch
+        assert phases[narrow].optimiser.learning_rate == 1e-3
+        assert phases[wide].optimiser.learning_rate == pytest.approx(3.8e-4)
+        assert [of[str(path)].graft.layers_before for path in (narrow, wide)] == [0, 1]
+        assert len({one.tokenizer for one in of.values()}) == 1
+
+
+def test_rules_that_cannot_know_a_candidate_say_so(recipe):
+    asked = recipe(method={"preset": "auto", "budget": {"value": 9e6, "unit": "tokens"}})
+    chosen = sources.candidates(["nobody/nowhere"])
+    with pytest.raises(RecipeError, match="chosen for nobody/nowhere, whose config"):
+        sources.study_of(asked, chosen, 200, 50, seeds=1)
+
+
+def test_a_recipe_with_one_stream_is_of_one_language(recipe, tiny_source, korean_text):
+    (chosen,) = sources.candidates([str(tiny_source("roberta"))])
+    stream = {"name": "ko", "language": "ko", "corpus": {"text": [str(korean_text)]}}
+    asked = recipe(language=None, corpus=None, streams=[stream])
+    assert sources.base_of(asked, chosen, 5, 5).texts[0].language == "ko"
 
 
 def test_other_parts_may_train(recipe, tiny_source):

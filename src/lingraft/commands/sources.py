@@ -11,6 +11,7 @@ from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.commands.study import end
 from lingraft.errors import RecipeError
+from lingraft.recipe.auto import AUTO
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.recipe.shorthand import tables as tables_of
 from lingraft.recipe.streams import named_texts
@@ -61,11 +62,13 @@ def command(
         typer.Option(help="Parts that train, with commas between them; the first phase's own."),
     ] = "",
     vocab_size: Annotated[
-        int | None, typer.Option(help="Pieces of the target's vocabulary (50000).")
+        int | None, typer.Option(help="Pieces of the target's vocabulary; by the size of the text.")
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's: 1e-4.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak; by the rules of preset auto.")
+    ] = None,
     batch_tokens: Annotated[
-        int | None, typer.Option(help="Tokens in a step; the preset's: 256 sentences.")
+        int | None, typer.Option(help="Tokens in a step, 2,048 by default.")
     ] = None,
     settings: ask.Settings = None,
     jobs: ask.Jobs = 1,
@@ -78,11 +81,11 @@ def command(
 
     Without:           lingraft sources --candidates A,B --text ko.txt --lang ko --facts-only
 
-    The probe grafts every candidate onto the target and trains it for --steps steps as the recipe's
-    first phase does, with --seeds seeds, and ranks candidates by bits per character of held-out
-    words, as far as the intervals tell them apart. A killed probe goes on
-    with the same command. What comes out: OUT/sources.html, sources.md, sources.jsonl, and the
-    study in OUT/probe.
+    The probe grafts every candidate onto the target and trains it for --steps steps with --seeds
+    seeds: as the recipe's first phase does, or as `lingraft adapt` would where there is no recipe.
+    It ranks candidates by bits per character of held-out words, as far as the intervals tell them
+    apart. A killed probe goes on with the same command. What comes out: OUT/sources.html,
+    sources.md, sources.jsonl, and the study in OUT/probe.
     """
     from lingraft.probing import sources
 
@@ -100,9 +103,11 @@ def command(
             "vocab_size": vocab_size,
             "learning_rate": learning_rate,
             "batch_tokens": batch_tokens,
+            "preset": AUTO,
         }
-        target_recipe = _from_options(short, text, lang, settings or [])
-    base = sources.base_of(target_recipe, models[0], steps, words, ask.names_in(train))
+        target_recipe = _from_options(short, steps, text, lang, settings or [])
+    probed = (steps, words, ask.names_in(train))
+    base = sources.base_of(target_recipe, models[0], *probed)
     from lingraft.probing import sources_page as results
 
     default = None if facts_only else Path("runs") / base.name
@@ -117,7 +122,7 @@ def command(
         from lingraft.stats import Resampling
         from lingraft.study import planning, runner
 
-        study = sources.study_of(base, models, seeds)
+        study = sources.study_of(target_recipe, models, *probed, seeds=seeds)
         options = runner.Options(jobs, resume=resume, overwrite=overwrite)
         tally = runner.run(study, folder / results.PROBE, options)
         probe_rows = planning.current_rows(study, folder / results.PROBE)
@@ -133,11 +138,12 @@ def command(
 
 
 def _from_options(
-    short: ShortForm, text: list[str] | None, lang: str | None, settings: list[str]
+    short: ShortForm, steps: int, text: list[str] | None, lang: str | None, settings: list[str]
 ) -> Recipe:
     """The recipe that the options stand for."""
     missing = [name for name, value in (("--text", text), ("--lang", lang)) if not value]
     if missing:
         raise RecipeError(f"give a recipe, or --text and --lang; missing: {', '.join(missing)}")
-    data = {"name": lang} | tables_of(short, named_texts(text or [], lang), None)
+    budget = {"value": steps, "unit": "steps"}
+    data = {"name": lang} | tables_of(short, named_texts(text or [], lang), budget)
     return recipe_from(data, settings, "command line")

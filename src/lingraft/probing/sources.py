@@ -1,23 +1,27 @@
 """Choose a source: graft each candidate for a few steps, and rank only what intervals tell apart.
 
 The probe is a study whose axis is `source.model`: the recipe's first phase cut to so many steps;
-the same text, split, vocabulary, words and seeds for all candidates.
+the same text, split, vocabulary, words and seeds for all candidates. What the recipe leaves to the
+rules of preset 'auto' they choose for each candidate, as they would in `adapt`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
+from lingraft.pipeline.foreseeing import foreseen
 from lingraft.probing.initialisers import along, shortened
-from lingraft.recipe import Source, catalogue
-from lingraft.recipe.methods import settled
+from lingraft.recipe import Budget, Source, catalogue
+from lingraft.recipe.auto import AUTO
+from lingraft.recipe.methods import expand, is_open, preset_of, settled
 from lingraft.recipe.run import KEEPING
 from lingraft.stats import Resampling, interval
 from lingraft.study.analysis import difference, replicates, shared_blocks
 from lingraft.study.metrics import BITS
+from lingraft.study.recipe import Rule
 from lingraft.study.results import collect
 
 if TYPE_CHECKING:
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 AXIS = "source.model"
 LOOKS = 4
 """Looks at the validation text in a probe."""
+DECIDED = ("graft", "resources")
+"""Sections in which candidates may differ where rules choose; phases too."""
 ONE_KIND = "unigram"
 """Of the target's vocabulary where the recipe leaves it to the source: one for all candidates."""
 
@@ -99,7 +105,7 @@ def base_of(
         RecipeError: the recipe reads several texts, does not train, draws the source's weights
             anew, or keeps the source's vocabulary.
     """
-    if recipe.streams:
+    if len(recipe.texts) > 1:
         raise RecipeError(
             "sources: the recipe reads several texts, and a source is chosen for one language; "
             "give a recipe with language and [corpus]"
@@ -129,15 +135,80 @@ def base_of(
     return settled(recipe.model_copy(update=changes))
 
 
-def study_of(base: Recipe, models: Sequence[Candidate], seeds: int) -> Study:
+def as_decided(recipe: Recipe, candidate: Candidate, steps: int) -> Recipe:
+    """The recipe with a candidate, and with what preset 'auto' chooses for it and so many steps.
+
+    Steps are of one size for all candidates.
+
+    Raises:
+        RecipeError: rules are to choose, and the candidate's config is not on this machine.
+    """
+    own = with_source(recipe, candidate)
+    if not is_open(own) or own.method.preset != AUTO:
+        return own
+    update = {
+        "budget": Budget(value=steps, unit="steps"),
+        "batch": own.method.batch or preset_of(own.method).batch,
+    }
+    method = own.method.model_copy(update=update)
+    decided, choices = foreseen(expand(own.model_copy(update={"method": method, "phases": ()})))
+    if not choices:
+        raise RecipeError(
+            f"sources: nothing can be chosen for {candidate.label}, whose config.json is not on "
+            "this machine; download it first"
+        )
+    return decided
+
+
+def study_of(
+    recipe: Recipe,
+    models: Sequence[Candidate],
+    steps: int,
+    words: int,
+    train: Sequence[str] = (),
+    *,
+    seeds: int,
+) -> Study:
     """The probe as a study.
 
     Args:
-        base: see `base_of`.
+        recipe: complete, or one that leaves things to the rules.
         models: the candidates.
+        steps: as for `base_of`, and so are the next two.
+        words: see there.
+        train: see there.
         seeds: how many, counted up from the recipe's own.
     """
-    return along(AXIS, [candidate.label for candidate in models], base, seeds, "sources")
+    bases = [
+        base_of(as_decided(recipe, model, steps), model, steps, words, train) for model in models
+    ]
+    study = along(AXIS, [model.label for model in models], bases[0], seeds, "sources")
+    plain = [base.model_dump(mode="json", exclude_none=True) for base in bases]
+    apart = {
+        f"{section}.{key}"
+        for section in DECIDED
+        for key in {key for one in plain for key in one[section]}
+        if any(one[section].get(key) != plain[0][section].get(key) for one in plain)
+    }
+    rules = [
+        Rule(when={AXIS: model.label}, set={"phases": one["phases"]} | _values(one, apart))
+        for model, one in zip(models, plain, strict=True)
+    ]
+    shared = plain[0] | {
+        section: {
+            key: value
+            for key, value in plain[0][section].items()
+            if f"{section}.{key}" not in apart
+        }
+        for section in DECIDED
+    }
+    return study.model_copy(update={"base": shared, "set": {}, "rules": tuple(rules)})
+
+
+def _values(recipe: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+    """What a plain recipe says at paths; where it says nothing, nothing is set."""
+    split = [(path, *path.split(".")) for path in sorted(paths)]
+    return {path: recipe[section][key] for path, section, key in split if key in recipe[section]}
 
 
 @dataclass(frozen=True)
