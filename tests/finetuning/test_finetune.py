@@ -187,6 +187,14 @@ def test_the_learning_rate_that_is_best_on_the_development_set_is_taken_for_all_
     assert "learning_rates" in third.err
 
 
+def test_a_model_that_is_too_narrow_for_a_paper_s_learning_rate_is_told_so(nli, tmp_path):
+    low = SHORT_RUN.replace("learning_rate=0.001", "learning_rate=5e-5")
+    said = "M is 32 wide, and the papers' learning rates are for 768: --learning-rates 1e-4,"
+    assert said in nli(tmp_path, "--label", "M", changes=low).err
+    assert said not in nli(tmp_path, "--label", "M", changes=low).err  # nothing is to do
+    assert said not in nli(tmp_path, "--label", "M", "--resume").err
+
+
 def test_a_learning_rate_that_diverges_loses_and_is_not_tried_again(nli, tmp_path):
     arguments = ("--label", "M", "--learning-rates", "1e-2,1e12")
     ended = nli(tmp_path, *arguments)

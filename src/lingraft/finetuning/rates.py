@@ -17,7 +17,7 @@ from lingraft.finetuning.recipe import with_source
 from lingraft.rundir import read_json, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from lingraft.finetuning.cells import Cell
 
@@ -25,6 +25,9 @@ SEED = 10_000
 """Of the trainings that choose."""
 FOLDER = "learning-rates"
 """Beside the seeds of a model and task: a folder for each rate."""
+NARROW, PAPERS = 512, 1e-4
+"""Width below which no rate of the papers fits, and what those rates stay below: they are for base
+models. In our studies models 256 and 384 wide took 3e-4 and 1e-3 (docs/results.md)."""
 DIVERGED = "diverged"
 """In the folder of a rate, why its training has no scores."""
 
@@ -34,6 +37,16 @@ def with_rate(cell: Cell, rate: float) -> Cell:
     settings = replace(cell.task.settings, learning_rate=rate)
     settings = with_source(settings, cell.task.settings)
     return replace(cell, task=replace(cell.task, settings=settings), rates=())
+
+
+def too_low(cells: Iterable[Cell]) -> dict[str, int]:
+    """Models that are too narrow for a paper's learning rate, and their widths."""
+    widths = {
+        cell.label: int(read_json(cell.folder / "config.json").get("hidden_size", NARROW))
+        for cell in cells
+        if not cell.rates and cell.task.settings.learning_rate < PAPERS
+    }
+    return {label: width for label, width in widths.items() if width < NARROW}
 
 
 def lose(folder: Path, error: TrainingError) -> None:

@@ -130,6 +130,13 @@ class _Call:
             len(jobs) - len(todo),
             len(todo),
         )
+        for label, width in rates.too_low(job.cell for job in todo).items():
+            logger.warning(
+                "%s is %d wide, and the papers' learning rates are for 768: --learning-rates "
+                "1e-4,3e-4,1e-3 finds one for each task",
+                label,
+                width,
+            )
         choosing = [cell for cell in cells if any(job.cell is cell for job in todo)]
         trials = [self.trial(cell, rate) for cell in choosing for rate in cell.rates]
         todo = [job for job in self.prepared(trials) if not job.is_done] + todo
