@@ -157,19 +157,34 @@ def test_how_much_text_there_is_decides_only_what_learns_from_it(adapted):
     assert stages._share(_shares(recipe, "match", 20, 30)) == []
 
 
+def test_text_that_lies_elsewhere_now_is_the_same_text(adapted, command, korean_text, tmp_path):
+    run = shutil.copytree(adapted("roberta"), tmp_path / "run")
+    before = made(run)
+    text = tmp_path / "there" / f"other{korean_text.suffix}"
+    text.parent.mkdir()
+    shutil.copy(korean_text, text)
+    moved = ("--set", f'corpus.text=["{text}"]')
+    ended = command("adapt", run / "recipe.toml", "--out", run, *moved)
+    assert ended.status == 0, ended.err
+    assert {name: time for name, time in made(run).items() if time != before[name]} == {}
+    assert read_recipe(run / "recipe.toml").corpus.text == (str(text),)
+
+
 def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):
     text = shutil.copy(korean_text, tmp_path / "ko.txt")
     run = shutil.copytree(adapted("roberta"), tmp_path / "run")
-    change = ("--resume", "--set", f'corpus.text=["{text}"]')
+    change = ("--set", f'corpus.text=["{text}"]')
     assert command("adapt", run / "recipe.toml", "--out", run, *change).status == 0
     before = made(run)
-    elsewhere = ("--set", f'corpus.text=["{korean_text}"]')
-    refused = command("adapt", run / "recipe.toml", "--out", run, *elsewhere)
-    assert "differs in: the text's path: to keep what is done, put the text back" in refused.err
     with (tmp_path / "ko.txt").open("a", encoding="utf-8") as file:
         file.write("새로운 문장을 하나 더한다.\n")
     refused = command("adapt", run / "recipe.toml", "--out", run)
     assert "holds another run (differs in: the text's contents); --resume" in refused.err
+    other = tmp_path / "other.txt"
+    other.write_text("다른 문장이다.\n", encoding="utf-8")
+    another = ("--set", f'corpus.text=["{other}"]')
+    refused = command("adapt", run / "recipe.toml", "--out", run, *another)
+    assert "holds another run (differs in: corpus); --resume" in refused.err
     assert made(run) == before
     assert command("adapt", run / "recipe.toml", "--out", run, "--resume").status == 0
     assert all(made(run)[name] > time for name, time in before.items())

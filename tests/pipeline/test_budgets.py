@@ -477,10 +477,15 @@ def test_another_text_is_planned_for_anew(asked, tmp_path, monkeypatch, korean_t
     run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
     before = plan_of(run)["facts"]["characters"]
     elsewhere = asked(of_steps(6), corpus={"text": [str(korean_text)]})
-    with pytest.raises(RecipeError, match="differs in: the text's path: to keep what is done"):
+    with pytest.raises(RecipeError, match=r"\(differs in: corpus\); --resume"):
         pipeline.adapt(elsewhere, run.path)
+    moved = asked(of_steps(6), corpus={"text": [str(shutil.copy(text, tmp_path / "moved.txt"))]})
+    plan, before_text = plan_of(run), digest(run)
+    ended = {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")}
+    pipeline.adapt(moved, run.path)
+    assert {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")} == ended
+    assert (plan_of(run), digest(run)) == (plan, before_text)
     text.write_text("\n".join(lines) + "\n")
-    before_text = digest(run)
     with pytest.raises(RecipeError, match=r"\(differs in: the text's contents\); --resume"):
         pipeline.adapt(recipe, run.path)
     assert digest(run) == before_text

@@ -12,7 +12,7 @@ import numpy as np
 
 from lingraft.corpus import inputs as text_inputs
 from lingraft.corpus import overlaps, pair_stage, stage
-from lingraft.corpus.readers import parallel
+from lingraft.corpus.readers import documents, parallel
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 
@@ -31,19 +31,36 @@ def folder_of(corpus: Path, stream: Stream) -> Path:
     return corpus / stream.name if stream.name else corpus
 
 
-def inputs(recipe: Recipe) -> list[Any]:
+def inputs(recipe: Recipe, *, placed: bool = True) -> list[Any]:
     """What the corpus stage reads, as parts of its fingerprint.
+
+    Args:
+        recipe: whose texts are read.
+        placed: whether the files' names are part of it, or how they end alone, which says how they
+            are read.
 
     Raises:
         DataError: a text is missing.
     """
+    texts = recipe.texts if placed else [_anywhere(text) for text in recipe.texts]
+    contents = [
+        text_inputs.contents(s.corpus) if s.pair is None else contents_of(s) for s in recipe.texts
+    ]
     if not recipe.streams:
-        (short,) = recipe.texts
-        return [short.corpus, short.language, text_inputs.contents(short.corpus)]
-    contents = (
-        text_inputs.contents(s.corpus) if s.pair is None else contents_of(s) for s in recipe.streams
-    )
-    return list(itertools.chain(*zip(recipe.streams, contents, strict=True)))
+        return [texts[0].corpus, texts[0].language, contents[0]]
+    return list(itertools.chain(*zip(texts, contents, strict=True)))
+
+
+def _anywhere(stream: Stream) -> Stream:
+    """A stream whose files are named by their ends, wherever they lie."""
+    if stream.pair is None:
+        files = [(s.name, s.path) for s in documents.resolve(stream.corpus.text)]
+    else:
+        paths = parallel.files(stream.corpus.text, parallel.Layout(*stream.pair))
+        files = [(str(path), path) for path in paths]
+    ends = tuple("".join(path.suffixes) if path else name for name, path in files)
+    corpus = stream.corpus.model_copy(update={"text": ends, "decontaminate": ()})
+    return stream.model_copy(update={"corpus": corpus})
 
 
 def contents_of(stream: Stream) -> list[str]:

@@ -8,10 +8,14 @@ from lingraft.recipe.decoding import decode
 from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lingraft.recipe import Recipe
     from lingraft.rundir import Run
+
+
+PLACES = {"text", "decontaminate"}
+"""Keys of a corpus that say where its files lie."""
 
 
 def completed(run: Run) -> Recipe | None:
@@ -25,13 +29,26 @@ def is_undecided(run: Run) -> bool:
     return run.plan_path.is_file() and not read_json(run.plan_path)["fixed"]
 
 
-MOVED = "the text's path: to keep what is done, put the text back or link it there"
+def differing(
+    before: Mapping[str, Any], now: Mapping[str, Any], is_same_text: Callable[[], bool]
+) -> list[str]:
+    """The sections in which two recipes differ; that a text lies elsewhere is no difference.
 
-
-def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The sections in which two recipes differ; if a text has moved, and no more, that is told."""
+    Args:
+        before: a recipe.
+        now: another one.
+        is_same_text: says whether both read the same; asked where their texts differ.
+    """
     keys = [key for key in dict.fromkeys((*now, *before)) if before.get(key) != now.get(key)]
-    if keys != ["corpus"] or not (before.get("corpus") and now.get("corpus")):
+    if not {"corpus", "streams"}.intersection(keys) or not is_same_text():
         return keys
-    moved = before["corpus"] | {"text": now["corpus"].get("text")} == now["corpus"]
-    return [MOVED] if moved else keys
+    return [key for key in keys if _anywhere(before.get(key)) != _anywhere(now.get(key))]
+
+
+def _anywhere(section: Any) -> Any:
+    """What a recipe says of its texts, without where they lie."""
+    if isinstance(section, list | tuple):
+        return [_anywhere(one) for one in section]
+    if not isinstance(section, dict):
+        return section
+    return {key: _anywhere(value) for key, value in section.items() if key not in PLACES}

@@ -92,20 +92,32 @@ def source_fingerprint(recipe: Recipe) -> str:
     return fingerprint(checkpoint_digests(path))
 
 
-def corpus_fingerprint(recipe: Recipe) -> str:
-    """Of what `corpus` makes of the text as it is now."""
+def corpus_fingerprint(recipe: Recipe, *, placed: bool = True) -> str:
+    """Of what `corpus` makes of the text as it is now; see `streams.inputs` for `placed`."""
     sections = [text.corpus for text in recipe.streams or recipe.texts]
-    return fingerprint(*form(*sections), *streams.inputs(recipe))
+    return fingerprint(*form(*sections), *streams.inputs(recipe, placed=placed))
+
+
+def has_text_of(run: Run, recipe: Recipe) -> bool:
+    """Whether the run was made from the recipe's text, which may have lain elsewhere."""
+    stage = run.stage("corpus")
+    if stage.fingerprint() is None:
+        return False
+    return bool(stage.result().get("contents") == corpus_fingerprint(recipe, placed=False))
 
 
 def corpus(context: Context) -> str:
-    """Raw text to clean, split sentences."""
+    """Raw text to clean, split sentences; of text that lies elsewhere now all is kept."""
     recipe = context.recipe
     stage = context.run.stage("corpus")
     stage_fingerprint = corpus_fingerprint(recipe)
-    if not stage.is_done(stage_fingerprint):
-        with stage.building(stage_fingerprint) as (folder, result):
-            result.update(streams.prepare(recipe, folder))
+    if stage.is_done(stage_fingerprint):
+        return stage_fingerprint
+    if has_text_of(context.run, recipe):
+        return str(stage.fingerprint())
+    with stage.building(stage_fingerprint) as (folder, result):
+        contents = corpus_fingerprint(recipe, placed=False)
+        result.update(streams.prepare(recipe, folder), contents=contents)
     return stage_fingerprint
 
 
