@@ -36,8 +36,9 @@ OURS = {ROWS, PROBE}
 """What a folder of ours holds, one at least."""
 DECIMALS = 3
 FEW_SEEDS = (
-    "The intervals are over blocks of words and over seeds; with two seeds they are rather too "
-    "narrow, and with many candidates some pair differs by chance: where it matters, --seeds 5."
+    "The intervals are over blocks of words and over seeds: one seed tells nothing of others, with "
+    "two they are rather too narrow, and with many candidates some pair differs by chance. Where it "
+    "matters, --seeds 5."
 )
 
 Row = dict[str, Any]
@@ -135,23 +136,24 @@ def facts_of(recipe: Recipe, candidates: Sequence[Candidate]) -> tuple[list[Row]
 def fact_table(rows: Sequence[Row], target: Row) -> Table:
     """The free facts, a row each candidate; columns in which nothing is known are left out."""
     names = [name for name in FACTS if any(facts.get(name) is not None for facts in rows)]
-    head = ["candidate", "kind", "parameters", "pieces"]
+    head: list[str | Column] = ["candidate", Column("kind", "text"), "parameters", "pieces"]
     head += [FACTS[name].title for name in names]
-    if any(facts["licence"] for facts in rows):
-        head.append("licence")
+    has_licences = any(facts["licence"] for facts in rows)
+    if has_licences:
+        head.append(Column("licence", "text"))
     table_rows = []
     for facts in rows:
         cells = [str(facts["candidate"]), facts["kind"] or numbers.ABSENT]
         cells += [numbers.short(facts["parameters"]), numbers.count(facts["vocabulary"])]
         cells += [_shown(facts.get(name), FACTS[name].shown_as) for name in names]
-        if len(head) > len(cells):
+        if has_licences:
             cells.append(facts["licence"] or numbers.ABSENT)
         table_rows.append(cells)
     ratio = numbers.fixed(target["ttr"], DECIMALS)
     notes = [f"Target text: {target['characters']:,} characters; type-token ratio {ratio} over "
              f"{target['ttr_words']:,} words."]  # fmt: skip
     notes += [f"{FACTS[name].title}: {FACTS[name].note}." for name in names]
-    if "licence" in head:
+    if has_licences:
         notes.append("Licence: as the model's README says.")
     if not set(OF_TEXT) & set(names):
         notes.append("With --source-text CANDIDATE=PATH the two texts are compared as well.")
