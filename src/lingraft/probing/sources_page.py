@@ -37,8 +37,8 @@ OURS = {ROWS, PROBE}
 DECIMALS = 3
 FEW_SEEDS = (
     "The intervals are over blocks of words and over seeds: one seed tells nothing of others, with "
-    "two they are rather too narrow, and with many candidates some pair differs by chance. Where it "
-    "matters, --seeds 5."
+    "two they are rather too narrow, and with many candidates some pair differs by chance. Where "
+    "it matters, --seeds 5."
 )
 
 Row = dict[str, Any]
