@@ -14,7 +14,7 @@ import lingraft
 from lingraft.errors import RecipeError
 from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import stages
-from lingraft.recipe.methods import read_recipe
+from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 
 STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
@@ -168,6 +168,29 @@ def test_text_that_lies_elsewhere_now_is_the_same_text(adapted, command, korean_
     assert ended.status == 0, ended.err
     assert {name: time for name, time in made(run).items() if time != before[name]} == {}
     assert read_recipe(run / "recipe.toml").corpus.text == (str(text),)
+
+
+def test_streams_are_the_same_wherever_their_folders_lie(tiny_source, tmp_path):
+    def made_of(folder):
+        texts = {"ko": folder / "ko", "en": folder / "en.txt"}
+        named = [
+            {"name": name, "language": name, "corpus": {"text": [str(path)]}}
+            for name, path in texts.items()
+        ]
+        recipe = recipe_from({"streams": named, "source": {"model": str(tiny_source("bert"))}})
+        return stages.corpus_fingerprint(recipe, placed=False)
+
+    (tmp_path / "a" / "ko").mkdir(parents=True)
+    (tmp_path / "a" / "ko" / "1.txt").write_text("나는 책을 읽었다.\n")
+    (tmp_path / "a" / "en.txt").write_text("I read a book.\n")
+    before = made_of(tmp_path / "a")
+    moved = (tmp_path / "a").rename(tmp_path / "b")
+    assert made_of(moved) == before
+    (moved / "ko" / "1.txt").rename(moved / "ko" / "1.md")  # is read as Markdown
+    assert made_of(moved) != before
+    (moved / "ko" / "1.md").rename(moved / "ko" / "1.txt")
+    (moved / "en.txt").write_text("I read two books.\n")
+    assert made_of(moved) != before
 
 
 def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):

@@ -75,11 +75,15 @@ def asked(recipe: Recipe) -> dict[str, Any]:
 
 
 def remembered(recipe: Recipe, run: Run) -> Recipe:
-    """The complete recipe that the run has made of this open one; the open one before that."""
+    """The complete recipe that the run has made of this open one; the open one before that.
+
+    What decides nothing, and the texts, which may lie elsewhere now, are those of this one.
+    """
     complete = completed(run) if knows(run, recipe) else None
     if complete is None:
         return recipe
-    return complete.model_copy(update={name: getattr(recipe, name) for name in FREE})
+    own = (*FREE, "corpus", "streams")
+    return complete.model_copy(update={name: getattr(recipe, name) for name in own})
 
 
 def knows(run: Run, recipe: Recipe) -> bool:
