@@ -319,8 +319,7 @@ def test_lone_surrogates_in_json_do_no_harm(tmp_path: Path):
 def test_inputs_name_every_file_with_size_and_time(tmp_path: Path):
     path = corpus_file(tmp_path)
     os.utime(path, ns=(5, 7))
-    section = Corpus(text=(str(tmp_path), "hub:some/set"))
-    assert inputs(section) == [
+    assert inputs([str(tmp_path), "hub:some/set"]) == [
         {"name": str(path), "bytes": path.stat().st_size, "mtime_ns": 7},
         {"name": "hub:some/set"},
     ]
@@ -328,7 +327,7 @@ def test_inputs_name_every_file_with_size_and_time(tmp_path: Path):
 
 def test_inputs_of_a_missing_file_are_a_data_error():
     with pytest.raises(DataError, match=r"gone\.txt: no such file"):
-        inputs(Corpus(text=("gone.txt",)))
+        inputs(["gone.txt"])
 
 
 def test_read_clean_normalises_and_splits_but_keeps_every_sentence(tmp_path: Path):

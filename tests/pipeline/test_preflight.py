@@ -213,6 +213,18 @@ def test_a_resource_that_is_not_there_is_refused(key, value, tiny_source, korean
         preflight.check(small(tiny_source, korean_text, resources={key: value}))
 
 
+def test_evaluations_that_are_not_to_be_learnt_must_be_there_and_are_no_text(
+    tiny_source, korean_text, tmp_path
+):
+    tasks = tmp_path / "tasks.txt"
+    corpus = {"text": [str(korean_text)], "decontaminate": [str(tasks)]}
+    recipe = small(tiny_source, korean_text, corpus=corpus)
+    with pytest.raises(DataError, match=r"tasks\.txt: no such file"):
+        preflight.check(recipe)
+    tasks.write_text("그런 문장은 어디에도 없다\n")
+    assert preflight.check(recipe).text_files == 1
+
+
 def test_a_baseline_that_needs_another_tokenizer_is_refused(tiny_source, korean_text):
     recipe = small(tiny_source, korean_text, baselines=[{"method": "lapt"}])
     with pytest.raises(RecipeError, match="method 'lapt' needs"):

@@ -73,19 +73,17 @@ def file_digest(path: Path) -> str:
         return digest(path)
 
 
-def inputs(section: recipe.Corpus) -> list[dict[str, Any]]:
+def inputs(names: Sequence[str]) -> list[dict[str, Any]]:
     """What a job of many processes reads, by size and time: it may be terabytes.
 
     Returns:
         For each file its name, size in bytes and time of change in ns; for each Hub dataset its
-        name. The files of evaluations come last.
+        name.
 
     Raises:
         DataError: a file is missing or of an unknown kind, or a directory holds no text.
     """
-    sources = documents.resolve(section.text)
-    sources += [documents.Source(str(p), p) for p in evaluations.files_of(section.decontaminate)]
-    return [entry(source.name, source.path) for source in sources]
+    return [entry(source.name, source.path) for source in documents.resolve(names)]
 
 
 def entry(name: str, path: Path | None) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def inputs_of(stream: Stream) -> list[dict[str, Any]]:
         DataError: one is missing.
     """
     if stream.pair is None:
-        return text_inputs.inputs(stream.corpus)
+        return text_inputs.inputs(stream.corpus.text)
     paths = parallel.files(stream.corpus.text, parallel.Layout(*stream.pair))
     return [text_inputs.entry(str(path), path) for path in paths]
 

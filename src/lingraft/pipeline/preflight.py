@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
-from lingraft.corpus.cleaning import scripts
+from lingraft.corpus.cleaning import evaluations, scripts
 from lingraft.errors import DataError, RecipeError
 from lingraft.models.modules import wanted_by
 from lingraft.models.parts import trained_parts
@@ -167,6 +167,8 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         UnsupportedModelError: the source is of another family.
     """
     files = [file for stream in recipe.texts for file in streams.inputs_of(stream)]
+    for stream in recipe.texts:
+        evaluations.files_of(stream.corpus.decontaminate)
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from corpus_jobs import Killed, corpus, die_at, made, settings, text
 
+from lingraft.corpus.engine import parts, shards
 from lingraft.corpus.engine import plan as planning
-from lingraft.corpus.engine import shards
 from lingraft.errors import DataError
 
 PAGE = '<!doctype html>\n<meta name="generator" content="lingraft">\n'
@@ -38,6 +38,43 @@ def test_a_folder_with_another_corpus_is_left_alone_unless_it_may_be_overwritten
     assert text(tmp_path / "out") == before
     made(other, tmp_path / "out", settings(overwrite=True))
     assert text(tmp_path / "out") != before
+
+
+def test_a_corpus_that_was_moved_with_its_evaluations_is_the_same(
+    tmp_path: Path, sources: list[str]
+):
+    (tmp_path / "out" / "evaluations").mkdir(parents=True)
+    (tmp_path / "out" / "evaluations" / "task.txt").write_text("그런 문장은 어디에도 없다\n")
+    made(corpus(sources, decontaminate=(str(tmp_path / "out" / "evaluations"),)), tmp_path / "out")
+    moved = (tmp_path / "out").rename(tmp_path / "moved")
+    before = contents(moved)
+    made(corpus(sources, decontaminate=(str(moved / "evaluations"),)), moved)
+    assert contents(moved) == before
+
+
+def test_an_unfinished_corpus_goes_on_where_all_was_moved(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    place = tmp_path / "place"
+    place.mkdir()
+    shutil.copytree(tmp_path / "sources", place / "sources")
+    (place / "task.txt").write_text("그런 문장은 어디에도 없다\n")
+    monkeypatch.chdir(place)
+    changes: dict[str, Any] = {"decontaminate": ("task.txt",)}
+    write, cleaned = parts.write, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "write", die_at(3, parts.write))
+        with pytest.raises(Killed):
+            made(corpus(["sources"], **changes), Path("out"))
+    done = {path.name for path in Path("out/work/parts").iterdir()}
+    monkeypatch.chdir(place.rename(tmp_path / "moved"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "write", lambda *args: cleaned.append(args[3].name) or write(*args))
+        made(corpus(["sources"], **changes), Path("out"))
+    assert done
+    assert not done.intersection(cleaned)
+    made(corpus(["sources"], **changes), tmp_path / "straight")
+    assert text(Path("out")) == text(tmp_path / "straight")
 
 
 def test_shards_that_belong_to_no_corpus_are_not_read_with_the_new_one(

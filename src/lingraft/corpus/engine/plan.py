@@ -74,12 +74,15 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     Raises:
         DataError: a source is missing, unreadable or of an unknown kind.
     """
-    plan_fingerprint = fingerprint(*form(section), section, language, inputs(section), part_bytes)
     sources = documents.resolve(section.text)
-    # Tasks may run in other folders than this process.
+    # By content: they may lie in the corpus's own folder, which may move.
     judged = tuple(digests(section.decontaminate))
-    settings = section.model_copy(update={"text": ()})
-    cleaning = fingerprint(*form(section), settings, language, judged)
+    settings = section.model_copy(update={"decontaminate": ()})
+    read = [*inputs(section.text), *judged]
+    plan_fingerprint = fingerprint(*form(section), settings, language, read, part_bytes)
+    cleaning = fingerprint(
+        *form(section), settings.model_copy(update={"text": ()}), language, judged
+    )
     pieces = cutting.cut(sources, section, part_bytes or cutting.part_size(sources))
     parts = tuple(cutting.named(part, cleaning) for part in pieces)
     total = sum(part.bytes for part in parts)
@@ -215,9 +218,12 @@ class Folder:
             clear_temporary(folder)
 
     def save(self, plan: Plan) -> None:
-        """Write the plan, from which every task works, if it is not there; it comes first."""
+        """Write the plan, from which every task works; it comes first.
+
+        That of a job that was begun elsewhere has the paths of that place.
+        """
         self.work.mkdir(parents=True, exist_ok=True)
-        if not self.saved.is_file():
+        if not self.saved.is_file() or self.plan() != plan:
             self._write(plan)
         for name in (*WORK, LOGS):
             (self.work / name).mkdir(exist_ok=True)
