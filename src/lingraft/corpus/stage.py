@@ -119,6 +119,7 @@ def _make(
 ) -> dict[str, Any]:
     plan = planning.make(section, language)
     documents.tell(section.text)
+    evaluations.tell(section.decontaminate)
     folder.save(plan)
     passes.run(folder, plan, passes.deciding(plan))
     decisions, counts = Decisions(folder), shards.Counts()
@@ -224,15 +225,32 @@ def _take(corpus: Path, n_sentences: int | None, files: dict[Split, SplitFile]) 
                 "d", (position(f"{name}#{n}", seed, "subset") for name, _, at in rows for n in at)
             )
             mask = lowest(np.array(positions, np.float64), n_sentences)
-            result["subset"] = {NOT_IN_SUBSET: int((~mask).sum())}
+            _check_whole(corpus, split, len(mask), result)
+            left_out = result["subset"].get(NOT_IN_SUBSET, 0) + int((~mask).sum())
+            result["subset"] = {NOT_IN_SUBSET: left_out}
             choice = iter(mask.tolist())
             for _, texts, _ in _documents(corpus / split):
                 file.write(list(itertools.compress(texts, itertools.islice(choice, len(texts)))))
         else:
             for _, texts, _ in rows:
                 file.write(texts)
+            _check_whole(corpus, split, file.sentences, result)
     result["splits"] = {split: file.save() for split, file in files.items()}
     return result
+
+
+def _check_whole(corpus: Path, split: Split, n_sentences: int, result: dict[str, Any]) -> None:
+    """Refuse a corpus of which something is missing, as in a copy that was broken off.
+
+    Raises:
+        DataError: a split does not hold the sentences that were counted when it was made.
+    """
+    expected = result["splits"][split]["sentences"]
+    if n_sentences != expected:
+        raise DataError(
+            f"{corpus / split}: holds {n_sentences:,} sentences, and {FINISHED} says "
+            f"{expected:,}; copy the whole corpus again, or make it again"
+        )
 
 
 def _documents(folder: Path) -> Iterator[tuple[str, list[str], Sequence[int]]]:

@@ -379,6 +379,35 @@ def test_a_finished_corpus_is_cleaned_again_where_the_evaluation_has_changed(
     assert found["train"].splitlines() == known[1:]
 
 
+def test_a_corpus_of_which_a_shard_is_missing_is_refused(tmp_path: Path, sources: list[str]):
+    made(corpus(sources), tmp_path / "corpus")
+    min((tmp_path / "corpus" / "train").iterdir()).unlink()
+    for changes in ({}, {"sentences": 20}):
+        section = corpus([str(tmp_path / "corpus")], **changes)
+        (tmp_path / "run").mkdir(exist_ok=True)
+        with pytest.raises(DataError, match=r"train: holds \d+ sentences, and corpus.json says"):
+            stage.prepare(section, "ko", tmp_path / "run")
+
+
+def test_a_part_of_a_part_tells_of_all_that_is_not_in_it(tmp_path: Path, sources: list[str]):
+    made(corpus(sources, sentences=40), tmp_path / "corpus")
+    result, _ = of_stage(corpus([str(tmp_path / "corpus")], sentences=10), tmp_path / "run")
+    direct, _ = of_stage(corpus(sources, sentences=10), tmp_path / "direct")
+    assert result["splits"]["train"]["sentences"] == 10
+    assert result["subset"] == direct["subset"]
+
+
+def test_evaluations_that_cannot_be_read_are_told(
+    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
+):
+    folder = tmp_path / "evaluations"
+    folder.mkdir()
+    for name in ("task.txt", "task.conllu", "README.md", ".hidden"):
+        (folder / name).write_text("그런 문장은 어디에도 없다\n")
+    made(corpus(sources, decontaminate=(str(folder),)), tmp_path / "corpus")
+    assert "not read, so that their texts stay: 1 .conllu file; allowed" in caplog.text
+
+
 def test_a_corpus_of_sentences_warns_where_whole_lines_are_wanted(
     tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
 ):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus.readers import folders
 from lingraft.corpus.readers.columns import opened_parquet
 from lingraft.corpus.readers.lines import Reading, kind, opened, reading_errors, text_lines
 from lingraft.errors import DataError
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lingraft import recipe
+
+logger = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 100_000_000
 MAX_FILE_BYTES = 1 << 30
@@ -48,6 +52,24 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
                 f"{' '.join(FORMATS)}"
             )
     return paths
+
+
+def tell(names: Iterable[str]) -> None:
+    """Warn of the files in folders of evaluations whose texts are not left out.
+
+    Args:
+        names: what `files_of` takes.
+    """
+    for folder in (Path(name).expanduser() for name in names):
+        files = folders.walk(folder) if folder.is_dir() else []
+        others = [path for path in files if kind(path) not in FORMATS]
+        if others := [path for path in others if not folders.is_about(path)]:
+            logger.warning(
+                "corpus.decontaminate: %s: not read, so that their texts stay: %s; allowed: %s",
+                folder,
+                folders.kinds(others),
+                " ".join(FORMATS),
+            )
 
 
 def located(section: recipe.Corpus) -> recipe.Corpus:

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from lingraft.corpus.cleaning import scripts
+from lingraft.corpus.cleaning import evaluations, scripts
 from lingraft.corpus.engine import passes
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.plan import Folder
@@ -90,6 +90,7 @@ def make(
         )
     plan = planning.make(section, language, settings.part_bytes)
     documents.tell(section.text)
+    evaluations.tell(section.decontaminate)
     folder = Folder(out)
     planning.check_ours(folder)  # before there is a lock in it
     with Run(out).locked():
