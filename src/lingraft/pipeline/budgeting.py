@@ -112,6 +112,8 @@ def choose(context: Context, request: Recipe) -> Context:
         logger.warning("the text is not the one that the plan was made for: it is made anew")
         context, has_plan = replace(context, recipe=request), False
     recipe = context.recipe
+    if has_plan and context.accelerator.is_main_process:  # the text may lie elsewhere now
+        write_json(run.plan_path, read_json(run.plan_path) | {"asked": asked(request)})
     if not is_open(recipe):
         return context
     context.accelerator.wait_for_everyone()
