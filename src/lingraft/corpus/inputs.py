@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.readers import documents
+from lingraft.corpus.readers.folders import FINISHED, is_finished
 from lingraft.corpus.readers.lines import Reading, reading_errors
 from lingraft.recipe import Corpus
-from lingraft.rundir import FORMAT, digest
+from lingraft.rundir import FORMAT, digest, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from lingraft import recipe
+
+logger = logging.getLogger(__name__)
+
+HELD = (
+    *("valid", "test", "split_seed", "split_sentences", "deduplicate", "scripts"),
+    *("min_characters", "max_characters", "min_letter_share", "min_script_share"),
+)
+"""Settings of a finished corpus that hold where it is cleaned again, and would not by themselves:
+what it was freed of stays away, and how its sources were read is no matter any more."""
 
 
 def texts(names: Sequence[str]) -> list[str]:
@@ -37,6 +48,34 @@ def lines_of(names: Sequence[str]) -> Iterator[str]:
     for source in documents.resolve(names):
         for document in documents.read(source, section, Reading()):
             yield from document.text.splitlines()
+
+
+def as_finished(section: recipe.Corpus) -> recipe.Corpus:
+    """The settings with those of the finished corpora in the text, where they are the defaults.
+
+    So what these hold out stays held out. Corpora that do not agree are told of.
+    """
+    folders = [folder for name in section.text if is_finished(folder := Path(name).expanduser())]
+    records = [read_json(folder / FINISHED)["corpus"] for folder in folders]
+    made = [Corpus.model_validate(record) for record in records]
+    default = Corpus(text=section.text)
+    changes: dict[str, Any] = {}
+    for key in HELD:
+        values = {getattr(one, key) for one in made}
+        if getattr(section, key) != getattr(default, key) or values <= {getattr(default, key)}:
+            continue
+        if len(values) == 1:
+            changes[key] = values.pop()
+        else:
+            logger.warning(
+                "%s: were made with different corpus.%s, which is %s here; set it, or give each "
+                "a stream of its own",
+                *(", ".join(map(str, folders)), key, getattr(section, key)),
+            )
+    if changes:
+        settings = ", ".join(f"{key} = {value}" for key, value in changes.items())
+        logger.info("%s: hold for all text: %s", ", ".join(map(str, folders)), settings)
+    return section.model_copy(update=changes)
 
 
 def form(*sections: recipe.Corpus) -> list[int]:

@@ -128,8 +128,8 @@ def _make(
             files[decisions.side(row["id"])].write(row["sentences"])
     counts.splits = {split: file.save() for split, file in files.items()}
     result = add_up(folder, plan, counts)
-    log_result(result, section)
-    check_result(result, section)
+    log_result(result, plan.section)
+    check_result(result, plan.section)
     return result
 
 

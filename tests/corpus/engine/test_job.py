@@ -379,6 +379,30 @@ def test_a_finished_corpus_is_cleaned_again_where_the_evaluation_has_changed(
     assert found["train"].splitlines() == known[1:]
 
 
+def test_what_a_finished_corpus_holds_out_stays_held_out_where_it_is_cleaned_again(
+    tmp_path: Path, sources: list[str]
+):
+    made(corpus(sources, test=0.3), tmp_path / "corpus")
+    held_out = set(text(tmp_path / "corpus")["test"].splitlines())
+    more = tmp_path / "more.txt"
+    more.write_text("\n".join(f"새로운 문장 {n}번이 여기에 있다." for n in range(40)))
+    for number, texts in enumerate(([], [str(more)])):
+        section = Corpus(text=(str(tmp_path / "corpus"), *texts), min_characters=5)
+        _, found = of_stage(section, tmp_path / f"run-{number}")
+        assert held_out <= set(found["test"].splitlines())
+    made(Corpus(text=(str(tmp_path / "corpus"), str(more))), tmp_path / "larger")
+    assert held_out <= set(text(tmp_path / "larger")["test"].splitlines())
+
+
+def test_finished_corpora_that_do_not_agree_are_told(
+    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
+):
+    for share in (0.2, 0.3):
+        made(corpus(sources, test=share), tmp_path / str(share))
+    of_stage(Corpus(text=(str(tmp_path / "0.2"), str(tmp_path / "0.3"))), tmp_path / "run")
+    assert "were made with different corpus.test, which is 0.02 here; set it" in caplog.text
+
+
 def test_a_corpus_of_which_a_shard_is_missing_is_refused(tmp_path: Path, sources: list[str]):
     made(corpus(sources), tmp_path / "corpus")
     min((tmp_path / "corpus" / "train").iterdir()).unlink()

@@ -106,7 +106,7 @@ def make(
             return None
         folder.remove_work()
         result: dict[str, Any] = read_json(folder.done)["result"]
-        log_result(result, section)
+        log_result(result, plan.section)
         return result
 
 

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from lingraft import recipe  # noqa: TC001
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.engine import cutting
-from lingraft.corpus.inputs import digests, form, inputs
+from lingraft.corpus.inputs import as_finished, digests, form, inputs
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, PLAN
 from lingraft.corpus.split import SPLITS
@@ -74,6 +74,7 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     Raises:
         DataError: a source is missing, unreadable or of an unknown kind.
     """
+    section = as_finished(section)
     sources = documents.resolve(section.text)
     # By content: they may lie in the corpus's own folder, which may move.
     judged = tuple(digests(section.decontaminate))
