@@ -80,7 +80,7 @@ class CrossAttention(nn.Module):
         super().__init__()
         width, dropout = int(config.hidden_size), float(getattr(config, site.dropout))
         heads = int(config.num_attention_heads)
-        self.pre_norm = site.pre_norm
+        self.pre_norm = site.pre_norm is not None
         self.self = _Projections(width, heads, float(getattr(config, site.attention_dropout)))
         self.output = _Output(width, float(getattr(config, site.norm_epsilon)), dropout)
         self.layer_input_NTD: torch.Tensor | None = None
@@ -110,10 +110,17 @@ class CrossAttention(nn.Module):
         return added_NTD
 
 
-def _enter(layer: nn.Module, arguments: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Keep the input of a pre-norm layer: no module of it sees the sum with self-attention."""
-    if kwargs.get(MEMORY) is not None:
-        layer.get_submodule(CHILD).layer_input_NTD = arguments[0]
+def _before(cross: CrossAttention) -> Any:
+    """The hook on the norm of a pre-norm layer's input: no module sees the sum with self-attention.
+
+    On that norm, not on the layer: what computes activations again calls the layer's `forward`, and
+    so no hook of its own.
+    """
+
+    def hook(_: nn.Module, arguments: tuple[Any, ...]) -> None:
+        cross.layer_input_NTD = arguments[0]
+
+    return hook
 
 
 def _behind(cross: CrossAttention) -> Any:
@@ -121,11 +128,11 @@ def _behind(cross: CrossAttention) -> Any:
 
     def hook(_: nn.Module, __: Any, kwargs: dict[str, Any], output: tuple[Any, ...]) -> Any:
         memory_NTD = kwargs.get(MEMORY)
+        input_NTD, cross.layer_input_NTD = cross.layer_input_NTD, None
         if memory_NTD is None:
             return None
         states_NTD, *rest = output
         if cross.pre_norm:
-            input_NTD, cross.layer_input_NTD = cross.layer_input_NTD, None
             assert input_NTD is not None, "the layer did not say what it was given"
             added_NTD = cross(input_NTD + states_NTD, memory_NTD, kwargs[MASK])
             return (states_NTD + added_NTD, *rest)  # the layer adds its input
@@ -164,8 +171,8 @@ def insert(model: PreTrainedModel, family: Family, size: int, seed: int = 0) -> 
         cross.draw(generator)
         cross.train(model.training)
         layer.add_module(CHILD, cross)
-        if site.pre_norm:
-            layer.register_forward_pre_hook(_enter, with_kwargs=True)
+        if site.pre_norm is not None:
+            layer.get_submodule(site.pre_norm).register_forward_pre_hook(_before(cross))
         layer.get_submodule(site.behind).register_forward_hook(_behind(cross), with_kwargs=True)
 
 

@@ -17,7 +17,7 @@ def _bert_like(model_type: str, prefix: str, logits: str, **changes: object) -> 
         "older": older.nothing,
         "cross_site": CrossSite(
             "attention",
-            pre_norm=False,
+            pre_norm=None,
             norm_epsilon="layer_norm_eps",
             dropout="hidden_dropout_prob",
             attention_dropout="attention_probs_dropout_prob",
@@ -76,7 +76,7 @@ ENCODERS: dict[str, Family] = {
         residual_sites=("attn.out_drop", "mlp"),
         cross_site=CrossSite(
             "attn",
-            pre_norm=True,
+            pre_norm="attn_norm",
             norm_epsilon="norm_eps",
             dropout="attention_dropout",
             attention_dropout="attention_dropout",

@@ -19,9 +19,10 @@ class CrossSite:
 
     behind: str
     """The module of a layer behind which it stands."""
-    pre_norm: bool
-    """Whether the layer normalises what a block reads, not what it gives: then cross-attention
-    does so too, and the residual stream is the layer's input plus that module's output."""
+    pre_norm: str | None
+    """The norm of the layer's input, where the layer normalises what a block reads, not what it
+    gives: then cross-attention does so too, and the residual stream is that input plus the output
+    of `behind`."""
     norm_epsilon: str
     """Configuration key."""
     dropout: str
