@@ -3,6 +3,7 @@ import re
 from pathlib import Path
 
 from lingraft.report.pages import corpus as corpus_page
+from lingraft.report.pages import sections
 
 VOID = {"meta", "br"}
 EVIL = "<script>alert(1)</script>"
@@ -85,12 +86,12 @@ def texts(row):
 
 
 def test_the_funnels_lead_from_all_that_went_in_to_what_was_kept():
-    documents = corpus_page.document_funnel(made()["result"])
+    documents = sections.document_drops(made()["result"])
     assert [(*texts(row)[:2], row.cells[-1].width) for row in documents.rows] == [
         ("went in", "100", 100.0), ("redirect", "40", 40.0), ("no sentence was left", "6", 6.0),
         ("near duplicate", "5", 5.0), ("kept", "49", 49.0),
     ]  # fmt: skip
-    sentences = corpus_page.sentence_funnel(made()["result"])
+    sentences = sections.drops(made()["result"])
     assert [texts(row)[:2] for row in sentences.rows] == [
         ("went in", "1,000"), ("not in the subset", "400"), ("wrong script", "70"),
         ("duplicate", "30"), ("kept", "500"),

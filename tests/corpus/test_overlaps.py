@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lingraft.corpus import overlaps, pair_stage, streams
-from lingraft.corpus.overlaps import HELD_OUT
+from lingraft.corpus.result import HELD_OUT
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.stage import SplitFile
 from lingraft.errors import DataError

@@ -251,3 +251,19 @@ def test_models_that_scored_different_words_say_so_and_none_is_best(build):
         "1,115 words.",
     )
     assert found.lines[0].best == frozenset(tables.METRIC_TITLES) - {"bits_per_character"}
+
+
+def test_what_was_left_out_of_a_text_adds_up_for_documents_and_for_sentences():
+    corpus = {
+        "documents": 20,
+        "sentences_in": 50,
+        "dropped": {"redirect": 4, "near duplicate": 3, "duplicate": 6, "held out as well": 2},
+        "subset": {"not in the subset": 5},
+        "splits": {
+            "train": {"documents": 9, "sentences": 30},
+            "test": {"documents": 2, "sentences": 7},
+        },
+    }
+    for funnel, total in ((sections.document_drops(corpus), 20), (sections.drops(corpus), 50)):
+        counts = [int(row.cells[1].text) for row in funnel.rows]
+        assert counts[0] == total == sum(counts[1:])

@@ -16,7 +16,7 @@ import numpy as np
 
 from lingraft.corpus.cleaning import dedup, sentences
 from lingraft.corpus.readers.lines import batched
-from lingraft.corpus.result import check_result
+from lingraft.corpus.result import HELD_OUT, check_result
 from lingraft.corpus.split import SPLITS, Split
 from lingraft.corpus.stage import SplitFile
 from lingraft.errors import DataError
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HELD_OUT = "held out as well"
 BATCH_LINES = 65_536
 
 

@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 WRONG_SCRIPT_LIMIT = 0.95
 NOT_IN_SUBSET = "not in the subset"
+HELD_OUT = "held out as well"
+"""In another stream."""
 PLACES = "places"
 """Of a row: the places of its sentences in the whole document, where some were left out."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import near_duplicates
-from lingraft.corpus.cleaning.clean import DUPLICATE, REASONS
+from lingraft.corpus.cleaning.clean import DUPLICATE
 from lingraft.corpus.readers.folders import FINISHED
 from lingraft.corpus.result import NOT_IN_SUBSET
 from lingraft.errors import DataError
@@ -73,8 +73,8 @@ def render(data: dict[str, Any], folder: Path) -> str:
         facts=_facts(result),
         made_from="corpus.json",
         language=language,
-        documents=document_funnel(result),
-        sentences=sentence_funnel(result),
+        documents=sections.document_drops(result),
+        sentences=sections.drops(result),
         changed=_rows("What was changed", ("what", "times"), result["changed"]),
         samples=samples(result),
         counted_only=_counted_only(result),
@@ -105,23 +105,6 @@ def render(data: dict[str, Any], folder: Path) -> str:
     )
 
 
-def document_funnel(result: dict[str, Any]) -> Table:
-    """Documents that were read, left out by reason, and kept."""
-    dropped = {k: n for k, n in result["dropped"].items() if not _of_sentences(k)}
-    n_kept = sum(split["documents"] for split in result["splits"].values())
-    left = result["documents"] - sum(dropped.values()) - n_kept
-    if left > 0:
-        dropped["no sentence was left"] = left
-    title = "Documents, from all that were read to those that were kept"
-    return sections.funnel(title, "documents", result["documents"], dropped, n_kept)
-
-
-def sentence_funnel(result: dict[str, Any]) -> Table:
-    """Sentences that documents were cut into, left out by reason, and kept."""
-    dropped = {k: n for k, n in result["dropped"].items() if _of_sentences(k)}
-    return sections.drops(result | {"dropped": dropped})
-
-
 def samples(result: dict[str, Any]) -> list[Sample]:
     """What was dropped, by reason, the most frequent first."""
     dropped = result["dropped"]
@@ -130,7 +113,7 @@ def samples(result: dict[str, Any]) -> list[Sample]:
         Sample(
             reason,
             f"{numbers.count(dropped.get(reason, 0))} "
-            f"{'sentences' if _of_sentences(reason) else 'documents'}",
+            f"{'sentences' if sections.is_of_sentences(reason) else 'documents'}",
             tuple(result["samples"][reason]),
         )
         for reason in reasons
@@ -140,10 +123,6 @@ def samples(result: dict[str, Any]) -> list[Sample]:
 def _counted_only(result: dict[str, Any]) -> str:
     """Reasons of which there is no text to show, since readers step over it."""
     return ", ".join(reason for reason in result["dropped"] if reason not in result["samples"])
-
-
-def _of_sentences(reason: str) -> bool:
-    return reason in REASONS
 
 
 def _ranges(counts: Mapping[str, int]) -> dict[str, int]:

@@ -168,5 +168,9 @@ def _corpus(main: Variant, tokenizer: dict[str, Any] | None) -> dict[str, Any] |
         "kept": numbers.count(n_kept),
         "sources": sections.corpus_sources(corpus),
         "splits": sections.corpus_splits(corpus, tokenizer),
-        "drops": sections.drops(corpus),
+        "drops": [
+            funnel
+            for funnel in (sections.document_drops(corpus), sections.drops(corpus))
+            if len(funnel.rows) > 2
+        ],
     }

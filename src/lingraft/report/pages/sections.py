@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus.cleaning.clean import REASONS
+from lingraft.corpus.result import HELD_OUT
 from lingraft.recipe import PARTS
 from lingraft.recipe.selectors import described
 from lingraft.report import numbers
@@ -102,19 +104,34 @@ def corpus_splits(corpus: dict[str, Any], tokenizer: dict[str, Any] | None) -> T
     return table("Splits", head, rows)
 
 
+def document_drops(corpus: dict[str, Any]) -> Table:
+    """Why documents were left out, the commonest reason first, from all to those kept."""
+    dropped = {k: n for k, n in corpus["dropped"].items() if not is_of_sentences(k)}
+    n_kept = sum(int(split["documents"]) for split in corpus["splits"].values())
+    dropped["no sentence was left"] = corpus["documents"] - sum(dropped.values()) - n_kept
+    title = "Documents, from all that were read to those that were kept"
+    return funnel(title, "documents", corpus["documents"], dropped, n_kept)
+
+
 def drops(corpus: dict[str, Any]) -> Table:
     """Why sentences were left out, the commonest reason first, from all to those kept."""
     n_kept = sum(int(split["sentences"]) for split in corpus["splits"].values())
-    left_out = {**corpus["dropped"], **corpus.get("subset", {})}
+    dropped = {k: n for k, n in corpus["dropped"].items() if is_of_sentences(k)}
+    left_out = {**dropped, **corpus.get("subset", {})}
     title = "Sentences, from all that documents were cut into to those that were kept"
     return funnel(title, "sentences", corpus["sentences_in"], left_out, n_kept)
+
+
+def is_of_sentences(reason: str) -> bool:
+    """Whether single sentences are left out for a reason, and not whole documents."""
+    return reason in (*REASONS, HELD_OUT)
 
 
 def funnel(title: str, unit: str, count: int, dropped: Mapping[str, int], n_kept: int) -> Table:
     """All that went in, what was left out by reason, the commonest first, and what was kept."""
     rows = [
         _bar("went in", count, count, count, role="total"),
-        *(_bar(name, n, count, count) for name, n in by_count(dropped).items() if n),
+        *(_bar(name, n, count, count) for name, n in by_count(dropped).items() if n > 0),
         _bar("kept", n_kept, count, count, role="total"),
     ]
     return table(title, (unit, "number", "share", Column("", "bar")), rows)
