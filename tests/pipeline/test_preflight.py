@@ -271,6 +271,27 @@ def test_adapt_warns_before_it_trains_on_a_plan_that_is_too_small(shorthand, com
     assert "the plan is too small to learn from" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("method", "notes"), [({"name": "metaxlm"}, 1), ({"name": "metaxlm-dict"}, 0)]
+)
+def test_dictionaries_that_nothing_reads_are_noted(
+    method, notes, tiny_source, korean_text, tmp_path
+):
+    (tmp_path / "ko.tsv").write_text("나무\ttree\n", encoding="utf-8")
+    resources = {"lexicons": [str(tmp_path / "ko.tsv")]}
+    recipe = small(tiny_source, korean_text, method=method, resources=resources)
+    said = preflight.check(recipe).notes
+    assert sum("reads no dictionaries" in note for note in said) == notes
+    beside = small(
+        tiny_source,
+        korean_text,
+        method={"name": "metaxlm"},
+        baselines=[{"method": "metaxlm-dict"}],
+        resources=resources,
+    )
+    assert preflight.unread(beside) == []
+
+
 def of_kind(source, text, kind, **tokenizer):
     return recipe_from(
         {

@@ -57,6 +57,7 @@ def add(cases):
     )
     cases["a teacher of another width"] = wider
     cases["a dictionary in the wrong direction"] = swapped
+    cases["dictionaries for a method that reads none"] = unread
     pairs(cases)
     cases["a method that needs dictionaries, without any"] = recipe(
         "", TWO + '[method]\nname = "metaxlm-dict"'
@@ -145,6 +146,14 @@ def swapped(place):
     texts = ("--text", "ko.txt", "--lang", "ko", "--lexicons", "en-ko.txt")
     method = ("--method", "metaxlm-dict", "--steps", "4", "--vocab-size", "2000")
     return ["adapt", "--source", "source", *texts, *method, "--out", "run"]
+
+
+def unread(place):
+    place.text()
+    place.source()
+    place.write("en-ko.txt", "나무\ttree\n")
+    texts = ("--text", "ko.txt", "--lang", "ko", "--lexicons", "en-ko.txt")
+    return ["adapt", "--source", "source", *texts, "--method", "metaxlm", "--steps", "4"]
 
 
 def no_field(place):

@@ -213,8 +213,11 @@ def command(
         full_recipe = _from_options(data, needed, out_dir, assignments, yes=yes)
     folder = out_dir or Path("runs") / full_recipe.name
     from lingraft.pipeline import adapt as pipeline
+    from lingraft.pipeline import preflight
     from lingraft.pipeline.budgeting import Timekeeper
 
+    if lexicons and (notes := preflight.unread(full_recipe)):
+        raise RecipeError(notes[0])
     run = pipeline.adapt(
         full_recipe,
         folder,

@@ -15,7 +15,7 @@ from lingraft.models.source import load_model
 from lingraft.pipeline import budgeting, evaluating, plans, stages
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.clearing import check_outside, empty
-from lingraft.pipeline.preflight import check_inputs, check_names, too_small
+from lingraft.pipeline.preflight import check_inputs, check_names, too_small, unread
 from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.stages import Context, family_now
 from lingraft.pipeline.suiting import check_context, suited
@@ -87,7 +87,8 @@ def adapt(
         if main:
             same = plans.is_undecided(run) and budgeting.knows(run, request)
             prepare(recipe, run, resume=resume, overwrite=overwrite, same=same)
-            for note in too_small(recipe) if not is_open(recipe) else ():
+            notes = [] if is_open(recipe) else too_small(recipe)
+            for note in (*unread(recipe), *notes):
                 logger.warning("%s", note)
             write_json(run.path / "environment.json", environment(accelerator, command))
         accelerator.wait_for_everyone()

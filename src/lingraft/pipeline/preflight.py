@@ -237,13 +237,26 @@ def check(recipe: Recipe) -> Plan:
     ]
     if plan.parameters:
         _estimates(recipe, plan)
-    plan.notes += too_small(recipe)
+    plan.notes += [*unread(recipe), *too_small(recipe)]
     if is_open(recipe):
         plan.notes.append(
             "lingraft adapt decides when it runs what the recipe leaves open here (tokens of a "
             "budget in time; all that preset auto decides), and shows the plan before it trains"
         )
     return plan
+
+
+def unread(recipe: Recipe) -> list[str]:
+    """A note where dictionaries are named that no method of the run reads."""
+    variants = (baseline(recipe, index) for index in range(len(recipe.baselines)))
+    read = {name for run in (recipe, *variants) for name in run.graft.initialisers}
+    if not recipe.resources.lexicons or not read.isdisjoint(NEED_LEXICONS):
+        return []
+    return [
+        f"resources.lexicons: graft.embeddings = '{recipe.graft.embeddings}' reads no "
+        "dictionaries; take --method metaxlm-dict (graft.embeddings = 'dictionary'), or leave "
+        "them out"
+    ]
 
 
 def too_small(recipe: Recipe) -> list[str]:
