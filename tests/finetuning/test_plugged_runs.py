@@ -257,6 +257,56 @@ def test_ids_and_labels_that_do_not_belong_together_are_refused(tmp_path, veco_s
         cells.plan(recipe, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("ids", "their_ids", "rows", "told"),
+    [
+        (None, None, 8, None),
+        (0, 0, 7, None),  # ids say which one lacks a translation
+        (None, None, 7, r"train.csv has 8 rows without ids and \S+other.csv has 7 rows"),
+        (1, None, 8, r"train.csv has ids and \S+other.csv has 8 rows without ids; give both"),
+    ],
+)
+def test_without_ids_as_many_rows_must_be_translations(
+    ids, their_ids, rows, told, tmp_path, veco_source
+):
+    def table(name, first, lines):
+        head = ["text,label", "id,text,label"][first is not None]
+        numbers = ["" if first is None else f"{first + n}," for n in range(len(lines))]
+        cells = [number + line for number, line in zip(numbers, lines, strict=True)]
+        (tmp_path / name).write_text("\n".join([head, *cells]) + "\n", encoding="utf-8")
+
+    path = write_own(tmp_path)
+    path.write_text(OWN + 'translations = { train = "other.csv" }\n')
+    table("train.csv", ids, [f"text {n},{('no', 'yes')[n % 2]}" for n in range(8)])
+    table("other.csv", their_ids, [f"말 {n}," for n in range(8 - rows, 8)])
+    recipe = decode_finetune(
+        {"models": [str(veco_source("xlm-roberta"))], "tasks": [str(path)], "plug": "in"}
+    )
+    if told is None:
+        (cell,) = cells.plan(recipe, tmp_path)
+        assert len(cell.data.partners["train"]) == rows
+        return
+    with pytest.raises(DataError, match=told):
+        cells.plan(recipe, tmp_path)
+
+
+def test_aligned_languages_without_ids_have_as_many_rows(tmp_path, veco_source):
+    folder = write_pawsx(tmp_path / "pawsx")
+    for path in folder.iterdir():
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        lines = [json.dumps({key: row[key] for key in row if key != "id"}) for row in rows]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recipe = {
+        "models": [str(veco_source("xlm-roberta"))],
+        "tasks": ["pawsx"],
+        "data": "pawsx",
+        "plug": "in",
+    }
+    recipe |= {"train_languages": ["en", "ko"], "test_languages": ["ko"]}
+    with pytest.raises(DataError, match=r"train-ko.jsonl has 15 rows without ids and \S+ has 16"):
+        list(cells.plan(decode_finetune(recipe), tmp_path))
+
+
 def test_settings_of_what_is_plugged_in_need_it():
     with pytest.raises(RecipeError, match="say so"):
         decode_finetune({"models": ["m"], "tasks": ["t"]}, ["plug_in.stop_gradient=true"])

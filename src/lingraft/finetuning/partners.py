@@ -39,7 +39,7 @@ def translations(task: Task, split: str, directory: Path) -> dict[str, Example]:
     """The translations of a split's examples by id; none where there are no such files or columns.
 
     Raises:
-        DataError: a file is broken.
+        DataError: a file is broken, or its rows may be translations of others.
     """
     record = task.translation()
     if record is None or split not in record.splits:
@@ -51,7 +51,38 @@ def translations(task: Task, split: str, directory: Path) -> dict[str, Example]:
     first = next(iter(record.rows(files[0])), None)
     if first is None or not record.wants(first):
         return {}
+    _check_order(task, find(task, directory).get(split, ()), record, files)
     return {example.id: example for example in read_split(record, split, files, unanswered=True)}
+
+
+def _check_order(
+    task: Task, files: Sequence[Path], other: Task, other_files: Sequence[Path]
+) -> None:
+    """Refuse rows that only their order could put together, where there are not as many of each.
+
+    Raises:
+        DataError: one of two files has no ids, or neither has and they differ in rows.
+    """
+    for own, theirs in zip(files, other_files, strict=False):
+        rows, their_rows = _unnamed(task, own), _unnamed(other, theirs)
+        if own != theirs and rows != their_rows:
+            described = " and ".join(
+                f"{path} has ids" if number is None else f"{path} has {number:,} rows without ids"
+                for path, number in ((own, rows), (theirs, their_rows))
+            )
+            raise DataError(
+                f"{task.name}: which rows are translations of each other is not known: "
+                f"{described}; give both a column of ids"
+            )
+
+
+def _unnamed(task: Task, path: Path) -> int | None:
+    """How many rows a file has where their numbers stand in for ids; None where it has ids."""
+    rows = filter(task.wants, task.rows(path))
+    first = next(rows, None)
+    if first is None or task.example(replace(first, number=-1)).id != "-1":
+        return None
+    return 1 + sum(1 for _ in rows)
 
 
 def of_task(data: Data, task: Task, directory: Path | None, plug_in: PlugIn) -> Data:
@@ -94,6 +125,11 @@ def across(data: Data, transfer: Transfer, files: Files, plug_in: PlugIn) -> Dat
             matches = translations(task, at, files.directory)
         originals = kind == "original" or (split == TRAIN and not matches)
         if originals and task.aligned and language != lead and files.has(lead, at):
+            if not files.hub:
+                own, leading = (
+                    find(record, files.directory)[at] for record in (task, transfer.tasks[lead])
+                )
+                _check_order(task, own, transfer.tasks[lead], leading)
             matches = {example.id: example for example in files.official(lead, at)}
         return matches
 
