@@ -131,7 +131,7 @@ class _Call:
             len(todo),
         )
         for label, width in rates.too_low(job.cell for job in todo).items():
-            logger.warning(
+            logger.info(
                 "%s is %d wide, and the papers' learning rates are for 768: --learning-rates "
                 "1e-4,3e-4,1e-3 finds one for each task",
                 label,
