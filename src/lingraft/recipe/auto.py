@@ -20,6 +20,7 @@ from lingraft.recipe import evidence
 from lingraft.recipe.facts import (
     FEW_PASSES,
     LITTLE,
+    MANY_PASSES,
     Facts,
     always,
     goes_light,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 AUTO = "auto"
-EDITION = "2026-11-24"
+EDITION = "2026-11-25"
 """When what the rules choose last changed: a study takes no results of other rules for theirs."""
 FEWEST_TOKENS = 300_000
 """With fewer tokens of training a model may be no better than unigrams: none was measured."""
@@ -205,7 +206,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.dropout",
         "no-dropout",
-        lambda facts: is_short(facts) and facts.passes <= FEW_PASSES,
+        lambda facts: is_short(facts) and facts.passes <= MANY_PASSES,
         lambda _: 0.0,
         "far lower without than with the source's 0.1, in less time",
         (evidence.NO_DROPOUT, evidence.OWN_DROPOUT),
@@ -218,6 +219,14 @@ RULES: tuple[Rule, ...] = (
         "better without, if the text is read few times (Geiping and Goldstein 2023); not measured "
         "at this size",
         (),
+    ),
+    Rule(
+        "method.dropout",
+        "dropout",
+        is_short,
+        lambda _: 0.1,
+        evidence.PASSES,
+        evidence.PASSES_ROWS,
     ),
     Rule(
         "method.dropout",

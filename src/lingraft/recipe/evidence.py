@@ -53,6 +53,11 @@ WIDE_FOCUS = (
     ),
     *(f"{PROOF}{language}.jsonl:xpt-sp-s0-0.001-mean-026b" for language in ("ja", "fr", "ko")),
 )
+PASSES = "lower than none where a text is read more than ten times; like none at nine"
+PASSES_ROWS = tuple(
+    f"auto/passes.jsonl:xpt-sp-s0-{end}"
+    for end in ("ja-0.0-b871", "ja-0.1-ec42", "ja-0.2-1d47", "ko-0.0-4fed", "ko-0.1-44f1")
+)
 NO_LAYERS = (
     "within 0.01 nats without translation layers, for three quarters of the operations; at width "
     "384 and 0.3 M tokens far lower without; at 10 M 0.2 and 1.1 % higher, in 0.8 of the whole time"
