@@ -6,19 +6,19 @@ import functools
 import itertools
 import logging
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lingraft.corpus import inputs as text_inputs
 from lingraft.corpus import overlaps, pair_stage, stage
-from lingraft.corpus.readers import documents, parallel
+from lingraft.corpus.readers import parallel
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from lingraft.recipe import Recipe
     from lingraft.recipe.streams import Stream
@@ -53,12 +53,10 @@ def inputs(recipe: Recipe, *, placed: bool = True) -> list[Any]:
 
 def _anywhere(stream: Stream) -> Stream:
     """A stream whose files are named by their ends, wherever they lie."""
-    if stream.pair is None:
-        files = [(s.name, s.path) for s in documents.resolve(stream.corpus.text)]
-    else:
-        paths = parallel.files(stream.corpus.text, parallel.Layout(*stream.pair))
-        files = [(str(path), path) for path in paths]
-    ends = tuple("".join(path.suffixes) if path else name for name, path in files)
+    ends = tuple(
+        "".join(Path(file["name"]).suffixes) if "bytes" in file else file["name"]
+        for file in inputs_of(stream)
+    )
     corpus = stream.corpus.model_copy(update={"text": ends, "decontaminate": ()})
     return stream.model_copy(update={"corpus": corpus})
 

@@ -211,15 +211,14 @@ def changed_sections(recipe: Recipe, run: Run) -> list[str]:
     new, old = (settled(version).model_dump(mode="json") for version in (recipe, run_recipe))
     for version in (new, old):
         version["training"] = {key: version["training"][key] for key in COMPUTES}
-    return plans.differing(old, new, lambda: stages.has_text_of(run, recipe))
+    return plans.differing(old, new, run, recipe)
 
 
 def changed_files(recipe: Recipe, run: Run) -> list[str]:
     """What a run of the same recipe was made from and is another now."""
     text, vocabulary = (run.stage(name).fingerprint() for name in ("corpus", "tokenizer"))
-    if text not in (None, stages.corpus_fingerprint(recipe)) and not stages.has_text_of(
-        run, recipe
-    ):
+    is_same = text in (None, plans.corpus_fingerprint(recipe)) or plans.has_text_of(run, recipe)
+    if not is_same:
         return ["the text's contents"]
     same = vocabulary in (None, stages.tokenizer_fingerprint(recipe, str(text)))
     return [] if same else ["the source's contents"]

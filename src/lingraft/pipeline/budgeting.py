@@ -24,7 +24,7 @@ from accelerate.utils import broadcast_object_list
 from lingraft.models.source import config_of
 from lingraft.pipeline import foreseeing, planning, speed, trials
 from lingraft.pipeline.plans import completed, differing
-from lingraft.pipeline.stages import family_now, has_text_of
+from lingraft.pipeline.stages import family_now
 from lingraft.pipeline.suiting import suited
 from lingraft.recipe import Budget, Recipe, auto, choosing
 from lingraft.recipe.decoding import to_toml
@@ -95,7 +95,7 @@ def changed(run: Run, recipe: Recipe) -> list[str]:
     """The sections in which an open recipe differs from the one that the run was asked for."""
     before, now = {"seed": 0} | read_json(run.plan_path)["asked"], asked(recipe)
     old = {key: value for key, value in before.items() if key not in FREE}
-    return differing(old, now, lambda: has_text_of(run, recipe))
+    return differing(old, now, run, recipe)
 
 
 def choose(context: Context, request: Recipe) -> Context:

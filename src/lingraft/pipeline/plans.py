@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus import streams
+from lingraft.corpus.inputs import form
 from lingraft.recipe.decoding import decode
-from lingraft.rundir import read_json
+from lingraft.rundir import fingerprint, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from lingraft.recipe import Recipe
     from lingraft.rundir import Run
@@ -29,18 +31,33 @@ def is_undecided(run: Run) -> bool:
     return run.plan_path.is_file() and not read_json(run.plan_path)["fixed"]
 
 
+def corpus_fingerprint(recipe: Recipe, *, placed: bool = True) -> str:
+    """Of what `corpus` makes of the text as it is now; see `streams.inputs` for `placed`."""
+    sections = [text.corpus for text in recipe.streams or recipe.texts]
+    return fingerprint(*form(*sections), *streams.inputs(recipe, placed=placed))
+
+
+def has_text_of(run: Run, recipe: Recipe) -> bool:
+    """Whether the run was made from the recipe's text, which may have lain elsewhere."""
+    stage = run.stage("corpus")
+    if stage.fingerprint() is None:
+        return False
+    return bool(stage.result().get("contents") == corpus_fingerprint(recipe, placed=False))
+
+
 def differing(
-    before: Mapping[str, Any], now: Mapping[str, Any], is_same_text: Callable[[], bool]
+    before: Mapping[str, Any], now: Mapping[str, Any], run: Run, recipe: Recipe
 ) -> list[str]:
     """The sections in which two recipes differ; that a text lies elsewhere is no difference.
 
     Args:
-        before: a recipe.
-        now: another one.
-        is_same_text: says whether both read the same; asked where their texts differ.
+        before: the run's recipe, as plain data.
+        now: the other one.
+        run: whose text is compared where what they say of it differs.
+        recipe: the other one.
     """
     keys = [key for key in dict.fromkeys((*now, *before)) if before.get(key) != now.get(key)]
-    if not {"corpus", "streams"}.intersection(keys) or not is_same_text():
+    if not {"corpus", "streams"}.intersection(keys) or not has_text_of(run, recipe):
         return keys
     return [key for key in keys if _anywhere(before.get(key)) != _anywhere(now.get(key))]
 

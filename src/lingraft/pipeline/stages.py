@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
-from lingraft.corpus.inputs import form, lines_of
+from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.inputs import texts as contents
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
@@ -26,6 +26,7 @@ from lingraft.models.families import family_of
 from lingraft.models.source import config_of
 from lingraft.pipeline import grafting
 from lingraft.pipeline.jobs import prepared
+from lingraft.pipeline.plans import corpus_fingerprint, has_text_of
 from lingraft.pipeline.preflight import named_files
 from lingraft.pipeline.reading import training_text
 from lingraft.pretrained import load as pretrained
@@ -90,20 +91,6 @@ def source_fingerprint(recipe: Recipe) -> str:
     if path is None:
         return fingerprint(recipe.source.model, recipe.source.revision)
     return fingerprint(checkpoint_digests(path))
-
-
-def corpus_fingerprint(recipe: Recipe, *, placed: bool = True) -> str:
-    """Of what `corpus` makes of the text as it is now; see `streams.inputs` for `placed`."""
-    sections = [text.corpus for text in recipe.streams or recipe.texts]
-    return fingerprint(*form(*sections), *streams.inputs(recipe, placed=placed))
-
-
-def has_text_of(run: Run, recipe: Recipe) -> bool:
-    """Whether the run was made from the recipe's text, which may have lain elsewhere."""
-    stage = run.stage("corpus")
-    if stage.fingerprint() is None:
-        return False
-    return bool(stage.result().get("contents") == corpus_fingerprint(recipe, placed=False))
 
 
 def corpus(context: Context) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
 from lingraft.pipeline.foreseeing import foreseen
@@ -184,31 +184,16 @@ def study_of(
     ]
     study = along(AXIS, [model.label for model in models], bases[0], seeds, "sources")
     plain = [base.model_dump(mode="json", exclude_none=True) for base in bases]
-    apart = {
-        f"{section}.{key}"
-        for section in DECIDED
-        for key in {key for one in plain for key in one[section]}
-        if any(one[section].get(key) != plain[0][section].get(key) for one in plain)
-    }
     rules = [
-        Rule(when={AXIS: model.label}, set={"phases": one["phases"]} | _values(one, apart))
+        Rule(
+            when={AXIS: model.label},
+            set={"phases": one["phases"]}
+            | {f"{name}.{key}": value for name in DECIDED for key, value in one[name].items()},
+        )
         for model, one in zip(models, plain, strict=True)
     ]
-    shared = plain[0] | {
-        section: {
-            key: value
-            for key, value in plain[0][section].items()
-            if f"{section}.{key}" not in apart
-        }
-        for section in DECIDED
-    }
+    shared = {section: value for section, value in plain[0].items() if section not in DECIDED}
     return study.model_copy(update={"base": shared, "set": {}, "rules": tuple(rules)})
-
-
-def _values(recipe: dict[str, Any], paths: Iterable[str]) -> dict[str, Any]:
-    """What a plain recipe says at paths; where it says nothing, nothing is set."""
-    split = [(path, *path.split(".")) for path in sorted(paths)]
-    return {path: recipe[section][key] for path, section, key in split if key in recipe[section]}
 
 
 @dataclass(frozen=True)
