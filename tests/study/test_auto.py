@@ -8,7 +8,7 @@ from tiny_study import run_here
 from lingraft.errors import RecipeError
 from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run, read_json
-from lingraft.study import grid, planning
+from lingraft.study import grid, identity, planning
 from lingraft.study.estimate import cost_of
 from lingraft.study.recipe import read_study
 from lingraft.study.rows import CurveRow, EndRow
@@ -72,6 +72,24 @@ def test_settings_of_all_cells_hold_for_it_too(study):
     set_in_all = STUDY.replace("[[grids]]", '[set]\n"method.warmup" = 0.25\n[[grids]]')
     automatic, _ = grid.cells(study(text=set_in_all))
     assert automatic.recipe.method.warmup == 0.25
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [
+        '"graft.embeddings" = ["random"]',
+        '"graft.layers_before" = [1]',
+        '"method.learning_rate" = [2e-3]',
+        '"method.probe" = [false]',
+        '"resources.vector_width" = [300]',
+        '"resources.sentences" = [50]',
+    ],
+)
+def test_what_a_cell_is_given_is_its_own_even_where_it_is_a_default(study, axis):
+    beside = f'{STUDY}[[grids]]\nmethod = ["auto"]\n{axis}\nseed = [0]\n'
+    chosen, _, given = grid.cells(study(text=beside))
+    assert given.id.startswith("auto-s0-")
+    assert identity.cell(given.recipe) != identity.cell(chosen.recipe)
 
 
 def test_its_progress_is_known_while_it_trains(study, tmp_path):

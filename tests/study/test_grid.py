@@ -234,6 +234,16 @@ def test_the_smoke_study_is_three_methods_two_sizes_and_two_seeds():
         assert len({cell.axes[axis] for cell in found}) == number
 
 
+def test_an_axis_wins_over_a_rule_for_a_key_of_its_table(study):
+    (cell,) = cells(
+        study(
+            '[[grids]]\nmethod = ["xpt-sp"]\n"method.batch" = [{ size = 16 }]\n'
+            '[[rules]]\nwhen = { method = "xpt-sp" }\nset = { "method.batch.size" = 12 }\n'
+        )
+    )
+    assert cell.recipe.phases[0].batch.size == 16
+
+
 class TestFingerprint:
     @pytest.fixture
     def of(self, study):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe import auto
 from lingraft.recipe.decoding import decode
-from lingraft.recipe.methods import expand
+from lingraft.recipe.methods import expand, settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +25,8 @@ BEFORE_SPEED = ("method.name", "graft", "resources", "tokenizer")
 """
 SECTIONS = ("method", "graft", "resources", "tokenizer")
 """Of a recipe: those with keys that rules decide."""
+DECIDED = {rule.key for rule in auto.RULES} - {"tokenizer.vocab_size"}
+"""Keys that rules decide in a study, whose cells share their vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -96,4 +98,21 @@ def given(recipe: Recipe) -> set[str]:
     keys = {f"{name}.{key}" for name in SECTIONS for key in getattr(recipe, name).model_fields_set}
     if recipe.tokenizer.kind in ("keep", "trim", "extend"):
         keys |= {"tokenizer.vocab_size", "graft.embeddings"}
+    return keys
+
+
+def untold(recipe: Recipe) -> list[str]:
+    """Keys that an open recipe gives and that leave no trace once it is written out.
+
+    Their values are what stands there anyway; but since they are given, no rule changes them.
+    """
+    plain, written = recipe.model_dump(mode="json", exclude_unset=True), settled(recipe)
+    plain.pop("phases", None)
+    keys = []
+    for key in sorted({*DECIDED, "method.probe"}):
+        section, _, name = key.partition(".")
+        if name in (values := plain.get(section, {})):
+            rest = {other: value for other, value in values.items() if other != name}
+            if settled(expand(decode(plain | {section: rest}))) == written:
+                keys.append(key)
     return keys

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.recipe import Method, Recipe
-from lingraft.recipe.auto import AUTO, RULES
+from lingraft.recipe.auto import AUTO
+from lingraft.recipe.choosing import DECIDED, untold
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import is_open, promised, recipe_from, settled
 from lingraft.recipe.phase import most_sentences
@@ -34,8 +35,6 @@ PLACES = ("method", "sentences", "seed")
 """Axes that every cell has."""
 SHARED = ("budget", "sentences")
 """Of [method] of the base recipe, what a cell of method 'auto' takes over."""
-DECIDED = {rule.key for rule in RULES} - {"tokenizer.vocab_size"}
-"""Keys of the base recipe that such a cell does not take over."""
 DROPPED = ("phases", "baselines")
 """Tables of the base recipe that a cell does not take over."""
 
@@ -70,7 +69,9 @@ def cells(study: Study) -> list[Cell]:
             matching = _matching(study, point)
             used.update(matching)
             cell = _cell(study, base, point, matching)
-            unique.setdefault(fingerprint(cell.recipe.model_copy(update={"name": "run"})), cell)
+            given = untold(cell.recipe) if is_open(cell.recipe) else []
+            nameless = cell.recipe.model_copy(update={"name": "run"})
+            unique.setdefault(fingerprint(nameless, given), cell)
     idle = sorted(set(range(len(study.rules))) - used)
     if idle:
         raise RecipeError(
@@ -124,11 +125,12 @@ def _matching(study: Study, point: dict[str, Any]) -> list[int]:
 
 
 def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: list[int]) -> Cell:
-    settings = dict(study.set)
-    for number in matching:
-        settings |= study.rules[number].set
-    axis_values = {ALIASES.get(axis, axis): value for axis, value in point.items()}
-    settings = {ALIASES.get(path, path): value for path, value in settings.items()} | axis_values
+    settings: dict[str, Any] = {}
+    for layer in (study.set, *(study.rules[number].set for number in matching), point):
+        for name, value in layer.items():
+            path = ALIASES.get(name, name)
+            settings.pop(path, None)  # assigned last: a table goes over single keys of it
+            settings[path] = value
     where = f"study '{study.name}', cell {_shown(point)}"
     name = settings.get(ALIASES["method"])
     if automatic := name == AUTO:

@@ -13,6 +13,7 @@ from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
 from lingraft.pretrained.checkpoints import folder_of, named_weights
 from lingraft.recipe.auto import EDITION
+from lingraft.recipe.choosing import untold
 from lingraft.recipe.methods import is_open, settled
 from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
 from lingraft.tasks import choices
@@ -43,12 +44,13 @@ def cell(recipe: Recipe) -> str:
     """
     plain = _plain(recipe)
     plain["method"] = recipe.method.name
-    if is_open(recipe):
-        plain["rules"] = EDITION
     plain.get("evaluation", {}).pop(SHOWN, None)
-    if WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):
-        plain.pop("resources", None)
-    else:
+    named = plain.pop("resources", None)
+    if is_open(recipe):  # rules choose its initialiser, which may read them
+        plain["rules"] = EDITION
+        plain |= {"given": keys} if (keys := untold(recipe)) else {}
+        plain |= {"resources": _resources(recipe.resources)} if named else {}
+    elif not WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):
         plain["resources"] = _resources(recipe.resources)
     return fingerprint(FORMAT["study"], plain)
 
