@@ -120,9 +120,7 @@ def test_a_study_has_rows_of_each_stream_that_are_those_of_the_evaluation(finish
     axes = {"method": "xpt", "sentences": None, "seed": 0}
     common = {"study": "two", "cell": "one", "fingerprint": "f", "axes": axes}
     rows = {
-        row.metric: row
-        for row in collect.training(common, finished, 1.0)[:-1]
-        if row.kind == "metric"
+        row.metric: row for row in collect.training(common, finished)[:-1] if row.kind == "metric"
     }
     found = finished.stage("evaluation").result()["streams"]
 

@@ -268,7 +268,7 @@ def study(run):
                 if not link.exists():
                     link.symlink_to(run.path / name)
             cell = Run(cell.path)
-        rows += collect.training(common | {"axes": axes}, cell, 1.0)
+        rows += collect.training(common | {"axes": axes}, cell)
     return results_of(rows), rows
 
 

@@ -180,6 +180,18 @@ def test_rows_that_a_kill_left_unwritten_are_written_without_training_again(agai
     assert metrics(study, out) == expected
 
 
+def test_the_time_of_a_cell_begins_with_its_process_however_long_that_waited_for_its_turn(again):
+    study, out = again
+    cell = out / "cells" / "scratch-s0"
+    (out / "results.jsonl").unlink()
+    ended = (cell / "evaluation" / "done.json").stat().st_mtime
+    os.utime(cell / "began", (ended - 100, ended - 100))
+    run_here(study, out)
+    ends = {row.cell: row for row in rows.read(out / "results.jsonl") if isinstance(row, EndRow)}
+    assert ends["scratch-s0"].seconds == pytest.approx(100, abs=0.1)
+    assert 0 < ends["scratch-s1"].seconds < 100
+
+
 def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(make, tmp_path):
     study, out = make(tmp_path, '[[grids]]\nmethod = ["scratch", "xpt-sp"]\n'), tmp_path / "out"
     out.mkdir()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft import log
 from lingraft.errors import LingraftError, explain, is_disk_full
 from lingraft.rundir import Run, read_json, write_json, write_text
-from lingraft.study.collect import INITIAL
+from lingraft.study.collect import BEGAN, INITIAL
 from lingraft.study.studydir import EXIT, LABEL, TASKS, with_tokenizer
 
 if TYPE_CHECKING:
@@ -181,6 +181,7 @@ def work(folder: Path) -> int:
     """
     (folder / FAILURE).unlink(missing_ok=True)
     try:
+        (folder / BEGAN).touch()
         take_steps(folder)
     except LingraftError as error:
         message = " ".join(str(error).split())

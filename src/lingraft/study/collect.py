@@ -36,6 +36,8 @@ LONGEST_CURVE = 100
 """Points; a longer curve is averaged over neighbours."""
 INITIAL = "initial.json"
 """In a cell: the validation loss before the first step."""
+BEGAN = "began"
+"""In a cell: an empty file, as old as its last process. A job of a cluster may wait before that."""
 MACHINE_KEYS = ("cpu", "cores", "threads", "processes", "precision")
 BLOCK_NAMES = {"perplexity": "loss"}
 """Metrics whose blocks stand under another name."""
@@ -59,13 +61,12 @@ def end_of(rows: Sequence[AnyRow]) -> EndRow | TaskRow:
     return end
 
 
-def training(common: dict[str, Any], run: Run, seconds: float) -> Rows:
+def training(common: dict[str, Any], run: Run) -> Rows:
     """The rows of a cell that was trained and evaluated.
 
     Args:
         common: fields of every row.
         run: the cell's folder.
-        seconds: wall-clock time of the process.
     """
     (variant, *_) = variants.variants(run)
     evaluation = run.stage("evaluation").result()
@@ -84,13 +85,11 @@ def training(common: dict[str, Any], run: Run, seconds: float) -> Rows:
     ]
     curves = _curves(common, variant, run.path / INITIAL)
     environment = variant.environment or {}
-    stages = ["graft", *phases, "evaluation"]
-    least = sum(float(run.stage(name).done()["seconds"]) for name in stages)
     form: dict[str, Value] = {"evaluation": f"form {evaluation.get('form', 2)}"}
     end = EndRow(
         **common,
         status="done",
-        seconds=round(max(seconds, least), 2),  # after a kill, the process saw only the rest
+        seconds=_seconds(run, ["graft", *phases, "evaluation"]),
         tokens=variant.tokens or 0,
         parameters=int(run.stage("graft").result()["parameters"]["total"]),
         trained_parameters={
@@ -102,6 +101,14 @@ def training(common: dict[str, Any], run: Run, seconds: float) -> Rows:
         },
     )
     return [*metrics, *curves, end]
+
+
+def _seconds(run: Run, stages: Sequence[str]) -> float:
+    """From the start of the last process to the end of evaluation; at least all stages' time."""
+    began, ended = run.path / BEGAN, run.stage("evaluation").done_path
+    took = ended.stat().st_mtime - began.stat().st_mtime if began.is_file() else 0.0
+    least = sum(float(run.stage(name).done()["seconds"]) for name in stages)
+    return round(max(took, least), 2)  # after a kill, the process saw only the rest
 
 
 def _blocks(evaluation: dict[str, Any], metric: str) -> Blocks | None:

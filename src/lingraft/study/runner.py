@@ -132,7 +132,7 @@ class _Runner:
     def run(self, plans: Sequence[CellPlan]) -> Tally:
         todo = []
         for before in plans:
-            plan = self.record(before, 0.0)  # a kill may have left rows unwritten
+            plan = self.record(before)  # a kill may have left rows unwritten
             if plan.state != "done":
                 todo.append(plan)
             elif before.state != "done":
@@ -277,7 +277,7 @@ class _Runner:
 
         A step that failed leaves what was done before it.
         """
-        plan, seconds = self.record(live.plan, live.seconds), live.seconds
+        plan, seconds = self.record(live.plan), live.seconds
         if live.again and plan.training.is_done(live.run):
             self.compare(live)
         if status == 0 and not plan.missing:
@@ -289,24 +289,24 @@ class _Runner:
             self.fail(plan, processes.failure(live.run.path, status), seconds)
         self.ended_weight += sum(step.cost.weight for step in live.todo)
 
-    def record(self, plan: CellPlan, seconds: float) -> CellPlan:
+    def record(self, plan: CellPlan) -> CellPlan:
         """Write the rows of the steps that are done by now; those that are there stay."""
         if not plan.missing or not self.folder.owns(plan.cell, plan.fingerprint):
             return plan
         run, ends = self.folder.cell(plan.cell.id), dict(plan.ends)
         for step in plan.missing:
             if step.is_done(run):
-                new_rows = step.rows(self.common(plan), run, seconds)
+                new_rows = step.rows(self.common(plan), run)
                 rows.append(self.results, new_rows)
                 ends[step.name] = collect.end_of(new_rows)
-                logger.info("%s: %s", plan.cell.id, _line(new_rows, seconds))
+                logger.info("%s: %s", plan.cell.id, _line(new_rows))
         has_weights = self.folder.holds_weights(plan.cell, plan.fingerprint)
         return replace(plan, ends=ends, has_weights=has_weights)
 
     def compare(self, live: _Live) -> None:
         """Say how a cell that was trained again compares with its first training."""
         plan = live.plan
-        new_rows = plan.training.rows(self.common(plan), live.run, 0.0)
+        new_rows = plan.training.rows(self.common(plan), live.run)
         before = rows.latest(rows.read(self.results))[plan.fingerprint].rows
         logger.info(
             "%s: trained again in %.1f s%s; was%s", plan.cell.id, collect.end_of(new_rows).seconds,
@@ -343,7 +343,7 @@ class _Runner:
         """Write the rows there are by now, and tell how far all cells together are."""
         names = []
         for live in self.live.values():
-            live.plan = self.record(live.plan, live.seconds)
+            live.plan = self.record(live.plan)
             step = next((step for step in live.todo if not step.is_done(live.run)), None)
             name = live.plan.cell.id
             names.append(f"{name} ({step.name})" if isinstance(step, TaskStep) else name)
@@ -378,11 +378,11 @@ def _took(seconds: float) -> str:
     return f" in {seconds:.1f} s" if seconds else ""
 
 
-def _line(new_rows: Sequence[AnyRow], seconds: float) -> str:
+def _line(new_rows: Sequence[AnyRow]) -> str:
     """What a step reached, for a line of the log: perplexity, or the scores that papers report."""
     row = new_rows[-1]
     if not isinstance(row, TaskRow):
-        return f"done{_took(seconds)}{_perplexity(new_rows)}"
+        return f"done{_took(collect.end_of(new_rows).seconds)}{_perplexity(new_rows)}"
     return f"{row.task}, seed {row.seed}: " + ", ".join(
         f"{score.metric.rpartition('/')[2]} {score.value:.1f}"
         for score in row.scores

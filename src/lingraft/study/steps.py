@@ -63,9 +63,9 @@ class TrainStep:
         tokens = studydir.seen_tokens(run, self.cost.phases)
         return min(1.0, tokens / max(self.cost.tokens, 1.0))
 
-    def rows(self, common: dict[str, Any], run: Run, seconds: float) -> Rows:
+    def rows(self, common: dict[str, Any], run: Run) -> Rows:
         """What it left, as rows."""
-        return collect.training(common, run, seconds)
+        return collect.training(common, run)
 
     def failure(self, common: dict[str, Any], message: str, seconds: float) -> EndRow:
         """The row of a cell that failed."""
@@ -125,7 +125,7 @@ class TaskStep:
         """1 or 0."""
         return float(self.is_done(run))
 
-    def rows(self, common: dict[str, Any], run: Run, _: float) -> Rows:
+    def rows(self, common: dict[str, Any], run: Run) -> Rows:
         """What it left, as a row."""
         return [collect.fine_tuning(self._common(common), self.folder(run), self.plan.task)]
 
