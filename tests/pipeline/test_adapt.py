@@ -286,6 +286,24 @@ def test_every_stage_can_be_run_alone(adapted, tmp_path, command):
     assert (run / "report.html").is_file()
 
 
+def test_the_model_of_a_method_that_does_not_train_can_be_made_alone(
+    tiny_source, korean_text, tmp_path
+):
+    recipe = {
+        "language": "ko",
+        "source": {"model": str(tiny_source("bert"))},
+        "corpus": {"text": [str(korean_text)]},
+        "tokenizer": {"vocab_size": 300},
+        "method": {"name": "untrained"},
+        "evaluation": {"sentences": 10, "words": 0, "samples": 0},
+    }
+    run = lingraft.adapt(recipe, tmp_path / "run")
+    before = digest(run.path)
+    run.stage("model").clear()
+    lingraft.run_stage(run, "model")
+    assert digest(run.path) == before
+
+
 def test_overwriting_deletes_the_run_and_leaves_other_files(finished, command, shorthand):
     (finished / "notes.txt").write_text("mine")
     (finished / "figures").mkdir()

@@ -364,7 +364,7 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
         if name in phases:
             stages.phase(context, phases.index(name), before)
         elif name == "model":
-            export(context, _made(run, phases[-1]), before)
+            export(context, _made(run, ["graft", *phases][-1]), before)
             upload(run, recipe)
         else:
             work = {
