@@ -197,6 +197,20 @@ def candidates(tiny_source, tmp_path):
     return tmp_path / "roberta", tmp_path / "bert"
 
 
+def test_a_candidates_own_text_is_read_whole_whichever_rows_are_the_targets(
+    recipe, tmp_path, tiny_source, korean_text
+):
+    rows = [{"lang": "ko", "text": "집에 갑니다."}, {"lang": "en", "text": "We go home."}]
+    text = tmp_path / "both.jsonl"
+    text.write_text("\n".join(map(json.dumps, rows)))
+    section = {"text": [str(text)], "where": {"lang": "ko"}}
+    source = str(tiny_source("roberta"))
+    models = sources.candidates([source], [f"{source}={korean_text}"])
+    ((facts,), target) = sources_page.facts_of(recipe(corpus=section), models)
+    assert target["sentences"] == 1
+    assert facts["characters"] > 0
+
+
 @pytest.mark.slow
 def test_the_probe_writes_rows_tables_and_page_and_a_second_call_trains_nothing(
     recipe, command, monkeypatch, tmp_path, candidates, korean_text

@@ -115,6 +115,7 @@ def facts_of(recipe: Recipe, candidates: Sequence[Candidate]) -> tuple[list[Row]
         rows.append({"candidate": candidate.label, "model": candidate.model})
         rows[-1] |= about(candidate, recipe)
     (stream,) = recipe.texts
+    every_row = stream.corpus.model_copy(update={"where": None})  # that chooses the target's rows
     sentences = list(limited(read_clean(stream.corpus.text, stream.corpus, stream.language)))
     target = Profile.of(sentences)
     for candidate, facts in zip(candidates, rows, strict=True):
@@ -123,7 +124,7 @@ def facts_of(recipe: Recipe, candidates: Sequence[Candidate]) -> tuple[list[Row]
         facts |= of_tokenizer(tokenizer, sentences, target)
         facts |= dict.fromkeys(OF_TEXT)
         if candidate.texts:
-            own = Profile.of(read_clean(candidate.texts, stream.corpus, stream.language))
+            own = Profile.of(read_clean(candidate.texts, every_row, stream.language))
             facts |= of_texts(target, own)
         logger.info("facts of %s: done", candidate.label)
     target_facts = {"sentences": len(sentences), "characters": sum(map(len, sentences))}
