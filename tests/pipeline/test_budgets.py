@@ -417,6 +417,16 @@ def test_a_budget_in_time_is_foreseen_from_the_kind_of_machine(
     assert set(rules) >= {one.key for one in auto.RULES if "first_phase" not in one.key}
 
 
+@pytest.mark.parametrize(("sentences", "dropout"), [(None, 0.0), (20, 0.1)])
+def test_passes_are_counted_over_the_sentences_that_are_read(sentences, dropout, asked, tmp_path):
+    text = tmp_path / "long.txt"
+    text.write_text("".join(f"문장 {number}개가 여기에 있습니다.\n" for number in range(5_000)))
+    method = {"budget": {"value": 20_000, "unit": "tokens"}, "preset": "auto"}
+    method |= {} if sentences is None else {"sentences": sentences}
+    _, foretold = foreseen(asked(method, corpus={"text": [str(text)]}))
+    assert {one.key: one.value for one in foretold}["method.dropout"] == dropout
+
+
 def test_nothing_is_foreseen_where_nothing_is_open_or_the_source_is_elsewhere(asked):
     steps = {"budget": {"value": 4, "unit": "steps"}}
     recipe = asked(steps)

@@ -64,7 +64,7 @@ def test_what_the_rules_choose_changes_with_their_edition():
         for characters in (100_000, 1_000_000, 1_000_000_000)
         for facts in [Facts(kind, width, characters, tokens, phases, has_vectors=tokens > 3e5)]
     ]
-    assert (auto.EDITION, fingerprint(chosen)) == ("2026-11-25", "50ddb3555b1cd016")
+    assert (auto.EDITION, fingerprint(chosen)) == ("2026-11-25 b", "50ddb3555b1cd016")
 
 
 @pytest.mark.parametrize("kind", ["masked", "causal", "seq2seq"])
@@ -160,6 +160,7 @@ def test_dropout_is_left_out_unless_the_text_is_read_many_times():
         (replace(FACTS, characters=text, tokens=1e8), 0.0, False),
         (replace(FACTS, characters=text, tokens=1e9), None, False),
         (replace(FACTS, characters=100_000), 0.1, True),
+        (replace(FACTS, characters=text, share=1e-3), 0.1, True),
     ):
         found = decided(asked(), facts)
         assert (found[DROPOUT].value, found[DROPOUT].sure) == (wanted, sure)

@@ -153,6 +153,7 @@ def _facts(context: Context) -> Facts:
         seconds=promised(recipe),
         slowdown=slowdown,
         has_vectors=foreseeing.has_vectors(),
+        share=foreseeing.share_read(recipe, int(text["sentences"])),
     )
 
 

@@ -17,6 +17,7 @@ from lingraft.pipeline.memory import this_machine
 from lingraft.recipe import auto, choosing
 from lingraft.recipe.facts import CHARACTERS_A_TOKEN, Facts
 from lingraft.recipe.methods import is_open, promised
+from lingraft.recipe.phase import most_sentences
 
 if TYPE_CHECKING:
     from lingraft.recipe import Budget, Recipe
@@ -46,6 +47,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     if plan.layers is None:
         return recipe, []
     characters = int(plan.text_bytes * CHARACTERS_A_TOKEN / preflight.BYTES_PER_TOKEN)
+    sentences = plan.text_bytes / preflight.BYTES_PER_TOKEN / preflight.TOKENS_PER_SENTENCE
     a_token = operations(plan.layers.width, plan.layers.number, characters)
     facts = Facts(
         kind=family_of(plan.model_type).kind,
@@ -54,6 +56,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
         tokens=tokens_of(recipe, characters, _usual_speed() / a_token),
         seconds=promised(recipe),
         has_vectors=has_vectors(),
+        share=share_read(recipe, sentences),
     )
     early = choosing.choices(recipe, facts, before_speed=True)
     facts = facts.with_method(choosing.applied(recipe, early))
@@ -78,6 +81,12 @@ def tokens_of(
     shares = (min(1.0, (phase.sentences or math.inf) / (sentences or 1)) for phase in recipe.phases)
     pairs = zip(recipe.phases, shares, strict=True)
     return sum(_tokens(phase.budget, characters * share) for phase, share in pairs)
+
+
+def share_read(recipe: Recipe, sentences: float) -> float:
+    """The share of the training text, of so many sentences, that some phase reads."""
+    most = most_sentences(recipe.phases)
+    return 1.0 if most is None else min(1.0, most / max(sentences, 1.0))
 
 
 def _tokens(budget: Budget, characters: float) -> float:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 AUTO = "auto"
-EDITION = "2026-11-25"
+EDITION = "2026-11-25 b"
 """When what the rules choose last changed: a study takes no results of other rules for theirs."""
 FEWEST_TOKENS = 300_000
 """With fewer tokens of training a model may be no better than unigrams: none was measured."""

@@ -47,11 +47,13 @@ class Facts:
     """How many times as long things take here as they would without other work."""
     has_vectors: bool = False
     """Whether static word vectors can be learnt here (the extra `vectors`)."""
+    share: float = 1.0
+    """Of the text that the phases read: `method.sentences` may leave most of it out."""
 
     @property
     def passes(self) -> float:
-        """Over the text, in training: an estimate."""
-        return self.tokens * CHARACTERS_A_TOKEN / max(self.characters, 1)
+        """Over what is read of the text, in training: an estimate."""
+        return self.tokens * CHARACTERS_A_TOKEN / max(self.characters * self.share, 1)
 
     def with_method(self, recipe: Recipe) -> Facts:
         """These facts, with what the recipe's method says; its phases are written out."""
