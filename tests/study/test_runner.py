@@ -21,6 +21,7 @@ from lingraft.rundir import FORMAT
 from lingraft.study import grid, planning, processes, rows, runner, steps
 from lingraft.study.recipe import read_study
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
+from lingraft.study.studydir import StudyDir
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +170,22 @@ def test_rows_are_named_as_the_present_study_names_their_cell(again, make, tmp_p
     found = planning.current_rows(renamed, out)
     assert {row.cell for row in found} == {grid.cells(renamed)[0].id}
     assert found[0].axes["graft.layers_before"] == 1
+
+
+def test_a_cell_that_has_another_id_since_there_is_another_axis_keeps_its_folder_and_weights(
+    again, make, tmp_path
+):
+    _, out = again
+    body = '[[grids]]\nmethod = ["xpt-sp"]\n"graft.layers_before" = [1]\nseed = [1]\n'
+    renamed = make(tmp_path / "renamed", body)
+    (plan,) = planning.plan(renamed, (), out / "results.jsonl", StudyDir(out))
+    assert plan.has_weights
+    assert (out / "cells" / "xpt-sp-s1").is_dir()  # a plan changes nothing
+    (out / "results.jsonl").unlink()
+    tally, here = run_here(renamed, out)
+    assert (tally.done, here.started) == (1, [])
+    assert (out / "cells" / plan.cell.id / "phase-1" / "best").is_dir()
+    assert not (out / "cells" / "xpt-sp-s1").exists()
 
 
 def test_rows_that_a_kill_left_unwritten_are_written_without_training_again(again):

@@ -132,6 +132,7 @@ class _Runner:
     def run(self, plans: Sequence[CellPlan]) -> Tally:
         todo = []
         for before in plans:
+            self.folder.adopt(before.cell, before.fingerprint)
             plan = self.record(before)  # a kill may have left rows unwritten
             if plan.state != "done":
                 todo.append(plan)

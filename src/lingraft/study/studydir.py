@@ -8,6 +8,7 @@ links into it, so that the whole study can be moved.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from lingraft.study.grid import Cell
     from lingraft.study.recipe import Study
 
+logger = logging.getLogger(__name__)
+
 TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json", "*.model")
 TASKS = "tasks"
 """Of a cell: what its fine-tunings leave."""
@@ -39,6 +42,8 @@ JOB = "job.json"
 """In a folder: the job of a cluster that works on it, or did when the study ended."""
 EXIT = "exit.json"
 """There, written last: the job's exit status."""
+MARK = "cell.json"
+"""In a cell: the fingerprint of what it is made from."""
 OURS = ("cells", "shared")
 FILES = ("results.jsonl", "report.html", "study.toml")
 
@@ -137,17 +142,38 @@ class StudyDir:
             with run.locked():  # a process that a study left behind may still be writing
                 shutil.rmtree(run.path)
         run.path.mkdir(parents=True, exist_ok=True)
-        write_json(run.path / "cell.json", {"fingerprint": fingerprint, "axes": cell.axes})
+        write_json(run.path / MARK, {"fingerprint": fingerprint, "axes": cell.axes})
         if completed(run) is None:  # else rules have made it complete, which stays
             write_recipe(run, cell.recipe)
         for name in SHARED_STAGES:
             _link(run.path / name, shared.path / name)
         return run
 
+    def former(self, cell: Cell, fingerprint: str) -> Run | None:
+        """The folder of a cell that has another id since the study has another axis.
+
+        None where the cell has a folder under its own, and where a cluster's job may write.
+        """
+        if self.cell(cell.id).path.exists():
+            return None
+        folders = sorted(mark.parent for mark in self.path.glob(f"cells/*/{MARK}"))
+        free = (path for path in folders if (path / EXIT).is_file() or not (path / JOB).is_file())
+        return next((run for run in map(Run, free) if _made_from(run, fingerprint)), None)
+
+    def adopt(self, cell: Cell, fingerprint: str) -> None:
+        """Name the former folder of a cell as the cell is called now.
+
+        Raises:
+            DataError: another process works there.
+        """
+        if (former := self.former(cell, fingerprint)) is not None:
+            logger.info("%s: was called %s, and goes on from there", cell.id, former.path.name)
+            with former.locked():
+                former.path.rename(self.cell(cell.id).path)
+
     def owns(self, cell: Cell, fingerprint: str) -> bool:
         """Whether a cell's folder was made from this very recipe."""
-        mark = self.cell(cell.id).path / "cell.json"
-        return mark.is_file() and _named(mark) == fingerprint
+        return _made_from(self.cell(cell.id), fingerprint)
 
     def replaces(self, cell: Cell, fingerprint: str) -> bool:
         """Whether `open_cell` empties a folder that was made from something else."""
@@ -160,8 +186,9 @@ class StudyDir:
 
     def holds_weights(self, cell: Cell, fingerprint: str) -> bool:
         """Whether the last weights of such a cell are still there."""
-        is_done = self.holds(cell, fingerprint)
-        return is_done and weights_of(self.cell(cell.id), cell.recipe)[-1].is_dir()
+        run = self.former(cell, fingerprint) or self.cell(cell.id)
+        is_done = _made_from(run, fingerprint) and run.stage("evaluation").done_path.is_file()
+        return is_done and weights_of(run, cell.recipe)[-1].is_dir()
 
     def empty_cell(self, cell: Cell) -> None:
         """Delete the stages in a cell's folder, and keep its fine-tunings; done.json goes first.
@@ -252,8 +279,10 @@ def _last_row(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _named(mark: Path) -> str:
-    return str(read_json(mark).get("fingerprint"))
+def _made_from(run: Run, fingerprint: str) -> bool:
+    """Whether a cell's folder was made from the recipe of this fingerprint."""
+    mark = run.path / MARK
+    return mark.is_file() and str(read_json(mark).get("fingerprint")) == fingerprint
 
 
 def _link(path: Path, target: Path) -> None:
