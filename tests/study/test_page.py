@@ -153,6 +153,16 @@ def test_methods_that_the_seeds_do_not_tell_apart_are_not_called_different():
     assert "Nothing separates it from XPT (p 0." in told(rows)
 
 
+def test_a_lead_that_is_one_of_other_seeds_is_not_called_more_than_luck():
+    rows = []
+    for seed in (0, 1):
+        rows += [*cell_rows("xpt", 4_000, seed, 4.5), *cell_rows("scratch", 4_000, seed, 4.0)]
+    for seed in (2, 3, 4):
+        rows += cell_rows("xpt", 4_000, seed, 3.0)
+    assert "XPT is best of 2" in told(rows)
+    assert "With the seeds that both have, scratch is ahead (p 0." in told(rows)
+
+
 def test_one_seed_is_said_to_tell_of_the_text_alone():
     rows = study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,))
     assert "On this test text its lead over scratch is more than luck" in told(rows)

@@ -242,6 +242,8 @@ def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> s
     if p is None:
         return f"Whether its lead over {name} is luck is not known: the rows have too few blocks."
     probability = numbers.probability(p)
+    if gap.value > 0:  # all that judge are the better the lower they are
+        return f"With the seeds that both have, {name} is ahead ({probability}): run equal seeds."
     clause = f"nothing separates it from {name} ({probability})"
     if p < ALPHA:
         clause = f"its lead over {name} is more than luck ({probability})"
