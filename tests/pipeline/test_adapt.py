@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -302,6 +303,32 @@ def test_the_model_of_a_method_that_does_not_train_can_be_made_alone(
     run.stage("model").clear()
     lingraft.run_stage(run, "model")
     assert digest(run.path) == before
+
+
+def test_a_phase_leaves_neither_its_model_nor_its_moments_in_memory(
+    tiny_source, korean_text, tmp_path, monkeypatch
+):
+    from torch.optim import Optimizer
+
+    alive, train_phase = [], stages.train_phase
+
+    def counted(*arguments):
+        gc.collect()
+        kinds = [type(one) for one in gc.get_objects()]
+        alive.append(sum(issubclass(kind, (Optimizer, type(arguments[1]))) for kind in kinds))
+        return train_phase(*arguments)
+
+    monkeypatch.setattr(stages, "train_phase", counted)
+    recipe = {
+        "language": "ko",
+        "source": {"model": str(tiny_source("bert"))},
+        "corpus": {"text": [str(korean_text)]},
+        "tokenizer": {"vocab_size": 300},
+        "method": {"name": "xpt", "budget": {"value": 2}, "batch": {"size": 8}},
+        "evaluation": {"sentences": 10, "words": 0, "samples": 0},
+    }
+    lingraft.adapt(recipe, tmp_path / "run")
+    assert alive == alive[:1] * 2
 
 
 def test_overwriting_deletes_the_run_and_leaves_other_files(finished, command, shorthand):

@@ -213,7 +213,6 @@ class _Call:
             why = str(error).partition(";")[0]
             logger.warning("%s: learning rate %s is left out: %s", job.name, job.folder.name, why)
             self.accelerator.wait_for_everyone()
-            self.accelerator.free_memory()
 
     def one(self, job: Job) -> None:
         """Fine-tune, predict and score one seed."""
@@ -269,7 +268,6 @@ class _Call:
             self.finish(job, splits, result | {"learning_rates": tried}, steps)
             logger.info("%s: %s", job.name, shown(cell, splits))
         self.accelerator.wait_for_everyone()
-        self.accelerator.free_memory()
 
     def encode(self, cell: Cell) -> Encoded:
         """The cell's inputs; kept for its next seed or learning rate."""

@@ -97,7 +97,6 @@ def train(run: Run, *, initial_loss: bool) -> None:
         measure_initial_loss(context)
     last_phase = pipeline.train(context, grafted)
     pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, last_phase))
-    accelerator.free_memory()  # tasks may follow in this process
 
 
 def fine_tune(run: Run, *, recipe: dict[str, Any], seeds: Sequence[int]) -> None:
@@ -154,6 +153,7 @@ def measure_initial_loss(context: Context) -> None:
     objectives = held_out.objectives
     module = context.accelerator.prepare(WithObjective(packed, *objectives))
     loss, by_stream = held_out.losses(module, context.accelerator)
+    context.accelerator.free_memory()  # which keeps all that it prepared
     write_json(run.path / INITIAL, {"loss": loss} | by_stream)
 
 

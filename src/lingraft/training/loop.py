@@ -108,7 +108,10 @@ def run_phase(
     trained = trained or Trained(model)
     unused = DistributedDataParallelKwargs(find_unused_parameters=True)
     accelerator.ddp_handler = unused if problem.uneven else None
-    return _Trainer(work, problem, model, accelerator, flops, watch or Watch(), trained).run()
+    try:
+        return _Trainer(work, problem, model, accelerator, flops, watch or Watch(), trained).run()
+    finally:
+        accelerator.free_memory()  # which keeps all that it prepared, with the optimiser's moments
 
 
 class _Trainer:
