@@ -331,6 +331,19 @@ def test_a_phase_leaves_neither_its_model_nor_its_moments_in_memory(
     assert alive == alive[:1] * 2
 
 
+def test_a_phase_that_was_trained_otherwise_is_not_thrown_away_without_a_word(tmp_path, caplog):
+    run = Run(tmp_path / "run")
+    folder = run.stage("phase-1").path
+    for made_from, said in (("another precision", True), ("this", False)):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "inputs").write_text(made_from)
+        (folder / "done.json").write_text("{}")
+        caplog.clear()
+        with caplog.at_level("INFO", logger="lingraft"):
+            stages._claim(run, folder, "this")
+        assert ("phase-1: begins anew" in caplog.text) == said
+
+
 def test_overwriting_deletes_the_run_and_leaves_other_files(finished, command, shorthand):
     (finished / "notes.txt").write_text("mine")
     (finished / "figures").mkdir()

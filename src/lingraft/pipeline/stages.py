@@ -386,6 +386,11 @@ def _claim(run: Run, folder: Path, stage_fingerprint: str) -> None:
     """Make a phase's folder ready; what other settings left goes, and rows to be written again."""
     mark = folder / "inputs"
     if folder.exists() and not (mark.is_file() and mark.read_text() == stage_fingerprint):
+        if last_step(folder) or (folder / "done.json").is_file():
+            logger.info(
+                "%s: begins anew, since what lies in %s was made by other settings, text, source "
+                "or precision", folder.name, folder,
+            )  # fmt: skip
         shutil.rmtree(folder)
     step = last_step(folder)
     run.keep_metrics(lambda row: row["phase"] != folder.name or row["step"] <= step)
