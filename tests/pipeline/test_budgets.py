@@ -427,6 +427,20 @@ def test_passes_are_counted_over_the_sentences_that_are_read(sentences, dropout,
     assert {one.key: one.value for one in foretold}["method.dropout"] == dropout
 
 
+def test_every_stream_is_looked_at_and_scored_in_a_plan():
+    counts = {"sentences": 1_000, "tokens": 20_000}
+    one = {
+        "tokens": {"valid": counts, "test": counts},
+        "statistics": {"train": {"tokens_per_word": 1.5}},
+    }
+    alone = planning.Text.of(one)
+    assert alone.looked_at(100) == 100 * 20
+    assert alone.scored(300, 100) == 20 * (2 * 300 + 100 * 1.5 * planning.CONTEXT)
+    three = planning.Text.of(one | {"streams": dict.fromkeys(("de", "fr", "ko"), one)})
+    assert three.looked_at(100) == 3 * alone.looked_at(100)
+    assert three.scored(300, 100) == 3 * alone.scored(300, 100)
+
+
 def test_nothing_is_foreseen_where_nothing_is_open_or_the_source_is_elsewhere(asked):
     steps = {"budget": {"value": 4, "unit": "steps"}}
     recipe = asked(steps)

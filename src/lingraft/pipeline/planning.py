@@ -77,35 +77,39 @@ class Draft:
 
 @dataclass(frozen=True)
 class Text:
-    """What the tokenizer stage counted."""
+    """What the tokenizer stage counted, of each stream: all are looked at, and scored."""
 
-    lengths: dict[str, float]
-    """Mean tokens of a sentence, by split."""
-    sentences: dict[str, int]
-    tokens_per_word: float
+    streams: tuple[dict[str, Any], ...]
 
     @classmethod
     def of(cls, result: dict[str, Any]) -> Text:
-        """From the stage's result, over all streams."""
-        counts = result["tokens"]
-        lengths = {name: row["tokens"] / max(row["sentences"], 1) for name, row in counts.items()}
-        per_word = (result.get("statistics") or {}).get("train", {}).get("tokens_per_word")
-        sentences = {name: row["sentences"] for name, row in counts.items()}
-        return cls(lengths, sentences, per_word or 2.0)
+        """From the stage's result."""
+        return cls(tuple((result.get("streams") or {"": result}).values()))
 
     def looked_at(self, sentences: int) -> float:
         """Tokens of a look at the validation text."""
-        return min(sentences, self.sentences["valid"]) * self.lengths["valid"]
+        return sum(
+            min(sentences, valid["sentences"]) * _length(valid)
+            for valid in (stream["tokens"]["valid"] for stream in self.streams)
+        )
 
     def scored(self, sentences: int, words: int) -> float:
         """Tokens that an evaluation reads: two schemes, and a pass for each token of a word.
 
         At most one word of a sentence is scored.
         """
-        length = self.lengths["test"]
-        words = min(words, self.sentences["test"])
-        masked = 2 * min(sentences, self.sentences["test"]) * length
-        return masked + words * self.tokens_per_word * length * CONTEXT
+        total = 0.0
+        for stream in self.streams:
+            test = stream["tokens"]["test"]
+            per_word = stream["statistics"]["train"]["tokens_per_word"] or 2.0
+            passes = min(words, test["sentences"]) * per_word * CONTEXT
+            total += (2 * min(sentences, test["sentences"]) + passes) * _length(test)
+        return total
+
+
+def _length(counts: dict[str, int]) -> float:
+    """Mean tokens of a sentence."""
+    return counts["tokens"] / max(counts["sentences"], 1)
 
 
 def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
