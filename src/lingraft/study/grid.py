@@ -127,8 +127,8 @@ def _matching(study: Study, point: dict[str, Any]) -> list[int]:
 def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: list[int]) -> Cell:
     settings: dict[str, Any] = {}
     for layer in (study.set, *(study.rules[number].set for number in matching), point):
-        for name, value in layer.items():
-            path = ALIASES.get(name, name)
+        for key, value in layer.items():
+            path = ALIASES.get(key, key)
             settings.pop(path, None)  # assigned last: a table goes over single keys of it
             settings[path] = value
     where = f"study '{study.name}', cell {_shown(point)}"
