@@ -16,7 +16,7 @@ from lingraft.errors import DataError, LingraftError
 from lingraft.log import progress
 from lingraft.rundir import Run, write_json
 from lingraft.study import collect, estimate, planning, processes, rows, steps, studydir
-from lingraft.study.cell import NO_ROOM, STEPS
+from lingraft.study.cell import GRACE_SECONDS, NO_ROOM, STEPS
 from lingraft.study.metrics import BYTES, PERPLEXITY
 from lingraft.study.planning import CellPlan, results_path
 from lingraft.study.rows import MetricRow, TaskRow
@@ -132,7 +132,7 @@ class _Runner:
     def run(self, plans: Sequence[CellPlan]) -> Tally:
         todo = []
         for before in plans:
-            self.folder.adopt(before.cell, before.fingerprint)
+            self.folder.adopt(before.cell, before.fingerprint, GRACE_SECONDS + 10)
             plan = self.record(before)  # a kill may have left rows unwritten
             if plan.state != "done":
                 todo.append(plan)

@@ -160,15 +160,17 @@ class StudyDir:
         free = (path for path in folders if (path / EXIT).is_file() or not (path / JOB).is_file())
         return next((run for run in map(Run, free) if _made_from(run, fingerprint)), None)
 
-    def adopt(self, cell: Cell, fingerprint: str) -> None:
+    def adopt(self, cell: Cell, fingerprint: str, patience: float) -> None:
         """Name the former folder of a cell as the cell is called now.
+
+        For so many seconds a process that a study left behind there may still end.
 
         Raises:
             DataError: another process works there.
         """
         if (former := self.former(cell, fingerprint)) is not None:
             logger.info("%s: was called %s, and goes on from there", cell.id, former.path.name)
-            with former.locked():
+            with former.locked(patience):
                 former.path.rename(self.cell(cell.id).path)
 
     def owns(self, cell: Cell, fingerprint: str) -> bool:
