@@ -197,6 +197,21 @@ def test_rows_that_a_kill_left_unwritten_are_written_without_training_again(agai
     assert metrics(study, out) == expected
 
 
+def test_a_method_that_has_fewer_phases_where_the_source_is_tied_runs_in_a_study(
+    tiny_source, korean_text, tmp_path
+):
+    body = '[[grids]]\nmethod = ["eeve"]\n'
+    head = 'name = "tiny"\nbase = "base.toml"\n[set]\n"method.budget" = { value = 10 }\n'
+    head += '"method.batch" = { size = 8 }\n"tokenizer.new_pieces" = 20\n'
+    scored = {"sentences": 10, "words": 0, "samples": 0, "generated": 0, "untouched": False}
+    study = write_study(tmp_path, tiny_source("llama"), korean_text, body, head, evaluation=scored)
+    tally, _ = run_here(study, tmp_path / "out")
+    assert (tally.done, tally.failed) == (1, [])
+    found = planning.current_rows(study, tmp_path / "out")
+    phases = {row.phase for row in found if isinstance(row, CurveRow)}
+    assert phases == {"phase-3", "phase-4", "phase-6", "phase-7"}
+
+
 def test_the_time_of_a_cell_begins_with_its_process_however_long_that_waited_for_its_turn(again):
     study, out = again
     cell = out / "cells" / "scratch-s0"

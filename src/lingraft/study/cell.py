@@ -21,7 +21,7 @@ from lingraft import log
 from lingraft.errors import LingraftError, explain, is_disk_full
 from lingraft.rundir import Run, read_json, write_json, write_text
 from lingraft.study.collect import BEGAN, INITIAL
-from lingraft.study.studydir import EXIT, LABEL, TASKS, with_tokenizer
+from lingraft.study.studydir import EXIT, LABEL, TASKS, with_tokenizer, write_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,9 +83,12 @@ def train(run: Run, *, initial_loss: bool) -> None:
     from lingraft.pipeline import budgeting, evaluating
     from lingraft.pipeline.budgeting import Timekeeper
     from lingraft.pipeline.stages import Context
+    from lingraft.recipe.methods import is_open
     from lingraft.training.machine import accelerator_for, environment
 
     recipe = recipe_in(run)
+    if not is_open(recipe):
+        write_recipe(run, recipe)  # with the phases that its source goes through
     accelerator = accelerator_for(recipe.training, run.path)
     write_json(run.path / "environment.json", environment(accelerator, "lingraft study"))
     context = budgeting.choose(Context(recipe, run, accelerator), recipe)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from lingraft.pipeline import preflight
 from lingraft.pipeline.foreseeing import foreseen
+from lingraft.pipeline.source_files import source_of
+from lingraft.pipeline.suiting import suited
 from lingraft.training import throughput
 
 if TYPE_CHECKING:
@@ -75,7 +77,8 @@ def cost_of(recipe: Recipe) -> Cost:
         LingraftError: the recipe cannot work.
     """
     recipe, _ = foreseen(recipe)
-    plan = preflight.check(recipe)
+    plan, source = preflight.check(recipe), source_of(recipe)
+    recipe = suited(recipe, source.family, tied=source.tied)
     phases = {phase["name"]: float(phase["tokens_estimate"]) for phase in plan.phases}
     tokens = sum(phases.values())
     if plan.parameters is None:
