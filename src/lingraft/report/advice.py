@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lingraft.recipe.auto import TOKENS_A_PIECE
 from lingraft.recipe.reach import SPREAD, reach, warmup_share
 from lingraft.report import numbers, tables
 from lingraft.report.next_step import NextStep, command
@@ -28,8 +29,6 @@ SHORT_REACH = 5 * SPREAD
 """Learning rates that add up to less move new weights little beside their random start."""
 LONG_WARMUP = 0.4
 """A longer warm-up, as a share of a phase, is called too long."""
-TOKENS_A_PIECE = 50
-"""Fewer training tokens for each piece of the vocabulary are called too few."""
 STILL_FALLING = 0.02
 """Nats by which the validation loss fell over the last fifth of a run that could go on."""
 HIGH_RATE = 2e-3

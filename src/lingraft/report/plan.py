@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from lingraft.recipe.choosing import GIVEN
 from lingraft.report import numbers
 from lingraft.report.table import Column, Table, table
 from lingraft.rundir import read_json
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from lingraft.rundir import Run
 
-GIVEN = "given"
 ROWS_AT = "docs/results/"
 
 
