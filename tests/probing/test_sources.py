@@ -9,7 +9,7 @@ import pytest
 from synthetic_study import cell_rows
 from tiny_study import Here, base_recipe
 
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
 from lingraft.probing import sources, sources_page
 from lingraft.probing.sources import Candidate, Standing, by_candidate, standings, verdict
 from lingraft.recipe.decoding import to_toml
@@ -209,6 +209,14 @@ def test_a_candidates_own_text_is_read_whole_whichever_rows_are_the_targets(
     ((facts,), target) = sources_page.facts_of(recipe(corpus=section), models)
     assert target["sentences"] == 1
     assert facts["characters"] > 0
+
+
+def test_a_text_without_a_sentence_is_refused(recipe, tmp_path, tiny_source):
+    text = tmp_path / "empty.txt"
+    text.write_text("\n\n")
+    models = sources.candidates([str(tiny_source("roberta"))])
+    with pytest.raises(DataError, match=r"empty\.txt: holds no sentences"):
+        sources_page.facts_of(recipe(corpus={"text": [str(text)]}), models)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import check_masked
 from lingraft.pipeline import sizes
 from lingraft.pipeline.source_files import source_of
@@ -117,6 +117,9 @@ def facts_of(recipe: Recipe, candidates: Sequence[Candidate]) -> tuple[list[Row]
     (stream,) = recipe.texts
     every_row = stream.corpus.model_copy(update={"where": None})  # that chooses the target's rows
     sentences = list(limited(read_clean(stream.corpus.text, stream.corpus, stream.language)))
+    if not sentences:
+        named = ", ".join(stream.corpus.text)
+        raise DataError(f"{named}: holds no sentences to choose by; give UTF-8 text")
     target = Profile.of(sentences)
     for candidate, facts in zip(candidates, rows, strict=True):
         tokenizer = files.load(candidate.model)
