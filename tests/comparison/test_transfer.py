@@ -192,3 +192,22 @@ def test_the_page_and_the_sheet_hold_the_languages(two: Path, tmp_path: Path) ->
     assert {(row["task"], row["test_language"]) for row in plain} == {
         ("pawsx", one) for one in ("en", "de", "ko")
     }
+
+
+def test_scores_of_two_splits_do_not_stand_side_by_side(two: Path) -> None:
+    for place in (two / "B").glob("*/*"):  # reports dev, as a task without a test set does
+        for path in place.glob("*-test-*"):
+            path.rename(path.with_name(path.name.replace("-test-", "-dev-")))
+        scores = place / "scores.json"
+        scores.write_text(scores.read_text().replace('"test-', '"dev-'))
+    comparison = collect([two], "A")
+    found = {one.title: one.models for one in tables.settings_of(comparison)}
+    assert found == {"pawsx (test) en→": ("A",), "pawsx (dev) en→": ("B",)}
+    titles = {part.title for part in comparison.parts}
+    assert {"pawsx (test) en→de", "pawsx (dev) en→de"} <= titles
+    assert significance.differences(comparison, resamples=200) == []
+    shown = tables.scores(comparison)
+    assert [column.title for column in shown.columns[1:-1]] == [
+        "pawsx (test) en→3",
+        "pawsx (dev) en→3",
+    ]

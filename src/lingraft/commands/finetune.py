@@ -207,7 +207,7 @@ def tables_of(results: Sequence[Outcome]) -> list[Table]:
     tables = [
         across.language_table(setting, {})
         for setting in settings
-        if setting.task not in inside or len(setting.train) > 1
+        if setting.name not in inside or len(setting.train) > 1
     ]
     if summary := transfer.summary_table(settings):
         tables.append(summary)

@@ -6,6 +6,7 @@ transfer gap is that of `tasks.xtreme`, a seed at a time.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -33,9 +34,11 @@ BySeed = dict[int, float]
 
 @dataclass(frozen=True)
 class Setting:
-    """A task, trained in the same languages by several models."""
+    """A task, trained in the same languages and scored on the same split by several models."""
 
     task: str
+    name: str
+    """`pawsx`, or `pawsx (dev)` where another split is there too."""
     train: tuple[str, ...]
     languages: tuple[str, ...]
     """Those that are scored, the trained ones first."""
@@ -60,7 +63,7 @@ class Setting:
     @property
     def title(self) -> str:
         """`pawsx en→`."""
-        return f"{self.task} {learnt(self.train)}→"
+        return f"{self.name} {learnt(self.train)}→"
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -100,15 +103,20 @@ def settings(scored: Iterable[tuple[str, Outcome, str]]) -> list[Setting]:
         scored: label of a model, its outcome, and a split of it that is reported; those in one
             language are left out.
     """
-    groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, Outcome, str]]] = {}
+    groups: dict[tuple[str, tuple[str, ...], str], list[tuple[str, Outcome, str]]] = {}
     for label, outcome, split in scored:
         if (languages := outcome.languages) is not None:
-            groups.setdefault((languages.task, languages.train), []).append((label, outcome, split))
-    return [_setting(task, train, entries) for (task, train), entries in groups.items()]
+            key = (languages.task, languages.train, split.partition("-")[0])
+            groups.setdefault(key, []).append((label, outcome, split))
+    splits = Counter((task, train) for task, train, _ in groups)
+    return [
+        _setting(task, f"{task} ({split})" if splits[task, train] > 1 else task, train, entries)
+        for (task, train, split), entries in groups.items()
+    ]
 
 
 def _setting(
-    task: str, train: tuple[str, ...], entries: Sequence[tuple[str, Outcome, str]]
+    task: str, name: str, train: tuple[str, ...], entries: Sequence[tuple[str, Outcome, str]]
 ) -> Setting:
     keys = tuple(dict.fromkeys(key for _, outcome, _ in entries for key in outcome.data["shown"]))
     number = number_of(task, keys)
@@ -132,6 +140,7 @@ def _setting(
     notes = dict.fromkeys(outcome.split_note for _, outcome, _ in entries)
     return Setting(
         task,
+        name,
         train,
         tuple(order),
         (*keys, MEAN) if several else keys,
@@ -196,7 +205,7 @@ def language_table(setting: Setting, marks: Mapping[tuple[str, str, str], str]) 
             gap = _cell({label: setting.gap(label, key)}, label)
             start = (label, metric_name(key)) if several else (label,)
             rows.append(row(*start, *cells, gap))
-    title = f"{setting.task}, trained in {', '.join(setting.train)}"
+    title = f"{setting.name}, trained in {', '.join(setting.train)}"
     return table(title, head, rows, _notes(setting))
 
 
@@ -271,7 +280,7 @@ def directions(all_settings: Iterable[Setting]) -> list[Directions]:
     by_task: dict[str, list[Setting]] = {}
     for setting in all_settings:
         if len(setting.train) == 1:
-            by_task.setdefault(setting.task, []).append(setting)
+            by_task.setdefault(setting.name, []).append(setting)
     return [
         _matrix(task, of_task, label, key)
         for task, of_task in by_task.items()

@@ -75,6 +75,8 @@ class Part:
     family: str
     """What counts as one task in an average: its name, of one in several languages with those that
     were trained on."""
+    setting: str
+    """Of a task in several languages, the `across.Setting` that it belongs to: its title."""
     left_out: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """By label with runs on the same examples, the seeds that were scored on others."""
 
@@ -202,13 +204,15 @@ def collect(folders: Sequence[Path], reference: str | None = None) -> Comparison
     for label, outcome in runs:
         for split in outcome.evaluation:
             grouped[outcome.task, split].append(Run(label, outcome, split))
-    several = Counter((task, language_of(split)) for task, split in grouped)
+    kinds = {(task, split.partition("-")[0]) for task, split in grouped}
+    several = Counter(task for task, _ in kinds)
     parts = []
     for (name, split), group in grouped.items():
-        title, alone = name, several[name, language_of(split)] == 1
-        if languages := group[0].outcome.languages:
-            title = f"{languages.title}{language_of(split)}"
-        parts.append(_part(title if alone else f"{title} ({split})", split, group, reference))
+        kind = split.partition("-")[0] if several[name] > 1 else ""
+        languages = group[0].outcome.languages
+        setting = languages.title(kind) if languages else ""
+        title = f"{setting}{language_of(split)}" if languages else name + (kind and f" ({kind})")
+        parts.append(_part(title, split, group, reference, setting))
     return Comparison(labels, tuple(parts), reference)
 
 
@@ -268,7 +272,7 @@ def _same(new: Outcome, old: Outcome) -> bool:
     return True
 
 
-def _part(title: str, split: str, runs: Sequence[Run], reference: str) -> Part:
+def _part(title: str, split: str, runs: Sequence[Run], reference: str, setting: str) -> Part:
     counted = Counter(run.examples_id for run in runs)
     reference_id = next(
         (run.examples_id for run in runs if run.label == reference),
@@ -288,7 +292,8 @@ def _part(title: str, split: str, runs: Sequence[Run], reference: str) -> Part:
         examples,
         {label: same[label] for label in order if label in same},
         {label: apart[label] for label in order if label in apart and label not in same},
-        languages.title if (languages := first.outcome.languages) else first.outcome.task,
+        languages.title() if (languages := first.outcome.languages) else first.outcome.task,
+        setting,
         {label: [run.seed for run in runs] for label, runs in apart.items() if label in same},
     )
 

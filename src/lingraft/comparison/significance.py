@@ -99,17 +99,17 @@ def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 
     """
     resampling, tested = Resampling(resamples, seed), []
     gains: dict[str, dict[tuple[str, str], list[_Gains]]] = {}
-    parts = Counter(part.family for part in comparison.parts if part.languages)
+    parts = Counter(part.setting for part in comparison.parts if part.languages)
     for part in comparison.parts:
         for (label, key), gain in _gains(part, comparison.reference, resampling).items():
             difference = resampling.difference(gain.values, gain.drawn_RS)
             tested.append(Tested(part.title, key, label, difference))
             if part.languages:
-                gains.setdefault(part.family, {}).setdefault((label, key), []).append(gain)
-    for family, of_family in gains.items():
-        for (label, key), several in of_family.items():
+                gains.setdefault(part.setting, {}).setdefault((label, key), []).append(gain)
+    for setting, of_setting in gains.items():
+        for (label, key), several in of_setting.items():
             seeds = {tuple(gain.values) for gain in several}
-            if parts[family] == len(several) > 1 and len(seeds) == 1:
+            if parts[setting] == len(several) > 1 and len(seeds) == 1:
                 values = {
                     seed_key: float(np.mean([gain.values[seed_key] for gain in several]))
                     for seed_key in several[0].values
@@ -117,7 +117,7 @@ def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 
                 draws = [gain.drawn_RS for gain in several if gain.drawn_RS is not None]
                 mean_RS = np.mean(draws, axis=0) if len(draws) == len(several) else None
                 difference = resampling.difference(values, mean_RS)
-                tested.append(Tested(family, key, label, difference))
+                tested.append(Tested(setting, key, label, difference))
     return tested
 
 

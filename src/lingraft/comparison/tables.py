@@ -84,7 +84,8 @@ def measured(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Scor
             for key in setting.keys
         ]
     families = dict.fromkeys(part.family for part in comparison.parts)
-    order = {part.title: None for part in comparison.parts} | families
+    titles = dict.fromkeys(part.title for part in comparison.parts)
+    order = titles | dict.fromkeys(part.setting for part in comparison.parts)
     columns = [score for name in order for score in by_title.get(name, ())]
     return [*columns, _average(comparison)] if len(families) > 1 else columns
 

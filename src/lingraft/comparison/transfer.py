@@ -181,7 +181,7 @@ def gap_bars(settings: Sequence[Setting]) -> Figure | None:
 
 def heat_maps(matrices: Sequence[Directions], settings: Sequence[Setting]) -> Iterator[Figure]:
     """A heat map a model and task, of the task's number; the same colours for all of a task."""
-    keys = {setting.task: setting.number for setting in settings}
+    keys = {setting.name: setting.number for setting in settings}
     selection = [matrix for matrix in matrices if matrix.key == keys[matrix.task]]
     for place, matrix in enumerate(selection):
         alike = [m for m in selection if m.task == matrix.task]
@@ -223,7 +223,7 @@ def sheet(settings: Sequence[Setting], retrieved: Sequence[Retrieved] = ()) -> s
                 by_language |= {AVERAGE: setting.average(label, key), GAP: setting.gap(label, key)}
                 for language, values in by_language.items():
                     if score := of_seeds(values):
-                        start = (label, setting.task, "+".join(setting.train), language, key)
+                        start = (label, setting.name, "+".join(setting.train), language, key)
                         rows.append((*start, score.mean, score.deviation, score.seeds))
     return comma_separated((*head, "seeds"), rows)
 

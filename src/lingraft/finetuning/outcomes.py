@@ -98,10 +98,9 @@ class Languages:
     definitions: Mapping[str, dict[str, Any]]
     """Of a user's own task, its table in each language."""
 
-    @property
-    def title(self) -> str:
-        """`pawsx en→`: the tested language follows."""
-        return f"{self.task} {learnt(self.train)}→"
+    def title(self, split: str = "") -> str:
+        """`pawsx en→`, or `pawsx (dev) en→`: the tested language follows."""
+        return f"{self.task}{split and f' ({split})'} {learnt(self.train)}→"
 
 
 @dataclass(frozen=True)
