@@ -129,6 +129,36 @@ def test_the_verdict_says_what_is_significant_and_what_comes_next(tmp_path: Path
     assert step.command.endswith(" --seeds 4")  # twice as many
 
 
+@pytest.mark.parametrize(
+    ("called", "again"),
+    [
+        ("lingraft finetune models/good --task my/mood.toml", "models/good --task my/mood.toml"),
+        ("lingraft finetune all.toml --out runs/all", "all.toml --out runs/all"),
+        ("lingraft.finetune(...)", "models/good --task nsmc --data data"),
+    ],
+)
+def test_the_call_that_keeps_the_weights_is_the_one_that_fine_tuned(
+    called: str, again: str, tmp_path: Path
+) -> None:
+    for label, quality in (("scratch", 0.2), ("good", 0.95)):
+        write_model(tmp_path, label, quality, ["nsmc"], n=80, command=called)
+    comparison = collect([tmp_path])
+    step = tables.next_step(comparison, tables.scores(comparison), ())
+    assert step is not None
+    assert step.command == f"lingraft finetune {again} --keep-models --overwrite"
+
+
+def test_more_seeds_are_asked_for_in_the_recipe_that_was_fine_tuned(tmp_path: Path) -> None:
+    for label in ("scratch", "good"):
+        write_model(tmp_path, label, 0.5, ["nsmc"], n=80, command="lingraft finetune all.toml")
+    comparison = collect([tmp_path])
+    tested = significance.differences(comparison, 100)
+    alike = [replace(one, found=replace(one.found, p=0.4)) for one in tested]
+    step = tables.next_step(comparison, tables.scores(comparison, alike), alike)
+    assert step == ("More seeds may tell the models apart (seeds = 4 in the recipe):",
+                    "lingraft finetune all.toml")  # fmt: skip
+
+
 def test_a_model_that_another_one_equals_is_not_called_best(three: Path) -> None:
     best, other = Cell("90.0", rank=1), Cell("80.0", rank=2)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import fmean
@@ -14,6 +15,7 @@ from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.table import BEST, SECOND, Cell, Column, comma_separated, row, table
 from lingraft.stats import FEWEST_BLOCKS
+from lingraft.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -347,9 +349,10 @@ def _winners(results: Table) -> tuple[list[str], int]:
 
 
 def next_step(comparison: Comparison, results: Table, tested: Sequence[Tested]) -> NextStep | None:
-    """More seeds where no difference is significant, else to keep the weights; None without runs.
+    """More seeds where no difference is significant, else to keep the weights.
 
-    The command is the one that fine-tuned, where that is known.
+    The command is the one that fine-tuned, where that is known. None without runs, and where
+    nobody knows how a task of one's own was called.
     """
     (label, *_), _ = _winners(results)
     runs = [run for part in comparison.parts for run in part.runs.get(label, ())]
@@ -357,10 +360,14 @@ def next_step(comparison: Comparison, results: Table, tested: Sequence[Tested]) 
         return None
     out = runs[0].outcome
     called = str(out.data.get("command", ""))
-    if not called.startswith("lingraft finetune ") or ".toml" in called:
+    if not called.startswith("lingraft finetune "):
+        if out.task not in TASKS:
+            return None
         called = command("finetune", out.model, "--task", out.task, "--data", "data")
     if tested and not any(test.mark for test in tested):
-        seeds = 2 * max(test.seeds for test in tested)
-        return NextStep("More seeds may tell the models apart:", f"{called} --seeds {seeds}")
+        seeds, why = 2 * max(test.seeds for test in tested), "More seeds may tell the models apart"
+        if out.model not in shlex.split(called):  # a recipe names the models, and the seeds
+            return NextStep(f"{why} (seeds = {seeds} in the recipe):", called)
+        return NextStep(f"{why}:", f"{called} --seeds {seeds}")
     why = f"To use {label}, fine-tune it once more and keep its weights:"
     return NextStep(why, f"{called} --keep-models --overwrite")
