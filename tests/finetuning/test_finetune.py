@@ -307,6 +307,10 @@ def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
     [
         (("--task", "klue-nlu"), "no task 'klue-nlu'"),
         (("--task", "klue-nli", "--set", "learning_rat=1"), "Did you mean 'learning_rate'?"),
+        (
+            ("--task", "klue-nli", "--set", "label_smoothing=0.1"),
+            "settings.label_smoothing: is for tasks of the kind translation",
+        ),
         (("--task", "klue-nli", "--label", "A,B"), "labels has 2 names for 1 models"),
         (("--task", "klue-nli", "--cut", "0.5"), "write the shares"),
         (("--task", "klue-nli", "--cut", "0.5,0.1"), "sum to 0.6"),

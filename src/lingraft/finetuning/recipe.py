@@ -20,7 +20,7 @@ from lingraft.tasks.definition import Changes, Count, Definition, changed, task_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.task import Settings, Task
+    from lingraft.tasks.task import Kind, Settings, Task
 
 MAX_SEEDS = 10_000
 HUB = "hub"
@@ -29,6 +29,11 @@ MEAN = "mean"
 """As the languages that choose the best weights: all that are tested."""
 ALONE = ("all", MEAN)
 """Names that stand for several languages."""
+OF_ONE_KIND: dict[Kind, tuple[str, ...]] = {
+    "span": ("doc_stride", "max_query", "max_answer", "null_threshold"),
+    "translation": ("label_smoothing", "beams"),
+}
+"""Settings that other kinds of tasks have no use for."""
 COMMAS = re.compile(r",(?=\s*[a-z_.]+\s*=)")
 """Between two assignments, not inside a list."""
 
@@ -254,7 +259,7 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
     tasks = [_named(name, base) for name in recipe.tasks]
     tasks += [task_of(section, base) for section in recipe.custom]
     check_distinct([task.name for task in tasks])
-    check_paper(tasks, recipe.paper)
+    check_known(tasks, recipe)
     return [with_settings(task, recipe) for task in tasks]
 
 
@@ -269,12 +274,20 @@ def check_distinct(names: Sequence[str]) -> None:
             raise RecipeError(f"tasks: {name} is there twice; results would share a folder")
 
 
-def check_paper(tasks: Sequence[Task], paper: str | None) -> None:
-    """Make sure that one of the tasks knows the settings of this name.
+def check_known(tasks: Sequence[Task], recipe: TaskOptions) -> None:
+    """Make sure that one of the tasks knows the paper, and each setting of a single kind of task.
 
     Raises:
         RecipeError: none does.
     """
+    kinds, paper = {task.kind for task in tasks}, recipe.paper
+    for kind, keys in OF_ONE_KIND.items():
+        for key in keys if kind not in kinds else ():
+            if getattr(recipe.settings, key) is not None:
+                raise RecipeError(
+                    f"settings.{key}: is for tasks of the kind {kind}, and there is none; leave "
+                    "it out"
+                )
     if paper and not any(paper in task.alternatives for task in tasks):
         papers = sorted({name for task in tasks for name in task.alternatives})
         raise RecipeError(

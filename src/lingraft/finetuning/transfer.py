@@ -17,7 +17,7 @@ from lingraft.finetuning import data as task_data
 from lingraft.finetuning import partners
 from lingraft.finetuning.families import ALL, named
 from lingraft.finetuning.outcomes import language_of, learnt, split_in
-from lingraft.finetuning.recipe import HUB, MEAN, check_distinct, check_paper, with_settings
+from lingraft.finetuning.recipe import HUB, MEAN, check_distinct, check_known, with_settings
 from lingraft.tasks import Data, cut, find
 from lingraft.tasks.splits import DEV, SELECTION, TEST, TRAIN, cut_name, named_cut, read_split
 
@@ -199,7 +199,7 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
         )
     families = [_family(name, base, recipe) for name in recipe.tasks]
     check_distinct([family.name for family in families])
-    check_paper([task for family in families for task in family.tasks.values()], recipe.paper)
+    check_known([task for family in families for task in family.tasks.values()], recipe)
     _known_somewhere(recipe, families)
     for family in families:
         files = Files(family, recipe, base)
