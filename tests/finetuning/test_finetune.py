@@ -300,6 +300,9 @@ def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_pa
 def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
     assert nli(tmp_path, "--label", "M").status == 0
     assert not (tmp_path / "M" / "klue-nli" / "seed-0" / "best").exists()
+    again = nli(tmp_path, "--label", "M", "--keep-models")
+    assert "1 of the seeds that are done have no weights; --overwrite trains" in again.err
+    assert "seed-N/best" not in again.out
 
 
 @pytest.mark.parametrize(

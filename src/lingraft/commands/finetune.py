@@ -163,7 +163,8 @@ def command(
     if ask.is_first_process():
         for table in tables_of(results):
             console.show(table)
-        weights = out_dir / "MODEL/TASK/seed-N/best" if keep_models else ""
+        kept = any((outcome.folder / "best").is_dir() for outcome in results)
+        weights = out_dir / "MODEL/TASK/seed-N/best" if kept else ""
         console.summary(
             *said_of(results),
             ("models", weights),

@@ -130,6 +130,13 @@ class _Call:
             len(jobs) - len(todo),
             len(todo),
         )
+        bare = sum(job.is_done and not (job.folder / "best").is_dir() for job in jobs)
+        if bare and self.options.keep_models:
+            logger.warning(
+                "--keep-models: %d of the seeds that are done have no weights; --overwrite trains "
+                "all seeds of the call anew",
+                bare,
+            )
         for label, width in rates.too_low(job.cell for job in todo).items():
             logger.info(
                 "%s is %d wide, and the papers' learning rates are for 768: --learning-rates "
