@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from synthetic_results import write_model
@@ -85,6 +85,22 @@ def test_settings_that_differ_between_models_are_named(tmp_path: Path) -> None:
     write_model(tmp_path, "scratch", 0.5, ["nsmc"], n=10)
     write_model(tmp_path, "xpt", 0.5, ["nsmc"], n=10, settings={"epochs": 9, "learning_rate": 5e-5})
     assert differing_settings(collect([tmp_path]).parts[0]) == ("epochs",)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "differing"),
+    [
+        ({"train_examples": 100}, {"train_examples": 200}, ("training examples",)),
+        ({"train_digest": "a"}, {"train_digest": "b"}, ("training examples",)),
+        ({}, {"train_digest": "b"}, ()),
+    ],
+)
+def test_models_that_learnt_from_other_examples_are_told(
+    first: dict[str, Any], second: dict[str, Any], differing: tuple[str, ...], tmp_path: Path
+) -> None:
+    for label, more in (("A", first), ("B", second)):
+        write_model(tmp_path, label, 0.5, ["nsmc"], **more)
+    assert differing_settings(collect([tmp_path]).parts[0]) == differing
 
 
 def test_a_task_that_is_not_known_and_not_defined_is_one_line(tmp_path: Path) -> None:

@@ -321,7 +321,12 @@ def _task(outcome: Outcome, split: str) -> Task:
 
 
 def differing_settings(part: Part) -> tuple[str, ...]:
-    """Names of the settings that are not the same for all runs of a task."""
-    settings = [run.outcome.data.get("settings", {}) for runs in part.runs.values() for run in runs]
+    """What is not the same for all runs of a task: names of settings, and what was learnt from."""
+    data = [run.outcome.data for runs in part.runs.values() for run in runs]
+    settings = [of_run.get("settings", {}) for of_run in data]
     names = dict.fromkeys(name for of_run in settings for name in of_run if name != "source")
-    return tuple(name for name in names if len({repr(s.get(name)) for s in settings}) > 1)
+    differing = [name for name in names if len({repr(s.get(name)) for s in settings}) > 1]
+    learnt = [{d.get(key) for d in data} - {None} for key in ("train_examples", "train_digest")]
+    if max(map(len, learnt)) > 1:  # older results have no digest
+        differing.append("training examples")
+    return tuple(differing)

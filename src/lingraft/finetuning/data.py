@@ -18,7 +18,7 @@ from lingraft.tasks.reading import Row
 from lingraft.tasks.splits import DEV, TRAIN, with_selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks.examples import Example
@@ -126,6 +126,14 @@ def _hash(example: Example) -> bytes:
 def _line(example: Example) -> bytes:
     text = json.dumps(asdict(example), ensure_ascii=False, sort_keys=True)
     return text.encode("utf-8", "surrogatepass")
+
+
+def digest_of(examples: Iterable[Example]) -> str:
+    """Of examples alone, in their order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for example in examples:
+        digest.update(_line(example) + b"\n")
+    return digest.hexdigest()
 
 
 def fingerprint_of(data: Data) -> str:

@@ -366,6 +366,7 @@ class _Call:
             "steps": result["steps"],
             "stopped": result["stopped"],
             "train_examples": len(cell.data.splits[TRAIN]),
+            "train_digest": task_data.digest_of(cell.data.splits[TRAIN]),
             "train_tokens": result["tokens"],
             "seconds": result["seconds"],
             "parameters": result["trainable_parameters"],
