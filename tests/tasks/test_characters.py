@@ -56,6 +56,12 @@ def test_a_character_of_several_tokens_has_the_tag_of_the_last_that_begins_there
     assert character_tags(text, labels, offsets) == tuple(tags)
 
 
+def test_characters_inside_a_token_have_its_tag_where_tags_are_of_no_entities() -> None:
+    offsets = [(0, 2), (2, 3)]
+    assert character_tags("학생이", ["NNG", "JKS"], offsets) == ("NNG", "NNG", "JKS")
+    assert character_tags("학생이", ["B", "O"], offsets) == ("B", "I", "O")
+
+
 def test_characters_of_an_unknown_token_go_on_as_its_first() -> None:
     assert character_tags("쀍쀍이", ["B-PS"], [(0, 3)]) == ("B-PS", "I-PS", "I-PS")
     assert character_tags("쀍쀍이", ["O"], [(0, 3)]) == ("O", "O", "O")

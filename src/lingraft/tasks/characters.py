@@ -43,10 +43,10 @@ def token_labels(text: str, tags: Sequence[str], offsets: Offsets) -> list[str |
 def character_tags(text: str, labels: Sequence[str | None], offsets: Offsets) -> tuple[str, ...]:
     """A tag for every character: the inverse of `token_labels` where no token spans a border.
 
-    The first character of a token gets its label, the others I-X for a label B-X or I-X, and O
-    otherwise; an unknown token is no exception. A character within a word that no token covers (the
-    tokenizer drops it) goes on as the one before it. A space is inside an entity if the characters
-    on both sides are. What was cut off is O.
+    The first character of a token gets its label, the others I-X for a label B-X, and the same
+    label otherwise; an unknown token is no exception. A character within a word that no token
+    covers (the tokenizer drops it) goes on as the one before it. A space is inside an entity if the
+    characters on both sides are. What was cut off is O.
 
     Args:
         text: the raw sentence.
@@ -81,7 +81,7 @@ def covered_characters(text: str, offsets: Offsets) -> int:
 
 
 def _inside(label: str) -> str:
-    return "O" if label == "O" else f"I-{label[2:]}"
+    return f"I{label[1:]}" if label == "B" or label.startswith("B-") else label
 
 
 def _next(text: str, tags: Sequence[str], index: int) -> str:
