@@ -180,7 +180,7 @@ def cut(
         if not members:
             raise DataError(
                 f"the cut gives {name} no example: there are {len(examples)} examples "
-                f"in {len(groups)} documents"
+                f"in {len(groups)} documents; give more, or a file for each split"
             )
     return {name: [examples[i] for i in sorted(members)] for name, members in indices.items()}
 
