@@ -288,6 +288,15 @@ def test_languages_without_test_files_are_left_out_of_all_and_named(tagging, cap
         planned(tasks=[str(tagging)], test_languages=["ko"])
 
 
+def test_all_languages_are_learnt_that_have_a_training_file(tagging, monkeypatch):
+    (tagging.parent / "train-ko.jsonl").unlink()
+    ((transferred, _),) = planned(tasks=[str(tagging)], train_languages=["all"])
+    assert (transferred.train, transferred.test) == (("en", "de"), ("en", "de", "ko"))
+    assert transferred.tasks["ko"].labels == ("D", "N", "V")
+    monkeypatch.setenv("HOME", str(tagging.parent))
+    assert named("~/words.toml", tagging.parent, ("en",)).name == "words"
+
+
 def test_benchmarks_of_several_languages_are_found_by_name(tmp_path):
     known = families()
     assert set(known["pawsx"].tasks) == {"de", "en", "es", "fr", "ja", "ko", "zh"}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.decoding import load
 from lingraft.tasks import GROUPS, TASKS, catalogue
 from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.splits import find_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from lingraft.tasks import Task
 
@@ -56,14 +57,14 @@ def named(name: str, base: Path, train: Sequence[str]) -> Family:
     Args:
         name: as `lingraft list tasks` has it, without the language.
         base: the folder that a file's path is relative to.
-        train: languages whose training files are there; (ALL,) for all.
+        train: languages whose training files are there; (ALL,) for those that have one.
 
     Raises:
         RecipeError: there is none, or the file is not valid.
         DataError: a training file, which says the labels, cannot be read.
     """
     if name.endswith(".toml"):
-        return _own(base / name, train)
+        return _own(base / Path(name).expanduser(), train)
     by_name = families()
     if name in by_name:
         return by_name[name]
@@ -86,7 +87,6 @@ def named(name: str, base: Path, train: Sequence[str]) -> Family:
 
 def _own(path: Path, train: Sequence[str]) -> Family:
     """A user's own task, with `languages` and `{lang}` in the names of its files."""
-    path = path.expanduser()
     table, base = load(path), path.resolve().parent
     languages = table.get("languages")
     if not isinstance(languages, list) or not all(isinstance(code, str) for code in languages):
@@ -104,9 +104,12 @@ def _own(path: Path, train: Sequence[str]) -> Family:
             f"{path}: braces in a text stand for the language, {{lang}}, and for nothing else"
         ) from None
     tables = {entry["language"]: entry for entry in filled}
-    trained = list(tables) if tuple(train) == (ALL,) else [code for code in train if code in tables]
-    trained_tasks = {code: task_of(decode(tables[code], str(path)), base) for code in trained}
-    labels = {label for task in trained_tasks.values() for label in task.labels}
+    definitions = {code: decode(entry, str(path)) for code, entry in tables.items()}
+    trained = [code for code in train if code in tables]
+    if tuple(train) == (ALL,):
+        parts = {code: table.files.train or () for code, table in definitions.items()}
+        trained = [code for code in tables if any(find_part(p, base, ()) for p in parts[code])]
+    labels = {label for code in trained for label in task_of(definitions[code], base).labels}
     more: dict[str, Any] = {}
     if labels and "labels" not in table:  # found in the training files: all languages have them
         more = {"labels": sorted(labels, key=lambda label: (label == "O", label))}
