@@ -81,6 +81,15 @@ def test_seeds_that_were_scored_on_other_examples_than_the_others_are_named(tmp_
     assert note.startswith("nsmc: seed 2, 3 of xpt was scored on other examples")
 
 
+def test_trainings_that_chose_a_learning_rate_are_no_results(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.5, ["nsmc"], seeds=(0,), n=10)
+    rates = tmp_path / "xpt" / "nsmc" / "learning-rates"
+    rates.mkdir()
+    (rates.parent / "seed-0").rename(rates / "0.0001")
+    with pytest.raises(DataError, match="holds no results of lingraft finetune"):
+        collect([tmp_path / "xpt"])  # where OUT was meant
+
+
 def test_settings_that_differ_between_models_are_named(tmp_path: Path) -> None:
     write_model(tmp_path, "scratch", 0.5, ["nsmc"], n=10)
     write_model(tmp_path, "xpt", 0.5, ["nsmc"], n=10, settings={"epochs": 9, "learning_rate": 5e-5})

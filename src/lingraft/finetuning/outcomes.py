@@ -227,7 +227,8 @@ def outcomes(folder: Path) -> list[Outcome]:
     Raises:
         DataError: there is none, or a scores.json is broken.
     """
-    results = [Outcome(path.parent, read_json(path)) for path in folder.glob(f"*/*/*/{SCORES}")]
+    paths = folder.glob(f"*/*/seed-*/{SCORES}")
+    results = [Outcome(path.parent, read_json(path)) for path in paths]
     if not results:
         raise DataError(f"{folder}: holds no results of lingraft finetune; run it with --out there")
     for outcome in results:
