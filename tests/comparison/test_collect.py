@@ -99,6 +99,7 @@ def test_settings_that_differ_between_models_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "differing"),
     [
+        ({"selection": "accuracy"}, {"selection": "macro_f1"}, ("selection",)),
         ({"train_examples": 100}, {"train_examples": 200}, ("training examples",)),
         ({"train_digest": "a"}, {"train_digest": "b"}, ("training examples",)),
         ({}, {"train_digest": "b"}, ()),

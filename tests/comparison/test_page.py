@@ -129,6 +129,15 @@ def test_the_verdict_says_what_is_significant_and_what_comes_next(tmp_path: Path
     assert step.command.endswith(" --seeds 4")  # twice as many
 
 
+def test_a_score_that_a_model_lacks_is_one_line_on_a_small_test_set_too(tmp_path: Path) -> None:
+    for label in ("scratch", "good"):
+        write_model(tmp_path, label, 0.5, ["klue-sts"], n=4)
+    for path in (tmp_path / "good").rglob("scores.json"):
+        path.write_text(path.read_text().replace('"pearson"', '"other"'))
+    with pytest.raises(DataError, match="says nothing of it"):
+        significance.differences(collect([tmp_path]), 100)
+
+
 @pytest.mark.parametrize(
     ("called", "again"),
     [

@@ -323,7 +323,7 @@ def _task(outcome: Outcome, split: str) -> Task:
 def differing_settings(part: Part) -> tuple[str, ...]:
     """What is not the same for all runs of a task: names of settings, and what was learnt from."""
     data = [run.outcome.data for runs in part.runs.values() for run in runs]
-    settings = [of_run.get("settings", {}) for of_run in data]
+    settings = [{"selection": d.get("selection")} | d.get("settings", {}) for d in data]
     names = dict.fromkeys(name for of_run in settings for name in of_run if name != "source")
     differing = [name for name in names if len({repr(s.get(name)) for s in settings}) > 1]
     learnt = [{d.get(key) for d in data} - {None} for key in ("train_examples", "train_digest")]

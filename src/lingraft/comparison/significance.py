@@ -57,13 +57,13 @@ def replicates(
     """
     numbers: dict[str, int] = {}
     place_N = [numbers.setdefault(document(example), len(numbers)) for example in part.examples]
-    if len(numbers) < FEWEST_BLOCKS:
-        return {}
     scores = {
         (key, run.label, run.seed): score
         for run in runs
         for key, score in answers(part, run).scores.items()
     }
+    if len(numbers) < FEWEST_BLOCKS:
+        return {}
     samples: dict[tuple[str, str, int], list[Array]] = {name: [] for name in scores}
     for draws_RD in resampling.parts(len(numbers), "documents"):
         weights_RN = draws_RD[:, place_N]
