@@ -69,7 +69,6 @@ def test_a_cut_is_named_in_the_data(tmp_path: Path) -> None:
         "train": "cut of dev (60 %, seed 0)",
         "dev": "cut of dev (40 %, seed 0)",
     }
-    assert not data.official
     assert data.evaluation == ("dev",)
 
 
@@ -89,7 +88,7 @@ def test_the_official_dev_can_be_cut_in_one_that_chooses_and_one_that_is_reporte
 
 def test_official_splits_are_official() -> None:
     data = load(TASKS["korsts"], OFFICIAL)
-    assert data.official
+    assert data.names == {split: split for split in ("train", "dev", "test")}
     assert data.evaluation == ("test",)
 
 

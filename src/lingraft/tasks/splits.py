@@ -36,11 +36,6 @@ class Data:
     partners: Mapping[str, Mapping[str, Example]] = field(default_factory=dict)
     """By split and id the translation of an example, for models that are plugged in."""
 
-    @property
-    def official(self) -> bool:
-        """Whether all splits are the benchmark's own."""
-        return all(name == split for split, name in self.names.items())
-
 
 def find(task: Task, directory: Path, required: Sequence[str] = ()) -> dict[str, tuple[Path, ...]]:
     """The files of the task's splits that lie in a directory.
