@@ -52,7 +52,7 @@ def test_shares_of_a_cut_sum_to_one(shares: dict[str, float]) -> None:
 
 
 def test_a_cut_without_an_example_for_a_split_is_an_error() -> None:
-    with pytest.raises(DataError, match="gives dev no example: .* give more, or a file"):
+    with pytest.raises(DataError, match=r"gives dev no example: .* give more, or a file"):
         cut(_many()[:6], {"train": 0.8, "dev": 0.1, "test": 0.1})
 
 

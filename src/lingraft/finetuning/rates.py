@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import TrainingError
 from lingraft.finetuning.outcomes import SCORES
-from lingraft.finetuning.recipe import with_source
+from lingraft.finetuning.recipe import MAX_SEEDS, with_source
 from lingraft.rundir import read_json, write_text
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lingraft.finetuning.cells import Cell
 
-SEED = 10_000
+SEED = MAX_SEEDS
 """Of the trainings that choose."""
 FOLDER = "learning-rates"
 """Beside the seeds of a model and task: a folder for each rate."""

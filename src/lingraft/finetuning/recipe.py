@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lingraft.tasks.task import Kind, Settings, Task
 
 MAX_SEEDS = 10_000
+"""Also the seed of trainings that choose a learning rate (`rates.SEED`)."""
 HUB = "hub"
 """As the folder of a task's files: the Hugging Face Hub."""
 MEAN = "mean"
@@ -161,6 +162,8 @@ class Finetune(TaskOptions):
         for key in ("train_sizes", "learning_rates"):
             if len(set(getattr(self, key))) < len(getattr(self, key)):
                 raise ValueError(f"{key}: a value is there twice in {list(getattr(self, key))}")
+        if self.learning_rates and self.first_seed + self.seeds > MAX_SEEDS:
+            raise ValueError(f"first_seed: {MAX_SEEDS:,} is that of learning_rates; stay below it")
         if not self.tasks and not self.custom:
             raise ValueError("tasks names none; give one, such as klue-nli (lingraft list tasks)")
         return self
