@@ -151,6 +151,8 @@ def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path):
     assert ended.status == 128 + signal.SIGTERM
     folder = tmp_path / "killed" / "M" / "klue-nli" / "seed-0"
     assert not (folder / "scores.json").exists()
+    other = nli(tmp_path / "killed", "--label", "M", changes=f"{SHORT_RUN},weight_decay=0.1")
+    assert "seed-0: holds a training of other inputs (they differ in: settings)" in other.err
     assert nli(tmp_path / "killed", "--label", "M").status == 0
     assert len(calls) == 4
     assert contents(folder) == contents(tmp_path / "straight" / "M" / "klue-nli" / "seed-0")

@@ -28,6 +28,7 @@ from lingraft.tasks import predictions
 from lingraft.tasks.splits import TRAIN
 from lingraft.tasks.translation_metrics import signatures
 from lingraft.training import averaging, loop, machine
+from lingraft.training.checkpoint import last_step
 from lingraft.training.data import BatchPlan
 from lingraft.training.phase import Stopped, Work
 
@@ -198,9 +199,10 @@ class _Call:
             for key in sorted({*job.inputs, *present} - {"fingerprint"})
             if present.get(key) != job.inputs.get(key)
         ]
-        if differing and job.is_done and not (self.options.resume or self.options.overwrite):
+        worth = "results" if job.is_done else "a training" if last_step(folder) else ""
+        if differing and worth and not (self.options.resume or self.options.overwrite):
             raise RecipeError(
-                f"{folder}: holds results of other inputs (they differ in: "
+                f"{folder}: holds {worth} of other inputs (they differ in: "
                 f"{', '.join(differing)}); --resume does what differs anew, "
                 "or choose another --out or --label"
             )
