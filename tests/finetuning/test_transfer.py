@@ -17,7 +17,7 @@ from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.families import families, named
 from lingraft.finetuning.outcomes import outcomes
 from lingraft.finetuning.problem import Finetuning, Judged
-from lingraft.finetuning.recipe import decode_finetune
+from lingraft.finetuning.recipe import decode_finetune, tasks_of
 from lingraft.pretrained.load import load_config
 from lingraft.recipe import Batch
 from lingraft.tasks import TASKS
@@ -286,6 +286,11 @@ def test_languages_without_test_files_are_left_out_of_all_and_named(tagging, cap
     assert "words: no test files here of ko" in caplog.text
     with pytest.raises(DataError, match=r"test-ko\.jsonl"):
         planned(tasks=[str(tagging)], test_languages=["ko"])
+
+
+def test_a_task_in_several_languages_asks_in_which_to_train(tagging):
+    with pytest.raises(RecipeError, match=r"words.toml is in several languages.*--train-language"):
+        tasks_of(decode_finetune({"models": ["m"], "tasks": [str(tagging)]}), Path())
 
 
 def test_all_languages_are_learnt_that_have_a_training_file(tagging, monkeypatch):

@@ -310,7 +310,12 @@ def with_settings(task: Task, recipe: Finetune) -> Task:
 
 def _named(name: str, base: Path) -> Task:
     if name.endswith(".toml"):
-        return task_in(base / Path(name).expanduser())
+        path = base / Path(name).expanduser()
+        if "languages" in load(path):
+            raise RecipeError(
+                f"tasks: {name} is in several languages; say in which to train (--train-language)"
+            )
+        return task_in(path)
     if name in RETRIEVALS:
         raise RecipeError(
             f"tasks: {name} has nothing to train on; its sentences are for finding translations "
