@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from rich.console import Console
-from synthetic_results import write_model, write_run
+from synthetic_results import made_examples, write_model, write_run
 
 from lingraft.comparison import significance, tables
 from lingraft.comparison.collect import answers, collect
@@ -257,6 +257,24 @@ def test_the_page_and_its_files_are_written(three: Path, tmp_path: Path) -> None
     assert len(rows) == 3 * 2
     assert "**" in target.with_suffix(".md").read_text()
     assert r"\textbf{" in target.with_suffix(".tex").read_text()
+
+
+def test_the_sheet_says_the_training_size_and_what_was_scored_on_other_examples(
+    tmp_path: Path,
+) -> None:
+    for size in (10, 100):
+        for label, n in (("A", 20), ("B", 20 if size == 10 else 21)):
+            task = replace(TASKS["nsmc"], name=f"nsmc@{size}")
+            examples = made_examples(task, n)
+            said = [LabelPrediction(one.id, task.labels[0]) for one in examples]
+            write_run(tmp_path, label, task, 0, examples, said)
+    rows = tables.score_rows(collect([tmp_path]))
+    assert {(row["model"], row["task"]): row["same_examples"] for row in rows} == {
+        ("A", "nsmc@10"): True,
+        ("B", "nsmc@10"): True,
+        ("A", "nsmc@100"): True,
+        ("B", "nsmc@100"): False,
+    }
 
 
 def test_text_of_examples_is_escaped_in_the_page(tmp_path: Path) -> None:

@@ -285,7 +285,7 @@ def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
     return [
         {
             "model": label,
-            "task": languages.task if (languages := part.languages) else part.task.name,
+            "task": languages.task if (languages := part.languages) else part.family,
             "train_languages": "+".join(languages.train) if languages else "",
             "test_language": part.language,
             "split": part.split.partition("-")[0],
@@ -294,6 +294,7 @@ def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "deviation": score.deviation,
             "seeds": score.seeds,
             "n": runs[0].outcome.n(part.split),
+            "same_examples": label in part.runs,
             "split_note": runs[0].outcome.split_note,
         }
         for label in comparison.labels
