@@ -73,7 +73,7 @@ def _curve(part: Part, labels: Sequence[str], number: int) -> Figure | None:
         draw=draw,
         names=tuple(indices.items()),
         panels=in_order(tuple(indices.items())),
-        description=f"{part.task.name}, {metric_name(key)} on dev: " + "; ".join(summaries),
-        caption=f"{part.task.name}: {metric_name(key)} on the development set against updates, "
+        description=f"{part.family}, {metric_name(key)} on dev: " + "; ".join(summaries),
+        caption=f"{part.family}: {metric_name(key)} on the development set against updates, "
         "translated greedily at every check. Lines: mean over the seeds; bands: lowest to highest.",
     )
