@@ -143,6 +143,7 @@ def test_a_score_that_a_model_lacks_is_one_line_on_a_small_test_set_too(tmp_path
     [
         ("lingraft finetune models/good --task my/mood.toml", "models/good --task my/mood.toml"),
         ("lingraft finetune all.toml --out runs/all", "all.toml --out runs/all"),
+        ("lingraft finetune models/good --task nsmc --resume", "models/good --task nsmc"),
         ("lingraft.finetune(...)", "models/good --task nsmc --data data"),
     ],
 )

@@ -365,9 +365,11 @@ def next_step(comparison: Comparison, results: Table, tested: Sequence[Tested]) 
         if out.task not in TASKS:
             return None
         called = command("finetune", out.model, "--task", out.task, "--data", "data")
+    words = [word for word in shlex.split(called) if word not in ("--resume", "--overwrite")]
+    called = shlex.join(words)
     if tested and not any(test.mark for test in tested):
         seeds, why = 2 * max(test.seeds for test in tested), "More seeds may tell the models apart"
-        if out.model not in shlex.split(called):  # a recipe names the models, and the seeds
+        if out.model not in words:  # a recipe names the models, and the seeds
             return NextStep(f"{why} (seeds = {seeds} in the recipe):", called)
         return NextStep(f"{why}:", f"{called} --seeds {seeds}")
     why = f"To use {label}, fine-tune it once more and keep its weights:"
