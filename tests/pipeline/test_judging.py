@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import shutil
 
 import pytest
 import tiny_judged
@@ -18,6 +19,7 @@ from lingraft.stats import Resampling
 from lingraft.study import causal_tables, collect, page, plots
 from lingraft.study.results import collect as results_of
 from lingraft.tasks import choices
+from lingraft.tasks.choice_metrics import METRICS
 from lingraft.tokenizer import files as tokenizer_files
 
 QUESTIONS = [
@@ -177,6 +179,23 @@ def test_each_model_is_compared_with_the_source_that_it_was_made_of(run, result)
     assert [row[1] for row in shown] == ["A", "B"]
     assert [float(row[3]) for row in shown] == [1.2, 0.8]
     assert [float(row[5]) for row in shown] == [0.05, 0.05]
+
+
+def test_beside_a_run_that_was_asked_less_the_source_keeps_its_answers(run, result, tmp_path):
+    other = tmp_path / "plain"
+    shutil.copytree(run.path, other)
+    path = other / "evaluation/done.json"
+    done = json.loads(path.read_text())
+    for judged in (done["result"], done["result"]["untouched"]):
+        del judged["choices"], judged["kept"]
+    path.write_text(json.dumps(done))
+    judged = [*labelled([Run(other)])[:1], *labelled([run])[:1]]
+    (kept,) = causal.kept_table(causal.models(judged)).rows
+    before = result["untouched"]["kept"]["en.txt"]["likelihood"]["bits_per_byte"]
+    assert kept.cells[3].text == f"{before:.3f}"
+    rows = causal.choices_table(judged).rows
+    assert len(rows) == 2 * len(METRICS)
+    assert rows[0].cells[6].text != "–"
 
 
 def test_a_model_does_not_differ_from_itself(result):

@@ -12,6 +12,7 @@ from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, row, table
 from lingraft.report.variants import kind_of
+from lingraft.rundir import fingerprint
 from lingraft.stats import Resampling
 from lingraft.tasks import choice_metrics
 
@@ -78,11 +79,20 @@ def models(variants: Sequence[Variant]) -> list[Model]:
         source = None
         if untouched := evaluation.get("untouched"):
             text = untouched["streams"][variant.recipe.texts[0].name]
-            key = f"{text['masks']['fingerprint']} {text['likelihood']['bits_per_byte']:.9g}"
+            bits = f"{text['likelihood']['bits_per_byte']:.9g}"
+            key = fingerprint(text["masks"]["fingerprint"], bits, _asked(untouched))
             label = SOURCE if not sources else f"{SOURCE} ({variant.label})"
             source = sources.setdefault(key, Model(label, text, untouched, folder))
         judged.append(Model(variant.label, evaluation, evaluation, folder, variant.tokens, source))
     return [*judged, *sources.values()]
+
+
+def _asked(judged: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """What a model was judged by beside the test text: fingerprints of texts and questions."""
+    return {
+        part: {name: str(result["text"]) for name, result in judged.get(part, {}).items()}
+        for part in ("kept", "choices")
+    }
 
 
 def unigram_bits(model: Model) -> float | None:
