@@ -170,6 +170,21 @@ def test_of_two_runs_of_one_name_the_one_whose_model_it_is_has_the_results(
     assert list(harness.collect(variants[:1], [elsewhere])) == [variants[0].label]
 
 
+def test_results_of_the_source_in_a_runs_folder_are_not_the_runs(adapted, tmp_path, changed):
+    run = tmp_path / "mine"
+    shutil.copytree(adapted("modernbert"), run)
+    folder = run.relative_to(tmp_path) / harness.FOLDER
+    changed("results_2.json", folder, model_name=str(run / "model"), date=2e12)
+    results = {"tiny_choices": {"acc,none": 0.9}}
+    name = "org/source"
+    changed("results_1.json", folder / "source", model_name=name, date=1e9, results=results)
+    found = harness.collect(labelled([Run(run)]))
+    values = {label: {one.metric: one.value for one in own} for label, own in found.items()}
+    assert set(values) == {"XPT", name}
+    assert (values["XPT"]["acc"], values[name]) == (pytest.approx(1 / 3), {"acc": 0.9})
+    assert not any("evaluate it again" in note for note in harness.table_of(found).notes)
+
+
 def test_results_of_a_model_of_no_run_are_called_as_the_harness_does(adapted):
     found = harness.collect(labelled([Run(adapted("modernbert"))]), [RECORDED])
     assert list(found) == ["model"]

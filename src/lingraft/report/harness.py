@@ -178,7 +178,8 @@ def collect(variants: Sequence[Variant], paths: Sequence[Path] = ()) -> dict[str
     """Results by the label of the model: those in the runs, then those of files.
 
     Args:
-        variants: labelled variants, whose runs are looked into.
+        variants: labelled variants, whose runs are looked into. Where one holds results of several
+            models, they are told apart as those of files.
         paths: results files or folders. A model that is that of a run has the run's label, any
             other the name that the harness gives it.
 
@@ -187,8 +188,12 @@ def collect(variants: Sequence[Variant], paths: Sequence[Path] = ()) -> dict[str
     """
     results: dict[str, list[Result]] = {}
     for variant in variants:
-        if own := of_run(variant.run):
-            results[variant.label] = own
+        found = of_run(variant.run)
+        alone = len({result.model for result in found}) == 1
+        for result in found:
+            label = variant.label if alone else _label(result.model, variants)
+            own = label == variant.label
+            results.setdefault(label, []).append(result if own else replace(result, is_old=False))
     for path in paths:
         for result in read(path):
             results.setdefault(_label(result.model, variants), []).append(result)
