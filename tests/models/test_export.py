@@ -10,6 +10,7 @@ from tiny_shapes import ENCODERS
 from lingraft.errors import DataError
 from lingraft.models.export import (
     check_reload,
+    save,
     settings_for_4_57,
     vocabulary_settings,
     write_model,
@@ -17,6 +18,7 @@ from lingraft.models.export import (
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import Vocabulary as NewVocabulary
 from lingraft.models.graft import rebuild
+from lingraft.models.loading import load
 from lingraft.models.plans import layer_plan
 from lingraft.recipe import Tokenizer
 from lingraft.tokenizer import files as tokenizer_files
@@ -261,3 +263,23 @@ def test_the_rhythm_of_global_layers_is_the_nearest_one(kinds, rhythm):
     names = {"g": "full_attention", "l": "sliding_attention"}
     config = {"model_type": "modernbert", "layer_types": [names[kind] for kind in kinds]}
     assert settings_for_4_57(config)["global_attn_every_n_layers"] == rhythm
+
+
+@pytest.mark.parametrize("family", ["llama", "t5"])
+def test_settings_of_generation_without_effect_are_written_as_they_are(
+    family, tiny_model, tmp_path
+):
+    model = tiny_model(family)
+    plain = tmp_path / "plain"
+    model.save_pretrained(plain)
+    save(model, tmp_path / "same")
+    name = "generation_config.json"
+    assert (tmp_path / "same" / name).read_bytes() == (plain / name).read_bytes()
+    told = json.loads((plain / name).read_text()) | {"temperature": 0.9, "length_penalty": 0.6}
+    (plain / name).write_text(json.dumps(told))
+    changed, _ = load(str(plain))
+    changed.generation_config.update(eos_token_id=5)
+    save(changed, tmp_path / "changed")
+    again = load(str(tmp_path / "changed"))[0].generation_config
+    assert (again.temperature, again.length_penalty, again.eos_token_id) == (0.9, 0.6, 5)
+    assert changed.generation_config.temperature == 0.9

@@ -15,6 +15,7 @@ import torch
 import transformers
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils.hub import cached_file
 
 from lingraft.errors import DataError
@@ -63,11 +64,11 @@ def save(model: PreTrainedModel, folder: Path) -> None:
     """Write configuration and stock tensors, and in files of their own what modules add."""
     modules = owners_of(model.state_dict())
     if not modules or model.config.is_encoder_decoder:  # whose cross-attention is the stock class's
-        model.save_pretrained(folder, state_dict=_stored(model))
+        _write(model, folder, state_dict=_stored(model))
         return
     stock = {name: value for name, value in model.state_dict().items() if owner_of(name) is None}
     variant = variant_of(modules)
-    model.save_pretrained(folder, state_dict=stock, variant=variant)
+    _write(model, folder, state_dict=stock, variant=variant)
     for module in modules:
         module_tensors = own_tensors(model, module)
         tensors = {name: value.cpu().contiguous() for name, value in module_tensors.items()}
@@ -75,6 +76,23 @@ def save(model: PreTrainedModel, folder: Path) -> None:
         name = f"model.{variant}.safetensors" if variant else "model.safetensors"
         settings = module.code.settings(module_tensors) | {"stock_tensors": name}
         write_json(folder / module.settings_file, settings)
+
+
+def _write(model: PreTrainedModel, folder: Path, **options: Any) -> None:
+    """Write a stock model, also one whose generation_config says what has no effect.
+
+    Published ones do (a temperature where nothing is sampled); transformers writes such a one as it
+    was loaded, but refuses it where an id was changed.
+    """
+    if not model.can_generate():
+        model.save_pretrained(folder, **options)
+        return
+    own, model.generation_config = model.generation_config, transformers.GenerationConfig()
+    try:
+        model.save_pretrained(folder, **options)
+    finally:
+        model.generation_config = own
+    own.to_json_file(folder / GENERATION_CONFIG_NAME, keys_to_pop=["compile_config"])
 
 
 def _stored(model: PreTrainedModel) -> dict[str, torch.Tensor]:
