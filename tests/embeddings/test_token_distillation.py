@@ -193,6 +193,13 @@ def test_only_new_rows_change_and_they_start_at_the_mean(case):
     torch.testing.assert_close(slow, mean.target_UD[learnt], atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("pad", [-1, None])
+def test_a_configuration_without_a_padding_token_gives_the_same_rows(pad, case):
+    made, without = case(tied=True), case(tied=True)
+    without.model.config.pad_token_id = pad
+    assert torch.equal(made.rows().target_UD, without.rows().target_UD)
+
+
 def test_pieces_that_the_text_lacks_stay_the_mean(case):
     made = case(tied=True)
     mean, rows = made.rows("mean"), made.rows(text=KOREAN[:1])

@@ -43,6 +43,9 @@ HELD_OUT, ENOUGH = 256, 10
 """Snippets that are kept apart to measure on, at most; of pieces that have so many, one each."""
 LOGITS_AT_ONCE = 256
 """Tokens whose logits over the source's vocabulary are there at a time."""
+FILLER = 0
+"""Fills rows: any id does, for no token sees it, and published configurations have a padding of -1.
+"""
 
 
 def token_distillation(inputs: Inputs) -> Plan:
@@ -156,7 +159,7 @@ def _running(owner: Pretrained) -> Iterator[PackedModel]:
     try:
         packed = packed_model(model, owner.family)
         model.eval().requires_grad_(False)
-        check_isolation(packed, model.config.pad_token_id or 0)
+        check_isolation(packed, FILLER)
         model.to("cuda" if torch.cuda.is_available() else device)
         yield packed
     finally:
@@ -276,8 +279,7 @@ class _Work:
         """A snippet a row, so that both forms have the same order."""
         rows = [[number] for number in range(len(texts))]
         width = -(-max(map(len, texts)) // ROW_MULTIPLE) * ROW_MULTIPLE
-        pad = self.packed.model.config.pad_token_id or 0
-        batch = assemble(texts, places, gold or places, rows, width, pad)
+        batch = assemble(texts, places, gold or places, rows, width, FILLER)
         return batch.to(self.packed.model.device)
 
     def states(self, batch: PackedBatch) -> torch.Tensor:
