@@ -4,9 +4,8 @@ Bits per byte are the negative log-likelihood of a text over the bytes of its UT
 is the same whatever the tokenizer, so models with different vocabularies compare. All tokens of the
 text count, and the end-of-text token does not, as in lm-evaluation-harness.
 
-A document of more tokens than the context is read in windows. By default they follow one another,
-as in training, and the first tokens of a window see little of what stands before them; with a
-stride below the context windows overlap, and each token is counted in the first that reaches it.
+A document of more tokens than the context is read in windows that follow one another, as in
+training: the first tokens of a window see little of what stands before them.
 
 The first token of a text has nothing before it where the tokenizer puts no special token there. It
 costs what its share among the text's own tokens says: the same rule for every model, and no prefix
@@ -32,7 +31,7 @@ from lingraft.tokenizer.documents import before
 from lingraft.tokenizer.files import plain_backend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from transformers import PreTrainedTokenizerFast
 
@@ -62,38 +61,13 @@ class Text:
     """Tokens that stand for text which the vocabulary lacks."""
 
 
-def windows(length: int, context: int, stride: int) -> Iterator[tuple[int, int, int]]:
-    """Where each window starts, its first token that is counted, and where it stops.
-
-    Every token but the first is counted once, in the first window that holds it and one before it.
-
-    Args:
-        length: tokens of a document.
-        context: tokens that are read at once, which predict as many.
-        stride: from one window to the next, in tokens.
-    """
-    first = 1
-    for start in range(0, length, stride):
-        if first >= length:
-            return
-        stop = min(start + context + 1, length)
-        yield start, first, stop
-        first = stop
-
-
-def text_of(
-    tokenizer: PreTrainedTokenizerFast,
-    documents: Sequence[str],
-    context: int,
-    stride: int | None = None,
-) -> Text:
+def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], context: int) -> Text:
     """Documents ready to be scored by a `Scorer` of a causal model.
 
     Args:
         tokenizer: of the model.
         documents: the texts; empty ones are left out.
-        context: tokens that the model reads at once.
-        stride: from one window of a long document to the next; None takes the context.
+        context: tokens that the model reads at once, which predict as many.
 
     Raises:
         DataError: no document has a token that could be predicted.
@@ -103,14 +77,14 @@ def text_of(
     encoded = backend.encode_batch_fast(list(documents), add_special_tokens=False)
     texts = [(text, entry.ids) for text, entry in zip(documents, encoded, strict=True) if entry.ids]
     name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
-    digest = hashlib.blake2b(f"{name} {context} {stride}".encode(), digest_size=8)
+    digest = hashlib.blake2b(f"{name} {context} None".encode(), digest_size=8)
     items, owners = list[Item](), list[int]()
     for number, (_, ids) in enumerate(texts):
         row = np.array([*start_ids, *ids], np.int64)
         digest.update(row.astype(np.int32).tobytes())
-        for begin, counted, stop in windows(len(row), context, stride or context):
-            places = np.arange(counted - 1, stop - 1) - begin
-            items.append(Item(row[begin : stop - 1], places, row[counted:stop]))
+        for start in range(0, len(row) - 1, context):
+            window = row[start : start + context + 1]
+            items.append(Item(window[:-1], np.arange(len(window) - 1), window[1:]))
             owners.append(number)
     if not items:
         raise DataError("the evaluation text holds no document of two tokens; give more text")
