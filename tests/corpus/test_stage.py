@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -348,4 +349,10 @@ def test_read_clean_says_what_it_left_out(tmp_path: Path, caplog: pytest.LogCapt
     path.write_bytes("좋다.\n".encode() + b"\xff\n")
     with caplog.at_level(logging.WARNING, logger="lingraft"):
         assert list(stage.read_clean([path], Corpus(text=("unused",)), "ko")) == ["좋다."]
+        assert "1 documents left out: broken UTF-8" in caplog.text
+        caplog.clear()
+        path.write_bytes(b"\xff\n" + "좋다.\n".encode() * 2)
+        first = itertools.islice(stage.read_clean([path], Corpus(text=("unused",)), "ko"), 1)
+        assert list(first) == ["좋다."]
+        del first
     assert "1 documents left out: broken UTF-8" in caplog.text

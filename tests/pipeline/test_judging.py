@@ -231,6 +231,13 @@ def test_evaluate_gives_the_same_bits_as_the_run(run, source, files, command):
     assert found["next_token"]["positions"] == found["masks"]["positions"]
 
 
+def test_evaluate_says_what_it_could_not_read(source, tmp_path, command):
+    (tmp_path / "mixed.txt").write_bytes("caf\xe9\n\nwhole\n".encode("latin-1"))
+    ended = command("evaluate", source, "--text", tmp_path / "mixed.txt")
+    assert json.loads(ended.out)["likelihood"]["bytes"] == len("whole")
+    assert "1 documents left out: broken UTF-8" in ended.err
+
+
 def test_evaluate_compares_models_on_the_same_questions(run, source, files, command, result):
     ended = command(
         *("evaluate", run.model_path, "--choices", files / "quiz.jsonl"),

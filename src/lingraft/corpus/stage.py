@@ -29,7 +29,7 @@ from lingraft.corpus.engine.summary import add_up
 from lingraft.corpus.inputs import digests
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
-from lingraft.corpus.readers.lines import EMPTY, Reading
+from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, check_result, log_result
 from lingraft.corpus.split import SPLITS, position
 from lingraft.errors import DataError
@@ -65,12 +65,12 @@ def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: st
     """
     split = sentences.splitter(language, split_sentences=section.split_sentences)
     reading = Reading()
-    for source in documents.resolve(paths):
-        for document in documents.read(source, section, reading):
-            yield from split(document.text)
-    for reason, count in reading.dropped.items():
-        if reason != EMPTY:
-            logger.warning("%s documents left out: %s", f"{count:,}", reason)
+    try:
+        for source in documents.resolve(paths):
+            for document in documents.read(source, section, reading):
+                yield from split(document.text)
+    finally:  # also where nobody reads on
+        reading.warn()
 
 
 def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:

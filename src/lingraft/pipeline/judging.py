@@ -275,6 +275,7 @@ def texts_of(names: Sequence[str], sentences: int) -> list[str]:
             break
         texts.append(text[:room])
         room -= len(text)
+    reading.warn()
     if not any(texts):
         raise DataError(f"{', '.join(names)}: holds no text; give UTF-8 text")
     return texts

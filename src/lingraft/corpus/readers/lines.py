@@ -8,6 +8,7 @@ import gzip
 import io
 import itertools
 import json
+import logging
 import lzma
 import re
 import zlib
@@ -21,6 +22,8 @@ from lingraft.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
@@ -83,6 +86,12 @@ class Reading:
         """Count a document that is left out."""
         self.documents += 1
         self.dropped[reason] += 1
+
+    def warn(self) -> None:
+        """Say what was left out, where no stage counts it; what is empty is no loss."""
+        for reason, count in self.dropped.items():
+            if reason != EMPTY:
+                logger.warning("%s documents left out: %s", f"{count:,}", reason)
 
 
 class MeteredFile(io.FileIO):
