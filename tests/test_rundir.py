@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -9,7 +10,7 @@ import sys
 import pytest
 from safetensors import SafetensorError
 
-from lingraft import rundir
+from lingraft import locks, rundir
 from lingraft.errors import DataError
 from lingraft.recipe import Budget, Masking
 from lingraft.rundir import (
@@ -156,6 +157,15 @@ def test_only_one_process_works_on_a_run(tmp_path):
             pass
     with run.locked():
         assert run.path.is_dir()
+
+
+def test_a_file_system_without_locks_is_called_by_its_name(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(locks.fcntl, "flock", flock)
+    with pytest.raises(DataError, match="has no locks"), Run(tmp_path / "run").locked():
+        pass
 
 
 def test_a_file_in_a_runs_place_is_refused(tmp_path):

@@ -8,7 +8,6 @@ go. What is on disk under its final name is therefore always whole.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import json
@@ -19,12 +18,13 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from safetensors import SafetensorError
 
 from lingraft.errors import DataError, NoRoomError
+from lingraft.locks import is_locked_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -390,11 +390,3 @@ class Run:
                     )
                 time.sleep(0.5)
             yield
-
-
-def is_locked_now(file: IO[Any]) -> bool:
-    """Lock an open file for as long as it stays open; False where another process has it."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from lingraft import rundir
 from lingraft.errors import DataError
+from lingraft.locks import is_locked_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,7 @@ class PartialFile:
         rundir.write_json(self._state_path, asdict(self._state))
         with self._partial.open("ab") as file:
             size = os.fstat(file.fileno()).st_size  # smaller where another one has finished it
-            if not rundir.is_locked_now(file) or size < self._state.size:
+            if not is_locked_now(file) or size < self._state.size:
                 raise DataError(
                     f"{self._partial}: another lingraft is writing it; wait for it or stop it"
                 )
