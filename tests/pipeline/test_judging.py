@@ -198,6 +198,17 @@ def test_beside_a_run_that_was_asked_less_the_source_keeps_its_answers(run, resu
     assert rows[0].cells[6].text != "–"
 
 
+def test_speeds_of_two_machines_do_not_compare(run):
+    judged, (main, *_) = causal.models(labelled([run])), labelled([run])
+    other = main.environment | {"cpu": "another processor"}
+    one, two = (
+        causal.speed_table(judged, [main.environment, e]) for e in (main.environment, other)
+    )
+    assert len(one.notes) == 1
+    assert "another processor" in two.notes[0]
+    assert "do not compare" in two.notes[1]
+
+
 def test_a_model_does_not_differ_from_itself(result):
     blocks = result["blocks"]["kept/en.txt"]["bits_per_byte"]
     found = causal.difference(blocks, blocks)

@@ -287,8 +287,15 @@ def choices_table(variants: Sequence[Variant]) -> Table | None:
     return table("Multiple choice", head, rows, notes)
 
 
-def speed_table(judged: Sequence[Model], machine: Mapping[str, Any] | None) -> Table | None:
-    """Characters a second of generation."""
+def speed_table(
+    judged: Sequence[Model], environments: Sequence[Mapping[str, Any] | None]
+) -> Table | None:
+    """Characters a second of generation.
+
+    Args:
+        judged: the models.
+        environments: of the runs in which they were measured.
+    """
     rows = []
     for model in judged:
         for speed in model.more.get("speeds", ()):
@@ -305,11 +312,15 @@ def speed_table(judged: Sequence[Model], machine: Mapping[str, Any] | None) -> T
                 )
             )
     head = ("model", "batch", "tokens", "tokens/s", "characters/token", "characters/s")
-    notes = (
+    machines = list(dict.fromkeys(map(_machine, environments)))
+    which = "the run" if len(machines) == 1 else "each run"
+    notes = [
         "Stock generate(), greedy, with a cache, in fp32; tokens a second of all sequences times "
-        "the characters that a token of the test text has. Measured while the run was evaluated "
-        f"on {_machine(machine)}: other load on it counts.",
-    )
+        f"the characters that a token of the test text has. Measured while {which} was evaluated "
+        f"on {' or '.join(machines)}: other load on it counts."
+    ]
+    if len(machines) > 1:
+        notes.append("The runs were evaluated on different machines: their speeds do not compare.")
     return table("Speed of generation", head, rows, notes) if rows else None
 
 
@@ -344,6 +355,6 @@ def section(variants: Sequence[Variant]) -> dict[str, Any] | None:
         "pieces": pieces_table(judged),
         "kept": kept_table(judged),
         "choices": choices_table(variants),
-        "speed": speed_table(judged, variants[0].environment),
+        "speed": speed_table(judged, [variant.environment for variant in variants]),
         "samples": list(samples(judged)),
     }
