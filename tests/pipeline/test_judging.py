@@ -4,9 +4,11 @@ import dataclasses
 import json
 import math
 import shutil
+import tomllib
 
 import pytest
 import tiny_judged
+import tomli_w
 import torch
 
 from lingraft.evaluation.scorer import Scorer
@@ -207,6 +209,20 @@ def test_speeds_of_two_machines_do_not_compare(run):
     assert len(one.notes) == 1
     assert "another processor" in two.notes[0]
     assert "do not compare" in two.notes[1]
+
+
+def test_a_run_whose_recipe_names_other_streams_by_now_is_still_reported(run, tmp_path, command):
+    other = tmp_path / "renamed"
+    shutil.copytree(run.path, other)
+    text = (other / "recipe.toml").read_text()
+    recipe = tomllib.loads(text)
+    stream = {"name": "ko", "language": "ko", "corpus": recipe.pop("corpus")}
+    recipe |= {"streams": [stream], "baselines": []}
+    del recipe["language"]
+    (other / "recipe.toml").write_text(tomli_w.dumps(recipe))
+    ended = command("report", other)
+    assert ended.status == 0, ended.err
+    assert "source untouched" in (other / "report.html").read_text()
 
 
 def test_a_model_does_not_differ_from_itself(result):

@@ -78,7 +78,7 @@ def models(variants: Sequence[Variant]) -> list[Model]:
         folder = variant.run.stage("evaluation").path
         source = None
         if untouched := evaluation.get("untouched"):
-            text = untouched["streams"][variant.recipe.texts[0].name]
+            text = next(iter(untouched["streams"].values()))  # of the stream that was the first
             bits = f"{text['likelihood']['bits_per_byte']:.9g}"
             key = fingerprint(text["masks"]["fingerprint"], bits, _asked(untouched))
             label = SOURCE if not sources else f"{SOURCE} ({variant.label})"
