@@ -287,22 +287,17 @@ def test_every_stage_can_be_run_alone(adapted, tmp_path, command):
     assert (run / "report.html").is_file()
 
 
-def test_the_model_of_a_method_that_does_not_train_can_be_made_alone(
-    tiny_source, korean_text, tmp_path
-):
-    recipe = {
-        "language": "ko",
-        "source": {"model": str(tiny_source("bert"))},
-        "corpus": {"text": [str(korean_text)]},
-        "tokenizer": {"vocab_size": 300},
-        "method": {"name": "untrained"},
-        "evaluation": {"sentences": 10, "words": 0, "samples": 0},
-    }
-    run = lingraft.adapt(recipe, tmp_path / "run")
-    before = digest(run.path)
-    run.stage("model").clear()
-    lingraft.run_stage(run, "model")
-    assert digest(run.path) == before
+def test_the_model_of_a_run_without_phases_can_be_made_alone(tmp_path, shorthand, command):
+    start = shorthand(tmp_path / "run", "bert")
+    arguments = [part for part in start if part not in ("--steps", 6)]
+    ended = command(*arguments, "--method", "untrained")
+    assert ended.status == 0, ended.err
+    assert "untrained, nothing trained\n" in ended.out
+    before = digest(tmp_path / "run")
+    (tmp_path / "run/model/done.json").unlink()
+    ended = command("--quiet", "stage", tmp_path / "run", "model")
+    assert ended.status == 0, ended.err
+    assert digest(tmp_path / "run") == before
 
 
 def test_a_phase_leaves_neither_its_model_nor_its_moments_in_memory(

@@ -242,7 +242,9 @@ def show(run: Run) -> None:
     console.show(tables.for_terminal([run], console.out.width))
     for text in filter(None, (streams.summary([run]), *advice.lines(main, line))):
         console.line(text)
-    took = f"{numbers.short(main.tokens)} tokens in {numbers.duration(main.seconds)}"
+    took = "nothing trained"
+    if main.phases:
+        took = f"{numbers.short(main.tokens)} tokens in {numbers.duration(main.seconds)}"
     console.summary(
         ("what", f"{sections.title(variants)}; {main.title}, {took}"),
         ("result", tables.verdict(compared)),
