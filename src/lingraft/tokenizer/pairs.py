@@ -87,6 +87,7 @@ class TokenPairs:
     """The pairs of one split; in place of `Tokens` where an objective reads pairs."""
 
     tokens: Tokens
+    """All rows of the split, one after the other."""
     sides: Array
     """[pairs, 2, 2] of each side its first row and the one behind its last."""
     edges: Edges
@@ -117,9 +118,9 @@ class TokenPairs:
 
     def _texts(self) -> Array:
         """[pairs, 2] tokens of text of each side that are read."""
-        rows = self.tokens.lengths - sum(self.edges)
-        filled = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
-        whole = filled[self.sides[..., 1]] - filled[self.sides[..., 0]]
+        begins = self.tokens.offsets[self.sides].astype(np.int64)
+        special = np.diff(self.sides)[..., 0] * sum(self.edges)
+        whole = np.diff(begins)[..., 0] - special
         texts_P2: Array = np.minimum(whole, self.limit - sum(self.edges))
         if self.longest is None:
             return texts_P2
