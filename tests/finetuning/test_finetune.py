@@ -11,13 +11,14 @@ from huggingface_hub import ModelCard
 from stopping import terminated_at
 from transformers import AutoModelForSequenceClassification
 
-from lingraft.errors import RecipeError
+from lingraft.errors import RecipeError, TrainingError
 from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.data import hub_rows, part_of, tell_shared
 from lingraft.finetuning.outcomes import outcomes
 from lingraft.tasks import TASKS, Data, find
 from lingraft.tasks.examples import TextExample
+from lingraft.training import loop
 
 OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
 FAST = "epochs=40,batch=2,learning_rate=0.005,warmup=0.1,max_length=64,checks_per_epoch=1"
@@ -217,6 +218,30 @@ def test_a_learning_rate_that_diverges_loses_and_is_not_tried_again(nli, tmp_pat
     ended = nli(tmp_path / "all", "--label", "M", "--learning-rates", "1e12,1e13")
     assert ended.status == 1
     assert "diverged with every one of the learning rates 1e+12, 1e+13" in ended.err
+
+
+def test_a_seed_that_diverges_stops_no_others_and_the_call_says_which_did(
+    nli, tmp_path, monkeypatch
+):
+    train = loop.run_phase
+
+    def diverging(work, *arguments):
+        if work.seed == 0:
+            raise TrainingError("phase 'finetune': loss nan at step 3; lower the learning rate")
+        return train(work, *arguments)
+
+    monkeypatch.setattr(loop, "run_phase", diverging)
+    ended = nli(tmp_path, "--label", "M", "--seeds", 3)
+    assert ended.status == 1
+    assert [one.seed for one in outcomes(tmp_path)] == [1, 2]
+    last = ended.err.splitlines()[-1]
+    assert "lower the learning rate. What others reached is in" in last
+    assert last.endswith("Diverged: M on klue-nli, seed 0")
+    rows = (tmp_path / "results.jsonl").read_text().splitlines()
+    assert {json.loads(row)["seed"] for row in rows} == {1, 2}
+    monkeypatch.undo()
+    assert nli(tmp_path, "--label", "M", "--seeds", 3).status == 0
+    assert [one.seed for one in outcomes(tmp_path)] == [0, 1, 2]
 
 
 def test_every_training_size_is_a_task_of_its_own(nli, tmp_path, command):

@@ -6,6 +6,7 @@ the test set says plays no part.
 
 from __future__ import annotations
 
+import logging
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lingraft.finetuning.cells import Cell
+
+logger = logging.getLogger(__name__)
 
 SEED = MAX_SEEDS
 """Of the trainings that choose."""
@@ -39,14 +42,28 @@ def with_rate(cell: Cell, rate: float) -> Cell:
     return replace(cell, task=replace(cell.task, settings=settings), rates=())
 
 
-def too_low(cells: Iterable[Cell]) -> dict[str, int]:
-    """Models that are too narrow for a paper's learning rate, and their widths."""
+def advise(cells: Iterable[Cell]) -> None:
+    """Say which models are too narrow for a paper's learning rate."""
     widths = {
         cell.label: int(read_json(cell.folder / "config.json").get("hidden_size", NARROW))
         for cell in cells
         if not cell.rates and cell.task.settings.learning_rate < PAPERS
     }
-    return {label: width for label, width in widths.items() if width < NARROW}
+    for label, width in widths.items():
+        if width < NARROW:
+            logger.info(
+                "%s is %d wide, and the papers' learning rates are for 768: --learning-rates "
+                "1e-4,3e-4,1e-3 finds one for each task",
+                label,
+                width,
+            )
+
+
+def all_that_diverged(errors: Mapping[str, TrainingError], out: Path) -> TrainingError:
+    """The error of a call in which some seeds diverged, by name: the first one, and who else."""
+    first, *_ = errors.values()
+    names = "; ".join(errors)
+    return TrainingError(f"{first}. What others reached is in {out}. Diverged: {names}")
 
 
 def lose(folder: Path, error: TrainingError) -> None:

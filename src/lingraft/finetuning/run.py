@@ -138,27 +138,25 @@ class _Call:
                 "all seeds of the call anew",
                 bare,
             )
-        for label, width in rates.too_low(job.cell for job in todo).items():
-            logger.info(
-                "%s is %d wide, and the papers' learning rates are for 768: --learning-rates "
-                "1e-4,3e-4,1e-3 finds one for each task",
-                label,
-                width,
-            )
+        rates.advise(job.cell for job in todo)
         choosing = [cell for cell in cells if any(job.cell is cell for job in todo)]
         trials = [self.trial(cell, rate) for cell in choosing for rate in cell.rates]
         todo = [job for job in self.prepared(trials) if not job.is_done] + todo
-        started = time.monotonic()
+        started, diverged = time.monotonic(), dict[str, TrainingError]()
         for number, job in enumerate(todo):
             left = ""
             if number:
                 minutes = (time.monotonic() - started) / number * (len(todo) - number) / 60
                 left = f", about {minutes:,.0f} min left for all"
             logger.info("%s: %d of %d%s", job.name, number + 1, len(todo), left)
-            self.tried(job) if job.is_trial else self.one(job)
+            error = self.attempt(job)
+            if error and not job.is_trial:
+                diverged[job.name] = error
         if self.accelerator.is_main_process:
             outcomes.write_results(self.out)
         self.accelerator.wait_for_everyone()
+        if diverged:
+            raise rates.all_that_diverged(diverged, self.out)
         folders = {job.folder for job in jobs}
         return [outcome for outcome in outcomes.outcomes(self.out) if outcome.folder in folders]
 
@@ -210,18 +208,23 @@ class _Call:
             (folder / SCORES).unlink(missing_ok=True)
             shutil.rmtree(folder)
 
-    def tried(self, job: Job) -> None:
-        """Train with a learning rate; one that diverges loses."""
+    def attempt(self, job: Job) -> TrainingError | None:
+        """Fine-tune one seed, or train with a learning rate; say how it diverged, if it did.
+
+        One that diverges stops no others.
+        """
         try:
             self.one(job)
         except Stopped:
             raise
         except TrainingError as error:
-            if self.accelerator.is_main_process:
+            if job.is_trial and self.accelerator.is_main_process:
                 rates.lose(job.folder, error)
-            why = str(error).partition(";")[0]
-            logger.warning("%s: learning rate %s is left out: %s", job.name, job.folder.name, why)
+            left_out = f"learning rate {job.folder.name} is left out: " if job.is_trial else ""
+            logger.warning("%s: %s%s", job.name, left_out, str(error).partition(";")[0])
             self.accelerator.wait_for_everyone()
+            return error
+        return None
 
     def one(self, job: Job) -> None:
         """Fine-tune, predict and score one seed."""

@@ -258,10 +258,12 @@ class _Trainer:
             if self.last_checkpoint
             else "no checkpoint was due before"
         )
+        phase = self.job.phase
+        clips = bool(phase.optimiser.max_gradient_norm)
+        mend = "" if clips else " or set optimiser.max_gradient_norm"
         return TrainingError(
-            f"phase '{self.job.phase.name}': {value} at step {self.state.step}; {hint}; lower the "
-            "learning rate or set optimiser.max_gradient_norm and run again with --resume; "
-            "the phase then starts afresh"
+            f"phase '{phase.name}': {value} at step {self.state.step}; {hint}; lower the "
+            f"learning rate{mend} and run again with --resume; the phase then starts afresh"
         )
 
     def look(self, ended: bool) -> None:
