@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import time
 import pytest
 from huggingface_hub import ModelCard
 from tiny_study import GRID, Here, run_here, write_study
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from lingraft.rundir import Run
 from lingraft.study import cell, collect, estimate, grid, planning, processes, studydir
@@ -131,6 +133,22 @@ def test_what_is_frozen_saves_a_third_of_the_operations_on_it(study):
     body = costs[0].parameters - rows
     assert costs[0].flops == pytest.approx(6 * 1000 * (body + rate * rows))
     assert costs[1].flops < 0.75 * costs[0].flops
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_causal_model_predicts_every_token_and_looks_its_input_up(
+    tied, tmp_path, tiny_source, korean_text
+):
+    source = shutil.copytree(tiny_source("llama"), tmp_path / "source")
+    config = AutoConfig.from_pretrained(source, tie_word_embeddings=tied)
+    AutoModelForCausalLM.from_config(config).save_pretrained(source)
+    head = 'base = "base.toml"\n[set]\n"method.budget" = { value = 1000, unit = "tokens" }\n'
+    body = '[[grids]]\nmethod = ["xpt-sp"]\n'
+    (one,) = grid.cells(write_study(tmp_path, source, korean_text, body, head))
+    cost = estimate.cost_of(one.recipe)
+    multiplied = cost.body + 300 * 32
+    assert cost.parameters == multiplied + (0 if tied else 300 * 32)
+    assert cost.flops == pytest.approx(6 * 1000 * multiplied)
 
 
 def test_cells_are_ordered_by_operations_or_by_tokens_where_a_size_is_not_known():

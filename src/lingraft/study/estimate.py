@@ -86,7 +86,8 @@ def cost_of(recipe: Recipe) -> Cost:
     flops = 0.0
     rows = plan.by_part.get("embeddings", 0)
     for phase, entry in zip(recipe.phases, plan.phases, strict=True):
-        predicted = rows * phase.masking.rate
+        share = 1.0 if phase.objective == "clm" else phase.masking.rate
+        predicted = rows * share / (1 if source.tied else 2)  # else half are of the input alone
         passes = plan.parameters - rows + predicted
         trained = float(entry["trainable"] or 0)
         if {"embeddings", "all"} & set(phase.train):
