@@ -53,6 +53,29 @@ def test_several_streams_in_one_file_are_read_one_after_the_other(tmp_path: Path
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
+def test_what_is_broken_behind_a_stream_is_not_taken_for_the_end(tmp_path: Path, suffix: str):
+    one, two = COMPRESS[suffix](b"one\n"), COMPRESS[suffix](b"two\n")
+    for behind in (b"XX" + two[2:], b"and so on, and so on"):
+        path = written(tmp_path, f"a.txt{suffix}", one + behind)
+        assert (error_of(path) or "").startswith(f"{path}: broken {suffix} data")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_zeros_between_streams_are_padding_where_the_format_allows_it(tmp_path: Path, suffix: str):
+    one, two = COMPRESS[suffix](b"one\n"), COMPRESS[suffix](b"two\n")
+    path = written(tmp_path, f"a.txt{suffix}", one + bytes(100_000) + two + bytes(4))
+    assert lines(path) == ["one", "two"]
+
+
+def test_zstandard_of_long_windows_is_read(tmp_path: Path):
+    """As `zstd --long=31` writes it: a frame of one uncompressed block, window 2 GiB."""
+    head = b"\x28\xb5\x2f\xfd\x00" + bytes([(31 - 10) << 3])
+    data = b"one\ntwo\n"
+    block = (len(data) << 3 | 1).to_bytes(3, "little") + data
+    assert lines(written(tmp_path, "a.txt.zst", head + block)) == ["one", "two"]
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
 def test_a_compressed_file_cut_anywhere_is_said_to_be_cut_short(tmp_path: Path, suffix: str):
     packed = COMPRESS[suffix](TEXT)
     cuts = [*range(12), *range(12, len(packed), 97), *range(len(packed) - 12, len(packed))]

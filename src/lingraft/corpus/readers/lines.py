@@ -20,14 +20,14 @@ from lingraft.corpus.extras import require
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
-BLOCK_BYTES = 1 << 18
+BLOCK_BYTES, BITE_BYTES = 1 << 18, 1 << 16
 # A Zstandard block of a few bytes can stand for 128 KiB: small bites bound what one call gives.
 ZSTD_BITE_BYTES = 1 << 10
 HEAD_BYTES = 4_096
@@ -107,44 +107,63 @@ class MeteredFile(io.FileIO):
         return count
 
 
-class ZstdFile(io.RawIOBase):
-    """Decompress Zstandard frames; unlike the library's own reader, notice a stream cut short."""
+class Pieces(io.RawIOBase):
+    """A stream of bytes that come in pieces, some of which may be empty."""
 
-    def __init__(self, raw: io.BufferedIOBase) -> None:
+    def __init__(self, pieces: Iterator[bytes]) -> None:
         super().__init__()
-        import zstandard
-
-        self.raw = raw
-        self.decompressor = zstandard.ZstdDecompressor()
-        self.frame: Any = None
+        self.pieces = filter(None, pieces)
         self.pending = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self.pending:
-            bite = self.raw.read(ZSTD_BITE_BYTES)
-            if not bite:
-                if self.frame is not None:
-                    raise EOFError("Zstandard frame ends early")
-                return 0
-            self.pending = memoryview(self._decompress(bite))
+        if not self.pending:
+            self.pending = memoryview(next(self.pieces, b""))
         count = min(len(buffer), len(self.pending))
         buffer[:count] = self.pending[:count]
         self.pending = self.pending[count:]
         return count
 
-    def _decompress(self, bite: bytes) -> bytes:
-        pieces = []
+
+def _streams(raw: io.BufferedIOBase, begin: Callable[[], Any], padding: bytes) -> Iterator[bytes]:
+    """Decompress bz2 or xz streams; Python's own files take what is broken behind one for the end.
+
+    Args:
+        raw: where they stand one after the other.
+        begin: makes what decompresses one.
+        padding: bytes that may stand between them.
+    """
+    data = b""
+    while data := data or raw.read(BITE_BYTES):
+        data = data.lstrip(padding)
+        if not data:
+            continue
+        stream = begin()
+        while not stream.eof:
+            if stream.needs_input and not data and not (data := raw.read(BITE_BYTES)):
+                raise EOFError
+            yield stream.decompress(data, BLOCK_BYTES)
+            data = b""
+        data = stream.unused_data
+
+
+def _zstd_frames(raw: io.BufferedIOBase) -> Iterator[bytes]:
+    """Decompress Zstandard; unlike the library's own reader, notice a frame that is cut short."""
+    import zstandard
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)  # zstd --long=31
+    frame: Any = None
+    while bite := raw.read(ZSTD_BITE_BYTES):
         while bite:
-            if self.frame is None:
-                self.frame = self.decompressor.decompressobj()
-            pieces.append(self.frame.decompress(bite))
-            bite = self.frame.unused_data
-            if self.frame.eof:
-                self.frame = None
-        return b"".join(pieces)
+            frame = frame or decompressor.decompressobj()
+            yield frame.decompress(bite)
+            bite = frame.unused_data
+            if frame.eof:
+                frame = None
+    if frame is not None:
+        raise EOFError
 
 
 def kind(path: Path) -> str:
@@ -210,12 +229,12 @@ def opened(path: Path, reading: Reading) -> Iterator[io.BufferedReader[Any]]:
         if suffix == ".gz":
             plain: Any = stack.enter_context(gzip.GzipFile(fileobj=raw))
         elif suffix == ".xz":
-            plain = stack.enter_context(lzma.LZMAFile(raw, format=lzma.FORMAT_XZ))
+            plain = Pieces(_streams(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), b"\0"))
         elif suffix == ".bz2":
-            plain = stack.enter_context(bz2.BZ2File(raw))
+            plain = Pieces(_streams(raw, bz2.BZ2Decompressor, b""))
         else:
             require("zstandard", str(path), "data")
-            plain = ZstdFile(raw)
+            plain = Pieces(_zstd_frames(raw))
         yield stack.enter_context(io.BufferedReader(plain, BLOCK_BYTES))
 
 
