@@ -134,6 +134,24 @@ def test_a_broken_csv_is_a_data_error(tmp_path: Path, monkeypatch: pytest.Monkey
         list(texts_of([path]))
 
 
+@pytest.mark.parametrize("suffix", [".txt", ".tsv", ".csv"])
+def test_an_evaluation_of_which_a_line_is_broken_is_refused(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes("좋은 글\n".encode() * 5 + "나쁜 글\n".encode("euc-kr"))
+    with pytest.raises(DataError, match=r"1 of its lines cannot be read \(broken UTF-8\)"):
+        list(texts_of([path]))
+
+
+def test_an_evaluation_in_parquet_that_is_not_utf8_is_a_data_error(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    buffers = arrow.array(["글".encode("euc-kr")], arrow.binary()).buffers()
+    broken = arrow.Array.from_buffers(arrow.string(), 1, buffers)
+    parquet.write_table(arrow.table({"text": broken}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet: holds text that is not UTF-8"):
+        list(texts_of([tmp_path / "a.parquet"]))
+
+
 def test_each_sentence_is_judged_alone() -> None:
     found = Evaluations([PASSAGE], split).contaminated(
         ["먼저 온 문장 하나", "the cat sleeps on the stove", "", "나중에 온 문장 하나"]

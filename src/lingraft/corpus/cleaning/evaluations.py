@@ -89,7 +89,14 @@ def texts_of(names: Iterable[str | Path]) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    return text_lines(path, MAX_LINE_BYTES, Reading())
+    reading = Reading()
+    yield from text_lines(path, MAX_LINE_BYTES, reading)
+    if reading.dropped:
+        raise DataError(
+            f"{path}: {reading.dropped.total():,} of its lines cannot be read "
+            f"({', '.join(reading.dropped)}), so that their texts would stay in the corpus; "
+            "correct it, for example: iconv -f EUC-KR -t UTF-8"
+        )
 
 
 def _cells(path: Path) -> Iterator[str]:
@@ -133,7 +140,13 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _parquet(path: Path) -> Iterator[str]:
     with opened_parquet(path) as file:
-        yield from _strings(file.read().to_pylist())
+        try:
+            rows = file.read().to_pylist()
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path}: holds text that is not UTF-8 ({error}); write the evaluation anew"
+            ) from None
+        yield from _strings(rows)
 
 
 FORMATS: dict[str, Callable[[Path], Iterator[str]]] = {
