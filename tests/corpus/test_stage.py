@@ -331,6 +331,17 @@ def test_inputs_of_a_missing_file_are_a_data_error():
         inputs(["gone.txt"])
 
 
+def test_a_file_whose_name_is_not_utf8_is_one_line(tmp_path: Path):
+    """As an archive from Windows is unpacked to."""
+    path = tmp_path / os.fsdecode("글.txt".encode("euc-kr"))
+    try:
+        path.write_text("글\n")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names alone")
+    with pytest.raises(DataError, match=r"\?\?\.txt: the file's name is not UTF-8; rename it"):
+        stage.prepare(Corpus(text=(str(tmp_path),)), "ko", tmp_path)
+
+
 def test_read_clean_normalises_and_splits_but_keeps_every_sentence(tmp_path: Path):
     path = tmp_path / "a.txt"
     path.write_text("하나다.  둘이다.\nEnglish.\nEnglish.\n\n굿\n")

@@ -10,6 +10,7 @@ from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
 from lingraft.corpus.readers.lines import Reading, reading_errors
+from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 from lingraft.rundir import FORMAT, digest, read_json
 
@@ -129,10 +130,16 @@ def entry(name: str, path: Path | None) -> dict[str, Any]:
     """Name, size in bytes and time of change of a file; of a Hub dataset the name.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: it cannot be read, or its name is not UTF-8.
     """
     if path is None:
         return {"name": name}
+    shown = name.encode("utf-8", "replace").decode()
+    if shown != name:  # bytes of it stand as halves of surrogate pairs, which no JSON file can hold
+        raise DataError(
+            f"{shown}: the file's name is not UTF-8; rename it, and others like it, for example: "
+            "convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
+        )
     with reading_errors(path):
         stat = path.stat()
     return {"name": name, "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
