@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from corpus_jobs import Killed, corpus, die_at, made, settings, text
 
-from lingraft.corpus.engine import parts, shards
+from lingraft.corpus.engine import job, parts, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.errors import DataError
 
@@ -209,6 +209,25 @@ def test_a_source_inside_the_corpus_is_never_replaced(tmp_path: Path, sources: l
         with pytest.raises(DataError, match=r"00000\.jsonl: is a source inside .*another --out"):
             made(inside, out, settings(overwrite=overwrite))
     assert text(out) == before
+
+
+def test_what_tasks_of_a_cluster_have_half_written_stays_until_all_is_done(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    out = tmp_path / "out"
+    leave_unfinished(out, sources)
+    log = out / "work" / "logs" / "clean" / "executor.pik"
+    log.parent.mkdir()
+    log.write_bytes(b"")
+    half = [out / "work" / "parts" / "00000.1.partial", out / "train" / ".00000.jsonl.1.partial"]
+    half[0].mkdir()
+    half[1].touch()
+    monkeypatch.setattr(job, "_hand_over", lambda *arguments: None)
+    chosen = job.Settings(job.Cluster("slurm"), settings().part_bytes)
+    assert job.make(corpus(sources), "ko", out, chosen) is None
+    assert all(path.exists() for path in half)
+    made(corpus(sources), out)
+    assert not any(path.exists() for path in half)
 
 
 def test_an_unfinished_corpus_gives_way_unless_a_cluster_may_be_at_work(

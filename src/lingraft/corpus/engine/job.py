@@ -96,7 +96,8 @@ def make(
     with Run(out).locked():
         planning.check_free(folder, plan, overwrite=settings.overwrite)
         if not folder.done.is_file():
-            folder.clear_partial()
+            if not folder.is_handed_over():  # else they may be of tasks that are at work
+                folder.clear_partial()
             folder.save(plan)
             if cluster.kind == "local":
                 passes.run(folder, plan, passes.passes(plan), cluster.processes or 1)
@@ -104,6 +105,7 @@ def make(
                 _hand_over(folder, plan, cluster)
         if not folder.done.is_file():
             return None
+        folder.clear_partial()
         folder.remove_work()
         result: dict[str, Any] = read_json(folder.done)["result"]
         log_result(result, plan.section)

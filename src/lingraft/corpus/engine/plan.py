@@ -155,11 +155,14 @@ class Folder:
         visible_paths = [path for path in paths if not path.name.startswith(".")]
         return sorted(visible_paths, key=lambda path: (_is_shard(path), path))
 
+    def is_handed_over(self) -> bool:
+        """Whether a cluster may be at work on it."""
+        logs = self.work / LOGS
+        return logs.is_dir() and not _is_empty(logs)
+
     def is_replaceable(self) -> bool:
         """Whether its job has not ended, and no cluster may be at work on it."""
-        logs = self.work / LOGS
-        handed_over = logs.is_dir() and not _is_empty(logs)
-        return not self.done.is_file() and not handed_over
+        return not self.done.is_file() and not self.is_handed_over()
 
     def clear(self) -> None:
         """Delete the corpus and nothing else; what marks it as whole goes first.
