@@ -246,6 +246,25 @@ def test_a_broken_file_that_is_replaced_costs_nothing_of_what_is_done(
     assert len(read) == 2  # the broken one, and the one behind it
 
 
+def test_a_source_that_changes_while_it_is_read_is_told(
+    tmp_path: Path,
+    sources: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    read, changed = parts.documents, Path(sources[1])
+
+    def changing(*arguments: Any) -> Any:
+        yield from read(*arguments)
+        with changed.open("a") as file:
+            file.write("\n")
+
+    monkeypatch.setattr(parts, "documents", changing)
+    made(corpus(sources), tmp_path / "out")
+    told = [record.message for record in caplog.records if "changed while" in record.message]
+    assert [message.split(": ")[0] for message in told] == [str(changed)]
+
+
 def test_a_worker_that_is_killed_ends_the_run_with_one_line(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):

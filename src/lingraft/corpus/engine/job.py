@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,12 +12,14 @@ from lingraft.corpus.engine import passes
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.plan import Folder
 from lingraft.corpus.extras import require
+from lingraft.corpus.inputs import entry
 from lingraft.corpus.readers import documents
 from lingraft.corpus.result import log_result
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import Run, read_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from lingraft import recipe
@@ -100,7 +103,8 @@ def make(
                 folder.clear_partial()
             folder.save(plan)
             if cluster.kind == "local":
-                passes.run(folder, plan, passes.passes(plan), cluster.processes or 1)
+                with _changes_told(plan):
+                    passes.run(folder, plan, passes.passes(plan), cluster.processes or 1)
             else:
                 _hand_over(folder, plan, cluster)
         if not folder.done.is_file():
@@ -110,6 +114,22 @@ def make(
         result: dict[str, Any] = read_json(folder.done)["result"]
         log_result(result, plan.section)
         return result
+
+
+@contextlib.contextmanager
+def _changes_told(plan: Plan) -> Iterator[None]:
+    """Warn of sources that change while they are read: the plan knows the files as they were."""
+    sources = {source.name: source.path for part in plan.parts for source in part.sources}
+    before = {name: entry(name, path) for name, path in sources.items()}
+    yield
+    for name, path in sources.items():
+        with contextlib.suppress(DataError):  # what was deleted has been read
+            if entry(name, path) != before[name]:
+                logger.warning(
+                    "%s: changed while the corpus was made, which may hold some of both; make it "
+                    "again with --overwrite",
+                    name,
+                )
 
 
 def _hand_over(folder: Folder, plan: Plan, cluster: Cluster) -> None:
