@@ -4,8 +4,10 @@ import hashlib
 import json
 import logging
 import os
+import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -364,3 +366,10 @@ def test_a_causal_model_from_nothing_has_no_token_behind_its_texts(kind, tiny_te
     assert made("a").input_ids == [made.bos_token_id, *text]
     assert made("a", "b").input_ids == [made.bos_token_id, *text, *other]
     assert (made.mask_token, made.eos_token) == (None, "</s>")
+
+
+def test_a_long_line_without_spaces_takes_a_wordpiece_vocabulary_no_longer_than_short_ones():
+    text = "".join(random.Random(0).choices("กาขาคำงูจะ", k=40_000)) + " ฬ"
+    start = time.process_time()
+    new("wordpiece", [text], vocab_size=100, character_coverage=0.999)
+    assert time.process_time() - start < 4  # in a time that grows with its square: 9 s

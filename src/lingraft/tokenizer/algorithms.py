@@ -211,10 +211,13 @@ def train_wordpiece(
     pre_tokenizer = pre_tokenizer or pre_tokenizers.BertPreTokenizer()
     rare = _rare_characters(sample, normaliser, section.character_coverage)
 
+    def common(sentence: str) -> str:
+        return " ".join(word for word in sentence.split() if rare.isdisjoint(word))
+
     def learn(title: str, size: int, specials: list[str], min_frequency: int) -> dict[str, int]:
         text = sample.normalised(normaliser, title)
         learnt: dict[str, int] = train_bpe(
-            text if rare is None else (rare.sub(" ", sentence) for sentence in text),
+            map(common, text) if rare else text,
             pre_tokenizer,
             vocab_size=size,
             min_frequency=min_frequency,
@@ -237,16 +240,14 @@ def train_wordpiece(
     )
 
 
-def _rare_characters(sample: Sample, normaliser: Any, coverage: float) -> re.Pattern[str] | None:
-    """Finds words with a character beyond the commonest ones that make up `coverage`."""
+def _rare_characters(sample: Sample, normaliser: Any, coverage: float) -> set[str]:
+    """The characters beyond the commonest ones that make up `coverage`."""
     counts: Counter[str] = Counter()
     for sentence in sample.normalised(normaliser, "counting characters"):
         counts.update(sentence)
     for character in [character for character in counts if character.isspace()]:
         del counts[character]
-    allowed = _common_characters(counts, coverage)
-    rare = sorted(set(counts) - allowed)
-    return re.compile(rf"\S*[{re.escape(''.join(rare))}]\S*") if rare else None
+    return set(counts) - _common_characters(counts, coverage)
 
 
 def _common_characters(counts: Counter[str], coverage: float) -> set[str]:
