@@ -107,10 +107,21 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file's content.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: it cannot be read, or its name is not UTF-8.
     """
+    _check_name(path)
     with reading_errors(path):
         return digest(path)
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a name whose bytes stand as halves of surrogate pairs, which no JSON file can hold."""
+    shown = str(path).encode("utf-8", "replace").decode()
+    if shown != str(path):
+        raise DataError(
+            f"{shown}: the file's name is not UTF-8; rename it, and others like it, for example: "
+            "convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
+        )
 
 
 def inputs(names: Sequence[str]) -> list[dict[str, Any]]:
@@ -134,12 +145,7 @@ def entry(name: str, path: Path | None) -> dict[str, Any]:
     """
     if path is None:
         return {"name": name}
-    shown = name.encode("utf-8", "replace").decode()
-    if shown != name:  # bytes of it stand as halves of surrogate pairs, which no JSON file can hold
-        raise DataError(
-            f"{shown}: the file's name is not UTF-8; rename it, and others like it, for example: "
-            "convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
-        )
+    _check_name(path)
     with reading_errors(path):
         stat = path.stat()
     return {"name": name, "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
