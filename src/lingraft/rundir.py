@@ -43,8 +43,9 @@ FORMAT = {
 """Of what a stage makes, part of its fingerprint; raised when equal inputs give another result."""
 SHARED_STAGES = ("corpus", "tokenizer")
 CHECKPOINT_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
-LARGE = 1 << 26
-"""Bytes of a file whose digest is remembered from one process to the next."""
+LARGE = 1 << 24
+"""Bytes of a file whose digest is remembered from one process to the next: a shard of plain text,
+too, of which a large corpus has a thousand."""
 OS_ERROR = "(os error "
 """In the messages of libraries written in Rust."""
 TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp")

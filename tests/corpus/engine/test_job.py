@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from corpus_jobs import Killed, corpus, die_at, documents, made, settings, text
 
+from lingraft import rundir
 from lingraft.corpus import stage
 from lingraft.corpus.engine import cutting, duplicates, parts, passes, shards
 from lingraft.corpus.engine import plan as planning
@@ -368,6 +369,10 @@ def test_parts_are_a_64th_of_all_within_limits(tmp_path: Path, monkeypatch: pyte
     assert len(planning.make(section, "ko").parts) == 640 * 22 // 20
     monkeypatch.undo()
     assert len(planning.make(section, "ko").parts) == 1
+
+
+def test_shards_of_a_large_corpus_are_not_read_anew_for_their_digests_at_every_call():
+    assert rundir.LARGE <= cutting.LARGEST_PART / 2  # cleaning takes something away
 
 
 def test_a_finished_corpus_is_cleaned_again_with_other_settings(tmp_path: Path, sources: list[str]):
