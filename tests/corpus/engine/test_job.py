@@ -418,6 +418,33 @@ def test_what_a_finished_corpus_holds_out_stays_held_out_where_it_is_cleaned_aga
     assert held_out <= set(text(tmp_path / "larger")["test"].splitlines())
 
 
+def test_a_finished_corpus_is_cleaned_again_by_its_own_columns(tmp_path: Path):
+    rng = random.Random(0)
+    raw = tmp_path / "raw.jsonl"
+    rows = [{"name": f"d{n}", "body": sentence(rng), "lang": "ko"} for n in range(100)]
+    raw.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns: dict[str, Any] = {"text_column": "body", "id_column": "name", "where": {"lang": "ko"}}
+    made(corpus([str(raw)], **columns), tmp_path / "corpus")
+    section = corpus([str(tmp_path / "corpus")], min_characters=5, **columns)
+    _, found = of_stage(section, tmp_path / "run")
+    assert found == text(tmp_path / "corpus")
+
+
+def test_a_document_longer_than_a_line_may_be_is_there_when_a_corpus_is_cleaned_again(
+    tmp_path: Path,
+):
+    rng = random.Random(0)
+    for number in range(20):
+        lines = [sentence(rng) for _ in range(30)]
+        (tmp_path / f"{number}.txt").write_text("\n".join(lines))
+    files = [str(path) for path in tmp_path.glob("*.txt")]
+    settings_of: dict[str, Any] = {"document": "file", "max_line_bytes": 1_000}
+    made(corpus(files, **settings_of), tmp_path / "corpus")
+    section = corpus([str(tmp_path / "corpus")], min_characters=5, **settings_of)
+    _, found = of_stage(section, tmp_path / "run")
+    assert found == text(tmp_path / "corpus")
+
+
 def test_finished_corpora_that_do_not_agree_are_told(
     tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
 ):

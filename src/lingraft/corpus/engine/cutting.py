@@ -91,11 +91,8 @@ def _pieces(source: documents.Source, section: recipe.Corpus, part_bytes: int) -
     else:
         spans = []
     if len(spans) < 2:
-        return [Part((documents.Source(source.name, path),), size)]
-    return [
-        Part((documents.Source(source.name, path, (start, end)),), end - start)
-        for start, end in spans
-    ]
+        return [Part((replace(source, path=path),), size)]
+    return [Part((replace(source, path=path, span=span),), span[1] - span[0]) for span in spans]
 
 
 def _has_a_document_a_line(source: documents.Source, path: Path, section: recipe.Corpus) -> bool:

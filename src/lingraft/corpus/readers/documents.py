@@ -49,6 +49,12 @@ logger = logging.getLogger(__name__)
 TABLES = {".jsonl", ".ndjson", ".json", ".parquet", "hub"}
 """Formats with a row a document, whose fields `corpus.where` can ask for."""
 MAX_DOCUMENT_CHARACTERS = 100_000_000
+OF_SHARDS: dict[str, object] = {
+    "text_column": "text", "id_column": "id", "where": None,
+    "max_line_bytes": 10 * MAX_DOCUMENT_CHARACTERS,
+}  # fmt: skip
+"""How shards of a finished corpus are read, whatever its sources were read by: ids decide what is
+held out, and a row is a whole document."""
 AS_LINES = "write one object a line (jq -c '.[]' makes them from an array)"
 ARRAY = re.compile(r"\s*\[\s*(\{|$)")
 ARCHIVES = {".zip", ".tar", ".tgz", ".tbz2", ".txz", ".7z", ".rar"}
@@ -84,11 +90,13 @@ class Source:
         path: the file.
         span: of a part of a file, the byte at which it begins and the one at which the next part
             does; None is the whole. Only what `parts.cut` cuts can have one.
+        shard: whether it is one of a finished corpus: its rows have our columns.
     """
 
     name: str
     path: Path | None
     span: tuple[int, int] | None = None
+    shard: bool = False
 
     @property
     def format(self) -> str:
@@ -145,7 +153,8 @@ def _resolve_one(name: str) -> list[Source]:
                 f"{name}: no text in this directory{left_out}; files that are read end in "
                 f"{_known()}"
             )
-        return [Source(str(file), file) for file in files]
+        is_corpus = folders.is_finished(path)
+        return [Source(str(file), file, shard=is_corpus) for file in files]
     if not path.exists():
         raise DataError(
             f"{name}: no such file or directory; "
@@ -226,6 +235,8 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
     Raises:
         DataError: the source cannot be read, is cut short, or holds no text where it should.
     """
+    if source.shard:
+        section = section.model_copy(update=OF_SHARDS)
     if section.where and source.format not in TABLES:
         raise DataError(
             f"{source.name}: has no fields that corpus.where could ask for; it is for "
