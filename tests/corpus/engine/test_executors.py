@@ -89,6 +89,14 @@ def test_a_changed_file_or_setting_changes_the_fingerprint(section: Corpus, sour
     assert len(set(prints)) == 4
 
 
+def test_folders_are_looked_through_once_for_a_plan(
+    section: Corpus, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    (tmp_path / "sources" / "small" / "link.txt").symlink_to("0.txt")
+    planning.make(section, "ko", 700)
+    assert caplog.text.count("it is read once") == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from lingraft import recipe  # noqa: TC001
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.engine import cutting
-from lingraft.corpus.inputs import as_finished, digests, form, inputs
+from lingraft.corpus.inputs import as_finished, digests, entry, form
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, PLAN
 from lingraft.corpus.split import SPLITS
@@ -79,7 +79,7 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     # By content: they may lie in the corpus's own folder, which may move.
     judged = tuple(digests(section.decontaminate))
     settings = section.model_copy(update={"decontaminate": ()})
-    read = [*inputs(section.text), *judged]
+    read = [*(entry(source.name, source.path) for source in sources), *judged]
     plan_fingerprint = fingerprint(*form(section), settings, language, read, part_bytes)
     cleaning = fingerprint(
         *form(section), settings.model_copy(update={"text": ()}), language, judged
