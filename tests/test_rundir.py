@@ -183,7 +183,8 @@ def test_temporary_files_of_dead_processes_are_deleted_and_no_others(tmp_path):
     ours, theirs = f".scores.json.{dead.pid}.tmp", f".scores.json.{os.getppid()}.tmp"
     left = [theirs, ".notes.tmp", "mine.12.tmp", "scores.json"]
     earlier = f".inputs.{os.getpid()}.tmp"  # of a process that had our number before us
-    for name in (ours, earlier, *left):
+    half = f".pairs.tsv.{dead.pid}.partial"
+    for name in (ours, earlier, half, *left):
         (tmp_path / name).touch()
     clear_temporary(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(left)

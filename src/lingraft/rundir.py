@@ -48,8 +48,8 @@ LARGE = 1 << 24
 too, of which a large corpus has a thousand."""
 OS_ERROR = "(os error "
 """In the messages of libraries written in Rust."""
-TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp")
-"""Names of `write_text`'s temporary files: they end with the number of the process."""
+TEMPORARY = re.compile(r"\..+\.(\d+)\.(?:tmp|partial)")
+"""Names of the temporary files of `write_text` and `replacing`, with the number of the process."""
 
 
 def fingerprint(*parts: Any) -> str:
@@ -110,11 +110,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def clear_temporary(folder: Path) -> None:
-    """Delete what `write_text` left in a folder when its process was killed.
+    """Delete what `write_text` or `replacing` left in a folder when its process was killed.
 
     Files of a process that lives are its own: a killed study's cells may still end their work.
     """
-    for path in folder.glob(".*.tmp"):
+    for path in folder.glob(".*"):
         match = TEMPORARY.fullmatch(path.name)
         if match and not _lives(int(match[1])):
             path.unlink(missing_ok=True)

@@ -1,5 +1,7 @@
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -129,6 +131,20 @@ def test_other_pairs_are_replaced_only_with_overwrite(aligned, tmp_path, option,
     assert (out / name).read_text("utf-8") == "집\thouse\n"
     assert aligned(option, "house\t집\ndog\t개\n", "--overwrite").status == 0
     assert (out / name).read_text("utf-8") == "집\thouse\n개\tdog\n"
+
+
+@pytest.mark.parametrize(("option", "name"), PAIRS)
+def test_pairs_that_a_killed_call_has_half_written_go_with_the_next(
+    aligned, tmp_path, option, name
+):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / f".{name}.{dead.pid}.partial").write_text("집\tho")
+    assert aligned(option, "house\t집\n").status == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        [name, "counts.json"]
+    )
 
 
 @pytest.mark.parametrize("counts", [None, "mine", "[]", "{}"])

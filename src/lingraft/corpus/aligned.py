@@ -17,7 +17,7 @@ from lingraft.corpus.inputs import entry, form
 from lingraft.corpus.readers import parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError, RecipeError
-from lingraft.rundir import FORMAT, fingerprint, write_json
+from lingraft.rundir import FORMAT, clear_temporary, fingerprint, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -177,6 +177,7 @@ def _check_free(
 def _write(checked_pairs: Iterable[pairs.Pair], folder: Path, name: str) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        clear_temporary(folder)
     except OSError as error:
         raise DataError(
             f"{folder}: cannot be made: {error.strerror or error}; choose another --out"

@@ -260,7 +260,7 @@ def _is_shard(path: Path) -> bool:
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether a folder holds nothing but what a killed `write_text` left."""
+    """Whether a folder holds nothing but what a killed process left."""
     return path.is_dir() and all(TEMPORARY.fullmatch(inside.name) for inside in path.iterdir())
 
 
