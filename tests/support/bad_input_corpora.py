@@ -46,6 +46,9 @@ def add(cases):
     cases["a corpus in the place of its source"] = of_itself
     cases["pairs in the place of others"] = with_other_pairs
     cases["a shard of a finished corpus that is broken"] = with_a_broken_shard
+    streams = bz2.compress("문서를 열다\n".encode()) + b"BZh9 is how one begins, not this"
+    cases["a packed text that is broken behind its first stream"] = corpus("ko.txt.bz2", streams)
+    cases["an evaluation with a line in EUC-KR"] = without_half_of_an_evaluation
 
 
 def corpus(name, content, *more):
@@ -59,6 +62,12 @@ def corpus(name, content, *more):
         return ["corpus", name, "--lang", "ko", "--out", "out", *more]
 
     return prepared
+
+
+def without_half_of_an_evaluation(place):
+    place.write("task.tsv", "문서를 열다\t1\n".encode() * 3 + "문서를 닫다\t0\n".encode("euc-kr"))
+    setting = 'corpus.decontaminate=["task.tsv"]'
+    return corpus("ko.txt", None, "--set", setting)(place)
 
 
 def with_another(place):
