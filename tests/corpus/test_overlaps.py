@@ -1,6 +1,7 @@
 """What is held out of one stream is learnt in none, and of pairs of which either side is."""
 
 import itertools
+import time
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +158,14 @@ def test_two_pairs_are_too_few(tmp_path: Path):
         pair_stage.prepare(
             Corpus(text=(str(path),), valid=0.001, test=0.001), ("ko", "de"), tmp_path
         )
+
+
+def test_much_that_is_held_out_does_not_make_each_batch_of_lines_longer(
+    tmp_path: Path, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "train.txt").write_text("".join(korean(n) + "\n" for n in range(100)))
+    held_out = np.arange(2_000_000, dtype=np.uint64) << np.uint64(40)
+    monkeypatch.setattr(overlaps, "BATCH_LINES", 1)
+    start = time.process_time()
+    assert not overlaps._held(tmp_path / "train.txt", recipe.streams[0], held_out).any()
+    assert time.process_time() - start < 2  # where all of it is sorted for each batch: 100 s

@@ -87,10 +87,10 @@ def _texts(path: Path, stream: Stream) -> Iterator[Sequence[Sequence[str]]]:
 
 
 def _held(path: Path, stream: Stream, held_out: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which lines of a file are held out, or hold a sentence that is."""
+    """Which lines of a file are held out, or hold a sentence that is; `held_out` is sorted."""
     masks = [np.zeros(0, np.bool_)]
     for batch in _texts(path, stream):
-        found = np.isin(dedup.hashes(itertools.chain(*batch)), held_out)
+        found = dedup.contains(held_out, dedup.hashes(itertools.chain(*batch)))
         counts = np.fromiter(map(len, batch), np.int64, len(batch))
         masks.append(np.logical_or.reduceat(found, np.cumsum(counts) - counts))
     return np.concatenate(masks)
@@ -102,10 +102,9 @@ def _without(
     """Write a split anew; its counts, and how many sentences or whole documents went."""
     path, gone = folder / f"{split}.txt", 0
     starts = np.load(path.with_suffix(".documents.npy"))
-    ends = [*starts[1:].tolist(), len(mask)]
     old = path.rename(path.with_suffix(".before"))
     with old.open(encoding="utf-8") as lines, SplitFile(path) as file:
-        for start, end in zip(starts.tolist(), ends, strict=True):
+        for start, end in itertools.pairwise(itertools.chain(starts, [len(mask)])):
             texts = [next(lines).removesuffix("\n") for _ in range(start, end)]
             going = mask[start:end]
             if whole:
