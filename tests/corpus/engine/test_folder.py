@@ -230,6 +230,19 @@ def test_what_tasks_of_a_cluster_have_half_written_stays_until_all_is_done(
     assert not any(path.exists() for path in half)
 
 
+def test_a_part_that_another_task_has_made_meanwhile_is_no_error(tmp_path: Path):
+    """A second call while a cluster is at work starts tasks twice, and so may its scheduler."""
+    part = tmp_path / "part"
+    with parts.fresh_folder(part) as partial:
+        (partial / "ours").touch()
+        part.mkdir()
+        (part / "theirs").touch()
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == [
+        "part",
+        "part/theirs",
+    ]
+
+
 def test_an_unfinished_corpus_gives_way_unless_a_cluster_may_be_at_work(
     tmp_path: Path, sources: list[str]
 ):

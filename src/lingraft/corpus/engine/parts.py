@@ -113,7 +113,10 @@ def writing_errors(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def fresh_folder(path: Path) -> Iterator[Path]:
-    """A folder beside `path` that gets its name at the end, and is deleted if there is no end."""
+    """A folder beside `path` that gets its name at the end, and is deleted if there is no end.
+
+    It is deleted too where another task has made the same meanwhile: a cluster may start one twice.
+    """
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     with writing_errors(path):
         if partial.exists():
@@ -122,7 +125,7 @@ def fresh_folder(path: Path) -> Iterator[Path]:
     try:
         yield partial
         with writing_errors(path):
-            partial.rename(path)
+            shutil.rmtree(partial) if path.exists() else partial.rename(path)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
