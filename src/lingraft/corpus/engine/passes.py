@@ -153,7 +153,9 @@ def _run_pass(
 
 
 def run_task(folder: Folder, name: str, rank: int) -> None:
-    """Run one task of a pass, in a process of its own."""
+    """Run one task of a pass, in a process of its own; none where the corpus is made already."""
+    if folder.done.is_file():
+        return
     task, _ = passes(folder.plan())[name]
     task(folder, rank, None)
 
