@@ -93,6 +93,16 @@ def test_the_bound_of_a_rounded_pass_holds() -> None:
     assert float(error_NM.max()) > 1e-4  # there is something to bound
 
 
+def test_the_nearest_is_found_where_bf16_rounds_it_by_half_a_step() -> None:
+    for best in range(100):  # which of equals is left out is for the machine to say
+        y_MD = np.tile(np.array([[1.0, 3 * 2.0**-10]], dtype=np.float32), (288, 1))
+        y_MD[best, 1] = 2.0**-8  # their products with (1, 1) are all 1 in bf16
+
+        found, _ = search.both_ways(np.ones((1, 2), np.float32), y_MD, 1, dtype=torch.bfloat16)
+
+        assert found.places_NK.tolist() == [[best]]
+
+
 def test_a_sample_refuses_bf16_where_most_rows_would_be_uncertain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

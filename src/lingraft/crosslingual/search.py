@@ -34,7 +34,7 @@ ROWS, COLUMNS = 1_024, 4_096
 GROUP = 32
 SPARE = 7
 """Groups that are looked into beyond K, so that few rows are uncertain."""
-UNIT = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-9}
+UNIT = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8}
 """The largest relative error of one rounding."""
 RANKED = 1_024
 """Rows that are ranked at once."""
