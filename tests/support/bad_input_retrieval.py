@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 
+import tiny_translators
+
 GOOD = "A cat.\t고양이.\nTwo dogs.\t개 두 마리.\n"
 TEXT = "a-1\tA cat.\na-2\tTwo dogs.\n"
 OTHER = "b-1\t고양이.\nb-2\t개 두 마리.\n"
@@ -78,6 +80,7 @@ def add(cases):
     cases["retrieval without a model"] = lambda place: [
         *("retrieve", "--pairs", str(place.write("eng-kor.tsv", GOOD).name))
     ]
+    cases["retrieval by an encoder–decoder"] = translator
     cases["a model twice"] = retrieve({"eng-kor.tsv": GOOD}, "source", "--pairs", "eng-kor.tsv")
     cases["a model and its copy"] = copied
     cases["two models of one name"] = namesakes
@@ -146,6 +149,12 @@ def mteb(files):
     return prepared
 
 
+def translator(place):
+    tiny_translators.save(place.folder / "bart", "bart")
+    place.write("eng-kor.tsv", GOOD)
+    return ["retrieve", "bart", "--pairs", "eng-kor.tsv", "--out", "out"]
+
+
 def copied(place):
     shutil.copytree(place.source(), place.folder / "copy")
     place.write("eng-kor.tsv", GOOD)
@@ -165,6 +174,10 @@ def export(cases):
         files={"sentences/thesis.tex": "mine"}
     )
     cases["a sentence encoder with adapters"] = adapters
+    cases["a sentence encoder of an encoder–decoder"] = lambda place: [
+        *("export-sentences", tiny_translators.save(place.folder / "bart", "bart").name),
+        *("--out", "sentences"),
+    ]
     cases["a layer from a folder without retrieval"] = exported(
         "--retrieval", "found", files={"found/results.jsonl": "{}\n"}
     )

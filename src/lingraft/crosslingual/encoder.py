@@ -6,18 +6,39 @@ Shape letters: L layers and the embeddings before them, B sequences, T tokens, D
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import AutoModel
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.models.padding import batches_by_length, padded
-from lingraft.pretrained.load import load_model, longest_text, padding_tokenizer, quiet_transformers
+from lingraft.pretrained.load import (
+    load_config,
+    load_model,
+    longest_text,
+    padding_tokenizer,
+    quiet_transformers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def load_encoder(name: str, revision: str | None = None) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """As `load_model`, by the class without a head.
+
+    Raises:
+        UnsupportedModelError: it is an encoder–decoder, or transformers has no such class.
+    """
+    if load_config(name, revision).is_encoder_decoder:
+        raise UnsupportedModelError(
+            f"{name}: is an encoder–decoder, and the hidden states of an encoder alone are wanted; "
+            "choose an encoder such as BERT, RoBERTa, XLM-R or ModernBERT"
+        )
+    return load_model(AutoModel, name, revision)
 
 
 @dataclass(frozen=True)
@@ -52,11 +73,11 @@ class Encoder:
 
         Raises:
             DataError: the checkpoint is not there or broken, or its tokenizer cannot pad.
-            UnsupportedModelError: transformers has no encoder of its kind.
+            UnsupportedModelError: as `load_encoder`.
         """
         quiet_transformers()
         tokenizer = padding_tokenizer(name, revision)
-        model, _ = load_model(AutoModel, name, revision)
+        model, _ = load_encoder(name, revision)
         longest = longest_text(model.config, int(tokenizer.pad_token_id))
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(name, model.train(mode=False).to(device), tokenizer, longest)

@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
+from lingraft.crosslingual.encoder import load_encoder
 from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
 from lingraft.crosslingual.pooling import LONGEST
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import settings_for_4_57
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.load import load_model, load_tokenizer, longest_text, quiet_transformers
+from lingraft.pretrained.load import load_tokenizer, longest_text, quiet_transformers
 from lingraft.rundir import check_free, removed_on_failure, write_json, writing
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -102,7 +103,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
     Raises:
         RecipeError: there is no such layer, or the pooling is none of sentence-transformers'.
         DataError: the folder is not empty, or the checkpoint is broken.
-        UnsupportedModelError: the model has modules, or cannot be cut.
+        UnsupportedModelError: the model has modules, cannot be cut, or is no encoder.
     """
     if pool not in POOLING:
         raise RecipeError(
@@ -119,7 +120,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
     check_free(out)
     quiet_transformers()
     tokenizer = load_tokenizer(name)
-    model, loading_info = load_model(AutoModel, name)
+    model, loading_info = load_encoder(name)
     model = model.train(mode=False)
     depth = int(model.config.num_hidden_layers)
     layer = depth if layer is None else check_layer(layer, depth, name)
@@ -254,7 +255,7 @@ def _check(model: PreTrainedModel, folder: Path, layer: int, picks: bool) -> flo
     Raises:
         DataError: they differ.
     """
-    again, _ = load_model(AutoModel, str(folder))
+    again, _ = load_encoder(str(folder))
     expected = _states(model, layer)
     difference = _difference(expected, _states(again.train(mode=False), layer))
     if not difference <= CLOSE or bool(again.config.output_hidden_states) != picks:
