@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Of saved neighbours."""
 SIDES = ("there", "back")
 """Directions of saved neighbours."""
