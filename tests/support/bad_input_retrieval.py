@@ -92,6 +92,10 @@ def add(cases):
         "ids on some lines": ({"ko": OTHER + "하나\n"}, ()),
         "an empty text to mine": ({"ko": ""}, ()),
         "texts to tune on without gold pairs": ({}, ("--dev-mine", "en", "ko")),
+        "texts to tune on with pairs that are scored": (
+            {"gold": "a-1\tb-1\n"},
+            ("--gold", "gold", "--dev-mine", "en", "ko", "--dev-gold", "gold"),
+        ),
     }
     for wrong, (files, arguments) in mined.items():
         cases[wrong] = retrieve({"en": TEXT, "ko": OTHER} | files, "--mine", "en", "ko", *arguments)

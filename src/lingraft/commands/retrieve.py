@@ -269,11 +269,17 @@ def _texts(
     test, gold, dev, dev_gold = files
     if (dev is None) != (dev_gold is None):
         raise RecipeError("--dev-mine and --dev-gold go together: give both, or none")
-    texts = Texts.of(retrieval.mixed(*test, gold, bare=True), by_id=options.parity)
+    bitext = retrieval.mixed(*test, gold, bare=True)
+    texts = Texts.of(bitext, by_id=options.parity)
     if dev is None:
         return [Task(texts)]
-    dev_texts = Texts.of(retrieval.mixed(*dev, dev_gold, bare=True), by_id=options.parity)
-    return [Task(texts, dev_texts)]
+    dev_bitext = retrieval.mixed(*dev, dev_gold, bare=True)
+    if shared := bitext.gold_texts & dev_bitext.gold_texts:
+        raise DataError(
+            f"--dev-gold: {len(shared):,} of its pairs are among those of --gold, too; layer and "
+            "threshold must be chosen on other pairs"
+        )
+    return [Task(texts, Texts.of(dev_bitext, by_id=options.parity))]
 
 
 def _mined(records: Sequence[Retrieval], data: Path, options: Options) -> list[Task]:

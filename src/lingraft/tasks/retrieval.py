@@ -65,6 +65,11 @@ class Bitext:
     gold: frozenset[Pair] | None
     """None where nobody says."""
 
+    @property
+    def gold_texts(self) -> frozenset[Pair]:
+        """The sentences of the pairs that belong together, not their ids; empty without them."""
+        return frozenset((self.source[one], self.target[other]) for one, other in self.gold or ())
+
 
 def read(record: Retrieval, directory: Path, split: str = "test") -> Bitext:
     """The sentences of a split.
