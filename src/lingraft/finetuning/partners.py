@@ -48,11 +48,17 @@ def translations(task: Task, split: str, directory: Path) -> dict[str, Example]:
         files = find(replace(record, splits={split: record.splits[split]}), directory)[split]
     except DataError:
         return {}
-    first = next(iter(record.rows(files[0])), None)
-    if first is None or not record.wants(first):
+    if not any(record.wants(row) for path in files for row in record.rows(path)):
         return {}
     _check_order(task, find(task, directory).get(split, ()), record, files)
-    return {example.id: example for example in read_split(record, split, files, unanswered=True)}
+    examples = read_split(record, split, files, unanswered=True)
+    return {example.id: example for example in examples if not _is_empty(example)}
+
+
+def _is_empty(example: Example) -> bool:
+    """Whether it is a row that nobody has translated."""
+    sides = (example.text, example.pair) if isinstance(example, TextExample) else ()
+    return any(side is not None and not side.strip() for side in sides)
 
 
 def _check_order(

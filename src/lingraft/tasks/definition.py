@@ -271,7 +271,7 @@ def _translation(definition: Definition, base: Path | None) -> Task | None:
     return replace(
         task,
         wants=lambda row: (
-            row.find(columns.translation) is not MISSING and _wanted(row, definition.only)
+            row.find(columns.translation) not in (MISSING, None) and _wanted(row, definition.only)
         ),
     )
 

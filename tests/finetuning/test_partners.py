@@ -1,0 +1,51 @@
+"""Where the translations of a split's examples are found, without a model."""
+
+import json
+
+import pytest
+
+from lingraft.finetuning import partners
+from lingraft.tasks.definition import task_in
+
+MOOD = 'name = "mood"\nkind = "classification"\nlabels = ["no", "yes"]\n'
+
+
+@pytest.fixture
+def found(tmp_path):
+    """Translations by id in a file of rows, of a task with more lines."""
+
+    def called(rows, more=""):
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+        (tmp_path / "train.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        files = 'files = { train = "train.jsonl", dev = "train.jsonl" }\n'
+        (tmp_path / "mood.toml").write_text(MOOD + files + more, encoding="utf-8")
+        task = task_in(tmp_path / "mood.toml")
+        matches = partners.translations(task, "train", tmp_path)
+        return {key: example.text for key, example in matches.items()}
+
+    return called
+
+
+def row(number, **more):
+    return {"id": number, "text": f"text {number}", "label": ("no", "yes")[number % 2], **more}
+
+
+def test_the_first_row_may_lack_a_translation(found):
+    assert found([row(0), row(1, translation="말 1"), row(2), row(3, translation="말 3")]) == {
+        "1": "말 1",
+        "3": "말 3",
+    }
+
+
+def test_the_first_row_may_be_in_another_language(found):
+    rows = [row(0, lang="de", translation="a"), row(1, lang="ko", translation="b")]
+    assert found(rows, 'only = { lang = "ko" }\n') == {"1": "b"}
+
+
+@pytest.mark.parametrize("nothing", ["", " ", None])
+def test_an_empty_translation_is_none(nothing, found):
+    assert found([row(0, translation="말 0"), row(1, translation=nothing)]) == {"0": "말 0"}
+
+
+def test_a_file_without_translations_has_none(found):
+    assert found([row(0), row(1)]) == {}
