@@ -46,7 +46,10 @@ SHORTEST = 8
 """Tokens that a model must read at once; as in the recipe's tokenizer.max_tokens."""
 USUAL_LENGTH = 512
 """Tokens that a model reads whose configuration names no positions."""
-COUNTS_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl")
+COUNTS_FROM_PADDING = (
+    *("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "xmod", "roberta-prelayernorm"),
+    *("data2vec-text", "ibert", "longformer", "luke", "mpnet"),
+)
 """Architectures whose first position is the padding id + 1."""
 LEAST_BYTES = 0.5
 """To a parameter, in weights of 4 bits."""
