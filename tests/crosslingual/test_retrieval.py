@@ -182,6 +182,9 @@ def test_answers_that_are_there_are_kept_and_other_settings_are_refused(
     replaced = command(*arguments, "--layer", 1, "--overwrite")
     assert replaced.status == 0, replaced.err
     assert {row["chosen_on"] for row in rows_of(out)} == {"given"}
+    with pytest.raises(AssertionError):  # stops where it needs the model
+        command(*arguments, "--pool", "cls", "--overwrite")
+    assert not (out / "results.jsonl").exists()  # they would be another call's
 
 
 def test_parity_with_xtreme_counts_the_direction_from_english_alone(

@@ -216,13 +216,14 @@ def claimed(
                 "choose another --out"
             )
     with Run(out).locked():
-        if record.is_file() and not overwrite:
-            before = dict(read_json(record))
-            before.pop("command", None)
-            if fingerprint(before) != fingerprint(settings):
+        before = dict(read_json(record)) if record.is_file() else {}
+        before.pop("command", None)
+        if fingerprint(before) != fingerprint(settings):
+            if before and not overwrite:
                 raise DataError(
                     f"{out}: holds results of another call (models, texts or settings differ); "
                     "choose another --out, or --overwrite: what has the same inputs is kept"
                 )
+            (out / RESULTS).unlink(missing_ok=True)  # nobody shall take them for this call's
         write_json(record, {**settings, "command": command_line})
         yield
