@@ -19,9 +19,12 @@ def test_a_file_that_another_call_is_writing_is_left_to_it(tmp_path):
         stream.write(b"one\n")
         first.keep(stream)
         second = begun(out)  # it goes on behind the first line
+        stream.write(b"two\n")
+        first.keep(stream)
+        kept = out.with_name("out.txt.partial.json").read_text()
         with pytest.raises(DataError, match="another lingraft is writing it"), second.growing():
             pass
-        stream.write(b"two\n")
+        assert out.with_name("out.txt.partial.json").read_text() == kept
     assert out.read_bytes() == b"one\ntwo\n"
     with pytest.raises(DataError, match="another lingraft is writing it"), second.growing():
         pass

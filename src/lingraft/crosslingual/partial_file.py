@@ -72,7 +72,7 @@ class PartialFile:
                 raise DataError(
                     f"{self._partial}: is half of other {title}; delete it, or choose another --out"
                 )
-        elif self._partial.exists() and not self.overwrite:
+        elif self._partial.exists() and self._partial.stat().st_size and not self.overwrite:
             raise DataError(f"{self._partial}: is in the way; delete it, or choose another --out")
         self._state = _State(made_of, 0, counts)
 
@@ -85,13 +85,13 @@ class PartialFile:
         Raises:
             DataError: another process is writing it.
         """
-        rundir.write_json(self._state_path, asdict(self._state))
         with self._partial.open("ab") as file:
             size = os.fstat(file.fileno()).st_size  # smaller where another one has finished it
             if not is_locked_now(file) or size < self._state.size:
                 raise DataError(
                     f"{self._partial}: another lingraft is writing it; wait for it or stop it"
                 )
+            rundir.write_json(self._state_path, asdict(self._state))
             file.truncate(self._state.size)
             yield file
             self.keep(file)
