@@ -89,6 +89,12 @@ def test_the_last_pair_and_equal_margins_are_thresholds_too() -> None:
     assert mining.score(tied.above(float("inf")), none).f1 == 0
 
 
+def test_margins_that_are_neighbours_in_fp32_are_told_apart() -> None:
+    margins_P = np.array([1.0 + 2.0**-23, 1.0], np.float32)
+    close = mining.Mined(margins_P, np.arange(2), np.arange(2))
+    assert len(close.above(mining.best_threshold(close, ten((0, 0))))) == 1
+
+
 def test_equal_sentences_are_one_and_parity_leaves_them_out(tmp_path: Path) -> None:
     (tmp_path / "en").write_text("a-1\tone\na-2\ttwo\na-3\tone\n", "utf-8")
     (tmp_path / "ko").write_text("b-1\t하나\nb-2\t둘\n", "utf-8")

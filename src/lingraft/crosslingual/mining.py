@@ -105,7 +105,7 @@ class Mined:
 
     def above(self, threshold: float) -> Mined:
         """Those whose margin is as high or higher."""
-        count = int((self.margins_P >= threshold).sum())
+        count = int((self.margins_P >= np.float64(threshold)).sum())  # in fp64, as it was chosen
         return Mined(self.margins_P[:count], self.sources_P[:count], self.targets_P[:count])
 
     def without(self, sources: set[int], targets: set[int]) -> Mined:
@@ -182,7 +182,7 @@ def best_threshold(mined: Mined, texts: Texts) -> float:
     same_P = np.append(mined.margins_P[1:] == mined.margins_P[:-1], False)
     last = int(np.argmax(np.where(same_P, -1, f1_P)))  # equal margins go together
     after = min(last + 1, len(mined) - 1)
-    return float((mined.margins_P[last] + mined.margins_P[after]) / 2)
+    return (float(mined.margins_P[last]) + float(mined.margins_P[after])) / 2
 
 
 def as_table(mined: Mined, texts: Texts) -> str:
