@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from lingraft.finetuning.outcomes import is_cut, language_of, learnt, metric_name, summary, told
+from lingraft.finetuning.names import language_of, learnt, titled, without_language
+from lingraft.finetuning.outcomes import is_cut, metric_name, summary, told
 from lingraft.report import numbers
 from lingraft.report.table import BEST, SECOND, Cell, Column, row, table
 from lingraft.tasks import GROUPS, xtreme
@@ -106,11 +107,11 @@ def settings(scored: Iterable[tuple[str, Outcome, str]]) -> list[Setting]:
     groups: dict[tuple[str, tuple[str, ...], str], list[tuple[str, Outcome, str]]] = {}
     for label, outcome, split in scored:
         if (languages := outcome.languages) is not None:
-            key = (languages.task, languages.train, split.partition("-")[0])
+            key = (languages.task, languages.train, without_language(split))
             groups.setdefault(key, []).append((label, outcome, split))
     splits = Counter((task, train) for task, train, _ in groups)
     return [
-        _setting(task, f"{task} ({split})" if splits[task, train] > 1 else task, train, entries)
+        _setting(task, titled(task, split if splits[task, train] > 1 else ""), train, entries)
         for (task, train, split), entries in groups.items()
     ]
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import outcomes
-from lingraft.finetuning.outcomes import is_cut, language_of, unsized
+from lingraft.finetuning.names import language_of, titled, unsized, without_language
+from lingraft.finetuning.outcomes import is_cut
 from lingraft.rundir import fingerprint
 from lingraft.tasks import TASKS
 from lingraft.tasks.definition import decode, task_of
@@ -204,14 +205,15 @@ def collect(folders: Sequence[Path], reference: str | None = None) -> Comparison
     for label, outcome in runs:
         for split in outcome.evaluation:
             grouped[outcome.task, split].append(Run(label, outcome, split))
-    kinds = {(task, split.partition("-")[0]) for task, split in grouped}
-    several = Counter(task for task, _ in kinds)
+    several = Counter(
+        task for task, _ in {(task, without_language(split)) for task, split in grouped}
+    )
     parts = []
     for (name, split), group in grouped.items():
-        kind = split.partition("-")[0] if several[name] > 1 else ""
+        kind = without_language(split) if several[name] > 1 else ""
         languages = group[0].outcome.languages
         setting = languages.title(kind) if languages else ""
-        title = f"{setting}{language_of(split)}" if languages else name + (kind and f" ({kind})")
+        title = f"{setting}{language_of(split)}" if languages else titled(name, kind)
         parts.append(_part(title, split, group, reference, setting))
     return Comparison(labels, tuple(parts), reference)
 

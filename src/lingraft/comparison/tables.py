@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison.across import number_of, of_seeds, plain_cell, settings
 from lingraft.comparison.collect import differing_settings
+from lingraft.finetuning.names import without_language
 from lingraft.finetuning.outcomes import ALSO_CHOSE, OFFICIAL, is_cut, metric_name, summary, told
 from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
@@ -288,7 +289,7 @@ def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "task": languages.task if (languages := part.languages) else part.family,
             "train_languages": "+".join(languages.train) if languages else "",
             "test_language": part.language,
-            "split": part.split.partition("-")[0],
+            "split": without_language(part.split),
             "metric": key,
             "mean": score.mean,
             "deviation": score.deviation,

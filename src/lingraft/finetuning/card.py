@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.finetuning.outcomes import ALSO_CHOSE, OFFICIAL, Outcome, metric_name, unsized
+from lingraft.finetuning.names import unsized
+from lingraft.finetuning.outcomes import ALSO_CHOSE, OFFICIAL, Outcome, metric_name
 from lingraft.report import page
 from lingraft.report.card import languages_in_metadata
 from lingraft.report.table import markdown, plain, table

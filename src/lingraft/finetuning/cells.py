@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import dropout, heads, partners, plugged, rates, teachers, transfer
-from lingraft.finetuning.outcomes import SCORES, split_in
+from lingraft.finetuning.names import split_in
+from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.recipe import HUB, sized, tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.pretrained.load import load_config

@@ -20,6 +20,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
+from lingraft.finetuning.names import language_of, learnt, split_in, titled, without_language
 from lingraft.rundir import TEMPORARY, read_json, write_rows
 from lingraft.tasks import predictions as saved
 from lingraft.tasks.examples import (
@@ -45,12 +46,8 @@ SCORES = "scores.json"
 RESULTS = "results.jsonl"
 MARKS = ("*/*/seed-*/inputs", "*/*/learning-rates/*/inputs")
 """Of folders that hold fine-tunings: of seeds, and of trainings that choose a learning rate."""
-MANY = 8
-"""Languages; a name has no more of them."""
 OFFICIAL, OWN = "official", "those of its own files"
 """What the splits are that were not cut: a benchmark's, and of a user's own task."""
-SIZED = "@"
-"""In a task's name, before the number of training examples of a learning curve: `korsts@100`."""
 KINDS: dict[str, type[Any]] = {
     "text": TextExample,
     "tagged": TaggedExample,
@@ -60,26 +57,6 @@ KINDS: dict[str, type[Any]] = {
     "translation": TranslationExample,
 }
 """What a line of examples-SPLIT.jsonl says under `kind`."""
-
-
-def unsized(task: str) -> str:
-    """The name of a task without the size of its training set."""
-    return task.partition(SIZED)[0]
-
-
-def split_in(split: str, language: str) -> str:
-    """What a split of one of several languages is called, in scores.json and names of files."""
-    return f"{split}-{language}"
-
-
-def language_of(split: str) -> str:
-    """The language of `split_in`'s name; empty for a task in one language."""
-    return split.partition("-")[2]
-
-
-def learnt(languages: Sequence[str]) -> str:
-    """Training languages in a name: `en`, `en+de`, or how many there are."""
-    return f"{len(languages)}-languages" if len(languages) > MANY else "+".join(languages)
 
 
 @dataclass(frozen=True)
@@ -100,7 +77,7 @@ class Languages:
 
     def title(self, split: str = "") -> str:
         """`pawsx en→`, or `pawsx (dev) en→`: the tested language follows."""
-        return f"{self.task}{split and f' ({split})'} {learnt(self.train)}→"
+        return f"{titled(self.task, split)} {learnt(self.train)}→"
 
 
 @dataclass(frozen=True)
@@ -321,7 +298,7 @@ def _across(outcome: Outcome, split: str) -> dict[str, Any]:
         return {}
     return {
         "task": languages.task,
-        "split": split.partition("-")[0],
+        "split": without_language(split),
         "train_languages": list(languages.train),
         "selection_languages": list(languages.selection),
         "test_language": language_of(split),

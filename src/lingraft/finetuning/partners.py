@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError
-from lingraft.finetuning.outcomes import language_of
+from lingraft.finetuning.names import language_of, without_language
 from lingraft.tasks.examples import SpanExample, TaggedExample, TextExample
 from lingraft.tasks.splits import TRAIN, find, origin_of, read_split
 
@@ -143,7 +143,7 @@ def across(data: Data, transfer: Transfer, files: Files, plug_in: PlugIn) -> Dat
     several = len(transfer.train) > 1
     for name, examples in data.splits.items():
         if name != TRAIN:
-            language, split = language_of(name), name.partition("-")[0]
+            language, split = language_of(name), without_language(name)
             task = transfer.tasks[language]
             partners[name] = _by_id(task, name, examples, partners_in(language, split))
             continue

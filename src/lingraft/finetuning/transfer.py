@@ -16,7 +16,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import partners
 from lingraft.finetuning.families import ALL, named
-from lingraft.finetuning.outcomes import language_of, learnt, split_in
+from lingraft.finetuning.names import language_of, learnt, split_in
 from lingraft.finetuning.recipe import HUB, MEAN, check_distinct, check_known, with_settings
 from lingraft.tasks import Data, cut, find
 from lingraft.tasks.splits import DEV, SELECTION, TEST, TRAIN, cut_name, named_cut, read_split

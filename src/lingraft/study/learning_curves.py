@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lingraft.finetuning.outcomes import SIZED, unsized
+from lingraft.finetuning.names import SIZED, unsized
 from lingraft.study.metrics import TASK
 from lingraft.study.results import EXAMPLES, Results
 
