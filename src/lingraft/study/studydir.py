@@ -7,6 +7,7 @@ links into it, so that the whole study can be moved.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -156,9 +157,17 @@ class StudyDir:
         """
         if self.cell(cell.id).path.exists():
             return None
-        folders = sorted(mark.parent for mark in self.path.glob(f"cells/*/{MARK}"))
-        free = (path for path in folders if (path / EXIT).is_file() or not (path / JOB).is_file())
-        return next((run for run in map(Run, free) if _made_from(run, fingerprint)), None)
+        run = self._found.get(fingerprint)
+        if run is None or not _made_from(run, fingerprint):  # which has its new name by now
+            return None
+        is_free = (run.path / EXIT).is_file() or not (run.path / JOB).is_file()
+        return run if is_free else None
+
+    @functools.cached_property
+    def _found(self) -> dict[str, Run]:
+        """The cells' folders as they were found, by what they are made from: read once for all."""
+        marks = sorted(self.path.glob(f"cells/*/{MARK}"), reverse=True)
+        return {str(read_json(mark).get("fingerprint")): Run(mark.parent) for mark in marks}
 
     def adopt(self, cell: Cell, fingerprint: str, patience: float) -> None:
         """Name the former folder of a cell as the cell is called now.
