@@ -46,6 +46,10 @@ TOKENS_PER_SENTENCE = 30
 class Plan:
     """What a recipe will do; every number that is an estimate says so in its name."""
 
+    recipe: Recipe
+    """With the phases that its source goes through."""
+    tied: bool | None
+    """Whether the source's output projection is its word embeddings; None: nobody knows yet."""
     stages: list[str] = field(default_factory=list)
     text_bytes: int = 0
     text_files: int = 0
@@ -209,10 +213,10 @@ def check(recipe: Recipe) -> Plan:
         DataError: its text or its source is not there.
     """
     check_names(recipe)
-    plan = Plan()
     files = check_inputs(recipe)
     source = source_of(recipe)
     recipe = suited(recipe, source.family, tied=source.tied)
+    plan = Plan(recipe, source.tied)
     positions = source.config.get("max_position_embeddings", source.config.get("n_positions"))
     if source.family is not None and positions is not None:
         check_context(recipe, source.family, int(positions))

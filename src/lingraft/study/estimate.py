@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from lingraft.pipeline import preflight
 from lingraft.pipeline.foreseeing import foreseen
-from lingraft.pipeline.source_files import source_of
-from lingraft.pipeline.suiting import suited
 from lingraft.training import throughput
 
 if TYPE_CHECKING:
@@ -77,17 +75,16 @@ def cost_of(recipe: Recipe) -> Cost:
         LingraftError: the recipe cannot work.
     """
     recipe, _ = foreseen(recipe)
-    plan, source = preflight.check(recipe), source_of(recipe)
-    recipe = suited(recipe, source.family, tied=source.tied)
+    plan = preflight.check(recipe)
     phases = {phase["name"]: float(phase["tokens_estimate"]) for phase in plan.phases}
     tokens = sum(phases.values())
     if plan.parameters is None:
         return Cost(tokens, None, phases=phases)
     flops = 0.0
     rows = plan.by_part.get("embeddings", 0)
-    for phase, entry in zip(recipe.phases, plan.phases, strict=True):
+    for phase, entry in zip(plan.recipe.phases, plan.phases, strict=True):
         share = 1.0 if phase.objective == "clm" else phase.masking.rate
-        predicted = rows * share / (1 if source.tied else 2)  # else half are of the input alone
+        predicted = rows * share / (2 if plan.tied is False else 1)  # half are of the input alone
         passes = plan.parameters - rows + predicted
         trained = float(entry["trainable"] or 0)
         if {"embeddings", "all"} & set(phase.train):
