@@ -300,6 +300,16 @@ def test_the_model_of_a_run_without_phases_can_be_made_alone(tmp_path, shorthand
     assert digest(tmp_path / "run") == before
 
 
+def two_steps(source, text, method):
+    return {
+        "language": "ko",
+        "source": {"model": str(source)},
+        "corpus": {"text": [str(text)]},
+        "tokenizer": {"vocab_size": 300},
+        "method": {"name": method, "budget": {"value": 2}, "batch": {"size": 8}},
+    }
+
+
 def test_a_phase_leaves_neither_its_model_nor_its_moments_in_memory(
     tiny_source, korean_text, tmp_path, monkeypatch
 ):
@@ -314,14 +324,8 @@ def test_a_phase_leaves_neither_its_model_nor_its_moments_in_memory(
         return train_phase(*arguments)
 
     monkeypatch.setattr(stages, "train_phase", counted)
-    recipe = {
-        "language": "ko",
-        "source": {"model": str(tiny_source("bert"))},
-        "corpus": {"text": [str(korean_text)]},
-        "tokenizer": {"vocab_size": 300},
-        "method": {"name": "xpt", "budget": {"value": 2}, "batch": {"size": 8}},
-        "evaluation": {"sentences": 10, "words": 0, "samples": 0},
-    }
+    scored = {"sentences": 10, "words": 0, "samples": 0}
+    recipe = two_steps(tiny_source("bert"), korean_text, "xpt") | {"evaluation": scored}
     lingraft.adapt(recipe, tmp_path / "run")
     assert alive == alive[:1] * 2
 
@@ -403,13 +407,7 @@ def test_settings_belong_to_a_recipe_that_is_not_complete_yet(adapted, tmp_path)
 
 
 def test_runs_of_one_process_may_differ_in_precision(korean_text, tiny_source, tmp_path):
-    recipe = {
-        "language": "ko",
-        "source": {"model": str(tiny_source("bert"))},
-        "corpus": {"text": [str(korean_text)]},
-        "tokenizer": {"vocab_size": 300},
-        "method": {"name": "xpt-sp", "budget": {"value": 2}, "batch": {"size": 8}},
-    }
+    recipe = two_steps(tiny_source("bert"), korean_text, "xpt-sp")
     for precision in ("bf16", "fp32"):
         settings = [f"training.precision={precision}"]
         run = lingraft.adapt(recipe, tmp_path / precision, settings=settings)
