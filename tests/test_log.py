@@ -88,6 +88,17 @@ def test_what_was_done_before_does_not_count_as_speed(clock, lines):
     assert lines == ["phase-1: 600/1,000 steps (60%), 3 min 20 s left, 2.0 steps/s"]
 
 
+def test_what_falls_back_to_its_last_checkpoint_has_no_speed_below_zero(clock, lines):
+    with log.progress("study", 1_000, "GFLOP") as ticker:
+        ticker.start_at(500)
+        for count in (500, 440, 440, 540):
+            clock[0] += 50
+            ticker.update(count)
+    assert [line.rpartition(", ")[2] for line in lines] == [
+        "0.0 GFLOP/s", "0.0 GFLOP/s", "0.0 GFLOP/s", "1.0 GFLOP/s",
+    ]  # fmt: skip
+
+
 def test_the_time_left_goes_by_the_last_quarter_not_by_a_slow_start(clock, lines):
     with log.progress("phase-1", 10_000, "steps") as ticker:
         for second in range(1, 401):

@@ -103,6 +103,8 @@ class Ticker:
     def update(self, count: float, note: str = "") -> None:
         """Report the amount done so far, and a short note such as the current loss."""
         self.count, now = count, time.monotonic()
+        if count < self.seen[0][1]:  # what was killed goes on from its last checkpoint
+            self.seen = [(now, count)]
         if now - self.seen[-1][0] >= (now - self.started) / SAMPLES:
             self.seen.append((now, count))
             window = max(WINDOW_SECONDS, (now - self.started) / 4)
