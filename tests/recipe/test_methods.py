@@ -209,6 +209,19 @@ def test_a_short_run_warms_up_for_a_share_of_it(steps, warmup):
     assert recipe(method={"budget": {"value": steps}}).phases[0].schedule.warmup == warmup
 
 
+@pytest.mark.parametrize(
+    ("method", "warmup"), [("chinese-llama", 0.05), ("two-by-two", 0.05), ("eeve", 10)]
+)
+def test_the_warm_up_of_decoders_is_that_of_their_preset(method, warmup):
+    phases = recipe(method={"name": method}).phases
+    assert {phase.schedule.warmup for phase in phases} == {warmup}
+
+
+def test_a_share_of_warm_up_holds_in_short_runs_too():
+    method = {"name": "two-by-two", "budget": {"value": 1_000, "unit": "tokens"}}
+    assert recipe(method=method).phases[0].schedule.warmup == 0.05
+
+
 def test_the_papers_budget_ends_by_patience_and_a_given_one_does_not():
     assert recipe().phases[0].validation.patience == 10
     assert recipe(method={"budget": {"value": 100}}).phases[0].validation.patience is None

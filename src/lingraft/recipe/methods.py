@@ -32,7 +32,7 @@ from lingraft.recipe.sharing import replayed, shares_of, split
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.recipe import Optimiser
+    from lingraft.recipe import Batch, Optimiser
     from lingraft.recipe.record import MethodRecord, Preset, Stretch
 
 # Of neighbouring stretches of a document, and of translations: the share of the tokens that is
@@ -59,7 +59,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     for index, (stretch, value) in enumerate(zip(stretches, values, strict=True)):
         first = index == 0 and len(stretches) > 1
         shortest = value if has_shares else min(values)
-        warmup = _warmup(preset, shortest if budget.unit == "steps" else 0)
+        warmup = _warmup(preset, _steps(budget.unit, shortest, method.batch or preset.batch))
         rates = (method.first_phase_learning_rate if first else None, method.learning_rate)
         warmups = (method.first_phase_warmup if first else None, method.warmup, warmup)
         peak = _first((*rates, preset.optimiser.learning_rate))
@@ -114,9 +114,16 @@ def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
 
 
 def _warmup(preset: Preset, steps: float) -> float:
-    """The preset's warm-up; a short phase warms up for its first sixteenth."""
+    """The preset's warm-up; of one in steps a short phase takes its first 6 % instead."""
     warmup = preset.schedule.warmup
-    return 0.06 if warmup >= steps / 4 else warmup
+    return warmup if warmup < 1 or warmup < steps / 4 else 0.06
+
+
+def _steps(unit: str, value: float, batch: Batch) -> float:
+    """Of a budget; 0 where only the run will know, so that it counts as short."""
+    if unit == "tokens" and batch.unit == "tokens":
+        return value / batch.size
+    return value if unit == "steps" else 0
 
 
 def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
