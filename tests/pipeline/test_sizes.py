@@ -2,7 +2,10 @@
 
 import pytest
 
+from lingraft.models import export
 from lingraft.models.families import FAMILIES
+from lingraft.models.graft import untie
+from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in
 from lingraft.recipe.methods import recipe_from
 
@@ -45,3 +48,16 @@ def test_a_head_is_tied_as_config_json_says_or_as_a_causal_model_stores_it(
 ):
     shapes = shapes_of(family, tiny_model, tie_word_embeddings=False)
     assert is_tied(config, FAMILIES[family], shapes) == tied
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "bin"])
+@pytest.mark.parametrize("family", ["t5", "mt5"])
+def test_a_run_knows_a_head_of_its_own_by_the_files_of_the_source(
+    family, suffix, tiny_model, tmp_path
+):
+    model = tiny_model(family, tie_word_embeddings=False)
+    untie(model)  # as T5 1.1's and mT5's on the Hub; transformers 5 says that they are tied
+    export.write_model(model, tmp_path)
+    (tmp_path / "model.safetensors").rename(tmp_path / f"model.{suffix}")
+    plain = {"language": "ko", "source": {"model": str(tmp_path)}, "corpus": {"text": ["ko.txt"]}}
+    assert not tied_now(recipe_from(plain))

@@ -12,6 +12,7 @@ import numpy as np
 from lingraft.embeddings.common import Initialised, Provenance
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.source import config_of
+from lingraft.pipeline.source_files import source_of
 from lingraft.recipe.selectors import ROWS
 from lingraft.rundir import read_json
 
@@ -29,8 +30,14 @@ KEPT = "kept"
 
 
 def tied_now(recipe: Recipe) -> bool:
-    """Whether the source's output projection is its word embeddings, by its configuration."""
-    return bool(config_of(recipe.source).tie_word_embeddings)
+    """Whether the source's output projection is its word embeddings, by its files.
+
+    What transformers 5 makes of T5 1.1's and mT5's config.json says that it is.
+    """
+    known, default = source_of(recipe), config_of(recipe.source).tie_word_embeddings
+    if known.tied is not None:
+        return known.tied
+    return bool(known.config.get("tie_word_embeddings", default) if known.folder else default)
 
 
 def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:
