@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from made_up_pairs import made_up
+from transformers import BertConfig
 
 from lingraft.crosslingual import mining
+from lingraft.crosslingual.layers import Options
 from lingraft.crosslingual.mining import Mined, Texts
+from lingraft.crosslingual.mining_run import Miner
 from lingraft.crosslingual.search import both_ways
 from lingraft.tasks import retrieval
 from lingraft.tasks.retrieval import Bitext
@@ -110,6 +113,13 @@ def test_equal_sentences_are_one_and_parity_leaves_them_out(tmp_path: Path) -> N
     left = left.without(found.source.repeated(), found.target.repeated())
     assert left.sources_P.tolist() == [1]
     assert mining.score(left, by_id).recall == pytest.approx(100 / 3)
+
+
+@pytest.mark.parametrize("depth", [12, 24])
+def test_xtreme_mines_at_the_same_layer_of_models_of_any_depth(depth: int, tmp_path: Path) -> None:
+    BertConfig(num_hidden_layers=depth).save_pretrained(tmp_path)
+    miner = Miner("m", str(tmp_path), "mark", tmp_path, Options(pool="cls", parity=True))
+    assert miner.layers(None) == ([8], "xtreme")
 
 
 def test_sentences_without_ids_are_numbered(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ MIDDLE = 2 / 3
 SimAlign, awesome-align and XLM-Align."""
 XTREME_LAYERS = {12: 8, 24: 14}
 """By depth: hidden state that XTREME's script takes (SPEC C.4; for XLM-R base our reading)."""
+XTREME_MINING_LAYERS = {12: 8, 24: 8}
+"""Likewise for BUCC, where its script takes the same for all models (SPEC C.5)."""
 
 
 def depth_of(name: str) -> int:
@@ -136,12 +138,15 @@ class Options:
     task: str | None = None
     """The benchmark that is read, by name; for `lingraft compare`."""
 
-    def asked_layer(self, depth: int, name: str) -> tuple[int, str] | None:
+    def asked_layer(
+        self, depth: int, name: str, xtreme: Mapping[int, int] = XTREME_LAYERS
+    ) -> tuple[int, str] | None:
         """The layer that the user wants, and by what word; None where another rule has to choose.
 
         Args:
             depth: of the model.
             name: of the model.
+            xtreme: by depth, the layer of XTREME's script.
 
         Raises:
             RecipeError: the model has no such layer, or XTREME no such model.
@@ -150,12 +155,12 @@ class Options:
             return check_layer(self.layer, depth, name), "given"
         if not self.parity:
             return None
-        if depth not in XTREME_LAYERS:
+        if depth not in xtreme:
             raise RecipeError(
                 f"--parity xtreme: XTREME has a layer for models of 12 and of 24 layers only; "
                 f"{name} has {depth}: add --layer N"
             )
-        return XTREME_LAYERS[depth], "xtreme"
+        return xtreme[depth], "xtreme"
 
     def identity(self, models: Mapping[str, str]) -> dict[str, Any]:
         """What results depend on beside the texts, checked before anything is computed.

@@ -90,7 +90,7 @@ class Miner:
     def layers(self, dev: Texts | None) -> tuple[list[int], str]:
         """The layers that come into question, and who chooses."""
         depth = layers.depth_of(self.name)
-        choice = self.options.asked_layer(depth, self.name)
+        choice = self.options.asked_layer(depth, self.name, layers.XTREME_MINING_LAYERS)
         if choice is not None:
             return [choice[0]], choice[1]
         if dev is not None:
