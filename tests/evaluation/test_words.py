@@ -88,6 +88,15 @@ def test_words_with_an_unknown_token_are_dropped_and_counted(known_scorer):
     assert (found["words"], found["dropped"], found["characters"]) == (1, 1, 2)
 
 
+def test_words_that_the_tokenizer_lower_cases_or_strips_of_accents_are_dropped(known_scorer):
+    pieces = {piece: index for index, piece in enumerate([*PIECES, "open", "cafe"])}
+    tokenizer = BertTokenizer(vocab=pieces, do_lower_case=True)
+    text = "open Open café"
+    words = [Word(text, 0, 4), Word(text, 5, 9), Word(text, 10, 14)]
+    found = bits_per_character(known_scorer(uniform(14)), tokenizer, words, 32)
+    assert (found["words"], found["dropped"], found["characters"]) == (1, 2, 4)
+
+
 def test_a_word_far_into_a_long_sentence_is_scored_within_the_tokens_around_it(known_scorer):
     tokenizer, seen = tokenizer_of(PIECES), []
 

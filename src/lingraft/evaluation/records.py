@@ -1,8 +1,9 @@
 """What a comparison of two models needs beside the averages: blocks of the test text, and words.
 
 Two models scored on the same text are compared block by block (paired bootstrap): a hard passage is
-hard for both. Words are the same for every tokenizer, but a word with an unknown token is dropped
-for its model; the records of the words tell on which ones all models can be compared (SPEC E.3).
+hard for both. Words are the same for every tokenizer, but a word with an unknown token, or one that
+the tokenizer changes, is dropped for its model; the records of the words tell on which ones all
+models can be compared (SPEC E.3).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class WordRecord:
     """Key: hash of its sentence, and its place there in characters."""
     characters: int
     tokens: int
-    """0 if the model dropped the word: it has an unknown token or more than are read."""
+    """0 if the model dropped the word: it has an unknown token or more than are read, or its
+    tokenizer changes it."""
     right: int
     """Tokens that were the model's first choice."""
     nats: float

@@ -7,6 +7,7 @@ masked and then scored from left to right, each with those before it put back ("
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import regex
 from lingraft.corpus.split import position
 from lingraft.evaluation.records import WordRecord, key, word_metrics
 from lingraft.evaluation.scorer import Item, surprisals
+from lingraft.tokenizer.state import WORD_START
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,8 +64,10 @@ def _tokens_of(
 
     Of a sentence of more than `max_tokens`, the tokens around the word, as many before it as
     behind it where there are so many; special tokens stay at its ends. None if the word has an
-    unknown token, or more tokens than are read.
+    unknown token or more tokens than are read, or is not read as it is written.
     """
+    if not _is_read_as_written(word.sentence[word.start : word.end], tokenizer):
+        return None
     encoded = tokenizer(
         word.sentence, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
     )
@@ -88,6 +92,18 @@ def _tokens_of(
     start = min(max(places[0] - (room - wide) // 2, first), end - room)
     window = [*ids[:first], *ids[start : start + room], *ids[end:]]
     return window, [place - start + first for place in places]
+
+
+def _is_read_as_written(word: str, tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a tokenizer leaves a word as it is.
+
+    One that it lower-cases, say, is easier to guess than what stands there.
+    """
+    normaliser = tokenizer.backend_tokenizer.normalizer
+    read = word if normaliser is None else normaliser.normalize_str(word)
+    both = (text.replace(WORD_START, " ").split() for text in (read, word))
+    first, second = (unicodedata.normalize("NFC", "".join(parts)) for parts in both)
+    return first == second
 
 
 def _items(words: Sequence[tuple[list[int], list[int]]], mask_id: int) -> Iterator[Item]:
@@ -127,7 +143,8 @@ def bits_per_character(
     """Surprisal of whole words.
 
     Returns:
-        words, dropped (with an unknown token, or longer than is read), characters,
+        words, dropped (with an unknown token, longer than is read, or changed by the tokenizer:
+        lower-cased, say), characters,
         bits_per_character, and `exact`: percent of the words of which every token is the model's
         first choice.
     """
