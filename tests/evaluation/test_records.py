@@ -69,6 +69,20 @@ def test_blocks_of_the_intrinsic_metrics_add_up_to_the_metrics(tiny_model, tiny_
         assert 100 * totals(kept[f"hits@{k}"]) == pytest.approx(metrics[f"hits@{k}"])
 
 
+def test_masks_have_one_name_whatever_the_tokenizer_cut_before(tiny_model, tiny_tokenizer):
+    tokenizer, names = tiny_tokenizer("roberta"), set()
+    scorer = Scorer(tiny_model("roberta"), tokenizer.pad_token_id, "fp32")
+    for longest in (None, 64, 100):
+        cut = {} if longest is None else {"truncation": True, "max_length": longest}
+        encoded = [
+            np.array(row) for row in tokenizer(["문서를 열고 저장합니다."], **cut)["input_ids"]
+        ]
+        settings = {"rate": 0.3, "seed": 0, "number": 0}
+        result = evaluating.evaluate_sentences(scorer, tokenizer, encoded, **settings)
+        names.add(result["masks"]["fingerprint"])
+    assert len(names) == 1
+
+
 def test_a_block_holds_the_sentences_of_its_place(known_scorer):
     items = [Item(np.zeros(1, int), np.array([0]), np.array([index % 5])) for index in range(100)]
     text = MaskedText(items, "f", "mask-only")

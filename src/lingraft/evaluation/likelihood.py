@@ -76,7 +76,7 @@ def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], contex
     backend = plain_backend(tokenizer)  # a special token that is spelt out is text
     encoded = backend.encode_batch_fast(list(documents), add_special_tokens=False)
     texts = [(text, entry.ids) for text, entry in zip(documents, encoded, strict=True) if entry.ids]
-    name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
+    name = hashlib.blake2b(backend.to_str().encode(), digest_size=8).hexdigest()
     # None: a stride that windows once had; earlier results stay comparable.
     digest = hashlib.blake2b(f"{name} {context} None".encode(), digest_size=8)
     items, owners = list[Item](), list[int]()

@@ -220,7 +220,8 @@ def evaluate_sentences(
         denoising: what is hidden from an encoder–decoder; None masks words under both schemes.
     """
     ids = TokenIds.of(tokenizer)
-    name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
+    backend = tokenizer_files.plain_backend(tokenizer_files.fast(tokenizer))  # nothing cut
+    name = hashlib.blake2b(backend.to_str().encode(), digest_size=8).hexdigest()
     metrics, masks, examples = {}, {}, []
     blocks: dict[str, dict[str, records.Blocks]] = {}
     targets = np.zeros(0, dtype=np.int64)
