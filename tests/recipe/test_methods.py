@@ -217,6 +217,12 @@ def test_the_warm_up_of_decoders_is_that_of_their_preset(method, warmup):
     assert {phase.schedule.warmup for phase in phases} == {warmup}
 
 
+def test_chinese_llama_trains_a_vocabulary_of_20000_pieces_to_add_what_the_source_lacks():
+    """Its 49,953 pieces are Llama's 32,000 and 17,953 of these."""
+    tokenizer = recipe(method={"name": "chinese-llama"}).tokenizer
+    assert (tokenizer.kind, tokenizer.vocab_size) == ("append", 20_000)
+
+
 def test_a_share_of_warm_up_holds_in_short_runs_too():
     method = {"name": "two-by-two", "budget": {"value": 1_000, "unit": "tokens"}}
     assert recipe(method=method).phases[0].schedule.warmup == 0.05

@@ -87,7 +87,7 @@ ROWS_AND_LAYERS: dict[str, MethodRecord] = {
                 lora=Lora(parts=("body",), rank=8, alpha=32, dropout=0.05),
             ),
         ),
-        {"kind": "append", "vocab_size": 17_953},
+        {"kind": "append", "vocab_size": 20_000},  # of which Llama lacked 17,953
         preset="chinese-llama2023",
     ),
 }
