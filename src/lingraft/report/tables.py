@@ -188,7 +188,7 @@ def _words_note(lines: Sequence[Line], common: Common | None) -> str:
         return (
             f"Bits per character are over the {common.words:,} words that every model can score; "
             f"{numbers.percent(common.dropped)} of the chosen ones hold a token that is unknown to "
-            "one of them, or have more tokens than it reads."
+            "one of them, have more tokens than it reads, or are changed by its tokenizer."
         )
     counted = {line.name: line.words for line in lines if line.words}
     if len(set(counted.values())) > 1:
