@@ -99,6 +99,7 @@ def test_a_change_redoes_what_depends_on_it_and_nothing_else(change, stages, red
     assert redone("--resume", "--set", change) == stages
 
 
+@pytest.mark.slow
 def test_a_resource_that_changes_is_read_again(redone, tmp_path):
     lexicon = tmp_path / "ko-en.tsv"
     lexicon.write_text("나\tI\n", encoding="utf-8")
@@ -231,6 +232,7 @@ def test_metrics_of_a_phase_that_is_done_again_replace_the_old_ones(redone, fini
     assert {row["step"] for row in rows if row["phase"] == "phase-2"} == {1, 2}
 
 
+@pytest.mark.slow
 def test_a_baseline_trains_as_long_on_the_same_text_and_leaves_the_model_alone(
     command, shorthand, adapted, tmp_path
 ):

@@ -493,6 +493,7 @@ def test_what_decides_nothing_changes_neither_plan_nor_weights(asked, tmp_path, 
     assert completed(run).export.licence is None
 
 
+@pytest.mark.slow
 def test_another_text_is_planned_for_anew(asked, tmp_path, monkeypatch, korean_text, caplog):
     text = tmp_path / "ko.txt"
     lines = korean_text.read_text().splitlines()
@@ -523,6 +524,7 @@ def test_another_text_is_planned_for_anew(asked, tmp_path, monkeypatch, korean_t
     assert plan_of(run)["facts"]["characters"] > 1.5 * before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [of_steps(6), {"budget": MINUTE}])
 def test_grafts_that_a_killed_probe_left_are_not_taken(method, asked, tmp_path, monkeypatch):
     recipe, run = asked(method), Run(tmp_path / "run")
@@ -538,6 +540,7 @@ def test_grafts_that_a_killed_probe_left_are_not_taken(method, asked, tmp_path, 
     assert not (run.path / "probe").exists()
 
 
+@pytest.mark.slow
 def test_a_phase_that_looks_at_every_step_and_has_no_patience_is_measured_as_any_other(
     asked, tmp_path, monkeypatch
 ):
@@ -554,6 +557,7 @@ def test_a_phase_that_looks_at_every_step_and_has_no_patience_is_measured_as_any
     assert [row["tokens_per_second"] for row in planned] == pytest.approx([200, 200])
 
 
+@pytest.mark.slow
 def test_epochs_of_a_share_of_the_text_are_planned_as_they_are_trained(
     asked, tmp_path, monkeypatch
 ):

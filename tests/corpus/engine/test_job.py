@@ -97,6 +97,7 @@ def test_the_buckets_of_hashes_change_nothing(
     assert text(tmp_path / "many") == text(tmp_path / "one")
 
 
+@pytest.mark.slow
 def test_a_corpus_of_many_parts_needs_few_open_files(tmp_path: Path):
     rows = [json.dumps({"text": sentence(random.Random(n))}) + "\n" for n in range(300)]
     (tmp_path / "rows.jsonl").write_text("".join(rows))
