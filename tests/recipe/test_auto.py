@@ -101,6 +101,15 @@ def test_what_a_method_prescribes_is_not_decided_either():
     assert found["graft.embeddings"].value == "random"
 
 
+@pytest.mark.parametrize(
+    ("name", "layers"), [("xpt", 1), ("xpt-sp", 1), ("scratch", 1), ("xpt-no-itl", 0)]
+)
+def test_a_method_that_is_named_has_the_translation_layers_that_it_is_named_for(name, layers):
+    recipe = asked({"name": name})
+    made = choosing.applied(recipe, decided(recipe).values())
+    assert (made.graft.layers_before, made.graft.layers_after) == (layers, layers)
+
+
 def test_a_vocabulary_that_is_kept_is_not_given_a_size():
     found = decided(asked(tokenizer={"kind": "keep"}))
     assert found["tokenizer.vocab_size"].rule == choosing.GIVEN

@@ -96,6 +96,8 @@ def applied(recipe: Recipe, decided: Iterable[Choice]) -> Recipe:
 def given(recipe: Recipe) -> set[str]:
     """The keys of rules that an open recipe decides itself, or that its method prescribes."""
     keys = {f"{name}.{key}" for name in SECTIONS for key in getattr(recipe, name).model_fields_set}
+    if "method.name" in keys:  # with translation layers, or without
+        keys |= {"graft.layers_before", "graft.layers_after"}
     if recipe.tokenizer.kind in ("keep", "trim", "extend"):
         keys |= {"tokenizer.vocab_size", "graft.embeddings"}
     return keys
