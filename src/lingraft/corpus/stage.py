@@ -21,6 +21,7 @@ import numpy as np
 
 from lingraft import recipe
 from lingraft.corpus.cleaning import evaluations, scripts, sentences
+from lingraft.corpus.cleaning.clean import TOO_LONG
 from lingraft.corpus.engine import passes, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.duplicates import Decisions, lowest
@@ -157,11 +158,15 @@ def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
         changes.insert(0, "language")
     if changes:
         logger.info("%s: was made with another %s; is cleaned again", folder, ", ".join(changes))
-        if actual["split_sentences"] and not expected["split_sentences"]:
+        splits, limit = expected["split_sentences"], expected["max_characters"]
+        are_cut = actual["split_sentences"] and not splits
+        is_shorter = actual["max_characters"] < limit and TOO_LONG in record["result"]["dropped"]
+        if are_cut or is_shorter:
             logger.warning(
-                "%s: its lines were cut into sentences, and those stay lines of their own; make it "
-                "with --set corpus.split_sentences=false",
-                folder,
+                "%s: its lines were %s, and stay so; make it with "
+                "--set corpus.split_sentences=%s --set corpus.max_characters=%d",
+                *(folder, "cut into sentences" if are_cut else "left out where they are long"),
+                *(str(splits).lower(), limit),
             )
         return None
     settings = ", ".join(f"{key} = {actual[key]}" for key in differ) or "the default settings"

@@ -492,6 +492,16 @@ def test_a_corpus_of_sentences_warns_where_whole_lines_are_wanted(
     assert "make it with --set corpus.split_sentences=false" in caplog.text
 
 
+def test_a_corpus_without_its_long_lines_warns_where_these_are_wanted(
+    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
+):
+    wanted = {"split_sentences": False, "max_characters": 10_000_000}
+    made(corpus(sources, split_sentences=False, max_characters=40), tmp_path / "corpus")
+    of_stage(corpus([str(tmp_path / "corpus")], **wanted), tmp_path / "run")
+    assert "left out where they are long" in caplog.text
+    assert "corpus.split_sentences=false --set corpus.max_characters=10000000" in caplog.text
+
+
 def test_hub_datasets_are_a_part_of_their_own(tmp_path: Path, sources: list[str]):
     pytest.importorskip("datasets")
     folder = tmp_path / "hub"
