@@ -133,7 +133,11 @@ def command(
         ),
     ] = False,
     learning_rate: Annotated[
-        float | None, typer.Option(help="The highest learning rate. Default: the preset's.")
+        float | None,
+        typer.Option(
+            help="The peak learning rate. Default: the preset's. Where auto lets the embeddings "
+            "learn faster, theirs is a multiple of it."
+        ),
     ] = None,
     batch_tokens: Annotated[
         int | None, typer.Option(help="Tokens in an optimiser step. Default: the preset's.")
