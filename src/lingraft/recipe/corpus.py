@@ -36,8 +36,8 @@ class Corpus(Section):
     """Raw text in, clean sentences out."""
 
     text: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    """Files (.txt .jsonl .parquet, MediaWiki dumps .xml, .html .md .warc .wet .po; plain or .gz .xz
-    .zst .bz2), directories of these, or Hub datasets (hub:NAME)."""
+    """Files (.txt .jsonl .parquet, MediaWiki dumps .xml, .html .md .warc .wet .po; all but .parquet
+    also with .gz .xz .zst .bz2), directories of these, or Hub datasets (hub:NAME)."""
     text_column: str = "text"
     """The field that holds the text in .jsonl, .parquet and Hub datasets."""
     id_column: str = "id"
