@@ -86,7 +86,10 @@ def command(
     ] = None,
     vocab_size: Annotated[
         int | None,
-        typer.Option(help="Pieces of the new vocabulary. Default: by the size of the text."),
+        typer.Option(
+            help="Pieces of the new vocabulary. Default: with auto by the size of the text, else "
+            "50,000."
+        ),
     ] = None,
     lexicons: Annotated[
         list[str] | None,

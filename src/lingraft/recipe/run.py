@@ -62,11 +62,11 @@ class Tokenizer(Section):
     ] = "source"
     """The algorithm of a new vocabulary, or what is done with the source's. 'source': a new one, by
     the algorithm of the source's tokenizer. 'replace': the same, which also takes over the source's
-    split pattern, digits, byte fallback and all special tokens. 'keep': the source's vocabulary,
-    unchanged. 'trim': those of its pieces that the text uses. 'extend': the source's, and more
-    pieces, by going on with its byte-pair merges on the text. 'append': the source's, and what it
-    lacks of a vocabulary of `vocab_size` pieces that is trained on the text alone. That works for
-    all kinds, but some pieces can be unreachable."""
+    split pattern, digits, byte fallback and all special tokens; 'source' of a causal model does so
+    too. 'keep': the source's vocabulary, unchanged. 'trim': those of its pieces that the text uses.
+    'extend': the source's, and more pieces, by going on with its byte-pair merges on the text.
+    'append': the source's, and what it lacks of a vocabulary of `vocab_size` pieces that is trained
+    on the text alone. That works for all kinds, but some pieces can be unreachable."""
     vocab_size: Annotated[int, Field(ge=32, le=2_000_000)] = 50_000
     """Pieces of a vocabulary that is trained, special tokens included; a small corpus may give
     fewer. Has no effect with 'keep', 'trim' and 'extend'."""

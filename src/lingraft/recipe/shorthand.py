@@ -17,14 +17,14 @@ class ShortForm(TypedDict, total=False):
         text: files, folders or hub:DATASET; of several languages a dict of them by language code,
             without `language`.
         language: of the text, a BCP 47 code such as "ko".
-        method: "xpt" by default; `lingraft list methods`.
+        method: by default what "auto" decides, or else "xpt"; `lingraft list methods`.
         preset: "auto" (default): what our studies found best; or a paper's hyper-parameters.
-        vocab_size: pieces of the new vocabulary; by the size of the text.
+        vocab_size: pieces of the new vocabulary; with "auto" by the size of the text, else 50,000.
         minutes: budget: time of the whole run.
         hours: budget: the same in hours.
         tokens: budget: tokens of training over all phases, as a number or "5M".
         steps: budget: optimiser steps over all phases.
-        learning_rate: its peak.
+        learning_rate: its peak; "auto" may let the embeddings learn at a multiple of it.
         batch_tokens: tokens of one step.
         probe: False: take what the rules of "auto" say, without trials where they are unsure.
         lexicons: dictionaries, for initialisers and methods that read some.
