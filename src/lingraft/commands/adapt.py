@@ -109,7 +109,7 @@ def command(
         list[str] | None,
         typer.Option(
             help="Text of the source's language to train on as well, so that less is forgotten: "
-            "LANGUAGE=PATH, or a path where it is English."
+            "LANGUAGE=PATH, or a path where it is English; more than once."
         ),
     ] = None,
     replay_share: Annotated[
@@ -155,7 +155,10 @@ def command(
     ] = True,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(help="A method to train beside it for as long, to compare, such as scratch."),
+        typer.Option(
+            help="A method to train beside it for as long, to compare, such as scratch; more than "
+            "once."
+        ),
     ] = None,
     seed: ask.Seed = None,
     settings: ask.Settings = None,
