@@ -188,7 +188,9 @@ def test_streams_are_the_same_wherever_their_folders_lie(tiny_source, tmp_path):
     before = made_of(tmp_path / "a")
     moved = (tmp_path / "a").rename(tmp_path / "b")
     assert made_of(moved) == before
-    (moved / "ko" / "1.txt").rename(moved / "ko" / "1.md")  # is read as Markdown
+    (moved / "ko" / "1.txt").rename(moved / "ko" / "1.second.txt")
+    assert made_of(moved) == before
+    (moved / "ko" / "1.second.txt").rename(moved / "ko" / "1.md")  # is read as Markdown
     assert made_of(moved) != before
     (moved / "ko" / "1.md").rename(moved / "ko" / "1.txt")
     (moved / "en.txt").write_text("I read two books.\n")

@@ -14,6 +14,7 @@ import numpy as np
 from lingraft.corpus import inputs as text_inputs
 from lingraft.corpus import overlaps, pair_stage, stage
 from lingraft.corpus.readers import parallel
+from lingraft.corpus.readers.folders import ending
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 
@@ -54,7 +55,7 @@ def inputs(recipe: Recipe, *, placed: bool = True) -> list[Any]:
 def _anywhere(stream: Stream) -> Stream:
     """A stream whose files are named by their ends, wherever they lie."""
     ends = tuple(
-        "".join(Path(file["name"]).suffixes) if "bytes" in file else file["name"]
+        ending(Path(file["name"])) if "bytes" in file else file["name"]
         for file in inputs_of(stream)
     )
     corpus = stream.corpus.model_copy(update={"text": ends, "decontaminate": ()})

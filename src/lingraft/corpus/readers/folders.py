@@ -83,6 +83,11 @@ def is_packed(path: Path) -> bool:
     return path.suffix.lower() in COMPRESSED
 
 
+def ending(path: Path) -> str:
+    """How a file's name ends, with the suffix of its compression: '.jsonl.gz'."""
+    return "".join(path.suffixes[-2 if is_packed(path) else -1 :])
+
+
 def kinds(paths: Iterable[Path]) -> str:
     """How many paths there are of each kind: '3 .csv files, 1 broken link'."""
     counts = sorted(Counter(map(kind, paths)).items())
@@ -96,5 +101,5 @@ def kind(path: Path) -> str:
         return "linked folder" if path.is_symlink() else "lingraft folder"
     if not path.exists():
         return "broken link"
-    suffix = "".join(path.suffixes[-2:]) if is_packed(path) else path.suffix
+    suffix = ending(path)
     return f"{suffix} file" if suffix else "suffixless file"
