@@ -61,7 +61,7 @@ def command(
         Path | None, typer.Option("--json", help="Also write everything measured there.")
     ] = None,
 ) -> None:
-    """Measure speed, memory and MFU of training and evaluation on this machine.
+    """Measure speed, memory and MFU of training and evaluation on this machine: of masked models.
 
     A phase of a recipe:  lingraft bench recipes/xpt-roberta-ko.toml --phase 2
 

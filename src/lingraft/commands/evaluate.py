@@ -12,7 +12,11 @@ from lingraft.errors import RecipeError
 
 def command(
     model: Annotated[
-        str, typer.Argument(help="Any masked or causal language model: directory, Hub id or name.")
+        str,
+        typer.Argument(
+            help="A masked language model, or a causal one of `lingraft list families`: directory, "
+            "Hub id or name."
+        ),
     ],
     text: Annotated[
         list[str] | None,

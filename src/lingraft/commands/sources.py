@@ -33,7 +33,7 @@ def command(
     candidates: Annotated[
         str,
         typer.Option(
-            help="Models with commas between them: directories, Hub ids, names of "
+            help="Masked models with commas between them: directories, Hub ids, names of "
             "`lingraft list models`."
         ),
     ] = "",
