@@ -26,8 +26,9 @@ def add(cases):
     cases["results of the harness that are none"] = results
     cases["a report over a file that is no page"] = report("notes.html")
     cases["a report in the place of a folder"] = report("run")
-    cases["kept text with an encoder"] = lambda place: place.adapt("--kept", place.text().name)
+    cases["kept text with an encoder"] = kept_by("roberta")
     cases["kept text that is not there"] = kept
+    cases["kept text that is trained on"] = kept_by("llama", replayed=True)
     cases["questions of a recipe that are not there"] = lambda place: place.recipe(
         '[evaluation]\nchoices = [{file = "quiz.jsonl"}]'
     )
@@ -63,6 +64,15 @@ def results(place):
     place.run()
     place.write("results.json", '{"acc": 0.5}')
     return ["report", "run", "--lm-eval", "results.json"]
+
+
+def kept_by(family, *, replayed=False):
+    def prepared(place):
+        place.source(family)
+        place.write("en.txt", "It rained.\n")
+        return place.adapt("--kept", "en.txt", *(["--replay", "en.txt"] if replayed else []))
+
+    return prepared
 
 
 def kept(place):

@@ -176,15 +176,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
-    judged = recipe.evaluation
-    for key, paths in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
-        for name in paths:
-            if not name.startswith("hub:") and not Path(name).expanduser().exists():
-                raise DataError(
-                    f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
-                )
-    for questions in judged.choices:
-        shape_named(questions.shape or PLAIN)
+    _check_judged(recipe, files)
     source = source_of(recipe)
     if source.folder is not None:
         vocabularies.check_tokens(recipe, source.folder)
@@ -196,6 +188,36 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         for module in wanted_by(recipe.graft):
             module.check_fits(source.family)
     return files
+
+
+def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
+    """Check that what a model is judged by is there, and that no kept text is among those read.
+
+    Raises:
+        DataError: a file is missing.
+        RecipeError: a kept text is trained on, or a shape is not known.
+    """
+    judged = recipe.evaluation
+    for key, paths in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
+        for name in paths:
+            if not name.startswith("hub:") and not Path(name).expanduser().exists():
+                raise DataError(
+                    f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
+                )
+    named = [name for stream in recipe.texts for name in stream.corpus.text]
+    read = {_place(name) for name in (*named, *(file["name"] for file in files))}
+    for name in judged.kept:
+        if _place(name) in read:
+            raise RecipeError(
+                f"evaluation.kept: {name}: is text of the run, which trains on it; name text that "
+                "it does not read"
+            )
+    for questions in judged.choices:
+        shape_named(questions.shape or PLAIN)
+
+
+def _place(name: str) -> Path:
+    return Path(name).expanduser().resolve()
 
 
 def named_files(resources: Resources) -> list[str]:
