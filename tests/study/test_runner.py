@@ -136,6 +136,31 @@ def test_results_may_come_from_elsewhere(again, tmp_path):
     assert not (tmp_path / "new" / "results.jsonl").exists()
 
 
+def test_results_that_a_call_names_are_never_deleted(again):
+    study, out = again
+    tally, here = run_here(study, out, overwrite=True, results=out / "results.jsonl")
+    assert (tally.kept, here.started) == (4, [])
+    assert len(rows.latest(rows.read(out / "results.jsonl"))) == 4
+    assert not list(out.glob("cells/*"))
+
+
+def test_a_study_that_cannot_run_deletes_nothing(again):
+    study, out = again
+    with pytest.raises(RecipeError, match="no cell matches"):
+        run_here(study, out, overwrite=True, only=("scrach",))
+    assert len(rows.latest(rows.read(out / "results.jsonl"))) == 4
+    assert len(list(out.glob("cells/*"))) == 4
+
+
+def test_a_dry_run_counts_what_overwrite_would_delete_as_to_do(make, finished, tmp_path, command):
+    _, out = finished
+    make(tmp_path)
+    called = ("study", tmp_path / "study.toml", "--out", out, "--dry-run")
+    assert "4 cells, 0 to run" in command(*called).out
+    assert "4 cells, 4 to run" in command(*called, "--overwrite").out
+    assert (out / "results.jsonl").is_file()
+
+
 def test_a_changed_study_adds_its_new_cells_and_keeps_the_others(again, make, tmp_path):
     study, out = again
     body = '[[grids]]\nmethod = ["xpt-sp"]\nseed = [1, 2]\n'

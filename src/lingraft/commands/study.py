@@ -159,8 +159,7 @@ def _explain(study: Study, folder: Path, options: Options) -> None:
     from lingraft.study import estimate, planning, processes
     from lingraft.study.studydir import StudyDir
 
-    results = planning.results_path(folder, options.results)
-    plans = planning.plan(study, options.only, results, StudyDir(folder))
+    plans = planning.plan_of_call(study, folder, options)
     todo = [plan for plan in plans if plan.state != "done"]
     ended = [
         (plan.training.cost, plan.ends[plan.training.name])
@@ -189,7 +188,7 @@ def _explain(study: Study, folder: Path, options: Options) -> None:
             )
         )
     console.show(table(f"study {study.name}", head, rows))
-    replaced = planning.replaced(todo, StudyDir(folder))
+    replaced = "" if options.overwrite else planning.replaced(todo, StudyDir(folder))
     for line in filter(None, [*_totals(study, plans, todo), replaced]):
         console.line(line)
     total = speed.seconds([plan.left for plan in todo])

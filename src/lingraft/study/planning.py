@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lingraft.study.grid import Cell
     from lingraft.study.recipe import Study
     from lingraft.study.rows import AnyRow, EndRow, Outcome, TaskRow, Tuned
+    from lingraft.study.runner import Options
     from lingraft.study.steps import Step
 
 TASKS_TO_DO = "tasks to do"
@@ -110,9 +111,9 @@ def replaced(plans: Sequence[CellPlan], folder: StudyDir) -> str:
     )
 
 
-def _read(path: Path) -> tuple[dict[str, Outcome], dict[str, Tuned]]:
+def _read(path: Path | None) -> tuple[dict[str, Outcome], dict[str, Tuned]]:
     """How cells and fine-tunings ended, by fingerprint of the cell."""
-    all_rows = rows.read(path) if path.is_file() else []
+    all_rows = rows.read(path) if path is not None and path.is_file() else []
     return rows.latest(all_rows), rows.fine_tuned(all_rows)
 
 
@@ -170,15 +171,26 @@ def waiting(study: Study, rows: Sequence[AnyRow]) -> list[str]:
     ]
 
 
+def plan_of_call(study: Study, out: Path, options: Options) -> list[CellPlan]:
+    """As `plan`, of a call; what `--overwrite` deletes counts for nothing.
+
+    Raises:
+        LingraftError: a cell's recipe or a task cannot work.
+    """
+    if options.overwrite:
+        return plan(study, options.only, options.results)
+    return plan(study, options.only, results_path(out, options.results), StudyDir(out))
+
+
 def plan(
-    study: Study, only: Sequence[str], results: Path, folder: StudyDir | None = None
+    study: Study, only: Sequence[str], results: Path | None, folder: StudyDir | None = None
 ) -> list[CellPlan]:
     """The chosen cells in the order of the grids, checked, with their state.
 
     Args:
         study: whose cells.
         only: as `grid.chosen` reads it.
-        results: the results file, which need not exist.
+        results: the results file, which need not exist; None for none.
         folder: where cells may have left their weights.
 
     Raises:

@@ -91,9 +91,9 @@ def run(study: Study, out: Path, options: Options | None = None) -> Tally:
     options = options or Options()
     folder = StudyDir(out)
     with Run(out).locked():
-        folder.prepare(study, resume=options.resume, overwrite=options.overwrite)
         results = results_path(out, options.results)
-        plans = planning.plan(study, options.only, results, folder)
+        plans = planning.plan_of_call(study, out, options)  # what is wrong stops it: nothing goes
+        folder.prepare(study, options.results, resume=options.resume, overwrite=options.overwrite)
         return _Runner(study, folder, results, options).run(plans)
 
 

@@ -71,8 +71,16 @@ class StudyDir:
         """The folder of a cell."""
         return Run(self.path / "cells" / name)
 
-    def prepare(self, study: Study, *, resume: bool, overwrite: bool) -> None:
+    def prepare(
+        self, study: Study, results: Path | None = None, *, resume: bool, overwrite: bool
+    ) -> None:
         """Make the folder ready; a changed study of the same name just has other cells.
+
+        Args:
+            study: whose folder it is now.
+            results: the results file that the call names, which stays where it is.
+            resume: keep what this study shares with the one that is there.
+            overwrite: delete the one that is there.
 
         Raises:
             RecipeError: the folder holds something else, and neither `resume` nor `overwrite` says
@@ -91,7 +99,7 @@ class StudyDir:
             )
         if overwrite:
             self.check_no_jobs(path for name in OURS for path in self.path.glob(f"{name}/*"))
-            self.empty()
+            self.empty(results)
         elif present and not resume:
             name = load(self.study_path).get("name")
             if name != study.name:
@@ -115,13 +123,14 @@ class StudyDir:
                 f"delete {jobs[0]}{' and its like' if len(jobs) > 1 else ''}, or give another --out"
             )
 
-    def empty(self) -> None:
-        """Delete what lingraft made here, the study's own results too; study.toml goes last."""
+    def empty(self, results: Path | None = None) -> None:
+        """Delete what lingraft made here, but for these results; study.toml goes last."""
         for name in OURS:
             if (self.path / name).exists():
                 shutil.rmtree(self.path / name)
-        for name in FILES:
-            (self.path / name).unlink(missing_ok=True)
+        for path in (self.path / name for name in FILES):
+            if results is None or path.resolve() != results.resolve():
+                path.unlink(missing_ok=True)
 
     def share(self, corpus: str, tokenizer: str) -> Run:
         """The shared folder of a vocabulary, with a link to that of its text; both may be empty."""
