@@ -197,6 +197,23 @@ def test_sentences_without_gold_become_a_line_of_links_each(
     assert out.read_bytes() == (tmp_path / "usual.txt").read_bytes()
 
 
+@pytest.mark.parametrize(
+    "option",
+    [("--baseline", "ibm1"), ("--dev", 2), ("--outside", "drop"), ("--base", 1), ("--label", "A")],
+)
+def test_what_scores_links_is_refused_without_gold(
+    option: tuple[object, ...],
+    files: dict[str, Path],
+    command: Callable[..., Any],
+    tiny_source: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    ended = command(*plain(files, tiny_source("bert"), tmp_path / "links.txt", *option))
+    assert ended.status == 1
+    assert f"{option[0]}: is for scoring links; give --gold FILE" in ended.err
+    assert not (tmp_path / "links.txt").exists()
+
+
 def test_a_killed_file_of_links_goes_on_where_it_was(
     files: dict[str, Path],
     command: Callable[..., Any],

@@ -196,6 +196,8 @@ def test_without_gold_pairs_all_candidates_are_written(
     ended = command("retrieve", tiny_source("bert"), "--mine", source, target, "--out", out)
     assert ended.status == 0, ended.err
     assert "none: all pairs" in ended.out
+    again = command("retrieve", "bert", "--mine", source, target, "--resamples", 200)
+    assert "--resamples: does not go with mining; leave it out" in again.err
     ids = [line.split("\t")[1] for line in (out / "bert/mined.tsv").read_text().splitlines()[1:]]
     assert len(ids) == len(set(ids)) > 20
 

@@ -58,6 +58,10 @@ def test_models_stand_beside_each_other_with_the_mean_over_subsets(
     ended = command("retrieve", "--mteb", tmp_path / "results")
     assert ended.status == 0, ended.err
     assert "me/ko" in ended.out
+    for idle in (("bert",), ("--languages", "ko")):
+        refused = command("retrieve", *idle, "--mteb", tmp_path / "results")
+        assert refused.status == 1
+        assert "has no effect with --mteb alone; add --pairs" in refused.err
 
 
 def test_a_folder_of_one_model_is_read_too(tmp_path: Path) -> None:

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from lingraft.crosslingual.links import GoldSet
 
 
+SCORES = ("baseline", "dev", "label", "reference", "base", "outside", "resamples")
+"""Parameters of what scores links."""
+
+
 def command(
+    context: typer.Context,
     models: Annotated[
         list[str] | None,
         typer.Argument(metavar="MODEL", help="Encoders: directories, Hub ids or names."),
@@ -104,7 +109,8 @@ def command(
         raise RecipeError("--out: say where the links go: a folder with --gold, else a file")
     settings = Settings(method, clamp, _layers(layer), batch_tokens)
     if not gold:
-        _check_plain(models, text, baseline, dev)
+        _check_plain(models, text)
+        ask.check_idle(context, SCORES, "is for scoring links; give --gold FILE, or leave it out")
         assert models
         assert text
         _write_file(models[0], text, out, settings, overwrite=overwrite)
@@ -136,16 +142,12 @@ def _layers(text: str | None) -> tuple[int, ...] | None:
     return tuple(sorted({int(part) for part in text.split(",")}))
 
 
-def _check_plain(
-    models: list[str] | None, text: list[Path] | None, baseline: list[str] | None, dev: int
-) -> None:
-    """Without gold there is one model, one text, and nothing to score."""
+def _check_plain(models: list[str] | None, text: list[Path] | None) -> None:
+    """Without gold there is one model and one text."""
     if not models or len(models) != 1:
         raise RecipeError("give one model to link sentences by, or --gold FILE to compare models")
     if not text:
         raise RecipeError("--text: give the sentence pairs: SOURCE TARGET, or one .tsv or .jsonl")
-    if baseline or dev:
-        raise RecipeError("--baseline and --dev score links: they need --gold FILE")
 
 
 def _write_file(

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def command(
+    context: typer.Context,
     models: Annotated[
         list[str] | None,
         typer.Argument(
@@ -113,6 +114,11 @@ def command(
             "--pairs: name pairs of sentences (a directory or files), or a --task with its --data, "
             "or two texts with --mine"
         )
+    if not inputs:
+        idle = [name for name in context.params if name != "mteb"]
+        ask.check_idle(
+            context, idle, "has no effect with --mteb alone; add --pairs, --task or --mine"
+        )
     if len(inputs) > 1:
         raise RecipeError(f"--{' and --'.join(inputs)} are two tasks; give them in two calls")
     if inputs:
@@ -131,6 +137,7 @@ def command(
             dev_mine=dev_mine, dev_gold=dev_gold, threshold=threshold, data=data,
         )  # fmt: skip
         if mines:
+            ask.check_idle(context, ["resamples"], "does not go with mining; leave it out")
             if mine is not None:
                 tasks = _texts((mine, gold, dev_mine, dev_gold), options)
             else:
