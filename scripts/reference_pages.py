@@ -29,7 +29,7 @@ RECIPE_INTRODUCTION = """# Recipes
 A recipe is a TOML file. It decides everything that a run does.
 This page is made from the code. It lists every table and every key.
 
-- An unknown key or a bad value is an error of one line ([all messages](../errors.md)).
+- An unknown key or a bad value is an error of one line ([messages](../errors.md)).
 - `lingraft check RECIPE` says whether a recipe is sound, and what it will do.
 - `--set a.b=c` changes one value on the command line.
 - A key without a default must be given. “none” means that it is not set.

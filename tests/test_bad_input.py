@@ -23,8 +23,9 @@ WRITING = bool(os.environ.get("LINGRAFT_WRITE_DOCS"))
 HEAD = """# Error messages
 
 What a user can mend ends with one line on standard error and exit status 1. This table is made by
-`tests/test_bad_input.py`, which causes every one of these errors and compares; in the examples the
-source is in `source`, the text in `ko.txt`, the recipe in `recipe.toml` and the run in `run`.
+`tests/test_bad_input.py`, which causes every one of these errors and compares. Not every message is
+here. In the examples the source is in `source`, the text in `ko.txt`, the recipe in `recipe.toml`
+and the run in `run`.
 
 | what is wrong | what lingraft says |
 |---|---|

@@ -50,9 +50,10 @@ def command(
     lingraft probe-source runs/ko --task glue-rte,glue-cola --data data --seeds 5
 
     Fine-tunes the source as it was, and the run's model after each phase: with its translation
-    layers and without them, with its own vocabulary and with the source's put back. What is done is
-    kept, a killed probe goes on with the same command. What comes out is OUT/table.md (.csv,
-    .json), OUT/comparison.html, and per seed what lingraft finetune leaves.
+    layers and without them, with its own vocabulary and with the source's put back; last the same
+    shapes with random weights. What is done is kept, a killed probe goes on with the same command.
+    What comes out is OUT/table.md (.csv, .json), OUT/comparison.html, and per seed what lingraft
+    finetune leaves.
     """
     from lingraft.finetuning import recipe as recipes
     from lingraft.probing.models import Probed

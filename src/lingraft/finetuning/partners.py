@@ -199,7 +199,7 @@ def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
         raise DataError(
             f"{task.name}: no training example has a translation, and a model that is plugged in "
             "learns from pairs; train in two languages that are translations of each other "
-            "(--train-language en,ko), or give translations (docs/veco.md)"
+            "(--train-language en,ko), or give translations (docs/veco-finetuning.md)"
         )
     if len(kept_examples) < len(train):
         logger.info(

@@ -87,7 +87,7 @@ class TaskOptions(Section):
 
 
 class PlugIn(Section):
-    """How a model with cross-attention is fine-tuned plugged in (Luo et al. 2021; docs/veco.md)."""
+    """How a model with cross-attention is fine-tuned plugged in (docs/veco-finetuning.md)."""
 
     stop_gradient: bool = False
     """No gradient through the partner's states; the paper does not say."""

@@ -90,7 +90,10 @@ def table_of(variants: Sequence[Variant], scores: Table, notes: Sequence[str]) -
     """
     by_label = {row.cells[0].text: row.cells[1:] for row in scores.rows}
     rows = [row(*_names(variant), *by_label[variant.label]) for variant in variants]
-    mark = f"* differs from {SOURCE}, p < 0.05 (paired bootstrap, {PAGE})."
+    mark = (
+        f"* differs from {SOURCE}, p < 0.05 (paired bootstrap and, with several seeds, paired "
+        f"t-test; {PAGE})."
+    )
     marked = any(cell.mark.startswith("*") for cells in by_label.values() for cell in cells)
     all_notes = (*notes, *([mark] if marked else []), *scores.notes)
     return table("Source language after fine-tuning", (*HEAD, *scores.columns[1:]), rows, all_notes)
