@@ -54,7 +54,7 @@ class Method(Section):
     """Clip the global gradient norm to this; None: the preset's (auto and metaxlm2021 have 1)."""
     warmup: Annotated[float, Field(ge=0)] | None = None
     """Warm-up of every phase: below 1 a share of it, else a number of steps. None takes the
-    preset's."""
+    preset's; 0.06 where that is in steps, and a quarter of a phase or more."""
     first_phase_learning_rate: Annotated[float, Field(gt=0)] | None = None
     """Learning rate of the first of two phases; None takes `learning_rate`."""
     first_phase_warmup: Annotated[float, Field(ge=0)] | None = None
