@@ -307,7 +307,7 @@ class _Trainer:
         elif patience and state.looks_since_best >= patience:
             state.stopped = "patience"
             logger.info(
-                "%s: no better loss in %d looks, the phase ends", self.job.phase.name, patience
+                "%s: nothing better in %d looks, the phase ends", self.job.phase.name, patience
             )
         self.speed.restart()
 
