@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import ModelCard
@@ -13,6 +14,7 @@ from transformers import AutoModelForSequenceClassification
 
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.finetuning import outcomes as finetuned
+from lingraft.finetuning import rates
 from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.data import hub_rows, part_of, tell_shared
 from lingraft.finetuning.outcomes import outcomes
@@ -196,6 +198,16 @@ def test_a_model_that_is_too_narrow_for_a_paper_s_learning_rate_is_told_so(nli, 
     assert said in nli(tmp_path, "--label", "M", changes=low).err
     assert said not in nli(tmp_path, "--label", "M", changes=low).err  # nothing is to do
     assert said not in nli(tmp_path, "--label", "M", "--resume").err
+
+
+def test_a_width_is_found_whatever_an_architecture_calls_it(tiny_source, monkeypatch):
+    said = []
+    monkeypatch.setattr(rates.logger, "info", lambda text, *values: said.append(text % values))
+    task = SimpleNamespace(settings=SimpleNamespace(learning_rate=5e-5))
+    for family in ("gpt2", "bart"):
+        folder = tiny_source(family)
+        rates.advise([SimpleNamespace(label=family, folder=folder, task=task, rates=())])
+    assert [line.split(" wide")[0] for line in said] == ["gpt2 is 32", "bart is 32"]
 
 
 def test_a_learning_rate_that_diverges_loses_and_is_not_tried_again(nli, tmp_path):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lingraft.errors import TrainingError
 from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.recipe import MAX_SEEDS, with_source
+from lingraft.pretrained.load import load_config
 from lingraft.rundir import read_json, write_text
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def with_rate(cell: Cell, rate: float) -> Cell:
 def advise(cells: Iterable[Cell]) -> None:
     """Say which models are too narrow for a paper's learning rate."""
     widths = {
-        cell.label: int(read_json(cell.folder / "config.json").get("hidden_size", NARROW))
+        cell.label: int(getattr(load_config(str(cell.folder)), "hidden_size", NARROW))
         for cell in cells
         if not cell.rates and cell.task.settings.learning_rate < PAPERS
     }
