@@ -260,7 +260,7 @@ class _Trainer:
         )
         phase = self.job.phase
         clips = bool(phase.optimiser.max_gradient_norm)
-        mend = "" if clips else " or set optimiser.max_gradient_norm"
+        mend = "" if clips else " or clip gradients (optimiser.max_gradient_norm, of a task clip)"
         return TrainingError(
             f"phase '{phase.name}': {value} at step {self.state.step}; {hint}; lower the "
             f"learning rate{mend} and run again with --resume; the phase then starts afresh"
