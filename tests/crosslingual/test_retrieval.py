@@ -236,4 +236,13 @@ def test_an_english_side_in_alphabetical_order_is_warned_of(
     arguments = ("retrieve", tiny_source("bert"), "--pairs", tmp_path / "eng-kor.tsv")
     ended = command(*arguments, "--layer", 1, "--out", tmp_path / "out")
     assert ended.status == 0
-    assert "alphabetical order" in ended.err
+    assert "'kor' (test) is in alphabetical order" in ended.err
+    for name, step in (("dev", 1), ("test", 7)):
+        (tmp_path / name).mkdir()
+        rows = (f"{n * step % 30:03} {name}\t{n} in Korean\n" for n in range(30))
+        (tmp_path / name / "eng-kor.tsv").write_text("".join(rows), "utf-8")
+    pairs = ("--pairs", tmp_path / "test", "--dev", tmp_path / "dev")
+    ended = command("retrieve", tiny_source("bert"), *pairs, "--out", tmp_path / "with-dev")
+    assert ended.status == 0, ended.err
+    assert "(test) is in" not in ended.err
+    assert "'kor' (dev) is in alphabetical order" in ended.err

@@ -252,13 +252,14 @@ def _retrieve(
     about = options.identity(models)
     for name, split in (("test", test), ("dev", dev)):
         about[name] = {group.language: fingerprint(group.english, group.other) for group in split}
-    for group in test:
-        if group.english_is_sorted:
-            logger.warning(
-                "the English side of '%s' is in alphabetical order, as in XTREME's release, so "
-                "line n does not translate line n; take LASER's files",
-                group.language,
-            )
+    for name, split in (("test", test), ("dev", dev)):
+        for group in split:
+            if group.english_is_sorted:
+                logger.warning(
+                    "the English side of '%s' (%s) is in alphabetical order, as in XTREME's "
+                    "release, so line n does not translate line n; take LASER's files",
+                    *(group.language, name),
+                )
     with layers.claimed(out, "retrieve", about, overwrite=overwrite):
         for table in task.retrieve(models, test, dev, out, options):
             console.show(table, best="*")
