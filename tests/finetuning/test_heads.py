@@ -13,12 +13,16 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     BartForSequenceClassification,
+    PreTrainedTokenizerFast,
 )
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import heads
 from lingraft.finetuning.problem import Finetuning
+from lingraft.models.export import settings_for_4_57
+from lingraft.models.graft import untie
 from lingraft.tasks import TASKS
+from lingraft.tasks.definition import task_in
 from lingraft.tasks.examples import Entity, RelationExample, SpanExample, TaggedExample, TextExample
 
 NLI = TASKS["klue-nli"]
@@ -151,6 +155,36 @@ def test_a_saved_tokenizer_neither_cuts_nor_pads_as_the_last_call_did(
     heads.save(model, tokenizer, tmp_path)
     saved = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     assert (saved["truncation"], saved["padding"]) == (None, None)
+
+
+@pytest.mark.parametrize("family", ["roberta", "modernbert"])
+def test_a_saved_model_is_one_that_transformers_4_57_reads_alike(family, tiny_source, tmp_path):
+    """It knows no tokenizer called TokenizersBackend, and no ModernBERT without its old keys."""
+    folder = shutil.copytree(tiny_source(family), tmp_path / "source")
+    made_here = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    roles = heads.load_tokenizer(str(folder)).special_tokens_map
+    made_here.add_special_tokens(roles)
+    heads.save(heads.build(folder, NLI, made_here, 0), made_here, tmp_path / "best")
+    kind = json.loads((tmp_path / "best" / "tokenizer_config.json").read_text())["tokenizer_class"]
+    assert kind == "PreTrainedTokenizerFast"
+    config = json.loads((tmp_path / "best" / "config.json").read_text())
+    assert config.items() >= settings_for_4_57(config).items()
+    assert ("global_rope_theta" in config) is (family == "modernbert")
+
+
+def test_a_translator_with_a_head_of_its_own_says_so(tmp_path):
+    """What transformers 5 makes of T5 1.1 says that it has none, which 4.57 believes."""
+    folder = tiny_translators.save(tmp_path / "t5", "t5")
+    model = tiny_translators.translator("t5")
+    untie(model)
+    model.lm_head.weight.data.normal_()
+    model.save_pretrained(folder)
+    task = task_in(tiny_translators.write_task(tmp_path / "task"))
+    tokenizer = heads.tokenizer_for(folder, task)
+    heads.save(heads.build(folder, task, tokenizer, 0), tokenizer, tmp_path / "best")
+    assert (
+        json.loads((tmp_path / "best" / "config.json").read_text())["tie_word_embeddings"] is False
+    )
 
 
 # -- special tokens in texts

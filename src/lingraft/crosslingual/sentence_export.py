@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import PreTrainedTokenizerFast
 
 from lingraft.crosslingual.encoder import load_encoder
 from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
@@ -130,10 +129,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
         fresh = set(loading_info.get("missing_keys", ()))  # a pooler that the checkpoint never had
         tensors = {key: value for key, value in cut.state_dict().items() if key not in fresh}
         cut.save_pretrained(out, state_dict=tensors)
-        if type(tokenizer) is PreTrainedTokenizerFast:
-            tokenizer_files.save(tokenizer, out)
-        else:
-            tokenizer.save_pretrained(out)
+        tokenizer_files.save_as_it_is(tokenizer, out)
         _finish_config(out / "config.json", hidden_states=picks)
         pad = int(tokenizer.pad_token_id or 0)
         longest = min(LONGEST, longest_text(model.config, pad))

@@ -14,15 +14,10 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
-from lingraft.models import export
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import attend_fast
-from lingraft.rundir import read_json, write_json
-from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from torch import nn
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
@@ -122,18 +117,6 @@ def finish_model(model: Any, tokenizer: PreTrainedTokenizerFast, task: Task) -> 
     dropout = task.settings.classifier_dropout
     if dropout is not None and task.kind == "tagging":
         model.dropout.p = model.config.classifier_dropout = dropout
-
-
-def finish_folder(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Save the tokenizer beside a model, and let transformers 4.57 read the model as 5 does.
-
-    Classes of tokenizers that make their templates anew (GPT-NeoX's) would forget what stands
-    between two texts; the general one reads it from tokenizer.json.
-    """
-    path = folder / "config.json"
-    config = read_json(path)
-    write_json(path, config | export.settings_for_4_57(config))
-    tokenizer_files.save(tokenizer, folder)
 
 
 def attend(module: nn.Module) -> None:

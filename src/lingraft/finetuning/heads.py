@@ -268,6 +268,7 @@ def save(
     )
     with writing(folder):
         export.save(stock, folder)
+        export.finish_config(stock, folder)
         if isinstance(model, Parser | Plugged):
             tensors = {name: value.contiguous() for name, value in model.head.state_dict().items()}
             name = PARSER_TENSORS if isinstance(model, Parser) else plugged.TENSORS
@@ -276,10 +277,11 @@ def save(
             relations = len(model.head.relations.bias)
             write_json(folder / PARSER_SETTINGS, {"relations": relations})
         if causal.is_causal(stock.config):
-            causal.finish_folder(tokenizer, folder)
+            # Classes that make their templates anew (GPT-NeoX's) would forget what stands between
+            # two texts; the general one reads it from tokenizer.json.
+            tokenizer_files.save(tokenizer, folder)
         else:
-            tokenizer_files.forget_lengths(tokenizer)
-            tokenizer.save_pretrained(folder)
+            tokenizer_files.save_as_it_is(tokenizer, folder)
 
 
 def restore(model: PreTrainedModel | Parser | Plugged, folder: Path) -> None:

@@ -165,10 +165,21 @@ def save(model: PreTrainedModel, folder: Path) -> None:
 def write_model(model: PreTrainedModel, folder: Path) -> None:
     """Write weights and configuration so that transformers 4.57 reads them too."""
     save(model, folder)
+    finish_config(model, folder)
+
+
+def finish_config(model: PreTrainedModel, folder: Path) -> None:
+    """Let transformers 4.57 read the config.json of a saved model as version 5 does.
+
+    Args:
+        model: a stock model, with any head.
+        folder: where it was saved.
+    """
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= settings_for_4_57(config)
-    if not is_tied(model):  # what transformers 5 makes of T5 1.1 and mT5 says that they are
+    predicts = config["model_type"] in FAMILIES and model.get_output_embeddings() is not None
+    if predicts and not is_tied(model):  # in transformers 5 T5 1.1 and mT5 say that they are
         config["tie_word_embeddings"] = False
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 

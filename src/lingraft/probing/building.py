@@ -15,7 +15,6 @@ from lingraft.models.kinds import KINDS
 from lingraft.models.source import LoadedSource, load_model
 from lingraft.pretrained.load import load_config
 from lingraft.recipe.places import Places
-from lingraft.rundir import writing
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
@@ -107,14 +106,13 @@ def build(probed: Probed, variant: Variant, folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    export.save(model, folder)
+    export.write_model(model, folder)
     tokenizer = (
         tokenizer_files.load(probed.tokenizer)
         if variant.vocabulary == "target"
         else tokenizer_files.load(probed.source, probed.revision)
     )
-    with writing(folder):
-        tokenizer.save_pretrained(folder)
+    tokenizer_files.save_as_it_is(tokenizer, folder)
 
 
 def _settings(origin: LoadedSource) -> dict[str, Any]:

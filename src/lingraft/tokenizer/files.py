@@ -208,6 +208,16 @@ def save(tokenizer: PreTrainedTokenizerFast, path: Path) -> None:
     write_json(config_path, config)
 
 
+def save_as_it_is(tokenizer: PreTrainedTokenizerBase, path: Path) -> None:
+    """Write a tokenizer of any class, which it keeps; the general one as `save` does."""
+    if type(tokenizer) is PreTrainedTokenizerFast:
+        save(tokenizer, path)
+        return
+    forget_lengths(tokenizer)
+    with writing(path):
+        tokenizer.save_pretrained(path)
+
+
 def forget_lengths(tokenizer: PreTrainedTokenizerBase) -> None:
     """Let tokenizer.json say nothing of how the last texts were cut and padded, in place."""
     if isinstance(tokenizer, PreTrainedTokenizerFast):
