@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 
@@ -37,7 +38,7 @@ def test_a_file_of_vectors_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("집 1 2\n", "its first line is not the count"),
+        ("집 1 2\n", "its first line is not the count .* line first if the file is GloVe's"),
         ("1 2\n집 1\n", "line 2 is not a word and 2 finite numbers"),
         ("1 2\n집 1 x\n", "line 2 is not a word and 2 finite numbers"),
         ("1 2\n집 1 nan\n", "line 2 is not a word and 2 finite numbers"),
@@ -50,6 +51,22 @@ def test_a_file_that_is_no_word_vectors_is_refused_in_a_line(tmp_path, text, mes
     with pytest.raises(DataError, match=message) as error:
         read_word_vectors(path, "resources.target_vectors")
     assert "\n" not in str(error.value)
+
+
+def test_fasttexts_own_format_is_refused_with_what_to_take_instead(tmp_path):
+    path = tmp_path / "cc.ko.300.bin"
+    path.write_bytes(struct.pack("<ii", 793_712_314, 12) + bytes(100))
+    with pytest.raises(DataError, match=r"is a model in a binary format; .* \(\.vec\)") as error:
+        read_word_vectors(path, "resources.target_vectors")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("rest", [b"", b"caf\xe9 1 2\n"])
+def test_a_file_of_vectors_that_lacks_some_is_read_and_says_so(rest, tmp_path, caplog):
+    path = tmp_path / "ko.vec"
+    path.write_bytes("2 2\n집 1 2\n".encode() + rest)
+    assert read_word_vectors(path, "resources.target_vectors").words == ["집"]
+    assert "has vectors of 1 different words, and its first line speaks of 2" in caplog.text
 
 
 def test_a_file_of_vectors_that_is_not_there_is_named(tmp_path):

@@ -250,7 +250,7 @@ def read_word_vectors(path: Path, key: str) -> WordVectors:
     """Read word2vec's text format: a line with count and width, then a word and its numbers a line.
 
     At most the first 200,000 words are read. Such files are sorted by frequency, which is taken to
-    be one over the rank (Zipf's law).
+    be one over the rank (Zipf's law). A file with fewer words than it says is read with a warning.
 
     Args:
         path: a .vec file, perhaps compressed (.gz .xz .zst).
@@ -261,12 +261,17 @@ def read_word_vectors(path: Path, key: str) -> WordVectors:
     """
     if not path.is_file():
         raise DataError(f"{path}: no such file; {key} must name a .vec file")
+    if ".bin" in path.suffixes:
+        raise DataError(
+            f"{path}: is a model in a binary format; {key} must name vectors in word2vec's text "
+            "format, which fastText's pages offer too (.vec)"
+        )
     lines = text_lines(path, MAX_LINE_BYTES, Reading())
     head = next(lines, "").split()
     if len(head) != 2 or not all(field.isdigit() for field in head) or int(head[1]) == 0:
         raise DataError(
-            f"{path}: its first line is not the count of words and the width, so it is not in "
-            f"word2vec's text format; {key} must name such a file"
+            f"{path}: its first line is not the count of words and the width, as {key} needs it "
+            "(word2vec's text format); put such a line first if the file is GloVe's"
         )
     width = int(head[1])
     vectors: dict[str, NDArray[np.float32]] = {}
@@ -281,6 +286,14 @@ def read_word_vectors(path: Path, key: str) -> WordVectors:
         vectors.setdefault(fields[0], vector_E)
     if not vectors:
         raise DataError(f"{path}: has no words; {key} must name a file with some")
+    if len(vectors) < (expected := min(int(head[0]), MOST_WORDS)):
+        logger.warning(
+            "%s: has vectors of %s different words, and its first line speaks of %s; if nobody "
+            "shortened it, copy or download it again",
+            path,
+            f"{len(vectors):,}",
+            f"{expected:,}",
+        )
     frequencies_W = 1.0 / np.arange(1, len(vectors) + 1)
     return WordVectors(list(vectors), frequencies_W, np.stack(list(vectors.values())))
 
