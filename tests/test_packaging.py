@@ -26,6 +26,11 @@ def test_the_wheel_holds_all_that_the_demo_reads() -> None:
     assert [path for path in packed if not (ROOT / path).exists()] == []
 
 
+def test_type_checkers_of_other_projects_read_our_types() -> None:
+    assert "Typing :: Typed" in PROJECT["project"]["classifiers"]
+    assert (ROOT / "src/lingraft/py.typed").is_file()  # the marker of PEP 561
+
+
 def test_nothing_that_the_wheel_holds_is_left_out_of_the_sdist() -> None:
     targets = PROJECT["tool"]["hatch"]["build"]["targets"]
     left_out = targets["sdist"]["exclude"]
