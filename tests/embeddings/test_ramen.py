@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from lingraft.embeddings import INITIALISERS, translation
+from lingraft.corpus.pairs import Pair
+from lingraft.embeddings import INITIALISERS, ramen, translation
 from lingraft.embeddings.material import Material
 from lingraft.errors import DataError
-from lingraft.recipe import Resources
+from lingraft.recipe import Resources, Tokenizer
+from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 NOTHING = 9
@@ -102,6 +104,18 @@ def test_a_new_row_is_the_mean_of_its_translations(run, tiny_tokenizer):
     assert made.provenance.rules[index] == "combined"
     assert set(made.provenance.combinations[index].source_ids.tolist()) == set(ids)
     assert torch.allclose(made.target_UD[index], source_VD[ids].mean(dim=0), atol=1e-6)
+
+
+def test_pairs_that_are_the_other_way_round_are_refused():
+    """Each of the two knows the words of its own language and cuts the other's into characters."""
+    pair = Pair("나는 학교에 가서 친구를 만났다", "I went to school and met a friend")
+    section = Tokenizer(kind="byte-bpe", vocab_size=400)
+    korean = tokenizer_files.train(section, None, lambda: [pair.target] * 9, pad_id=1, seed=0)
+    english = tokenizer_files.train(section, None, lambda: [pair.source] * 9, pad_id=1, seed=0)
+    material = Material(english, korean, tuple, Resources(), 0)
+    ramen._check_direction(material, [pair] * 3)
+    with pytest.raises(DataError, match=r"^resources\.parallel: seems to be the other way round"):
+        ramen._check_direction(material, [Pair(*reversed(pair))] * 3)
 
 
 def test_sentences_that_are_too_long_are_left_out(run):

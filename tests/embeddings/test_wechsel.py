@@ -98,6 +98,15 @@ def test_a_lexicon_without_a_word_that_has_a_vector_is_refused():
         align(vectors, vectors, Lexicon.of([("b", "a")]))
 
 
+def test_a_lexicon_that_is_the_other_way_round_is_refused_though_it_shares_a_word():
+    """WECHSEL's own dictionaries and MUSE's have the source language first."""
+    target = word_vectors(["가", "나", "pdf"], np.eye(3))
+    source = word_vectors(["the", "dog", "pdf"], np.eye(3))
+    lexicon = Lexicon.of([("the", "가"), ("dog", "나"), ("pdf", "pdf")])
+    with pytest.raises(DataError, match=r"other way round: 1 pairs .* 3 with the columns swapped"):
+        align(target, source, lexicon)
+
+
 def test_a_new_piece_is_made_of_the_pieces_of_its_translation(tmp_path, tiny_tokenizer):
     """One word a side, of the same vector: its row is the mean of the other's pieces."""
     (tmp_path / "source.vec").write_text("2 2\nthe 1 0\ndog 0 1\n", encoding="utf-8")

@@ -33,7 +33,8 @@ def align(
     also counts in lower case and with a capital.
 
     Raises:
-        DataError: no pair of the lexicon has a vector on both sides.
+        DataError: no pair of the lexicon has a vector on both sides, or more would have if its two
+            columns were swapped.
     """
     target_WE, source_WE = target.vectors_WE, source.vectors_WE
     width = min(target_WE.shape[1], source_WE.shape[1])
@@ -44,6 +45,12 @@ def align(
         raise DataError(
             f"resources.lexicons: of their {len(lexicon.pairs):,} pairs none has a static vector "
             f"on both sides; {ORDER}"
+        )
+    swapped = sum(1 for _ in _pairs(source.words, target.words, lexicon))
+    if swapped > len(pairs_P2):  # what stays of such a lexicon is names and numbers
+        raise DataError(
+            f"resources.lexicons: seem to be the other way round: {len(pairs_P2):,} pairs of words "
+            f"have static vectors as they stand, {swapped:,} with the columns swapped; {ORDER}"
         )
     turn_EE = procrustes(target_WE[pairs_P2[:, 0]], source_WE[pairs_P2[:, 1]])
     return replace(target, vectors_WE=target_WE @ turn_EE), replace(source, vectors_WE=source_WE)

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 1 << 20
 ORDER = (
-    "the target-language word must come first in each line; "
+    "the target language must come first in each line; "
     "set resources.source_first = true if they are the other way round"
 )
 

@@ -11,13 +11,16 @@ import numpy as np
 from lingraft.embeddings import translation
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.match import find_exact_matches
-from lingraft.embeddings.material import files, read_pairs
+from lingraft.embeddings.material import ORDER, files, read_pairs
 from lingraft.embeddings.vectors import cut
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from lingraft.corpus.pairs import Pair
     from lingraft.embeddings.material import Inputs, Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -25,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 KEY = "resources.parallel"
 LONGEST = 100
+CHECKED, CLEARLY = 1_000, 0.9
+"""Pairs whose direction is looked at; a share of the pieces that is clearly fewer."""
 TRANSLATIONS = 10
 """Source pieces a new piece, at most."""
 
@@ -47,8 +52,8 @@ def ramen(inputs: Inputs) -> Plan:
 
     Raises:
         RecipeError: there is no parallel text.
-        DataError: the parallel text cannot be read, or has no pair of sentences that are short
-            enough (100 pieces).
+        DataError: the parallel text cannot be read, is the other way round, or has no pair of
+            sentences that are short enough (100 pieces).
     """
     material = inputs.needed("ramen")
     pairs = _sentence_pairs(material, inputs.source, inputs.target)
@@ -69,6 +74,7 @@ def _sentence_pairs(
     paths = files(material.resources.parallel, KEY, "ramen", "parallel text")
     pairs = read_pairs(paths, key=KEY, source_first=material.resources.source_first)
     pairs = list(islice(pairs, material.resources.sentences))
+    _check_direction(material, pairs[:CHECKED])
     targets = cut(material.target_tokenizer, (pair.target for pair in pairs))
     sources = cut(material.source_tokenizer, (pair.source for pair in pairs))
     id_pairs = []
@@ -88,6 +94,26 @@ def _sentence_pairs(
         LONGEST,
     )
     return id_pairs
+
+
+def _check_direction(material: Material, pairs: Sequence[Pair]) -> None:
+    """Check that pairs have the new language first: a tokenizer cuts its own into fewer pieces.
+
+    Raises:
+        DataError: there would be clearly fewer pieces if the two columns were swapped.
+    """
+    first, second = [pair.target for pair in pairs], [pair.source for pair in pairs]
+    as_it_is, swapped = (
+        sum(map(len, cut(material.target_tokenizer, targets)))
+        + sum(map(len, cut(material.source_tokenizer, sources)))
+        for targets, sources in ((first, second), (second, first))
+    )
+    if swapped < CLEARLY * as_it_is:
+        raise DataError(
+            f"{KEY}: seems to be the other way round: the two tokenizers cut its first "
+            f"{len(pairs):,} pairs into {as_it_is:,} pieces, and into {swapped:,} with the columns "
+            f"swapped; {ORDER}"
+        )
 
 
 def _known(ids: list[int], vocabulary: Vocabulary) -> NDArray[np.int32]:

@@ -49,7 +49,8 @@ def wechsel(inputs: Inputs) -> Plan:
     Raises:
         RecipeError: there is no lexicon, or nothing to have the source's vectors from;
             gensim is not installed.
-        DataError: a resource cannot be read, or the lexicon translates no word that has a vector.
+        DataError: a resource cannot be read, or the lexicon is the other way round or translates no
+            word that has a vector.
     """
     material = inputs.needed("wechsel")
     lexicon = read_lexicons(material.resources, "wechsel")
