@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lingraft.models.families import DECODER, FAMILIES
-from lingraft.models.graft import Vocabulary, build, is_tied, rebuild
+from lingraft.models.graft import VocabularyTensors, build, is_tied, rebuild
 from lingraft.models.loading import auto_class
 from lingraft.models.modules import MODULES
 from lingraft.models.packed import check_isolation
@@ -57,7 +57,7 @@ def vocabulary_for(source, size=SIZE):
     rows = torch.randn(size, width, generator=generator)
     bias = torch.randn(size, generator=generator)
     own = None if is_tied(source) else torch.randn(size, width, generator=generator)
-    return Vocabulary(rows, bias, "drawn by a test", own)
+    return VocabularyTensors(rows, bias, "drawn by a test", own)
 
 
 GRAFTS = {}
@@ -324,7 +324,7 @@ def test_removing_the_layers_and_restoring_the_vocabulary_gives_the_source_back(
         tuple([front, front + 1] for _, front, _ in fronts(family, 2, 1)),
         config_changes=changes,
         seed=8,
-        vocabulary=Vocabulary.of(source, record, ""),
+        vocabulary=VocabularyTensors.of(source, record, ""),
     )
     assert torch.equal(logits(restored), logits(source))
 

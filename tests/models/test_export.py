@@ -16,8 +16,7 @@ from lingraft.models.export import (
     write_model,
 )
 from lingraft.models.families import FAMILIES
-from lingraft.models.graft import Vocabulary as NewVocabulary
-from lingraft.models.graft import rebuild
+from lingraft.models.graft import VocabularyTensors, rebuild
 from lingraft.models.loading import load
 from lingraft.models.plans import layer_plan
 from lingraft.recipe import Tokenizer
@@ -78,7 +77,7 @@ def grafted(family, model, tokenizer):
         layer_plan(2, 1, 1, "random"),
         config_changes=vocabulary_settings(model.config, vocabulary),
         seed=0,
-        vocabulary=NewVocabulary(rows, torch.randn(vocabulary.size, generator=generator)),
+        vocabulary=VocabularyTensors(rows, torch.randn(vocabulary.size, generator=generator)),
     )
     return target.eval()
 

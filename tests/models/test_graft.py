@@ -4,7 +4,7 @@ from transformers import RobertaConfig, RobertaForMaskedLM
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES
-from lingraft.models.graft import Vocabulary, rebuild
+from lingraft.models.graft import VocabularyTensors, rebuild
 from lingraft.models.parts import layer_index
 from lingraft.models.plans import layer_plan
 
@@ -110,7 +110,7 @@ def xpt(roberta_base):
         layer_plan(12, 1, 1, "random"),
         config_changes={"vocab_size": 50_000},
         seed=0,
-        vocabulary=Vocabulary(rows, torch.zeros(50_000)),
+        vocabulary=VocabularyTensors(rows, torch.zeros(50_000)),
     )
     return target.eval()
 
@@ -134,7 +134,7 @@ def test_roberta_base_comes_back_bit_for_bit_from_xpt(xpt, roberta_base):
         list(range(1, 13)),
         config_changes={"vocab_size": 50_265},
         seed=5,
-        vocabulary=Vocabulary(
+        vocabulary=VocabularyTensors(
             tensors["roberta.embeddings.word_embeddings.weight"], tensors["lm_head.bias"]
         ),
     )

@@ -8,7 +8,7 @@ from lingraft.errors import DataError
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models import export
 from lingraft.models.families import FAMILIES
-from lingraft.models.graft import Vocabulary, rebuild
+from lingraft.models.graft import VocabularyTensors, rebuild
 from lingraft.models.loading import stock_class
 from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import part_of, sizes_by_part, tied_once
@@ -52,7 +52,7 @@ def drawn(shape, seed=5):
 @TIED
 def test_a_causal_model_is_grafted_onto_packed_saved_and_loaded(tied, llama, tmp_path):
     source = llama(tied)
-    rows = Vocabulary(drawn((300, 32)), None, "drawn", None if tied else drawn((300, 32), 6))
+    rows = VocabularyTensors(drawn((300, 32)), None, "drawn", None if tied else drawn((300, 32), 6))
     plan = layer_plan(2, 1, 1, "random")
     target, account = rebuild(
         source, LLAMA, plan, config_changes={"vocab_size": 300}, seed=0, vocabulary=rows
@@ -95,7 +95,7 @@ def test_an_untied_head_is_a_matrix_of_its_own_that_trains_with_the_embeddings(
     family, tiny_model, tiny_job, accelerator
 ):
     source, record = tiny_model(family, tie_word_embeddings=False), FAMILIES[family]
-    rows = Vocabulary(drawn((320, 32)), drawn(320, 7), "drawn", drawn((320, 32), 6))
+    rows = VocabularyTensors(drawn((320, 32)), drawn(320, 7), "drawn", drawn((320, 32), 6))
     target, _ = rebuild(
         source, record, layer_plan(2, 1, 0, "random"), config_changes={}, seed=0, vocabulary=rows
     )

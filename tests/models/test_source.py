@@ -8,7 +8,7 @@ from transformers import AutoConfig, BertModel, ElectraForPreTraining
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES, check_config
 from lingraft.models.families.refused import SETTINGS
-from lingraft.models.graft import Vocabulary, rebuild
+from lingraft.models.graft import VocabularyTensors, rebuild
 from lingraft.models.source import from_architecture, load_model
 from lingraft.pretrained.load import load_config
 from lingraft.recipe import Source
@@ -182,4 +182,4 @@ def test_an_untied_head_reads_its_own_bias_also_where_version_4_stored_it(
     loaded = load_model(str(tmp_path))
     assert loaded.missing == frozenset()
     assert torch.equal(loaded.model.get_parameter(read), expected)
-    assert torch.equal(Vocabulary.of(loaded.model, record, "").bias_V, expected)
+    assert torch.equal(VocabularyTensors.of(loaded.model, record, "").bias_V, expected)

@@ -12,8 +12,7 @@ import torch
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import export, source
 from lingraft.models.families import FAMILIES
-from lingraft.models.graft import Vocabulary as NewVocabulary
-from lingraft.models.graft import is_tied, rebuild, untie
+from lingraft.models.graft import VocabularyTensors, is_tied, rebuild, untie
 from lingraft.models.packed import check_isolation
 from lingraft.models.plans import layer_plans
 from lingraft.models.stacks import PackedStacks, packed_model
@@ -120,7 +119,7 @@ def grafted(family, model, tokenizers):
         layer_plans(model.config, record, 1, 1, "random"),
         config_changes=changes | export.generation_settings(model, vocabulary, theirs),
         seed=0,
-        vocabulary=NewVocabulary(
+        vocabulary=VocabularyTensors(
             drawn[0], torch.zeros(vocabulary.size), "", None if is_tied(model) else drawn[1]
         ),
     )

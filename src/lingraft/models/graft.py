@@ -122,7 +122,7 @@ def rebuild(
     config_changes: Mapping[str, Any],
     seed: int,
     keep_source: bool = True,
-    vocabulary: Vocabulary | None = None,
+    vocabulary: VocabularyTensors | None = None,
     missing: Collection[str] = (),
 ) -> tuple[PreTrainedModel, Account]:
     """Build a model whose layers are those of `plan`, and account for every tensor of both.
@@ -196,7 +196,7 @@ def untie(model: PreTrainedModel) -> None:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class VocabularyTensors:
     """Embedding rows and output bias of a target vocabulary."""
 
     embeddings_VD: torch.Tensor
@@ -207,7 +207,7 @@ class Vocabulary:
     """The output projection where it is not tied to the embeddings."""
 
     @classmethod
-    def of(cls, model: PreTrainedModel, family: Family, note: str) -> Vocabulary:
+    def of(cls, model: PreTrainedModel, family: Family, note: str) -> VocabularyTensors:
         """The vocabulary of a model."""
         tensors, tied = model.state_dict(), is_tied(model)
         biases = [tensors[name].flatten() for name in family.output_bias]
@@ -242,7 +242,7 @@ class _Filling:
     keep_source: bool
     missing: frozenset[str]
 
-    def run(self, vocabulary: Vocabulary | None) -> set[str]:
+    def run(self, vocabulary: VocabularyTensors | None) -> set[str]:
         """Write every tensor; return the names of the source's tensors that were used."""
         used: set[str] = set()
         tensors = self.target.state_dict()

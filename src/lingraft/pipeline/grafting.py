@@ -16,8 +16,7 @@ from lingraft.embeddings.material import Inputs, Material, Pretrained
 from lingraft.embeddings.norms import calibrated
 from lingraft.embeddings.random import random_statistics
 from lingraft.models import export, source
-from lingraft.models.graft import Entry, is_tied, rebuild
-from lingraft.models.graft import Vocabulary as NewVocabulary
+from lingraft.models.graft import Entry, VocabularyTensors, is_tied, rebuild
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack
@@ -221,7 +220,7 @@ class Grafting:
         initialised: Initialised,
         origin: Vocabulary,
         target: Vocabulary,
-    ) -> tuple[NewVocabulary, dict[str, Any] | None]:
+    ) -> tuple[VocabularyTensors, dict[str, Any] | None]:
         """The rows, and what else has one a piece: output projection and bias.
 
         They are carried over from the source as the rows were, or made by an initialiser of their
@@ -231,7 +230,7 @@ class Grafting:
             Both, and what the report says of the output projection; None where it is tied.
         """
         settings = self.recipe.graft
-        source_rows = NewVocabulary.of(loaded.model, loaded.family, "")
+        source_rows = VocabularyTensors.of(loaded.model, loaded.family, "")
         carried, report, decoder_UD = initialised.provenance, None, None
         if source_rows.decoder_VD is not None:
             trains = INITIALISERS[settings.embeddings].runs_model
@@ -261,7 +260,7 @@ class Grafting:
                 "provenance": carried.counts(),
                 "norms": norms,
             }
-        vocabulary = NewVocabulary(
+        vocabulary = VocabularyTensors(
             initialised.target_UD,
             None if source_rows.bias_V is None else carried.carry(source_rows.bias_V),
             f"initialiser '{settings.embeddings}'",

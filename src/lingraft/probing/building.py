@@ -10,7 +10,7 @@ import torch
 from lingraft.errors import DataError
 from lingraft.models import export
 from lingraft.models.families import check_masked, family_of
-from lingraft.models.graft import Vocabulary, rebuild
+from lingraft.models.graft import VocabularyTensors, rebuild
 from lingraft.models.kinds import KINDS
 from lingraft.models.source import LoadedSource, load_model
 from lingraft.pretrained.load import load_config
@@ -100,7 +100,9 @@ def build(probed: Probed, variant: Variant, folder: Path) -> None:
         config_changes=_settings(origin) if put_back else {},
         seed=0,
         keep_source=not variant.random,
-        vocabulary=Vocabulary.of(origin.model, origin.family, "the source's") if put_back else None,
+        vocabulary=VocabularyTensors.of(origin.model, origin.family, "the source's")
+        if put_back
+        else None,
         missing=loaded.missing,
     )
     if folder.exists():
