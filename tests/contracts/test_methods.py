@@ -11,7 +11,7 @@ from accelerate.state import AcceleratorState, GradientState
 from tiny_shapes import ENCODERS
 
 from lingraft.models.families import FAMILIES
-from lingraft.models.parts import part_of, trained_parts
+from lingraft.models.parts import part_of
 from lingraft.models.source import load_model
 from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import evaluating, preflight, stages
@@ -147,7 +147,7 @@ def test_a_run_trains_what_its_phases_name_and_leaves_the_rest_bit_identical(
         before, after = (tensors(stages.weights_before(made, i)) for i in (index, index + 1))
         depth = model(stages.weights_before(made, index)).config.num_hidden_layers
         itl = graft.places.inserted(depth)
-        named = trained_parts(phase.train, phase.name)
+        named = phase.trained
         assert before.keys() == after.keys()
         changed = {name for name in before if not torch.equal(before[name], after[name])}
         moved = {part_of(name, FAMILIES[family], itl) for name in changed}

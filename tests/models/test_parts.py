@@ -2,9 +2,10 @@ import pytest
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
-from lingraft.models.parts import layer_index, part_of, tied_once, trained_parts
+from lingraft.models.parts import layer_index, part_of, tied_once
 from lingraft.recipe import PARTS
 from lingraft.recipe.places import Places
+from lingraft.recipe.selectors import trained_parts
 
 ROBERTA = FAMILIES["roberta"]
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from lingraft.errors import RecipeError
-from lingraft.models.parts import trained_parts
 from lingraft.recipe import PARTS
 from lingraft.recipe.decoding import decode, to_toml
 from lingraft.recipe.methods import (
@@ -83,7 +82,7 @@ def test_metaxlm_and_its_ablations_have_the_source_s_depth_and_one_phase(method)
     assert (graft.layers_before, graft.layers_after, graft.adapters) == (0, 0, 0)
     (phase,) = recipe(method={"name": method}).phases
     frozen = {"body", "cross_attention"} if method == "metaxlm-freeze" else set()
-    assert trained_parts(phase.train, phase.name) == set(PARTS) - frozen
+    assert phase.trained == set(PARTS) - frozen
 
 
 def test_metaxlm_takes_table_7_of_its_paper_unless_another_preset_is_named():

@@ -26,7 +26,6 @@ from lingraft.errors import RecipeError
 from lingraft.evaluation.intrinsic import MaskedText as HiddenText
 from lingraft.evaluation.intrinsic import mask_text, measure
 from lingraft.evaluation.scorer import Scorer
-from lingraft.models.parts import trained_parts
 from lingraft.objectives import objective_for
 from lingraft.recipe import Budget, Masking
 from lingraft.training import throughput
@@ -222,7 +221,7 @@ def check_counted(phase: Phase) -> None:
     Raises:
         RecipeError: it reads pairs, or has LoRA.
     """
-    objective = objective_for(phase.objective, trained_parts(phase.train, phase.name))
+    objective = objective_for(phase.objective, phase.trained)
     if objective.kind != "masked":
         raise RecipeError(
             f"phase '{phase.name}': {phase.objective} is not for masked language models, and bench "
@@ -274,7 +273,7 @@ def _training(
             raise Stopped("bench: stopped before all was measured", error.signal_number) from None
     ceilings.append(_ceiling(model, accelerator, effort))
     return {
-        "train": sorted(trained_parts(phase.train, phase_name)),
+        "train": sorted(phase.trained),
         "trainable_parameters": problem.trainable,
         "batch": phase.batch.model_dump(),
         "training": subject.recipe.training.model_dump(mode="json"),

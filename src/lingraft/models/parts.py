@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.errors import UnsupportedModelError
 from lingraft.models.modules import owner_of
 from lingraft.recipe import PARTS
-from lingraft.recipe.selectors import ALIASES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from lingraft.models.families import Family
     from lingraft.recipe.places import Places
@@ -102,36 +101,6 @@ def sizes_by_part(sizes: Mapping[str, int], family: Family, itl: frozenset[int])
     for name, size in sizes.items():
         totals[part_of(name, family, itl)] += size
     return totals
-
-
-def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
-    """The parts that a phase trains, 'all' written out and 'inserted' as 'itl'.
-
-    Rows and layers stay as they are named (`recipe/selectors.py`).
-
-    Raises:
-        RecipeError: 'all' is mixed with other names, a name occurs twice, or one lies in another.
-    """
-    names = [ALIASES.get(name, name) for name in train]
-    if len(set(names)) != len(names):
-        raise RecipeError(f"phase '{phase}': train names a part twice: {', '.join(train)}")
-    if "all" in names:
-        if len(names) > 1:
-            raise RecipeError(
-                f"phase '{phase}': train holds 'all' and other parts; 'all' stands alone"
-            )
-        return frozenset(PARTS)
-    for name in names:
-        matrix, dot, rows = name.partition(".")
-        around = [matrix, *(["embeddings"] if matrix == "head" else [])] if dot else []
-        around += [f"{matrix}.rows"] if dot and rows != "rows" else []
-        for outer in around:
-            if outer in names and (outer, matrix) != ("head", "head"):
-                raise RecipeError(
-                    f"phase '{phase}': train names '{name}', which lies in '{outer}'; "
-                    "leave one of them out"
-                )
-    return frozenset(names)
 
 
 def tied_once(names: Iterable[str], family: Family, *, tied: bool = True) -> list[str]:

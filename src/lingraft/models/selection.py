@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from lingraft.errors import RecipeError
-from lingraft.models.parts import layer_index, part_of, trained_parts
+from lingraft.models.parts import layer_index, part_of
 from lingraft.recipe.selectors import GAINS, LORA, Selector, selector
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Selection:
     @cached_property
     def trained(self) -> tuple[Selector, ...]:
         """What trains as it is."""
-        return tuple(map(selector, sorted(trained_parts(self.phase.train, self.phase.name))))
+        return tuple(map(selector, sorted(self.phase.trained)))
 
     @cached_property
     def adapted(self) -> tuple[Selector, ...]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.models.parts import layer_index, trained_parts
+from lingraft.models.parts import layer_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -240,11 +240,7 @@ def _logit_bytes(target: Target, phase: Phase, tokens: int, size: int) -> int:
     rows = target.layers.rows
     if phase.objective == "clm":
         at_once = min(tokens * rows, LOGITS_AT_ONCE)
-        own = (
-            2 * 4 * target.by_part["embeddings"]
-            if "embeddings" in trained_parts(phase.train, phase.name)
-            else 0
-        )
+        own = 2 * 4 * target.by_part["embeddings"] if "embeddings" in phase.trained else 0
         return at_once * (8 + size) + own  # the head's gradient too, before it is scaled
     rate = phase.masking.rate
     return int(tokens * rate * rows * (8 + size))
@@ -303,7 +299,7 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
             "and fits"
         )
     least = min((entry[1].total for entry in options), default=most)
-    trains_body = "body" in trained_parts(worst.train, worst.name)
+    trains_body = "body" in worst.trained
     fewer = "train the body by LoRA or not at all (phases.….train), " if trains_body else ""
     tried = f", nor with {options[-1][0]} ({_shown(least)})" if options else ""
     return needs, (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
-from lingraft.models.parts import trained_parts
 from lingraft.recipe import Data
 from lingraft.recipe.base import READ_PAIRS
 
@@ -65,7 +64,7 @@ def _check_entry(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) 
             f"{where}: 'ca_mlm' needs cross-attention; set graft.cross_attention = true, "
             "or method.name = 'veco'"
         )
-    trained = trained_parts(phase.train, phase.name)
+    trained = phase.trained
     idle = [name for name in names if name != "ca_mlm"]
     if trained == {"cross_attention"} and idle:
         raise RecipeError(

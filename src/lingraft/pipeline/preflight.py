@@ -12,7 +12,6 @@ from lingraft.corpus import streams
 from lingraft.corpus.cleaning import evaluations, scripts
 from lingraft.errors import DataError, RecipeError
 from lingraft.models.modules import wanted_by
-from lingraft.models.parts import trained_parts
 from lingraft.models.plans import check_every, check_identity
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
@@ -24,7 +23,7 @@ from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
-from lingraft.recipe.selectors import described
+from lingraft.recipe.selectors import described, trained_parts
 from lingraft.recipe.streams import distilled
 from lingraft.tasks.choices import PLAIN, shape_named
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, model_validator
 
 from lingraft.recipe.base import Decay, Names, Objective, Section
-from lingraft.recipe.selectors import LayerPart, Part, RatedPart
+from lingraft.recipe.selectors import LayerPart, Part, RatedPart, trained_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -213,6 +213,11 @@ class Phase(Section):
     own."""
     validation: Validation = Validation()
     """When to look at the validation text, and when to stop."""
+
+    @property
+    def trained(self) -> frozenset[str]:
+        """The parts that train, 'all' written out (`selectors.trained_parts`)."""
+        return trained_parts(self.train, self.name)
 
     @model_validator(mode="after")
     def _trains(self) -> Phase:

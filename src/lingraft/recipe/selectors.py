@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import AfterValidator
 
+from lingraft.errors import RecipeError
 from lingraft.recipe.base import PARTS
 
 if TYPE_CHECKING:
@@ -129,3 +130,33 @@ def described(train: Sequence[str], lora: Sequence[str] = ()) -> str:
     """What trains, in words, for tables."""
     names = ["all" if "all" in train else ", ".join(train)] if train else []
     return ", ".join([*names, *([f"LoRA on {' and '.join(lora)}"] if lora else [])])
+
+
+def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
+    """The parts that a phase trains, 'all' written out and 'inserted' as 'itl'.
+
+    Rows and layers stay as they are named.
+
+    Raises:
+        RecipeError: 'all' is mixed with other names, a name occurs twice, or one lies in another.
+    """
+    names = [ALIASES.get(name, name) for name in train]
+    if len(set(names)) != len(names):
+        raise RecipeError(f"phase '{phase}': train names a part twice: {', '.join(train)}")
+    if "all" in names:
+        if len(names) > 1:
+            raise RecipeError(
+                f"phase '{phase}': train holds 'all' and other parts; 'all' stands alone"
+            )
+        return frozenset(PARTS)
+    for name in names:
+        matrix, dot, rows = name.partition(".")
+        around = [matrix, *(["embeddings"] if matrix == "head" else [])] if dot else []
+        around += [f"{matrix}.rows"] if dot and rows != "rows" else []
+        for outer in around:
+            if outer in names and (outer, matrix) != ("head", "head"):
+                raise RecipeError(
+                    f"phase '{phase}': train names '{name}', which lies in '{outer}'; "
+                    "leave one of them out"
+                )
+    return frozenset(names)

@@ -20,7 +20,6 @@ from accelerate import DistributedDataParallelKwargs
 
 from lingraft.errors import TrainingError
 from lingraft.log import progress
-from lingraft.models.parts import trained_parts
 from lingraft.rundir import fingerprint, json_line
 from lingraft.training import averaging, checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
@@ -70,7 +69,7 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
     """
     problem = MaskedText(job, model.to(accelerator.device))
     flops = problem.useful_flops if problem.counted else None  # without it the log has no MFU
-    parts = sorted(trained_parts(job.phase.train, job.phase.name))
+    parts = sorted(job.phase.trained)
     result = run_phase(job, problem, model, accelerator, flops, trained=problem.trained)
     streams = problem.streams(job, result["steps"])
     return result | {"train": parts} | ({"streams": streams} if streams else {})

@@ -16,7 +16,6 @@ from lingraft.models import dropout, export, lora
 from lingraft.models.graft import is_tied
 from lingraft.models.packed import check_isolation
 from lingraft.models.paired import check_pairs
-from lingraft.models.parts import trained_parts
 from lingraft.models.selection import Layout, Selection, gains_of
 from lingraft.models.stacks import packed_model
 from lingraft.objectives import objective_for
@@ -116,7 +115,7 @@ class MaskedText:
     def __init__(self, job: Job, model: PreTrainedModel) -> None:
         phase, training = job.phase, job.training
         self.job, self.model = job, model
-        trained = trained_parts(phase.train, phase.name)
+        trained = phase.trained
         self.trained = trained_by(job, model)
         self.trainable = self.trained.count
         if training.gradient_checkpointing:

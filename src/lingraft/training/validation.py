@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from lingraft.errors import DataError
-from lingraft.models.parts import trained_parts
 from lingraft.objectives import objective_for
 from lingraft.recipe import Masking
 from lingraft.tokenizer.documents import Documents
@@ -134,7 +133,7 @@ class HeldOut:
         cls, readings: Sequence[Reading], vocabulary: TokenIds, phase: Phase, training: Training
     ) -> HeldOut:
         """The validation text of what a phase reads."""
-        trained = trained_parts(phase.train, phase.name)
+        trained = phase.trained
         validators = {
             reading.label: tuple(
                 Validator.of(
