@@ -16,7 +16,7 @@ from lingraft.finetuning import data as task_data
 from lingraft.finetuning import heads, outcomes, partners, rates
 from lingraft.finetuning.card import task_card
 from lingraft.finetuning.cells import Job, plan
-from lingraft.finetuning.coders.common import say_what_was_cut
+from lingraft.finetuning.coders.common import log_cuts
 from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.finetuning.recipe import phase_of
@@ -291,7 +291,7 @@ class _Call:
             coder = heads.CODERS[task.kind](task, shape)
             items = {split: self.inputs(cell, coder, split) for split in cell.data.splits}
             for split in items:
-                say_what_was_cut(items[split], shape, f"{task.name} {split}")
+                log_cuts(items[split], shape, f"{task.name} {split}")
             cache = self.encoded = Encoded(cell, tokenizer, shape, coder, items)
         return cache
 

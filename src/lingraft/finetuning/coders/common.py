@@ -284,7 +284,7 @@ def label_ids(task: Task) -> dict[str, int]:
     return {label: index for index, label in enumerate(task.labels)}
 
 
-def say_what_was_cut(items: Sequence[Item], shape: Shape, name: str) -> None:
+def log_cuts(items: Sequence[Item], shape: Shape, name: str) -> None:
     """Log how many inputs lost their ends."""
     number = sum(item.cut for item in items)
     if number:
