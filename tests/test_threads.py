@@ -1,4 +1,4 @@
-"""OpenMP's threads wait passively, unless the user has chosen or torch is there already."""
+"""OpenMP's threads: what is said of them, unless the user has or torch is there already."""
 
 import os
 import subprocess
@@ -6,12 +6,13 @@ import sys
 
 import pytest
 
-from lingraft.threads import CHOICES
+from lingraft import threads
+from lingraft.threads import COUNT, WAITING
 
 
 def policy(code, **chosen):
     """OMP_WAIT_POLICY in a fresh process, and what torch's OpenMP says that it reads."""
-    known = {name: value for name, value in os.environ.items() if name not in CHOICES}
+    known = {name: value for name, value in os.environ.items() if name not in WAITING}
     code += "; import os; print(os.environ.get('OMP_WAIT_POLICY'))"
     ended = subprocess.run(
         [sys.executable, "-c", code],
@@ -25,14 +26,46 @@ def test_threads_wait_passively_by_default(module):
     assert policy(f"import {module}")[0] == "PASSIVE"
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", WAITING)
 def test_what_the_user_chose_is_left(name):
-    chosen = {"OMP_WAIT_POLICY": "ACTIVE"} if name == CHOICES[0] else {name: "100"}
+    chosen = {"OMP_WAIT_POLICY": "ACTIVE"} if name == WAITING[0] else {name: "100"}
     assert policy("import lingraft", **chosen)[0] == chosen.get("OMP_WAIT_POLICY", "None")
 
 
 def test_nothing_is_said_once_torch_is_loaded():
     assert policy("import sys; sys.modules['torch'] = sys; import lingraft")[0] == "None"
+
+
+@pytest.fixture
+def quota(monkeypatch, tmp_path):
+    """A machine of eight cores, torch not loaded, nothing chosen: `quota(what cpu.max holds)`."""
+    monkeypatch.setattr(threads, "visible_cores", lambda: 8)
+    monkeypatch.setattr(threads, "QUOTA", str(tmp_path / "cpu.max"))
+    monkeypatch.setattr(threads, "limited", False)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setenv(COUNT, "so that it is put back")
+    monkeypatch.delenv(COUNT)
+    return (tmp_path / "cpu.max").write_text
+
+
+@pytest.mark.parametrize(
+    ("says", "cores"),
+    [("250000 100000", 2), ("50000 100000", 1), ("900000 100000", 8), ("max 100000", 8), ("", 8)],
+)
+def test_a_container_s_quota_counts_in_whole_cores(says, cores, quota):
+    assert threads.cores() == 8  # there is no such file outside of containers
+    quota(says)
+    assert threads.cores() == cores
+    threads.stay_within_quota()
+    assert os.environ.get(COUNT) == (str(cores) if cores < 8 else None)
+    assert threads.limited is (cores < 8)
+
+
+def test_a_number_of_threads_that_the_user_chose_is_left(quota, monkeypatch):
+    quota("200000 100000")
+    monkeypatch.setenv(COUNT, "5")
+    threads.stay_within_quota()
+    assert (os.environ[COUNT], threads.limited) == ("5", False)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from lingraft.errors import (
 from lingraft.guest import as_guest
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
-from lingraft.threads import wait_passively
+from lingraft.threads import stay_within_quota, wait_passively
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lingraft.report.results import Results
 
 wait_passively()
+stay_within_quota()
 
 try:
     __version__ = version("lingraft")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tiny_study import HEAD, Here, kinds, run_here, write_study
 
-from lingraft import log
+from lingraft import log, threads
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import FORMAT
 from lingraft.study import grid, planning, processes, rows, runner, steps
@@ -442,14 +442,16 @@ def test_another_study_needs_resume_or_overwrite(again, make, tmp_path):
 
 def test_cores_and_gpus_are_shared_out(monkeypatch, tmp_path):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(processes, "cores", lambda: 8)
+    monkeypatch.setattr(threads, "cores", lambda: 8)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     found = [processes.machine_share(slot, 3) for slot in range(3)]
     assert [one["CUDA_VISIBLE_DEVICES"] for one in found] == ["3", "5", "3"]
     assert {one["OMP_NUM_THREADS"] for one in found} == {"2"}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
     assert processes.machine_share(0, 2) == {}
+    monkeypatch.setattr(threads, "limited", True)  # it is not the user's
+    assert processes.machine_share(0, 2) == {"OMP_NUM_THREADS": "4"}
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()

@@ -154,9 +154,10 @@ def _publish(study: Study, folder: Path, results: Path | None, again: Sequence[s
 
 def _explain(study: Study, folder: Path, options: Options) -> None:
     """Print the cells, what they cost and how long they will take."""
+    from lingraft import threads
     from lingraft.report import numbers
     from lingraft.report.table import Column, table
-    from lingraft.study import estimate, planning, processes
+    from lingraft.study import estimate, planning
     from lingraft.study.studydir import StudyDir
 
     plans = planning.plan_of_call(study, folder, options)
@@ -167,7 +168,7 @@ def _explain(study: Study, folder: Path, options: Options) -> None:
         if plan.training not in plan.missing
     ]
     speed = estimate.measured(
-        ended, estimate.device_here(), processes.cores(), options.jobs
+        ended, estimate.device_here(), threads.cores(), options.jobs
     ) or estimate.guessed(options.jobs)
     tasks = ("fine-tunings",) if study.tasks else ()
     columns = ("cell", Column("state", "text"), "parameters", "tokens")

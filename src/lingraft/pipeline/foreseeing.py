@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import os
 from typing import TYPE_CHECKING
 
+from lingraft import threads
 from lingraft.models.families import family_of
 from lingraft.pipeline import preflight
 from lingraft.pipeline.memory import this_machine
@@ -110,4 +110,4 @@ def _usual_speed() -> float:
     machine = this_machine()
     if machine.is_gpu:
         return GPU
-    return (os.cpu_count() or 1) * (BF16_CORE if machine.bf16 else PLAIN_CORE)
+    return threads.cores() * (BF16_CORE if machine.bf16 else PLAIN_CORE)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from lingraft import threads
 from lingraft.errors import explain
 from lingraft.study.cell import FAILURE, NO_ROOM
 
@@ -78,17 +79,12 @@ def start(folder: Path, slot: int, jobs: int, /) -> Child:
 def machine_share(slot: int, jobs: int) -> dict[str, str]:
     """Environment variables that give a slot its share of the cores, and a GPU in turn."""
     share = {}
-    if "OMP_NUM_THREADS" not in os.environ:
-        share["OMP_NUM_THREADS"] = str(max(1, cores() // jobs))
+    if threads.COUNT not in os.environ or threads.limited:
+        share[threads.COUNT] = str(max(1, threads.cores() // jobs))
     gpus = visible_gpus()
     if len(gpus) > 1:
         share["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
     return share
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def visible_gpus(devices: Path = Path("/dev")) -> list[str]:
