@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
 from lingraft.pipeline import demo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -57,6 +64,31 @@ def test_every_package_of_the_extras_and_the_development_group_is_pinned() -> No
     wanted += [one for name, packages in EXTRAS.items() if name not in LEFT_OUT for one in packages]
     names = {re.match(r"[\w-]+", one)[0].lower() for one in wanted} - {"lingraft"}
     assert sorted(names - pinned) == []
+
+
+def distributions(requirements: Iterable[str]) -> set[str]:
+    return {re.match(r"[\w.-]+", one)[0].lower().replace("_", "-") for one in requirements}
+
+
+def imported(path: Path) -> set[str]:
+    """The first names of what a file imports."""
+    modules = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            modules.add(str(node.module))
+    return {module.partition(".")[0] for module in modules}
+
+
+def test_every_package_that_is_imported_is_a_dependency_or_an_extra() -> None:
+    """Also where another dependency happens to bring it."""
+    extras = [one for packages in EXTRAS.values() for one in packages]
+    declared = distributions([*PROJECT["project"]["dependencies"], *extras])
+    known = packages_distributions()
+    modules = set().union(*map(imported, (ROOT / "src").rglob("*.py")))
+    foreign = modules - sys.stdlib_module_names - {"lingraft"}
+    assert [m for m in sorted(foreign) if not declared & distributions(known.get(m, [m]))] == []
 
 
 def test_workflows_call_targets_of_the_makefile() -> None:
