@@ -13,7 +13,7 @@ from transformers import AutoModelForMaskedLM
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.models.source import load_model
-from lingraft.pipeline import grafting, rows
+from lingraft.pipeline import grafting
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
 
@@ -193,7 +193,8 @@ def test_a_source_tokenizer_with_more_pieces_than_rows_is_refused(tiny_tokenizer
 
     source = Vocabulary.of(tiny_tokenizer("bert"))
     with pytest.raises(UnsupportedModelError, match=f"has {source.size} pieces but the model only"):
-        rows.whole_matrix(torch.zeros(source.size - 1, 8), source)
+        source.within(source.size - 1)
+    assert source.within(source.size) == source
 
 
 @pytest.mark.parametrize("initialiser", ["match", "random-statistics"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 
 import causal_tokenizers
@@ -14,6 +15,7 @@ import lingraft
 from lingraft.embeddings.norms import FEWEST, script_of
 from lingraft.pipeline import grafting, preflight
 from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.run import KEEPING
 from lingraft.tokenizer import extension
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -23,15 +25,19 @@ ROWS, WIDTH = 448, 32
 
 
 KEEP_IDS = ("keep", "extend")
+IMAGE = "<image_soft_token>"
 
 
 class Grafted:
     """A tiny Llama with another vocabulary."""
 
-    def __init__(self, folder, family, tables, *, tied, stops):
-        source = causal_tokenizers.build(family)
+    def __init__(self, folder, family, tables, *, tied, stops, images=False):
+        source, rows = causal_tokenizers.build(family), ROWS
+        if images:
+            source, rows = copy.deepcopy(source), len(source)
+            source.add_special_tokens({"extra_special_tokens": [IMAGE]})
         config = AutoConfig.for_model(
-            "llama", vocab_size=ROWS, hidden_size=WIDTH, intermediate_size=48,
+            "llama", vocab_size=rows, hidden_size=WIDTH, intermediate_size=48,
             num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=128,
             tie_word_embeddings=tied, pad_token_id=source.pad_token_id,
             bos_token_id=source.bos_token_id, eos_token_id=source.eos_token_id,
@@ -84,10 +90,15 @@ class Grafted:
 
 @pytest.fixture
 def graft(tmp_path):
-    def made(family="qwen", kind="extend", *, tied=False, stops=(), **more):
+    def made(family="qwen", kind="extend", *, tied=False, stops=(), images=False, **more):
         tokenizer = {"kind": kind, "new_pieces": 60, "vocab_size": 420} | more.pop("tokenizer", {})
         return Grafted(
-            tmp_path, family, {"tokenizer": tokenizer, "graft": more}, tied=tied, stops=stops
+            tmp_path,
+            family,
+            {"tokenizer": tokenizer, "graft": more},
+            tied=tied,
+            stops=stops,
+            images=images,
         )
 
     return made
@@ -318,3 +329,17 @@ def test_check_refuses_to_go_on_with_what_has_no_merges(tiny_source, korean_text
     )
     with pytest.raises(lingraft.errors.UnsupportedModelError, match="use 'append'"):
         preflight.check(recipe)
+
+
+@pytest.mark.parametrize("kind", ["keep", "extend", "append", "replace", "trim", "source"])
+@pytest.mark.parametrize("initialiser", ["mean", "random-statistics"])
+def test_a_special_token_that_the_model_has_no_row_for_is_no_obstacle(kind, initialiser, graft):
+    """Gemma 3's tokenizer has one of images; its models of 270 M and 1 B parameters read none."""
+    made = graft("gemma", kind, images=True, embeddings=initialiser)
+    assert made.theirs.size == len(made.input("source")) + 1
+    assert len(made.input()) == (made.ours.size if kind != "keep" else made.theirs.size - 1)
+    ours, theirs = made.kept
+    if kind in KEEPING:
+        has_row = theirs < len(made.input("source"))
+        assert int(has_row.sum()) == len(theirs) - 1 > 50
+        assert torch.equal(made.input()[ours[has_row]], made.input("source")[theirs[has_row]])

@@ -151,7 +151,8 @@ class Grafting:
             seed = self.seed_for("graft")
             return source.from_architecture(section, target.size, special, seed), target
         assert self.theirs is not None
-        return source.load_model(section.model, section.revision), Vocabulary.of(self.theirs)
+        loaded = source.load_model(section.model, section.revision)
+        return loaded, Vocabulary.of(self.theirs).within(len(_rows(loaded)))
 
     def initialised(
         self, loaded: source.LoadedSource, origin: Vocabulary, target: Vocabulary

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.embeddings.common import Initialised, Provenance
-from lingraft.errors import UnsupportedModelError
 from lingraft.models.source import config_of
 from lingraft.pipeline.source_files import source_of
 from lingraft.recipe.selectors import ROWS
@@ -103,18 +102,8 @@ def keep_rows(
 
 
 def whole_matrix(source_VD: torch.Tensor, origin: Vocabulary) -> tuple[torch.Tensor, Provenance]:
-    """The source's rows as they are, those without a piece at the end too.
-
-    Raises:
-        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
-    """
-    size = origin.size
-    if size > len(source_VD):
-        raise UnsupportedModelError(
-            f"the source tokenizer has {size} pieces but the model only {len(source_VD)} "
-            "embedding rows; they do not belong together"
-        )
-    return source_VD.float(), Provenance((KEPT,) * size, np.arange(size))
+    """The source's rows as they are, those without a piece at the end too."""
+    return source_VD.float(), Provenance((KEPT,) * origin.size, np.arange(origin.size))
 
 
 def keep_pad(

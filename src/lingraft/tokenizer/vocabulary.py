@@ -12,6 +12,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.tokenizer.files import kind_of
 from lingraft.tokenizer.frame import LANGUAGE_CODE, kept_ids, language_codes
 from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, PLACEHOLDER, WORD_START
@@ -109,6 +110,29 @@ class Vocabulary:
             size=self.size + more,
             pieces=self.pieces + [""] * more,
             canonical=self.canonical + [None] * more,
+        )
+
+    def within(self, rows: int) -> Vocabulary:
+        """The pieces of a model with so many rows of embeddings.
+
+        It may lack rows of special tokens without a role, which no text gives: Gemma 3's tokenizer
+        has one for images, its small models have no row for it.
+
+        Raises:
+            UnsupportedModelError: it lacks a row of another piece.
+        """
+        optional = self.special_ids.difference(self.specials.values(), self.kept.values())
+        if any(self.pieces[i] and i not in optional for i in range(rows, self.size)):
+            raise UnsupportedModelError(
+                f"the source tokenizer has {self.size} pieces but the model only {rows} embedding "
+                "rows; they do not belong together, or the model's embeddings were never resized"
+            )
+        return dataclasses.replace(
+            self,
+            size=min(self.size, rows),
+            pieces=self.pieces[:rows],
+            canonical=self.canonical[:rows],
+            special_ids=frozenset(index for index in self.special_ids if index < rows),
         )
 
 
