@@ -187,6 +187,19 @@ def test_a_translator_with_a_head_of_its_own_says_so(tmp_path):
     )
 
 
+@pytest.mark.parametrize(("name", "rows"), [("klue-nli", 300), ("klue-nli", 320), ("klue-re", 320)])
+def test_pieces_without_a_row_are_spoken_of_but_for_markers(
+    name, rows, checkpoint, tmp_path, caplog
+):
+    folder = checkpoint("roberta")
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    model.resize_token_embeddings(rows)
+    model.save_pretrained(folder)
+    built(folder, TASKS[name])
+    assert ("20 pieces of its tokenizer have no row" in caplog.text) is (rows == 300)
+    assert ("no row" in caplog.text) is (rows == 300)
+
+
 # -- special tokens in texts
 
 

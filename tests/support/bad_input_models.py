@@ -22,6 +22,7 @@ def add(cases):
         cases[wrong] = configured(values)
     cases["a pickle in the place of weights"] = pickled("adapt")
     cases["an evaluation of a pickle in the place of weights"] = pickled("evaluate")
+    cases["an evaluation of a model with fewer rows than its tokenizer has pieces"] = short
     cases["a vocabulary of a thousand million"] = lambda place: place.adapt(
         "--vocab-size", "1000000000"
     )
@@ -91,6 +92,16 @@ def pickled(command):
         return adapt if command == "adapt" else ["evaluate", "source", "--text", "ko.txt"]
 
     return prepared
+
+
+def short(place):
+    from transformers import AutoModelForMaskedLM
+
+    model = AutoModelForMaskedLM.from_pretrained(place.source())
+    model.resize_token_embeddings(300)
+    model.save_pretrained(place.folder / "source")
+    place.adapt()
+    return ["evaluate", "source", "--text", "ko.txt"]
 
 
 def huge(place):

@@ -14,6 +14,7 @@ from transformers import AutoModel
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.padding import batches_by_length, padded
 from lingraft.pretrained.load import (
+    check_rows,
     load_config,
     load_model,
     longest_text,
@@ -78,6 +79,7 @@ class Encoder:
         quiet_transformers()
         tokenizer = padding_tokenizer(name, revision)
         model, _ = load_encoder(name, revision)
+        check_rows(name, tokenizer, model.config)
         longest = longest_text(model.config, int(tokenizer.pad_token_id))
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(name, model.train(mode=False).to(device), tokenizer, longest)

@@ -26,7 +26,12 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import settings_for_4_57
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.load import load_tokenizer, longest_text, quiet_transformers
+from lingraft.pretrained.load import (
+    check_rows,
+    load_tokenizer,
+    longest_text,
+    quiet_transformers,
+)
 from lingraft.rundir import check_free, removed_on_failure, write_json, writing
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -120,6 +125,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
     quiet_transformers()
     tokenizer = load_tokenizer(name)
     model, loading_info = load_encoder(name)
+    check_rows(name, tokenizer, model.config)
     model = model.train(mode=False)
     depth = int(model.config.num_hidden_layers)
     layer = depth if layer is None else check_layer(layer, depth, name)

@@ -12,7 +12,7 @@ from transformers import AutoModelForSeq2SeqLM
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models import generation
-from lingraft.pretrained.load import load_config, load_model, padding_tokenizer
+from lingraft.pretrained.load import check_rows, load_config, load_model, padding_tokenizer
 from lingraft.tokenizer.frame import languages, target_setting
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class Translator:
             )
         tokenizer = padding_tokenizer(name)
         model, _ = load_model(AutoModelForSeq2SeqLM, name)
+        check_rows(name, tokenizer, config)
         _choose_languages(name, model, tokenizer, settings)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(model.eval().to(device), tokenizer, settings)

@@ -156,7 +156,14 @@ def build(
         else:
             model = _stock(folder, head, settings, rows)
         embeddings: Any = model.get_input_embeddings()
-        if len(tokenizer) > embeddings.num_embeddings:
+        if (more := len(tokenizer) - embeddings.num_embeddings) > 0:
+            if lacking := more - sum(marker in tokenizer.get_vocab() for marker in MARKERS):
+                logger.warning(
+                    "%s: %d pieces of its tokenizer have no row of embeddings; they start at "
+                    "random; if that is news to you, its tokenizer belongs to another model",
+                    folder,
+                    lacking,
+                )
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
         if causal.is_causal(model.config):
             causal.finish_model(model, tokenizer, task)

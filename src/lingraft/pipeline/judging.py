@@ -22,7 +22,13 @@ from lingraft.evaluation import generated, intrinsic, likelihood, pieces
 from lingraft.evaluation.records import BLOCKS
 from lingraft.evaluation.scorer import Scorer
 from lingraft.objectives.common import TokenIds
-from lingraft.pretrained.load import USUAL_LENGTH, check_longest, load_config, longest_text
+from lingraft.pretrained.load import (
+    USUAL_LENGTH,
+    check_longest,
+    check_rows,
+    load_config,
+    longest_text,
+)
 from lingraft.recipe import Choices, Corpus
 from lingraft.rundir import fingerprint
 from lingraft.tasks import choice_metrics
@@ -76,6 +82,7 @@ class Judged:
         tokenizer = tokenizer_files.load(name, revision)
         ids = TokenIds.of(tokenizer, "causal")
         scorer = Scorer.load(name, ids.pad, precision, "causal", revision)
+        check_rows(name, tokenizer, config)
         usual = max(context or 0, USUAL_LENGTH)
         longest = check_longest(name, longest_text(config, ids.pad, usual))
         return cls(scorer, tokenizer, min(longest, context or longest))

@@ -16,7 +16,7 @@ from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import evaluating, judging
-from lingraft.pretrained.load import check_longest, load_config, longest_text
+from lingraft.pretrained.load import check_longest, check_rows, load_config, longest_text
 from lingraft.recipe import Corpus, catalogue
 from lingraft.stats import RESAMPLES, Resampling
 from lingraft.tasks import choices
@@ -81,6 +81,7 @@ def evaluate(
     encoded = tokenizer(lines, truncation=True, max_length=longest)
     arrays = [np.array(row, dtype=np.int64) for row in encoded["input_ids"]]
     scorer = Scorer.load(model, ids.pad, precision)
+    check_rows(model, tokenizer, config)
     settings: dict[str, Any] = {"rate": rate, "seed": seed, "number": 0}
     result = evaluating.evaluate_sentences(scorer, tokenizer, arrays, **settings)
     answer = {

@@ -159,6 +159,29 @@ def padding_tokenizer(name: str, revision: str | None = None) -> PreTrainedToken
     return tokenizer
 
 
+def check_rows(name: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
+    """Refuse a tokenizer with pieces that its model has no row of embeddings for.
+
+    Special tokens may have none, for text does not give them: Gemma 3's tokenizer has one for
+    images, its small models have no row for it. Models without rows (CANINE, which hashes
+    characters) and with two vocabularies are let through.
+
+    Raises:
+        UnsupportedModelError: another piece has none.
+    """
+    rows = getattr(config, "vocab_size", None)
+    if rows is None:
+        return
+    special = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
+    highest = max({*tokenizer.get_vocab().values()} - special, default=-1)
+    if highest >= rows:
+        raise UnsupportedModelError(
+            f"{name}: its tokenizer has pieces up to id {highest}, but the model only {rows} "
+            "embedding rows; they do not belong together, or the model's embeddings were never "
+            "resized"
+        )
+
+
 def load_generation(name: str, config: PreTrainedConfig) -> GenerationConfig:
     """How a checkpoint writes: its generation_config.json, else what its configuration says.
 
