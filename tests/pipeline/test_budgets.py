@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import shutil
 
 import pytest
@@ -20,7 +21,7 @@ from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import graft_fingerprint
 from lingraft.recipe import Schedule, Validation, auto, facts
 from lingraft.recipe.methods import read_recipe, recipe_from
-from lingraft.report.plan import times
+from lingraft.report.plan import lines, times
 from lingraft.rundir import Run, Stage
 from lingraft.training.data import Batcher
 from lingraft.training.phase import Stopped
@@ -218,6 +219,7 @@ def test_the_report_says_the_plan_and_which_rule_chose_what(asked, tmp_path, mon
     rules = {one["key"]: one["rule"] for one in plan_of(run)["choices"]}
     assert rules["graft.embeddings"] == rules["tokenizer.vocab_size"] == "given"
     assert rules["method.name"].startswith("one-phase")
+    assert re.match("  memory: phase 'phase-[12]' needs about .*: it fits", lines(run)[-1])
 
 
 def test_a_promise_that_leaves_no_time_to_train_is_refused_before_training(

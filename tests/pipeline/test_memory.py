@@ -14,6 +14,7 @@ from lingraft.pipeline.memory import Layers, Machine, Target, need, remedies, ve
 from lingraft.pipeline.sizes import tensor_shapes
 from lingraft.pipeline.trainable import Trained
 from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.phase import Batch
 from lingraft.training.machine import multiplies_bf16
 
 GB = 10**9
@@ -122,6 +123,23 @@ def test_what_no_setting_makes_fit_names_fewer_parts_and_more_processes():
     assert "this GPU has 2.0 GB: it does not fit, nor with" in said
     assert "LoRA" in said
     assert "training.sharding=fsdp2" in said
+
+
+def test_a_gpu_with_memory_to_spare_is_told_how_many_tokens_fit_at_once():
+    batch = {"size": 20_000, "unit": "tokens"}
+
+    def said(machine, batch=batch, **training):
+        made = recipe(**training)
+        phase = made.phases[0].model_copy(update={"batch": Batch(**batch)})
+        made = made.model_copy(update={"phases": (phase,)})
+        return verdict(Target(made, BY_PART, LAYERS, machine), [WHOLE])[1]
+
+    wide = Machine(400 * GB, is_gpu=True)
+    assert "it fits; training.micro_batch_tokens=32768 needs" in said(wide)  # all of a batch
+    assert "training.micro_batch_tokens=8192 needs" in said(Machine(32 * GB, is_gpu=True))
+    assert said(wide, {"size": 4_096, "unit": "tokens"}).endswith("it fits")
+    assert said(wide, micro_batch_tokens=4_096).endswith("it fits")  # as was asked for
+    assert said(Machine(400 * GB, is_gpu=False)).endswith("it fits")
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "roberta", "modernbert", "t5"])

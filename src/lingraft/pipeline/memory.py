@@ -33,6 +33,7 @@ LOGITS_AT_ONCE = 1 << 25
 HEAD_COUNT = ("num_attention_heads", "n_head", "encoder_attention_heads", "num_heads")
 WIDTH = ("hidden_size", "n_embd", "d_model")
 SHORTEST_MICRO_BATCH = 512
+LONGEST_MICRO_BATCH = 32_768
 FILLED = 0.9
 """Share of a machine's memory that can be used."""
 
@@ -290,7 +291,8 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
         f"{machine.name} has {_shown(machine.bytes)}"
     )
     if most <= machine.usable:
-        return needs, f"{begin}: it fits"
+        more = _more_at_once(target, worst, counted[worst.name]) if machine.is_gpu else ""
+        return needs, f"{begin}: it fits{more}"
     options = list(remedies(target, worst, counted[worst.name]))
     fitting = next((entry for entry in options if entry[1].total <= machine.usable), None)
     if fitting is not None:
@@ -306,6 +308,31 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
         f"{begin}: it does not fit{tried}; {fewer}divide it over several GPUs or processes "
         "(training.sharding=fsdp2), or take a smaller source"
     )
+
+
+def _more_at_once(target: Target, phase: Phase, trained: Trained) -> str:
+    """What a GPU with memory to spare could take at once: a few thousand tokens are little for it.
+
+    Half of the memory may be filled, since all this is an estimate. Nothing where the setting was
+    given, or where a step has no more tokens.
+    """
+    training = target.recipe.training
+    if "micro_batch_tokens" in training.model_fields_set:
+        return ""
+    tokens, best, now = training.micro_batch_tokens, "", need(target, phase, trained).total
+    while tokens < LONGEST_MICRO_BATCH:
+        tokens *= 2
+        larger = training.model_copy(update={"micro_batch_tokens": tokens})
+        recipe = target.recipe.model_copy(update={"training": larger})
+        total = need(replace(target, recipe=recipe), phase, trained).total
+        if not now < total <= target.machine.usable / 2:
+            break
+        now = total
+        best = (
+            f"; training.micro_batch_tokens={tokens} needs {_shown(total)} and gives the GPU more "
+            "to do at once"
+        )
+    return best
 
 
 def _shown(size: int) -> str:

@@ -60,7 +60,8 @@ class Draft:
     """Seconds of the whole run."""
     stages: tuple[Row, ...]
     phases: tuple[Row, ...]
-    memory_bytes: int | None
+    memory: str
+    """What the phase that takes most needs, and whether it fits."""
     disk_bytes: int | None
     warnings: tuple[str, ...]
 
@@ -69,7 +70,7 @@ class Draft:
         return {
             "promised": self.promised,
             "stages": [asdict(row) for row in self.stages],
-            "memory_bytes": self.memory_bytes,
+            "memory": self.memory,
             "disk_bytes": self.disk_bytes,
             "warnings": list(self.warnings),
         }
@@ -164,7 +165,7 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
         promised=whole,
         stages=(*before, *rows, last[0], *baselines, *last[1:]),
         phases=tuple(rows),
-        memory_bytes=plan.memory_bytes_estimate,
+        memory=plan.fits,
         disk_bytes=plan.disk_bytes_estimate,
         warnings=_warnings(rows, whole),
     )

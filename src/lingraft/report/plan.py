@@ -39,15 +39,11 @@ def lines(run: Run) -> list[str]:
     total = numbers.duration(sum(row["seconds"] for row in plan["stages"]))
     promise = plan["promised"]
     aim = f" of {numbers.duration(promise)}" if promise else ""
-    sizes = [
-        f"{numbers.size(plan[key])} {where}"
-        for key, where in (
-            ("memory_bytes", "of memory, activations on top"),
-            ("disk_bytes", "on disk"),
-        )
-        if plan[key]
-    ]
-    return [*output, "; ".join([f"  all: {total}{aim}", *sizes])]
+    disk = f"; {numbers.size(plan['disk_bytes'])} on disk" if plan["disk_bytes"] else ""
+    output.append(f"  all: {total}{aim}{disk}")
+    if memory := plan.get("memory"):  # plans made before it was told have none
+        output.append(f"  memory: {memory}")
+    return output
 
 
 def decisions(choices: Sequence[dict[str, Any]]) -> list[str]:
