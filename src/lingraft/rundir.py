@@ -38,9 +38,14 @@ FORMAT = {
     "evaluation": 3,  # fp32 logits, unigrams without special tokens, words deep in long sentences
     "model": 1,
     "fine-tuning": 5,  # fp32 outputs, special tokens in texts are text, labels keep their rows
+    "retrieval": 1,
+    "mining": 2,
+    "alignment": 1,
+    "translation": 1,
     "study": 1,  # of a cell: raising it makes all committed results stale
 }
-"""Of what a stage makes, part of its fingerprint; raised when equal inputs give another result."""
+"""Of what a stage or command makes, part of its fingerprint; raised when equal inputs give another
+result."""
 SHARED_STAGES = ("corpus", "tokenizer")
 CHECKPOINT_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
 LARGE = 1 << 24

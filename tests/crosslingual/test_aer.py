@@ -14,7 +14,7 @@ import pytest
 
 from lingraft.crosslingual import baselines, links
 from lingraft.crosslingual.aer import Counts
-from lingraft.crosslingual.bitext import Pair
+from lingraft.crosslingual.bitext import SentencePair
 from lingraft.crosslingual.links import Gold
 
 ROOT = Path(__file__).parents[2]
@@ -135,8 +135,8 @@ def test_rates_on_real_gold_sets_agree_with_another_computation(file: str) -> No
         assert 0 < measured[0] < 1
 
 
-def pair(source: str, target: str) -> Pair:
-    return Pair(tuple(source.split()), tuple(target.split()), "here")
+def pair(source: str, target: str) -> SentencePair:
+    return SentencePair(tuple(source.split()), tuple(target.split()), "here")
 
 
 def test_the_diagonal_links_words_at_equal_shares() -> None:
@@ -158,5 +158,7 @@ def test_translation_probabilities_link_what_stands_together() -> None:
     found = baselines.word_translation(pairs)
     assert set(found[0]) == {(0, 0), (1, 1)}
     assert set(found[3]) == {(0, 1), (1, 0)}
-    swapped = baselines.word_translation([Pair(one.target, one.source, one.where) for one in pairs])
+    swapped = baselines.word_translation(
+        [SentencePair(one.target, one.source, one.where) for one in pairs]
+    )
     assert [sorted((j, i) for i, j in own) for own in swapped] == [sorted(own) for own in found]

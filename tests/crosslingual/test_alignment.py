@@ -12,7 +12,7 @@ from transformers import AutoModel
 
 from lingraft.crosslingual import alignment
 from lingraft.crosslingual.alignment import Aligner, Pieces, Settings
-from lingraft.crosslingual.bitext import Pair
+from lingraft.crosslingual.bitext import SentencePair
 from lingraft.crosslingual.encoder import Encoder
 from lingraft.crosslingual.matching import METHODS
 from lingraft.errors import RecipeError
@@ -27,10 +27,10 @@ KOREAN = "나는 학교에 가서 친구를 만나고 문서를 열고 형식을
 
 
 @pytest.fixture(scope="module")
-def pairs() -> list[Pair]:
+def pairs() -> list[SentencePair]:
     drawn = random.Random(4)
     return [
-        Pair(
+        SentencePair(
             tuple(drawn.choices(ENGLISH.split(), k=drawn.randint(1, 9))),
             tuple(drawn.choices(KOREAN.split(), k=drawn.randint(1, 7))),
             "here",
@@ -47,14 +47,16 @@ def test_a_word_has_the_pieces_that_it_has_within_a_text(
     pieces = Pieces(tokenizer)
     assert pieces.prefix == (" " if family in NEEDS_SPACE else "")
     words = ("dog", "dog", "tea")
-    (side, _) = pieces.sides([Pair(words, words, "here")])[0]
+    (side, _) = pieces.sides([SentencePair(words, words, "here")])[0]
     in_text = tokenizer("a " + " ".join(words), add_special_tokens=False)["input_ids"]
     first = tokenizer("a", add_special_tokens=False)["input_ids"]
     assert first + side.ids == in_text
     assert set(side.words) == {0, 1, 2}
 
 
-def by_itself(folder: str, method: str, tokenizer: Any, pair: Pair) -> list[set[tuple[int, int]]]:
+def by_itself(
+    folder: str, method: str, tokenizer: Any, pair: SentencePair
+) -> list[set[tuple[int, int]]]:
     """One pair at a time through the stock model; sides are found in the ids by counting."""
     model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     space = " " if Pieces(tokenizer).prefix else ""
@@ -91,7 +93,7 @@ def by_itself(folder: str, method: str, tokenizer: Any, pair: Pair) -> list[set[
     [*((f, "ot") for f in FAMILIES), *(("roberta", m) for m in METHODS if m != "ot")],
 )
 def test_batches_give_the_links_of_each_pair_alone_in_every_layer(
-    family: str, method: str, tiny_source: Callable[[str], Any], pairs: list[Pair]
+    family: str, method: str, tiny_source: Callable[[str], Any], pairs: list[SentencePair]
 ) -> None:
     folder = str(tiny_source(family))
     encoder = Encoder.load(folder)
@@ -104,7 +106,7 @@ def test_batches_give_the_links_of_each_pair_alone_in_every_layer(
 
 
 def test_chunks_and_batches_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, tiny_source: Callable[[str], Any], pairs: list[Pair]
+    monkeypatch: pytest.MonkeyPatch, tiny_source: Callable[[str], Any], pairs: list[SentencePair]
 ) -> None:
     encoder = Encoder.load(str(tiny_source("roberta")))
     whole = list(Aligner(encoder, Settings()).align(pairs))
@@ -114,7 +116,7 @@ def test_chunks_and_batches_change_nothing(
 
 
 def test_chosen_layers_are_those_of_all_layers(
-    tiny_source: Callable[[str], Any], pairs: list[Pair]
+    tiny_source: Callable[[str], Any], pairs: list[SentencePair]
 ) -> None:
     encoder = Encoder.load(str(tiny_source("bert")))
     every = [aligned.links for aligned in Aligner(encoder, Settings()).align(pairs)]
@@ -125,11 +127,11 @@ def test_chosen_layers_are_those_of_all_layers(
 
 
 def test_a_pair_that_is_too_long_has_no_links_and_its_neighbours_keep_theirs(
-    tiny_source: Callable[[str], Any], pairs: list[Pair]
+    tiny_source: Callable[[str], Any], pairs: list[SentencePair]
 ) -> None:
     encoder = Encoder.load(str(tiny_source("roberta")))
     alone = list(Aligner(encoder, Settings()).align(pairs[:2]))
-    long = Pair(("dog",) * 300, ("dog",), "here")
+    long = SentencePair(("dog",) * 300, ("dog",), "here")
     told: list[int] = []
     found = list(Aligner(encoder, Settings()).align([pairs[0], long, pairs[1]], told.append))
     assert sum(told) == 3
@@ -144,6 +146,6 @@ def test_equal_words_find_each_other_in_the_embeddings(
 ) -> None:
     encoder = Encoder.load(str(tiny_source("modernbert")))
     words = ("dog", "cat", "sun", "file")  # no letter in common, so no piece
-    same = Pair(words, words[::-1], "here")
+    same = SentencePair(words, words[::-1], "here")
     (aligned,) = Aligner(encoder, Settings("simalign-inter", layers=(0,))).align([same])
     assert set(aligned.links[0]) == {(at, 3 - at) for at in range(4)}

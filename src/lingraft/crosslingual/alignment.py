@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-    from lingraft.crosslingual.bitext import Pair
+    from lingraft.crosslingual.bitext import SentencePair
     from lingraft.crosslingual.encoder import Encoder
     from lingraft.crosslingual.links import Links
     from lingraft.crosslingual.matching import Method
@@ -121,7 +121,7 @@ class Pieces:
     def _encoded(self, texts: list[str]) -> list[list[int]]:
         return [list(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
-    def sides(self, pairs: Sequence[Pair]) -> list[tuple[Side, Side]]:
+    def sides(self, pairs: Sequence[SentencePair]) -> list[tuple[Side, Side]]:
         """Both sentences of each pair in pieces."""
         if len(self.known) > WORDS_KEPT:
             self.known.clear()
@@ -159,7 +159,7 @@ class Aligner:
         self.pieces = Pieces(encoder.tokenizer)
 
     def align(
-        self, pairs: Iterable[Pair], tell: Callable[[int], None] | None = None
+        self, pairs: Iterable[SentencePair], tell: Callable[[int], None] | None = None
     ) -> Iterator[Aligned]:
         """The links of each pair in the pairs' order; memory is bounded by `CHUNK` pairs.
 
@@ -170,7 +170,7 @@ class Aligner:
         for chunk in batched(pairs, CHUNK):
             yield from self._chunk(chunk, tell or (lambda _: None))
 
-    def _chunk(self, pairs: list[Pair], tell: Callable[[int], None]) -> list[Aligned]:
+    def _chunk(self, pairs: list[SentencePair], tell: Callable[[int], None]) -> list[Aligned]:
         sides = self.pieces.sides(pairs)
         sequences = [self._sequences(*pair) for pair in sides]
         links_by_pair: dict[int, tuple[Links, ...]] = {}

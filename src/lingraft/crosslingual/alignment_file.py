@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-
 
 def write(
     model: str, text: Sequence[Path], out: Path, settings: Settings, *, overwrite: bool = False
@@ -56,7 +54,9 @@ def write(
     if not total:
         raise DataError(f"{text[0]}: holds no sentence; give a text with some")
     digests = [rundir.digest(path) for path in text]
-    made_of = rundir.fingerprint(FORMAT, fingerprint_of(where), digests, settings.identity())
+    made_of = rundir.fingerprint(
+        rundir.FORMAT["alignment"], fingerprint_of(where), digests, settings.identity()
+    )
     file.begin(made_of, "links (another model, text or layer)", pairs=0, links=0, too_long=0)
     if before := file.counts["pairs"]:
         logger.info("%s: goes on after %s sentences", out, f"{before:,}")

@@ -17,7 +17,7 @@ from lingraft.crosslingual.baselines import BASELINES
 from lingraft.crosslingual.encoder import Encoder
 from lingraft.errors import DataError, RecipeError
 from lingraft.report import table as tables
-from lingraft.rundir import Stage, fingerprint
+from lingraft.rundir import FORMAT, Stage, fingerprint
 from lingraft.stats import RESAMPLES, Resampling
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from lingraft.report.table import Table
 
 logger = logging.getLogger(__name__)
-
-FORMAT = 1
-"""Of kept links; raise it when equal inputs give others."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,7 @@ def _baseline(call: Call, out: Path, name: str) -> Result:
     of_sets = {}
     for gold in call.sets:
         stage = Stage(out / "links" / f"baseline-{name}" / gold.name)
-        made_of = fingerprint(FORMAT, name, _texts(gold))
+        made_of = fingerprint(FORMAT["alignment"], name, _texts(gold))
         if not _is_kept(stage, made_of, call):
             with stage.building(made_of) as (folder, _):
                 _write_links(folder / "links.txt", align(gold.pairs))
@@ -162,7 +159,7 @@ def _model(call: Call, out: Path, label: str, mark: str) -> list[Result]:
     by_layer: dict[int, dict[str, SetResult]] = {}
     for gold in call.sets:
         stage = Stage(out / "links" / label / gold.name)
-        made_of = fingerprint(FORMAT, mark, call.settings.identity(), _texts(gold))
+        made_of = fingerprint(FORMAT["alignment"], mark, call.settings.identity(), _texts(gold))
         if not _is_kept(stage, made_of, call):
             aligner = aligner or Aligner(Encoder.load(call.models[label]), call.settings)
             with stage.building(made_of) as (partial, facts):

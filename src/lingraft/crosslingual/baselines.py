@@ -11,7 +11,7 @@ from lingraft.embeddings import translation
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lingraft.crosslingual.bitext import Pair
+    from lingraft.crosslingual.bitext import SentencePair
     from lingraft.crosslingual.links import Links
     from lingraft.embeddings.translation import Translations
 
@@ -21,7 +21,7 @@ NOTHING = 0
 """The id of the word that the others may come from when none fits."""
 
 
-def diagonal(pairs: Sequence[Pair]) -> list[Links]:
+def diagonal(pairs: Sequence[SentencePair]) -> list[Links]:
     """Link words at the same share of their sentences, where that holds in both directions."""
     links = []
     for pair in pairs:
@@ -31,7 +31,7 @@ def diagonal(pairs: Sequence[Pair]) -> list[Links]:
     return links
 
 
-def word_translation(pairs: Sequence[Pair]) -> list[Links]:
+def word_translation(pairs: Sequence[SentencePair]) -> list[Links]:
     """Link by IBM model 1, learnt from these sentence pairs alone; both directions must agree.
 
     Words are compared without case. Each word takes its likeliest translation in the sentence
@@ -76,7 +76,7 @@ def _best(learnt: Translations) -> Callable[..., list[int]]:
     return best_places
 
 
-BASELINES: dict[str, tuple[Callable[[Sequence[Pair]], list[Links]], str]] = {
+BASELINES: dict[str, tuple[Callable[[Sequence[SentencePair]], list[Links]], str]] = {
     "diagonal": (diagonal, "words at the same share of their sentences"),
     "ibm1": (
         word_translation,

@@ -23,7 +23,7 @@ WHOLE = (".tsv", ".jsonl")
 
 
 @dataclass(frozen=True)
-class Pair:
+class SentencePair:
     """A sentence and its translation, in words."""
 
     source: tuple[str, ...]
@@ -56,7 +56,7 @@ def grouped(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
     return texts
 
 
-def read(paths: Sequence[Path]) -> Iterator[Pair]:
+def read(paths: Sequence[Path]) -> Iterator[SentencePair]:
     """The sentence pairs of one text, words cut at white space.
 
     Args:
@@ -68,7 +68,10 @@ def read(paths: Sequence[Path]) -> Iterator[Pair]:
     """
     if kind(paths[0]) == ".jsonl" and len(paths) == 1:
         return map(pair_of, rows(paths[0]))
-    return (Pair(tuple(x.split()), tuple(y.split()), where) for x, y, where in translations(paths))
+    return (
+        SentencePair(tuple(x.split()), tuple(y.split()), where)
+        for x, y, where in translations(paths)
+    )
 
 
 def rows(path: Path) -> Iterator[Row]:
@@ -80,14 +83,14 @@ def rows(path: Path) -> Iterator[Row]:
     return jsonl_rows(path, lines(path))
 
 
-def pair_of(row: Row) -> Pair:
+def pair_of(row: Row) -> SentencePair:
     """The sentence pair of a row of JSON lines.
 
     Raises:
         DataError: a side is missing, empty or no text.
     """
     source, target = (_words(row, names) for names in SIDES)
-    return Pair(source, target, row.where)
+    return SentencePair(source, target, row.where)
 
 
 def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from lingraft.crosslingual.bitext import Pair
+    from lingraft.crosslingual.bitext import SentencePair
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class GoldSet:
     """Sentence pairs with their gold links."""
 
     name: str
-    pairs: tuple[Pair, ...]
+    pairs: tuple[SentencePair, ...]
     gold: tuple[Gold, ...]
     outside: int = 0
     """Links that point outside their sentence."""
@@ -132,7 +132,7 @@ def parsed(line: str) -> Links:
     return tuple((int(i), int(j)) for i, _, j in PAIR.findall(line))
 
 
-def _json(path: Path) -> tuple[list[Pair], list[Marked]]:
+def _json(path: Path) -> tuple[list[SentencePair], list[Marked]]:
     pairs, marked = [], []
     for row in bitext.rows(path):
         where = row.where
@@ -207,7 +207,7 @@ def _line(line: str, where: str) -> Marked:
 
 
 def _inside(
-    marked: Sequence[Marked], pairs: Sequence[Pair], base: int, outside: Outside
+    marked: Sequence[Marked], pairs: Sequence[SentencePair], base: int, outside: Outside
 ) -> tuple[list[Marked], int]:
     """The links counted from 0, and how many lie outside.
 
@@ -228,15 +228,15 @@ def _inside(
     return gold_links, number
 
 
-def _fits(link: Link, pair: Pair) -> bool:
+def _fits(link: Link, pair: SentencePair) -> bool:
     return 0 <= link[0] < len(pair.source) and 0 <= link[1] < len(pair.target)
 
 
 def _say_outside(
     bad: Link,
-    where: tuple[Marked, Pair],
+    where: tuple[Marked, SentencePair],
     marked: Sequence[Marked],
-    pairs: Sequence[Pair],
+    pairs: Sequence[SentencePair],
     base: int,
     outside: Outside,
 ) -> None:
@@ -260,7 +260,7 @@ def _say_outside(
         )
 
 
-def _num_outside(marked: Sequence[Marked], pairs: Sequence[Pair], base: int) -> int:
+def _num_outside(marked: Sequence[Marked], pairs: Sequence[SentencePair], base: int) -> int:
     return sum(
         not _fits((i - base, j - base), pair)
         for own, pair in zip(marked, pairs, strict=True)

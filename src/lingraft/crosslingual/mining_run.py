@@ -14,7 +14,7 @@ from lingraft.crosslingual.search import Neighbours, both_ways
 from lingraft.log import progress
 from lingraft.report import numbers
 from lingraft.report.table import Column, row, table
-from lingraft.rundir import fingerprint, write_rows, write_text
+from lingraft.rundir import FORMAT, fingerprint, write_rows, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
-"""Of saved neighbours."""
 SIDES = ("there", "back")
 """Directions of saved neighbours."""
 METRICS = ("precision", "recall", "f1")
@@ -118,7 +116,7 @@ class Miner:
             yield mined
 
     def _place(self, texts: Texts, layer: int, split: str) -> tuple[Path, str]:
-        parts = (FORMAT, self.mark, self.options.pool, layer, mining.NEIGHBOURS)
+        parts = (FORMAT["mining"], self.mark, self.options.pool, layer, mining.NEIGHBOURS)
         inputs = fingerprint(*parts, texts.source.texts, texts.target.texts)
         return self.folder / f"neighbours-{split}-{layer}.npz", inputs
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lingraft.crosslingual.layers import check_distinct, keep_arrays, kept_arrays
-from lingraft.rundir import fingerprint
+from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tasks.retrieval import accuracy
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ Way = Literal["en→xx", "xx→en"]
 WAYS: tuple[Way, ...] = ("en→xx", "xx→en")
 """English sentences look for translations, and the other way round."""
 Split = Literal["test", "dev"]
-FORMAT = 1
-"""Of the saved answers; raise it when equal inputs give others."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,9 @@ def find(
         for split, sets in splits.items():
             for pairs in sets:
                 path = out / label / f"{split}-{pairs.language}.npz"
-                inputs = fingerprint(FORMAT, marks[label], pool, pairs.english, pairs.other)
+                inputs = fingerprint(
+                    FORMAT["retrieval"], marks[label], pool, pairs.english, pairs.other
+                )
                 arrays = kept_arrays(path, inputs)
                 if fresh := arrays is None:
                     if encoder is None:

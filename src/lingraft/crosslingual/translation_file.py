@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
 BLOCK = 1_024
 """Lines that are sorted by length together, and kept together."""
 STANDARD_INPUT = "-"
@@ -102,7 +101,9 @@ def write(
     """
     file, where = PartialFile(out, overwrite=overwrite), catalogue.resolve(model)
     text = Text(path)
-    made_of = rundir.fingerprint(FORMAT, fingerprint_of(where), text.digest(), settings.identity())
+    made_of = rundir.fingerprint(
+        rundir.FORMAT["translation"], fingerprint_of(where), text.digest(), settings.identity()
+    )
     file.begin(made_of, "translations (another model, text or options)", lines=0, empty=0)
     if before := file.counts["lines"]:
         logger.info("%s: goes on after %s lines", out, f"{before:,}")

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from lingraft.embeddings.snippets import Pair
+    from lingraft.embeddings.snippets import Snippet
     from lingraft.recipe import TokenDistillation
 
-    Loss = Callable[[torch.Tensor, Sequence[Pair]], torch.Tensor]
+    Loss = Callable[[torch.Tensor, Sequence[Snippet]], torch.Tensor]
 
 CHECKPOINT_SECONDS = 120.0
 
@@ -38,7 +38,7 @@ class Training:
     file: Path | None
     """A checkpoint now and then; None keeps none."""
 
-    def run(self, start_ND: torch.Tensor, examples: Sequence[Pair], loss: Loss) -> torch.Tensor:
+    def run(self, start_ND: torch.Tensor, examples: Sequence[Snippet], loss: Loss) -> torch.Tensor:
         """[N, D] The rows after all epochs, on the CPU.
 
         Args:
@@ -72,7 +72,7 @@ class Training:
         return rows_ND.detach().cpu()
 
     @torch.no_grad()
-    def measure(self, rows_ND: torch.Tensor, examples: Sequence[Pair], loss: Loss) -> float:
+    def measure(self, rows_ND: torch.Tensor, examples: Sequence[Snippet], loss: Loss) -> float:
         """Mean loss of examples, each batch weighed by how many it has."""
         size, total = self.settings.batch, 0.0
         for start in range(0, len(examples), size):
@@ -80,7 +80,7 @@ class Training:
             total += float(loss(rows_ND, batch)) * len(batch)
         return total / len(examples)
 
-    def mark(self, start_ND: torch.Tensor, examples: Sequence[Pair]) -> str:
+    def mark(self, start_ND: torch.Tensor, examples: Sequence[Snippet]) -> str:
         """Names what is trained, so that another training's checkpoint is not taken."""
         tokens = [int(pair.whole.sum()) for pair in examples]
         numbers = [float(start_ND.double().sum()), list(start_ND.shape)]

@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 Pattern = tuple[int, ...]
 
 
-class Pair(NamedTuple):
+class Snippet(NamedTuple):
     """A snippet with its piece split, and as one token."""
 
     split: Array
@@ -101,7 +101,7 @@ def _window(ids: Sequence[int], start: int, length: int, room: int) -> Sequence[
     return ids[begin : start + length + after]
 
 
-def pair(ids: Array, pattern: Pattern, new_id: int) -> Pair:
+def pair(ids: Array, pattern: Pattern, new_id: int) -> Snippet:
     """A snippet in both forms.
 
     Args:
@@ -115,4 +115,4 @@ def pair(ids: Array, pattern: Pattern, new_id: int) -> Pair:
         whole.append(new_id if is_piece else text[place])
         place += len(pattern) if is_piece else 1
         ends.append(place - 1)
-    return Pair(ids.astype(np.int64), np.array(ends, np.int64), np.array(whole, np.int64))
+    return Snippet(ids.astype(np.int64), np.array(ends, np.int64), np.array(whole, np.int64))

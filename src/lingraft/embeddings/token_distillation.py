@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.embeddings.material import Inputs, Material, Pretrained
-    from lingraft.embeddings.snippets import Array, Pair, Pattern
+    from lingraft.embeddings.snippets import Array, Pattern, Snippet
     from lingraft.models.packed import PackedBatch, PackedModel
 
 logger = logging.getLogger(__name__)
@@ -204,7 +204,7 @@ class _Work:
         if self.owner.embeddings_UD is not None:
             inputs_ND = self.owner.embeddings_UD[list(samples)].to(device)
 
-        def loss(rows_ND: torch.Tensor, batch: Sequence[Pair]) -> torch.Tensor:
+        def loss(rows_ND: torch.Tensor, batch: Sequence[Snippet]) -> torch.Tensor:
             return (
                 self.next_token(inputs_ND, rows_ND, batch)
                 if output
@@ -228,7 +228,7 @@ class _Work:
             self.owner.facts[name] = {"held_out": len(held_out), "before": before, "after": after}
         return rows_ND
 
-    def difference(self, rows_ND: torch.Tensor, pairs: Sequence[Pair]) -> torch.Tensor:
+    def difference(self, rows_ND: torch.Tensor, pairs: Sequence[Snippet]) -> torch.Tensor:
         """Mean squared difference of the hidden states of both forms, over M tokens and D."""
         split, whole = self.batches(pairs)
         with torch.no_grad():
@@ -237,7 +237,7 @@ class _Work:
             return functional.mse_loss(self.states(whole), expected_MD)
 
     def next_token(
-        self, inputs_ND: torch.Tensor, rows_ND: torch.Tensor, pairs: Sequence[Pair]
+        self, inputs_ND: torch.Tensor, rows_ND: torch.Tensor, pairs: Sequence[Snippet]
     ) -> torch.Tensor:
         """Mean nats of the next token in the whole form; only new rows have a gradient."""
         texts = [pair.whole for pair in pairs]
@@ -267,7 +267,7 @@ class _Work:
         both_C = torch.logaddexp(total_C, new_CN.logsumexp(-1))
         return (both_C - torch.where(is_old_C, gold_C, new_gold_C)).sum()
 
-    def batches(self, pairs: Sequence[Pair]) -> tuple[PackedBatch, PackedBatch]:
+    def batches(self, pairs: Sequence[Snippet]) -> tuple[PackedBatch, PackedBatch]:
         """Both forms in packed rows; the tokens that are compared stand in the same order."""
         split = self.laid_out([pair.split for pair in pairs], [pair.kept for pair in pairs])
         everywhere = [np.arange(len(pair.whole)) for pair in pairs]
