@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,10 @@ for folder in sys.argv[1:]:
 print(json.dumps({"version": transformers.__version__, "models": answers}))
 """
 ROTARY: dict[str, tuple[str, dict[str, Any]]] = {
-    "base 50,000": ("llama mistral qwen2 qwen3 smollm3 olmo2 phi3 granite", {"rope_theta": 5e4}),
+    "base 50,000": (
+        "llama mistral ministral qwen2 qwen3 smollm3 helium olmo2 phi phi3 granite",
+        {"rope_theta": 5e4},
+    ),
     "llama3": (
         "llama",
         {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -145,7 +149,9 @@ def export(folder: Path) -> dict[str, tuple[Path, Path]]:
     asked.append(("mt5", UNTIED, SHAPES["mt5"]))
     for title, (names, values) in ROTARY.items():
         rotary = {"rope_parameters": {"rope_type": "default"} | values}
-        asked += [(name, f", {title}", SHAPES[name] | rotary) for name in names.split()]
+        asked += [  # a copy each: Phi writes its own settings into it
+            (name, f", {title}", SHAPES[name] | deepcopy(rotary)) for name in names.split()
+        ]
     made = {}
     for name, title, shape in asked:
         ids = {"vocab_size": 320, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}

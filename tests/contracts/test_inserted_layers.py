@@ -8,14 +8,14 @@ import torch
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES
-from lingraft.models.families.decoders import POST_NORMS, PROJECTIONS
+from lingraft.models.families.decoders import PROJECTIONS
 from lingraft.models.graft import rebuild
 from lingraft.models.parts import layer_index, translation_layers
 from lingraft.models.plans import Silent, layer_plan, layer_plans
 from lingraft.recipe.places import Places
 
 CAN = [name for name, record in FAMILIES.items() if record.identity]
-SANDWICHED = [n for n in CAN if FAMILIES[n].identity.modules == POST_NORMS]
+SANDWICHED = [name for name in CAN if "norm" in FAMILIES[name].identity.modules[0]]
 STEP = {True: 0.001, False: 0.04}
 """How far one step moves logits at most, of their spread; measured: 0.0004 and 0.029."""
 

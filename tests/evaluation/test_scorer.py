@@ -20,10 +20,16 @@ def text(tiny_tokens):
 
 
 @pytest.fixture
-def distilbert():
+def mpnet():
     """A stock masked language model of a family that lingraft has no record of."""
     config = AutoConfig.for_model(
-        "distilbert", vocab_size=320, dim=32, n_layers=2, n_heads=2, hidden_dim=48, pad_token_id=1
+        "mpnet",
+        vocab_size=320,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        pad_token_id=1,
     )
     torch.manual_seed(0)
     return AutoModelForMaskedLM.from_config(config).eval()
@@ -59,10 +65,10 @@ def test_a_family_is_scored_on_packed_rows_as_one_by_one(family, tiny_model, tex
         torch.testing.assert_close(found[key].cpu(), row, atol=1e-5, rtol=1e-5)
 
 
-def test_any_other_stock_model_is_scored_on_padded_rows_as_one_by_one(distilbert, text):
-    scorer = Scorer(distilbert, 1, "fp32")
+def test_any_other_stock_model_is_scored_on_padded_rows_as_one_by_one(mpnet, text):
+    scorer = Scorer(mpnet, 1, "fp32")
     assert scorer.packed is None
-    found, expected = collected(scorer, text.items), one_by_one(distilbert.cpu(), text.items)
+    found, expected = collected(scorer, text.items), one_by_one(mpnet.cpu(), text.items)
     assert found.keys() == expected.keys()
     for key, row in expected.items():
         torch.testing.assert_close(found[key].cpu(), row, atol=1e-5, rtol=1e-5)
@@ -88,10 +94,10 @@ def test_the_head_of_a_family_is_in_fp32_so_that_no_target_is_tied(family, tiny_
     assert score(Scorer(tiny_model(family), 1, "bf16"), text)["ties"] == 0
 
 
-def test_a_model_that_lingraft_does_not_know_is_scored_in_fp32_throughout(distilbert, text):
-    scorer = Scorer(distilbert, 1, "bf16")
+def test_a_model_that_lingraft_does_not_know_is_scored_in_fp32_throughout(mpnet, text):
+    scorer = Scorer(mpnet, 1, "bf16")
     assert not scorer.bf16
-    assert score(scorer, text) == score(Scorer(distilbert, 1, "fp32"), text)
+    assert score(scorer, text) == score(Scorer(mpnet, 1, "fp32"), text)
 
 
 def test_a_model_given_in_bf16_is_scored_with_an_fp32_head_too(tiny_model, text):
@@ -111,8 +117,8 @@ def test_items_without_hidden_tokens_give_no_logits(tiny_model, text):
     }
 
 
-def test_a_checkpoint_of_either_kind_is_loaded(distilbert, tiny_source, tmp_path):
-    distilbert.save_pretrained(tmp_path)
+def test_a_checkpoint_of_either_kind_is_loaded(mpnet, tiny_source, tmp_path):
+    mpnet.save_pretrained(tmp_path)
     assert Scorer.load(str(tmp_path), 1, "fp32").packed is None
     assert Scorer.load(str(tiny_source("electra")), 0, "fp32").packed is not None
 

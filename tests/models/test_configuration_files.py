@@ -78,6 +78,10 @@ def test_gemma_3_has_a_base_for_each_type_of_layer_in_4_57_too():
         "rope_scaling": {"rope_type": "linear", "factor": 8.0},
         "rope_local_base_freq": 5.0,
     }
+    assert settings_for_4_57({"model_type": "olmo3", "rope_parameters": bases}) == {
+        "rope_theta": 9.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+    }
 
 
 def test_stop_ids_of_another_vocabulary_keep_their_roles_and_their_tokens():

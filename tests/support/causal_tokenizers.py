@@ -161,13 +161,15 @@ BUILDERS: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
 OF_FAMILY = {
     "llama": "llama-3",
     "mistral": "llama-2",
+    "helium": "llama-2",
     "phi3": "llama-2",
     "gemma2": "gemma",
     "gemma3_text": "gemma",
     "xglm": "llama-2",
     "smollm3": "llama-3",
     **dict.fromkeys(("qwen2", "qwen3", "bloom", "granite", "apertus", "exaone4"), "qwen"),
-    **dict.fromkeys(("gpt2", "gpt_neox", "olmo2", "opt"), "gpt2"),
+    **dict.fromkeys(("ministral", "ministral3", "hyperclovax"), "llama-3"),
+    **dict.fromkeys(("gpt2", "gpt_neox", "olmo2", "olmo3", "opt", "phi"), "gpt2"),
 }
 """Which of them a causal family of `lingraft.models.families` has in tests."""
 

@@ -47,7 +47,15 @@ SHAPES |= {
     "gemma2": GEMMA_SHAPE | {"query_pre_attn_scalar": 16, "final_logit_softcapping": 3.0},
     "gemma3_text": GEMMA_SHAPE,
     "smollm3": LLAMA_SHAPE | {"no_rope_layers": [1, 0]},
+    "ministral": GEMMA_SHAPE,
+    "ministral3": LLAMA_SHAPE | {"head_dim": 16, "sliding_window": 4},
+    "helium": LLAMA_SHAPE | {"head_dim": 16},
     "olmo2": LLAMA_SHAPE,
+    "olmo3": LLAMA_SHAPE | LAYERS,
+    "phi": LLAMA_SHAPE | {"resid_pdrop": 0.1},
+    "hyperclovax": LLAMA_SHAPE
+    | {"logits_scaling": 3.0, "embedding_multiplier": 2.0, "residual_multiplier": 0.5}
+    | {"attention_multiplier": 0.25},
     "phi3": LLAMA_SHAPE | {"sliding_window": 4, "resid_pdrop": 0.1},
     "gpt_neox": BERT_SHAPE,
     "opt": RANGE
@@ -63,6 +71,9 @@ SHAPES |= {
     "camembert": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
     "xlm-roberta-xl": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
     "eurobert": LLAMA_SHAPE,
+    "distilbert": {"dim": WIDTH, "n_layers": DEPTH, "n_heads": 2, "hidden_dim": 48}
+    | {"max_position_embeddings": LONGEST}
+    | RANGE,
     "gte": BERT_SHAPE,
     "deberta-v2": BERT_SHAPE
     | {"relative_attention": True, "position_buckets": 8, "norm_rel_ebd": "layer_norm"}

@@ -185,6 +185,7 @@ BUILDERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
     "xlm-roberta-xl": _xlm_roberta,
     "gte": _xlm_roberta,
     "eurobert": _modernbert,
+    "distilbert": lambda: BertTokenizer(vocab=_wordpieces(), model_max_length=512),
     "deberta-v2": lambda: _unigram(
         ["[PAD]", "[CLS]", "[SEP]", "<unk>"], ["[MASK]"], "[CLS] $A [SEP]", **DEBERTA_ROLES
     ),

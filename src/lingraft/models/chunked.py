@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from lingraft.models.losses import IGNORED, summed_cross_entropy
+from lingraft.models.losses import IGNORED, scaled, summed_cross_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,8 +81,7 @@ def _fused(
     from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
 
     config, family = packed.model.config, packed.family
-    if family.logits_divided_by is not None:
-        x_MD = x_MD / getattr(config, family.logits_divided_by)
+    x_MD = scaled(x_MD, config, family)
     cap = getattr(config, family.logits_cap) if family.logits_cap else None
     kernel = LigerFusedLinearCrossEntropyLoss(ignore_index=IGNORED, reduction="sum", softcap=cap)
     total: torch.Tensor = kernel(weight_VD, x_MD, targets_M)

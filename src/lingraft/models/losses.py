@@ -6,10 +6,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from transformers import PreTrainedConfig
+
+    from lingraft.models.families import Family
 
 IGNORED = -100
 """A target that does not count. Padding must have it: no loss of transformers 5 looks at the
 attention mask (SPEC I.7)."""
+
+
+def scaled(x: Tensor, config: PreTrainedConfig, family: Family) -> Tensor:
+    """Logits, or what a head without bias makes them of, with the scale that its family has."""
+    if family.logits_divided_by is not None:
+        x = x / getattr(config, family.logits_divided_by)
+    if family.logits_multiplied_by is not None:
+        x = x * getattr(config, family.logits_multiplied_by)
+    return x
 
 
 def summed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:

@@ -24,7 +24,7 @@ from transformers.masking_utils import eager_mask
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.dropout import dropout as drop
 from lingraft.models.kinds import KINDS
-from lingraft.models.losses import IGNORED
+from lingraft.models.losses import IGNORED, scaled
 from lingraft.models.rows import pack
 
 if TYPE_CHECKING:
@@ -293,8 +293,7 @@ class PackedModel(nn.Module):
         for path in self.family.head:
             x_MD = self.model.get_submodule(path)(x_MD)
         config, family = self.model.config, self.family
-        if family.logits_divided_by is not None:
-            x_MD = x_MD / getattr(config, family.logits_divided_by)
+        x_MD = scaled(x_MD, config, family)
         cap = getattr(config, family.logits_cap) if family.logits_cap else None
         return x_MD if cap is None else torch.tanh(x_MD / cap) * cap
 

@@ -30,8 +30,8 @@ PROGRAM = 600_000_000
 """Bytes of Python with torch and transformers, before any model."""
 LOGITS_AT_ONCE = 1 << 25
 """Logits of clm that are there at a time; `models.chunked` says why, and a test that it is so."""
-HEAD_COUNT = ("num_attention_heads", "n_head", "encoder_attention_heads", "num_heads")
-WIDTH = ("hidden_size", "n_embd", "d_model")
+HEAD_COUNT = ("num_attention_heads", "n_head", "encoder_attention_heads", "num_heads", "n_heads")
+WIDTH = ("hidden_size", "n_embd", "d_model", "dim")
 SHORTEST_MICRO_BATCH = 512
 LONGEST_MICRO_BATCH = 32_768
 FILLED = 0.9

@@ -96,7 +96,21 @@ DECODERS: dict[str, Family] = {
         per_layer=("layer_types", "no_rope_layers"),
         note="layers without rotary positions stay so",
     ),
+    "ministral": _llama_like("ministral", per_layer=("layer_types",)),
+    "ministral3": _llama_like("ministral3", window_everywhere=True, older=None),
+    "helium": _llama_like("helium"),
     "olmo2": _llama_like("olmo2", **AFTER_POST_NORMS),
+    "olmo3": _llama_like("olmo3", per_layer=("layer_types",), older=older.olmo, **AFTER_POST_NORMS),
+    "phi": _llama_like(
+        "phi",
+        output_bias=("lm_head.bias",),
+        body_tensors=("model.final_layernorm.",),
+        dropout_keys=("resid_pdrop", "embd_pdrop", "attention_dropout"),
+        residual_sites=("self_attn.dense", "mlp.fc2"),
+        layer_output="mlp.fc2.weight",
+        identity=Identity(("self_attn.dense", "mlp.fc2")),
+        note="Phi 1 to 2, EEVE 2.8B",
+    ),
     "phi3": _llama_like(
         "phi3",
         window_everywhere=True,
@@ -156,6 +170,14 @@ DECODERS: dict[str, Family] = {
     ),
     "exaone4": _llama_like("exaone4", per_layer=("layer_types",), **AFTER_POST_NORMS),
     "granite": _llama_like("granite", logits_divided_by="logits_scaling"),
+    "hyperclovax": _llama_like(
+        "hyperclovax",
+        logits_multiplied_by="logits_scaling",
+        identity=Identity(("post_norm1", "post_norm2"), where=("use_post_norm", True)),
+        residual_sites=("post_norm1", "post_norm2"),
+        older=None,
+        note="HyperCLOVA X SEED Think; the smaller SEED models are Llamas",
+    ),
     "apertus": _llama_like(
         "apertus", note="logits in 4.57 to 0.003: it keeps numbers of the activation in bf16"
     ),

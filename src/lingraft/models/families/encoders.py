@@ -150,4 +150,21 @@ ENCODERS: dict[str, Family] = {
         note="mDeBERTa, DeBERTa v3: released without a head for masked tokens, which starts fresh; "
         "not those with a convolution",
     ),
+    "distilbert": _bert_like(
+        "distilbert",
+        "distilbert",
+        "",
+        decoder="vocab_projector.weight",
+        output_bias=("vocab_projector.bias",),
+        layers="distilbert.transformer.layer",
+        depth_key="n_layers",
+        embedding_norm=("distilbert.embeddings.LayerNorm.",),
+        head=("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
+        head_tensors=("vocab_transform.", "vocab_layer_norm."),
+        dropout_keys=("dropout", "attention_dropout"),
+        residual_sites=("attention.out_lin", "ffn"),
+        layer_output="ffn.lin2.weight",
+        cross_site=None,
+        note="distil-mBERT too",
+    ),
 }

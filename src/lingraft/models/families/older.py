@@ -47,14 +47,19 @@ def neox(config: Mapping[str, Any]) -> dict[str, Any]:
     return rope(config) | settings
 
 
+def olmo(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Rotary positions of which those of full attention alone are scaled (OLMo 3)."""
+    parameters = config.get("rope_parameters") or {}
+    return rope({"rope_parameters": parameters.get("full_attention", parameters)})
+
+
 def gemma(config: Mapping[str, Any]) -> dict[str, Any]:
     """Rotary positions with a base for each type of layer (Gemma 3)."""
     parameters = config.get("rope_parameters") or {}
     if "full_attention" not in parameters:
         return rope(config)
-    settings = rope({"rope_parameters": parameters["full_attention"]})
     local = parameters.get("sliding_attention", parameters["full_attention"])
-    return settings | {"rope_local_base_freq": local["rope_theta"]}
+    return olmo(config) | {"rope_local_base_freq": local["rope_theta"]}
 
 
 def modernbert(config: Mapping[str, Any]) -> dict[str, Any]:

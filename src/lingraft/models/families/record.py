@@ -110,6 +110,8 @@ class Family:
     """How checkpoints name what the class names otherwise: a part of the stored name, ours."""
     logits_divided_by: str | None = None
     """Configuration key of what the logits are divided by (Granite)."""
+    logits_multiplied_by: str | None = None
+    """Configuration key of what they are multiplied by (HyperCLOVA X)."""
     logits_cap: str | None = None
     """Configuration key of the size that logits cannot exceed, by tanh (Gemma 2); null has none."""
     older: Callable[[Mapping[str, Any]], dict[str, Any]] | None = older.rope
