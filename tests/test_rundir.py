@@ -168,6 +168,12 @@ def test_a_file_system_without_locks_is_called_by_its_name(tmp_path, monkeypatch
         pass
 
 
+def test_a_system_without_locks_is_refused_in_one_line():
+    code = "import sys; sys.modules['fcntl'] = None; import lingraft"  # as on Windows
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stderr.splitlines()[-1].startswith("ImportError: lingraft runs on Linux and macOS")
+
+
 def test_a_file_in_a_runs_place_is_refused(tmp_path):
     (tmp_path / "run").write_text("")
     with (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 
 import pytest
 
+from lingraft import locks
 from lingraft.errors import DataError
 from lingraft.study import rows
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
@@ -113,6 +116,15 @@ def test_a_file_of_another_program_is_named(tmp_path, line):
 def test_an_empty_file_has_no_rows(tmp_path):
     (tmp_path / "results.jsonl").write_bytes(b"")
     assert rows.read(tmp_path / "results.jsonl") == []
+
+
+def test_a_file_system_without_locks_is_called_by_its_name(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(locks.fcntl, "flock", flock)
+    with pytest.raises(DataError, match=r"results\.jsonl: this file system has no locks"):
+        rows.append(tmp_path / "results.jsonl", [])
 
 
 def test_a_missing_file_says_what_makes_it(tmp_path):

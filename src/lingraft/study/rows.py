@@ -6,7 +6,6 @@ machine or another, and the weights are not needed any more.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lingraft.errors import DataError
+from lingraft.locks import wait_for_lock
 from lingraft.report.row import Blocks, Score
 from lingraft.rundir import json_line
 
@@ -160,7 +160,7 @@ def append(path: Path, rows: Iterable[AnyRow]) -> None:
     text = "".join(json_line(row.model_dump(mode="json")) for row in rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+", buffering=0) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        wait_for_lock(file)
         _mend_last_line(file)
         end, left = file.seek(0, os.SEEK_END), memoryview(text.encode())
         try:
