@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+import tempfile
 
 import pytest
 
@@ -283,6 +284,7 @@ def of_steps(number, **more):
 
 def test_trials_decide_where_no_row_does(asked, tmp_path, monkeypatch, unsure, caplog):
     recipe = asked(of_steps(800))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))  # what is tried is in the run
     stop = Clock(monkeypatch, stop=12 + 3 * 10 + 20)
     caplog.set_level("INFO", logger="lingraft")
     with pytest.raises(KeyboardInterrupt):
@@ -297,6 +299,7 @@ def test_trials_decide_where_no_row_does(asked, tmp_path, monkeypatch, unsure, c
     assert "after trials of" in rate["why"]
     assert "probe: method.learning_rate, 3 trials of" in caplog.text
     assert not rate["sure"]
+    assert not (tmp_path / "run" / "probe").exists()
 
 
 def test_the_initialiser_that_wins_the_probe_is_grafted_and_never_asked_for_again(

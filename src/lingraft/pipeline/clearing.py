@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
-from lingraft.pipeline import trials
+from lingraft.pipeline import speed
 from lingraft.recipe import STAGE_NAMES
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def empty(run: Run) -> None:
         stage = _is_stage(path)
         if path.is_symlink() and stage:  # a study's cell: the text and the vocabulary are shared
             path.unlink()
-        elif path.is_dir() and (stage or path.name in (*TRACKER_FOLDERS, trials.FOLDER)):
+        elif path.is_dir() and (stage or path.name in (*TRACKER_FOLDERS, speed.FOLDER)):
             shutil.rmtree(path)
     files = (run.path / "environment.json", run.path / "report.html", run.metrics_path)
     for path in (*files, run.plan_path):

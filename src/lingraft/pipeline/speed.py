@@ -6,6 +6,7 @@ weight, metric or random number of the run changes.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -22,12 +23,14 @@ from lingraft.training.problem import MaskedText
 from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Phase
     from lingraft.training.data import Step
 
+FOLDER = "probe"
+"""In the run, while it is measured and probed: what is thrown away then."""
 WARM_UP = 3
 """Steps that are not timed: kernels, allocator, caches."""
 STEPS = 12
@@ -113,6 +116,15 @@ class Speed:
         return self.tokens / self.steps
 
 
+@contextlib.contextmanager
+def thrown_away(context: Context) -> Iterator[Path]:
+    """A folder in the run that is deleted; `/tmp` may be smaller than a model, or main memory."""
+    place = context.run.path / FOLDER
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        yield Path(folder)
+
+
 def measure(
     context: Context,
     phase: Phase,
@@ -130,12 +142,10 @@ def measure(
         clock: seconds.
     """
     accelerator = context.accelerator
-    with tempfile.TemporaryDirectory() as folder:
+    with thrown_away(context) as folder:
         # no look at the validation text, and no end but the watch's
         long = {"budget": Budget(value=1e9, unit="steps"), "validation": Validation()}
-        job, model = prepared(
-            context, phase.model_copy(update=long), weights, Path(folder), "speed"
-        )
+        job, model = prepared(context, phase.model_copy(update=long), weights, folder, "speed")
         job = replace(job, training=job.training.model_copy(update=SILENT))
         problem = MaskedText(job, model.to(accelerator.device))
         alone = accelerator.num_processes == 1
@@ -171,8 +181,8 @@ def trial(context: Context, phase: Phase, weights: Path, steps: int, sentences: 
             "validation": Validation(every_steps=steps, sentences=sentences),
         }
     )
-    with tempfile.TemporaryDirectory() as folder:
-        job, model = prepared(context, short, weights, Path(folder), "trial")
+    with thrown_away(context) as folder:
+        job, model = prepared(context, short, weights, folder, "trial")
         job = replace(job, training=job.training.model_copy(update=SILENT))
         result = train_phase(job, model, context.accelerator)
     return float(result["best"]["loss"])

@@ -36,8 +36,6 @@ FEWEST_STEPS, MOST_STEPS = 10, 60
 """Of a trial: with fewer it says nothing; more are not needed to tell rates apart."""
 SENTENCES = 200
 """Of validation text, for its loss."""
-FOLDER = "probe"
-"""In the run, while it is probed: grafts with other initialisers."""
 
 
 def is_open(choice: Choice) -> bool:
@@ -143,7 +141,7 @@ class Probe:
 
 def place_of(run: Run, initialiser: str) -> Run:
     """Where a graft with another initialiser lies; it shares the run's text and vocabulary."""
-    return Run(run.path / FOLDER / initialiser, parent=run.parent or run.path)
+    return Run(run.path / speed.FOLDER / initialiser, parent=run.parent or run.path)
 
 
 def grafted(context: Context) -> Path:
@@ -169,11 +167,11 @@ def settle(context: Context) -> None:
         context: the run, with the recipe that was decided.
     """
     run, recipe = context.run, context.recipe
-    if not (run.path / FOLDER).is_dir():
+    if not (run.path / speed.FOLDER).is_dir():
         return
     won = place_of(run, str(recipe.graft.embeddings)).stage("graft")
     vocabulary = str(run.stage("tokenizer").fingerprint())
     if won.is_done(stages.graft_fingerprint(recipe, vocabulary)):
         run.stage("graft").clear()
         won.path.replace(run.stage("graft").path)
-    shutil.rmtree(run.path / FOLDER)
+    shutil.rmtree(run.path / speed.FOLDER)
