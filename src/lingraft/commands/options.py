@@ -265,7 +265,7 @@ def labelled(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
         name = catalogue.resolve(model)
         if name in by_label.values():
             raise RecipeError(f"models: {model} is named twice; give each model once")
-        if label in by_label:
+        if label.casefold() in map(str.casefold, by_label):  # on a Mac Base is base
             raise RecipeError(
                 f"two models would be called '{label}'; name them with labels (--label A,B)"
             )

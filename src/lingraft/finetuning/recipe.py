@@ -140,8 +140,8 @@ class Finetune(TaskOptions):
                 f"labels has {len(self.labels)} names for {len(self.models)} models; "
                 "give one a model, in their order"
             )
-        labels = self.model_labels
-        twice = sorted({label for label in labels if labels.count(label) > 1})
+        folders = [label.casefold() for label in self.model_labels]  # on a Mac Base is base
+        twice = sorted({folder for folder in folders if folders.count(folder) > 1})
         if twice:
             raise ValueError(
                 f"two models would be called '{twice[0]}'; name them with labels (--label A,B)"
