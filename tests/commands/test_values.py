@@ -6,7 +6,9 @@ import pytest
 
 import lingraft
 from lingraft import cli
-from lingraft.errors import LingraftError
+from lingraft.commands.options import labelled
+from lingraft.errors import LingraftError, RecipeError
+from lingraft.finetuning.recipe import decode_finetune
 
 
 @pytest.mark.parametrize(
@@ -74,3 +76,18 @@ def test_a_wrong_option_of_evaluate_is_one_line_in_python_too(options):
     with pytest.raises(LingraftError, match=r"evaluate: \w+ (must|names)") as error:
         lingraft.evaluate("no-model", **{"text": "ko.txt"} | options)
     assert "\n" not in str(error.value)
+
+
+def test_models_whose_folders_are_one_where_case_does_not_count_are_two_of_one_name():
+    with pytest.raises(RecipeError, match="two models would be called 'base'"):
+        labelled(["a/Base", "b/base"], [])
+    with pytest.raises(RecipeError, match="two models would be called 'base'"):
+        decode_finetune({"tasks": ["klue-nli"], "models": ["m", "n"], "labels": ["Base", "base"]})
+
+
+def test_a_study_in_the_place_of_a_recipe_is_answered_with_a_command_that_a_shell_takes(
+    command, tmp_path
+):
+    path = tmp_path / "my study.toml"
+    path.write_text('base = "recipe.toml"\n')
+    assert f"`lingraft study '{path}' --dry-run` says what it will do" in command("check", path).err

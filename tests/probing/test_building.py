@@ -12,6 +12,7 @@ from lingraft.errors import DataError
 from lingraft.models.families import FAMILIES
 from lingraft.probing.building import build, check_source
 from lingraft.probing.models import Probed
+from lingraft.rundir import Run
 
 
 @pytest.fixture
@@ -130,3 +131,10 @@ def test_another_source_than_the_run_s_is_refused(adapted, tiny_source, tiny_mod
     trained.save_pretrained(tmp_path / "trained")
     with pytest.raises(DataError, match="its weights are not those that"):
         check_source(Probed.of(run, str(tmp_path / "trained")), "phase-1")
+
+
+def test_a_command_that_makes_weights_again_is_one_that_a_shell_takes(tmp_path):
+    run = Run(tmp_path / "my runs" / "ko")
+    with pytest.raises(DataError) as caught:
+        Probed(run, None, "m", None).weights("phase-1")
+    assert f"(lingraft adapt '{run.recipe_path}' --out '{run.path}')" in str(caught.value)

@@ -13,6 +13,7 @@ from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
+from lingraft.report.next_step import command as command_of
 
 
 def command(
@@ -26,9 +27,8 @@ def command(
 
     data = load(recipe)
     if "base" in data and "source" not in data:
-        raise RecipeError(
-            f"{recipe}: is a study; `lingraft study {recipe} --dry-run` says what it will do"
-        )
+        look = command_of("study", recipe, "--dry-run")
+        raise RecipeError(f"{recipe}: is a study; `{look}` says what it will do")
     planned, decided = foreseen(recipe_from(data, settings or [], str(recipe)))
     plan = preflight.check(planned)
     console.line(f"{recipe}: sound")

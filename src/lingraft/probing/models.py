@@ -13,6 +13,7 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.modules import wanted_by
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import read_recipe
+from lingraft.report.next_step import command
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Probed:
             DataError: the phase is not done, or its weights were not kept.
         """
         stage = self.run.stage(phase)
-        again = f"lingraft adapt {self.run.recipe_path} --out {self.run.path}"
+        again = command("adapt", self.run.recipe_path, "--out", self.run.path)
         if stage.fingerprint() is None:
             raise DataError(
                 f"{stage.path}: the phase is not done; finish it ({again}), "
@@ -163,7 +164,7 @@ class Probed:
         if not folder.is_dir():
             raise DataError(
                 f"{folder}: is missing, and the models need the target's tokenizer; "
-                f"make it again (lingraft stage {self.run.path} tokenizer)"
+                f"make it again ({command('stage', self.run.path, 'tokenizer')})"
             )
         return folder
 
