@@ -257,3 +257,14 @@ def test_where_nothing_can_be_remembered_a_large_file_is_read_all_the_same(tmp_p
     monkeypatch.setattr(rundir, "LARGE", 1)
     (tmp_path / "large").write_text("text")
     assert len(digest(tmp_path / "large")) == 64
+
+
+def test_a_user_without_a_home_needs_none(tmp_path, monkeypatch):
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(rundir.Path, "home", home)
+    monkeypatch.setattr(rundir, "LARGE", 1)
+    (tmp_path / "large").write_text("text")
+    assert len(digest(tmp_path / "large")) == 64

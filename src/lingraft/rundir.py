@@ -77,15 +77,14 @@ def digest(path: Path) -> str:
     place = path.resolve()
     if stat.st_size < LARGE:
         return _digest(place, stat.st_size, stat.st_mtime_ns)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lingraft"
-    key = fingerprint(str(place), stat.st_size, stat.st_mtime_ns, stat.st_ino)
-    with contextlib.suppress(OSError):
-        return (cache / key).read_text(encoding="ascii")
-    text = _digest(place, stat.st_size, stat.st_mtime_ns)
-    with contextlib.suppress(OSError):  # no home that can be written to
+    with contextlib.suppress(OSError, RuntimeError):  # no home, or none that can be written to
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lingraft"
+        known = cache / fingerprint(str(place), stat.st_size, stat.st_mtime_ns, stat.st_ino)
+        if known.is_file():
+            return known.read_text(encoding="ascii")
         cache.mkdir(parents=True, exist_ok=True)
-        write_text(cache / key, text)
-    return text
+        write_text(known, _digest(place, stat.st_size, stat.st_mtime_ns))
+    return _digest(place, stat.st_size, stat.st_mtime_ns)
 
 
 @functools.cache
