@@ -24,6 +24,7 @@ from lingraft.training.data import Batcher, Position, Reading
 from lingraft.training.loop import train_phase
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
 from lingraft.training.phase import Stopped, WithObjective
+from lingraft.training.problem import MaskedText
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 SIZES = (1_000, 150, 20)
@@ -314,11 +315,10 @@ PAIRED = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", PAIRED)
-def test_two_processes_train_where_a_step_may_not_reach_cross_attention(
-    case, tiny_model, tiny_tokens, tiny_job, tmp_path
-):
+@pytest.fixture
+def paired(tiny_model, tiny_tokens, tiny_job):
+    """Makes the job of a case, and a model with cross-attention."""
+
     def read(objective, name, others):
         texts = [tiny_tokens(40), tiny_tokens(20, seed=1)]
         longest = 64 if others or objective == "tlm" else None
@@ -332,15 +332,56 @@ def test_two_processes_train_where_a_step_may_not_reach_cross_attention(
         also = tuple(read(other, name, ()) for other in others)
         return Reading(name, *texts, objective, Masking(), None, also, bilingual=name == "pairs")
 
-    readings, mixture = PAIRED[case]
-    phase = {"objective": "ca_mlm", "budget": {"value": 4}, "mixture": mixture}
-    job = tiny_job(
-        phase=phase,
-        training={"row_tokens": 64},
-        readings=tuple(read(*reading) for reading in readings),
-    )
-    model = tiny_model("roberta")
-    cross_attention.insert(model, FAMILIES["roberta"], 2, 0)
+    def made(case, name="job", phase=(), **training):
+        readings, mixture = PAIRED[case]
+        settings = {"objective": "ca_mlm", "budget": {"value": 4}, "mixture": mixture}
+        job = tiny_job(
+            name,
+            phase=settings | dict(phase),
+            training={"row_tokens": 64} | training,
+            readings=tuple(read(*reading) for reading in readings),
+        )
+        model = tiny_model("roberta", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        cross_attention.insert(model, FAMILIES["roberta"], 2, 0)
+        return job, model
+
+    return made
+
+
+def train_both(folder, model, job):
     saved = SimpleNamespace(save_pretrained=partial(loading.save, model))
-    train_together(tmp_path, saved, [job])
+    train_together(folder, saved, [job])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", PAIRED)
+def test_two_processes_train_where_a_step_may_not_reach_cross_attention(case, paired, tmp_path):
+    job, model = paired(case)
+    train_both(tmp_path, model, job)
     assert len(rows_of(job)) == 4
+
+
+def shares_of(job, model):
+    """The objectives of the micro-batches that each of two processes has in every step."""
+    problem = MaskedText(job, model)
+    steps = islice(problem.plan(job).after(Position()), int(job.phase.budget.value))
+    for position, indices in steps:
+        both = (problem.step(indices, position.epoch - 1, rank, 2) for rank in (0, 1))
+        yield [[batch.objective for batch in step.micro_batches] for step in both]
+
+
+@pytest.mark.slow
+def test_two_processes_that_divide_the_weights_train_on_sentences_and_pairs_like_one(
+    paired, accelerator, tmp_path
+):
+    phase = {"batch": {"size": 9}, "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3}}
+    small = {"row_tokens": 32, "micro_batch_tokens": 32}
+    shares = shares_of(*paired("sentences", "looked at", phase, **small))
+    assert any(first.count("mlm") != second.count("mlm") for first, second in shares)
+    one, alone = paired("sentences", "one", phase, **small)
+    train_phase(one, alone, accelerator)
+    two, model = paired("sentences", "two", phase, sharding="fsdp2", **small)
+    train_both(tmp_path, model, two)
+    found = load_file(two.folder / "rank-0.safetensors")
+    for name, parameter in alone.named_parameters():
+        np.testing.assert_allclose(found[name], parameter.detach(), atol=2e-5, rtol=1e-3)

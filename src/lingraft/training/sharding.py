@@ -5,13 +5,15 @@ plugin knows no CPU. Each encoder layer is a unit, gathered when it computes; th
 so that tied embeddings stay one tensor. Weights are gathered in fp32, under autocast as with whole
 models: the numbers are those of DDP up to the order of additions.
 
-Every gathering is a collective: all processes must come by, with as many micro-batches each.
+Every gathering is a collective: all processes must come by, with as many micro-batches of each
+objective.
 """
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -135,20 +137,22 @@ def gathered(module: nn.Module, accelerator: Accelerator) -> Iterator[None]:
 
 
 def level(step: Step, module: nn.Module, accelerator: Accelerator) -> Step:
-    """Give all processes as many micro-batches where they compute together.
+    """Give all processes as many micro-batches of each objective where they compute together.
 
-    What is added is the last one again, with weight 0.
+    Objectives differ in the passes that they take, and in the parameters that they reach. All
+    processes have micro-batches of the same ones, in the same order (`data.lay_out`). What is added
+    is the last one of the objective again, with weight 0.
     """
     if not isinstance(module, FSDPModule):
         return step
-    most = torch.tensor(len(step.micro_batches), device=accelerator.device)
+    weighed = zip(step.micro_batches, step.weights, strict=True)
+    groups = [list(group) for _, group in groupby(weighed, key=lambda pair: pair[0].objective)]
+    most = torch.tensor([len(group) for group in groups], device=accelerator.device)
     distributed.all_reduce(most, op=distributed.ReduceOp.MAX)
-    more = int(most) - len(step.micro_batches)
-    return replace(
-        step,
-        micro_batches=step.micro_batches + step.micro_batches[-1:] * more,
-        weights=step.weights + [0.0] * more,
-    )
+    for group, number in zip(groups, most.tolist(), strict=True):
+        group += [(group[-1][0], 0.0)] * (number - len(group))
+    batches, weights = zip(*chain(*groups), strict=True)
+    return replace(step, micro_batches=list(batches), weights=list(weights))
 
 
 def all_finite(parameters: Iterable[torch.Tensor], accelerator: Accelerator) -> bool:
