@@ -1,12 +1,14 @@
-"""What divided weights ask of a step; with real processes: `invariants/`."""
+"""What divided weights ask of a step and of a checkpoint; with real processes: `invariants/`."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from lingraft.training import sharding
+from lingraft.recipe import Optimiser
+from lingraft.training import averaging, checkpoint, sharding
 from lingraft.training.data import Step
+from lingraft.training.trained import Trained
 
 HERE = SimpleNamespace(device=torch.device("cpu"))
 
@@ -35,3 +37,21 @@ def test_processes_with_as_many_micro_batches_of_other_kinds_compute_the_same(
     level = sharding.level(step_of(*mine), torch.nn.Identity(), HERE)
     assert [batch.objective for batch in level.micro_batches] == ["mlm", "mlm", "ca_mlm", "ca_mlm"]
     assert level.weights == weights
+
+
+def test_a_process_that_does_not_write_keeps_nothing_of_a_checkpoint(
+    tiny_model, tmp_path, monkeypatch
+):
+    model = tiny_model("bert")
+    optimiser = Trained(model).optimiser(Optimiser())
+    model(input_ids=torch.arange(8)[None]).logits.square().mean().backward()
+    optimiser.step()
+    gathered = []
+    monkeypatch.setattr(sharding, "whole", lambda tensor: gathered.append(tensor) or tensor)
+    assert checkpoint.weights(model, keep=False) == {}
+    assert checkpoint.moments(optimiser, keep=False)["state"] == {}
+    number = len(list(model.parameters()))
+    assert len(gathered) == 4 * number  # weights, a step count and two moments: all come together
+    checkpoint.save(tmp_path, 5, model, optimiser, {}, main=False)
+    averaging.keep(tmp_path, model, 5, 1, main=False)
+    assert list(tmp_path.iterdir()) == []

@@ -38,7 +38,7 @@ def keep(folder: Path, model: nn.Module, step: int, looks: int, *, main: bool = 
     Raises:
         DataError: they cannot be written.
     """
-    tensors = checkpoint.weights(model)
+    tensors = checkpoint.weights(model, keep=main)
     if not main:
         return
     place = folder / FOLDER

@@ -55,26 +55,31 @@ def last_step(folder: Path) -> int:
     return int(path.name.rpartition("-")[2]) if path else 0
 
 
-def weights(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The model's tensors, tied ones once, whole, on the CPU; a collective where it is sharded."""
+def weights(model: nn.Module, *, keep: bool = True) -> dict[str, torch.Tensor]:
+    """The model's tensors, tied ones once, whole, on the CPU; a collective where it is sharded.
+
+    Args:
+        model: the unwrapped model.
+        keep: False for a process that only gives its shards.
+    """
     tensors: dict[str, torch.Tensor] = {}
     for name, parameter in model.named_parameters():  # named_parameters gives tied tensors once
-        tensors[name] = sharding.whole(parameter.detach()).cpu().contiguous()
+        tensor = sharding.whole(parameter.detach())  # one at a time: no device holds the model
+        if keep:
+            tensors[name] = tensor.cpu().contiguous()
     return tensors
 
 
-def moments(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """An optimiser's state as one process has it; a collective where it is sharded."""
+def moments(optimiser: torch.optim.Optimizer, *, keep: bool = True) -> dict[str, Any]:
+    """An optimiser's state as one process has it, on the CPU; arguments as `weights`."""
     state = optimiser.state_dict()
-    return state | {
-        "state": {
-            number: {
-                name: sharding.whole(value) if isinstance(value, torch.Tensor) else value
-                for name, value in values.items()
-            }
-            for number, values in state["state"].items()
-        }
-    }
+    whole: dict[int, dict[str, Any]] = {}
+    for number, values in state["state"].items():
+        for name, value in values.items():
+            tensor = sharding.whole(value)
+            if keep:
+                whole.setdefault(number, {})[name] = tensor.cpu()
+    return state | {"state": whole}
 
 
 def save(
@@ -97,9 +102,7 @@ def save(
         main: whether this process writes; another one only gives its shards.
     """
     path = folder / f"checkpoint-{step:08d}"
-    if not main and not sharding.is_sharded(model):
-        return path
-    tensors, moved = weights(model), moments(optimiser)
+    tensors, moved = weights(model, keep=main), moments(optimiser, keep=main)
     if not main:
         return path
     partial = folder / f"partial-{step:08d}"

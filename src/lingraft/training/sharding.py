@@ -92,11 +92,6 @@ def _part_of(value: Any, like: nn.Parameter) -> Any:
     return distribute_tensor(value, like.device_mesh, like.placements, src_data_rank=None)
 
 
-def is_sharded(module: nn.Module) -> bool:
-    """Whether a module's parameters are divided over the processes."""
-    return any(isinstance(part, FSDPModule) for part in module.modules())
-
-
 def whole(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor put together from its shards; others as they are."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
