@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.log import Ticker
-    from lingraft.training.accumulation import Totals
     from lingraft.training.phase import Job, Work
     from lingraft.training.problem import Problem
 
@@ -207,20 +206,20 @@ class _Trainer:
         state.tokens += step.global_tokens
         state.sentences += step.global_sentences
         state.masked += step.global_targets
+        means = totals.means(self.accelerator) if logged else None  # waits for a GPU to be done
         state.seconds += time.monotonic() - started
         useful = self.flops(indices, step.global_targets) if self.flops else None
         self.speed.add(step.global_tokens, useful)
-        if logged:
-            self.log_step(totals, rate, norm)
+        if means is not None:
+            self.log_step(means, rate, norm)
         speed = self.speed.utilisation if unit == "tokens" else self.speed.shown
         done = state.tokens if unit == "tokens" else state.step
         ticker.update(done, f"loss {state.last_loss:.3f}{speed}")
         self.watch.end(indices, step)
 
-    def log_step(self, totals: Totals, rate: float, norm: torch.Tensor | None) -> None:
+    def log_step(self, means: dict[str, float], rate: float, norm: torch.Tensor | None) -> None:
         """Write a train row; stop where the loss is not finite."""
         state = self.state
-        means = totals.means(self.accelerator)
         loss = sum(means.values())
         gradient_norm = float(norm) if norm is not None else None
         if not math.isfinite(loss) or (
