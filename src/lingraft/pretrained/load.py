@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import json
 import logging
 import pickle
@@ -237,6 +238,7 @@ def load_model(
         folder = folder_of(name)
         if folder is not None:
             _check_size(auto, config, folder)
+        gc.collect()  # a model that accelerate has prepared before is in cycles, on its GPU
         loaded: tuple[PreTrainedModel, dict[str, Any]] = auto.from_pretrained(
             str(folder or name),
             config=config,

@@ -8,6 +8,7 @@ same weights.
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import signal
@@ -109,7 +110,8 @@ def run_phase(
     try:
         return _Trainer(work, problem, model, accelerator, flops, watch or Watch(), trained).run()
     finally:
-        accelerator.free_memory()  # which keeps all that it prepared, with the optimiser's moments
+        accelerator.free_memory()  # it holds all that it prepared; it collects, then lets go
+        gc.collect()  # of the optimiser's moments too: a trainer is in cycles
 
 
 class _Trainer:
