@@ -105,8 +105,10 @@ def run_phase(
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
     trained = trained or Trained(model)
-    unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-    accelerator.ddp_handler = unused if problem.uneven else None
+    accelerator.ddp_handler = DistributedDataParallelKwargs(
+        gradient_as_bucket_view=True,  # else DDP keeps them twice
+        find_unused_parameters=problem.uneven,
+    )
     try:
         return _Trainer(work, problem, model, accelerator, flops, watch or Watch(), trained).run()
     finally:
@@ -357,11 +359,9 @@ class _Trainer:
         due = due or time.monotonic() - self.checkpoint_time >= training.checkpoint_minutes * 60
         signalled = self.stop.number is not None
         if self.accelerator.num_processes > 1:
-            flags = torch.tensor(
-                [float(due), float(self.stop.number or 0)], device=self.accelerator.device
-            )
+            flags = torch.tensor([float(due), float(signalled)], device=self.accelerator.device)
             flags = self.accelerator.reduce(flags, reduction="sum")
-            due, signalled = bool(flags[0] > 0), bool(flags[1] > 0)
+            due, signalled = (flag > 0 for flag in flags.tolist())
         if not (due or signalled) or (self.finished and not signalled):
             return
         trained = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
