@@ -1,12 +1,16 @@
-"""What a GPU would notice first: memory that stays, time that nobody counts."""
+"""What a GPU, or several processes, would notice first: memory that stays, time that nobody counts,
+questions that wait for the device."""
 
 import gc
 import time
 import weakref
 
 import pytest
+import torch
 
+from lingraft.finetuning.coders.common import TaskBatch
 from lingraft.models import loading
+from lingraft.models.chunked import loss_and_slope
 from lingraft.recipe import Training
 from lingraft.training import machine
 from lingraft.training.accumulation import Totals
@@ -63,3 +67,19 @@ def test_the_time_that_a_device_is_waited_for_is_the_steps_own(
     model, job = tiny_model("roberta"), tiny_job()
     monkeypatch.setattr(Totals, "means", means)
     assert train_phase(job, model, accelerator)["seconds"] >= 3 * 0.3
+
+
+def test_nobody_asks_a_gpu_which_targets_count():
+    logits = torch.zeros(4, 7, device="meta")  # a question would be an error here
+    nats, slope = loss_and_slope(logits, torch.zeros(4, dtype=torch.int64, device="meta"))
+    assert (nats.shape, slope.shape) == ((), (4, 7))
+
+
+def test_inputs_of_a_task_do_not_wait_for_the_device(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        torch.Tensor, "to", lambda tensor, *_, **options: asked.append(options) or tensor
+    )
+    tensors = {"input_ids": torch.zeros(1, 2)}
+    TaskBatch(tensors, tensors, 1).to(torch.device("cpu"))
+    assert asked == [{"non_blocking": True}] * 2

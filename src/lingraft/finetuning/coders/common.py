@@ -77,8 +77,8 @@ class TaskBatch:
     def to(self, device: torch.device) -> TaskBatch:
         """The same on another device."""
         return TaskBatch(
-            {key: value.to(device) for key, value in self.inputs.items()},
-            {key: value.to(device) for key, value in self.targets.items()},
+            {key: value.to(device, non_blocking=True) for key, value in self.inputs.items()},
+            {key: value.to(device, non_blocking=True) for key, value in self.targets.items()},
             self.count,
             self.predict,
             self.partner and self.partner.to(device),
