@@ -5,8 +5,20 @@ from lingraft.recipe import Training
 from lingraft.training.machine import accelerator_for
 
 
-def test_fsdp_that_accelerate_was_launched_with_is_refused_in_one_line(monkeypatch, tmp_path):
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+@pytest.mark.parametrize("library", ["FSDP", "DEEPSPEED", "MEGATRON_LM", "PARALLELISM_CONFIG"])
+def test_what_accelerate_would_divide_itself_is_refused_in_one_line(library, monkeypatch, tmp_path):
+    monkeypatch.setenv(f"ACCELERATE_USE_{library}", "true")
     with pytest.raises(RecipeError, match=r'set training.sharding="fsdp2"') as error:
         accelerator_for(Training(), tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_what_accelerate_was_set_up_for_elsewhere_changes_no_gradient(
+    monkeypatch, one_process, tmp_path
+):
+    monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
+    monkeypatch.setenv("ACCELERATE_DYNAMO_BACKEND", "INDUCTOR")
+    with one_process():
+        accelerator = accelerator_for(Training(), tmp_path)
+        assert accelerator.gradient_accumulation_steps == 1
+        assert accelerator.state.dynamo_plugin.backend == "NO"

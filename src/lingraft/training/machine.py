@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.utils import InitProcessGroupKwargs
+from accelerate.utils import GradientAccumulationPlugin, InitProcessGroupKwargs
 
 from lingraft.errors import RecipeError
 from lingraft.training import compiling
@@ -36,6 +36,13 @@ PACKAGES = (
     "numpy",
     "sentencepiece",
 )
+DIVIDES = {
+    "FSDP": "its own FSDP",
+    "DEEPSPEED": "DeepSpeed",
+    "MEGATRON_LM": "Megatron-LM",
+    "PARALLELISM_CONFIG": "a parallelism config",
+}
+"""What accelerate may be launched with that divides a model its own way: ACCELERATE_USE_…"""
 GLIBC_M_TRIM_THRESHOLD, GLIBC_M_TOP_PAD, GLIBC_M_MMAP_MAX = -1, -2, -4
 
 
@@ -68,11 +75,12 @@ def accelerator_for(training: Training, folder: Path) -> Accelerator:
         RecipeError: the machine, or how the processes were started, does not fit the recipe.
     """
     compiling.check(training)
-    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
-        raise RecipeError(
-            "accelerate launch was told to use its own FSDP (--use_fsdp, or its config file); "
-            'launch without it and set training.sharding="fsdp2"'
-        )
+    for name, title in DIVIDES.items():
+        if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true":
+            raise RecipeError(
+                f"accelerate launch was told to use {title} (by an option, or its config file); "
+                'launch without it and set training.sharding="fsdp2"'
+            )
     on_cpu = not torch.cuda.is_available()
     if on_cpu:
         keep_freed_memory()
@@ -87,6 +95,9 @@ def accelerator_for(training: Training, folder: Path) -> Accelerator:
     return Accelerator(
         cpu=on_cpu,  # without it, accelerate does not see several processes on a CPU
         mixed_precision=mixed,
+        # whatever its launcher or config file says: batches are added up, and compiled, by us
+        gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
+        dynamo_backend="no",
         log_with=list(training.trackers) or None,
         project_dir=str(folder),
         kwargs_handlers=[patient],
