@@ -4,6 +4,7 @@ import copy
 import functools
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from transformers import AutoConfig
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import heads
+from lingraft.finetuning import problem as finetuning_problem
 from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.coders.biaffine import Parser
 from lingraft.finetuning.coders.common import Shape, collate
@@ -159,6 +161,41 @@ def test_the_parser_sums_over_words_too(problem):
     assert gradients(parts, [0, 1, 2, 3], 2)[0] == pytest.approx(
         gradients(made, [0, 1, 2, 3])[0], rel=1e-5
     )
+
+
+def test_a_process_without_an_example_to_predict_takes_part_in_the_forward_pass(
+    problem, monkeypatch
+):
+    made = problem("klue-ynat")
+    (judged,) = made.dev
+    examples, items = judged.examples[:1], judged.items[:1]
+    passes, gathered = [], []
+    made.module.register_forward_hook(lambda *_: passes.append(1))
+
+    def run(rank):
+        two = SimpleNamespace(
+            process_index=rank, num_processes=2, device=torch.device("cpu"), reduce=lambda x, **_: x
+        )
+        return made.predict(made.module, two, examples, items)
+
+    def gather(results):
+        gathered.extend(results)
+        return gathered
+
+    monkeypatch.setattr(finetuning_problem, "gather_object", gather)
+    answers, loss = run(0)
+    assert (len(passes), len(gathered)) == (1, 1)
+    assert loss > 0
+    assert run(1) == (answers, 0.0)
+    assert (len(passes), len(gathered)) == (2, 1)
+
+
+def test_where_each_process_skips_layers_of_its_own_no_gradient_is_waited_for(problem):
+    made = problem("klue-ynat", "bart")
+    assert not made.uneven
+    made.model.get_encoder().layerdrop = 0.1
+    again = Finetuning(made.model, made.coder, made.shape, made.items, made.dev, 64)
+    assert again.uneven
 
 
 def test_a_process_without_an_example_adds_nothing(problem):

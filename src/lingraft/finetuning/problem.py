@@ -115,9 +115,6 @@ class Judged(NamedTuple):
 class Finetuning:
     """A task, a model and the coder between them."""
 
-    uneven = False
-    """Every step reaches all that trains."""
-
     def __init__(
         self,
         model: PreTrainedModel | Parser | Plugged,
@@ -128,6 +125,8 @@ class Finetuning:
         micro_batch_tokens: int,
     ) -> None:
         self.model, self.coder, self.shape = model, coder, shape
+        self.uneven = any(getattr(module, "layerdrop", 0.0) for module in model.modules())
+        """Whether layers are skipped at random (M2M), each process' own."""
         self.items, self.dev = train, dev
         self.micro_batch_tokens = micro_batch_tokens
         device = next(model.parameters()).device.type
@@ -217,9 +216,11 @@ class Finetuning:
         places = list(range(rank, len(items), num_ranks))
         loss = torch.zeros((), dtype=torch.float64, device=accelerator.device)
         results: list[tuple[int, Any]] = []
-        batches = self.batches([items[place] for place in places], predict=True) if places else []
-        for group, batch in batches:
+        mine = [items[place] for place in places] or items[:1]
+        for group, batch in self.batches(mine, predict=True) if mine else []:
             losses, outputs = module(batch.to(accelerator.device))
+            if not places:  # for nothing, but DDP's first pass after a step is a collective
+                break
             loss += losses[TASK].nats.double()
             collected = self.coder.collect(outputs, [items[places[i]] for i in group])
             results += [(places[i], result) for i, result in zip(group, collected, strict=True)]
