@@ -13,6 +13,7 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ HEAD_COUNT = ("num_attention_heads", "n_head", "encoder_attention_heads", "num_h
 WIDTH = ("hidden_size", "n_embd", "d_model", "dim")
 SHORTEST_MICRO_BATCH = 512
 LONGEST_MICRO_BATCH = 32_768
+AMPERE = 8.0
+"""The compute capability from which NVIDIA's GPUs multiply bf16; V100 and T4 have a lower one."""
 FILLED = 0.9
 """Share of a machine's memory that can be used."""
 
@@ -146,25 +149,37 @@ class Target:
 
 def this_machine() -> Machine:
     """The GPU if there is one, else main memory, of which a container may have less."""
-    gpu = _gpu_bytes()
-    if gpu is not None:
-        return Machine(gpu, is_gpu=True)
+    if (gpu := _gpu()) is not None:
+        return gpu
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = [memory, *filter(None, [_control_group()])]
     return Machine(min(limits), is_gpu=False, bf16=_multiplies_bf16())
 
 
-def _gpu_bytes() -> int | None:
-    """Of the first GPU, as its driver's own program says; None where torch may see none."""
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
-        return None
+def _gpu() -> Machine | None:
+    """The GPU that torch uses, or where torch is not loaded the first one that it may see.
+
+    Then NVIDIA's own program is asked, which names whole GPUs, and no others.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        if not torch.cuda.is_available():
+            return None
+        size = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+        bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+        return Machine(int(size), is_gpu=True, bf16=bool(bf16))
+    name = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
     program = shutil.which("nvidia-smi")
-    if program is None:
+    if name in ("", "-1") or program is None:
         return None
-    query = [program, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    query = [program, "--query-gpu=memory.total,compute_cap", "--format=csv,noheader,nounits"]
+    chosen = [] if name.startswith("MIG-") else [f"--id={name}"]
     try:
-        done = subprocess.run(query, capture_output=True, text=True, check=True, timeout=20)
-        return int(done.stdout.split()[0]) << 20
+        done = subprocess.run(
+            query + chosen, capture_output=True, text=True, check=True, timeout=20
+        )
+        size, capability = done.stdout.splitlines()[0].split(",")
+        return Machine(int(size) << 20, is_gpu=True, bf16=float(capability) >= AMPERE)
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
 
