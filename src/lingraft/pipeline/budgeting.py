@@ -212,7 +212,8 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
         decided = probe.decide(decided)
         recipe = _with(request, decided)
     draft = planning.draft(replace(context, recipe=recipe), speeds, time.passed())
-    context.accelerator.wait_for_everyone()  # the others may still delete what they threw away
+    # each has read what stands in the run so far, and deleted what it threw away
+    context.accelerator.wait_for_everyone()
     if main:
         trials.settle(replace(context, recipe=recipe))
         write_json(
