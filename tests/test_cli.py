@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 import typer
 from tiny_shapes import ENCODERS
 
@@ -399,6 +400,8 @@ def test_processes_other_than_the_first_are_silent(command, monkeypatch):
         ("0", RuntimeError("[gloo/transport/tcp/pair.cc:5] Connection closed by peer"),
          "lingraft: another process of this run has ended or cannot be reached; if it told", []),
         ("1", Stopped("stopped by SIGTERM", 15), "", []),
+        ("0", torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB. GPU 0 has"),
+         "lingraft: the GPU's memory is full; look whether another program fills it", []),
     ],
 )  # fmt: skip
 def test_the_first_of_several_processes_tells_of_an_error_first(

@@ -167,6 +167,11 @@ def many(arguments: list[str]) -> tuple[str, ...]:
     return tuple(flag for param in params if param.multiple for flag in param.opts if flag in MANY)
 
 
+GPU_FULL = (
+    "the GPU's memory is full; look whether another program fills it, or let less go through it at "
+    "once (--set training.micro_batch_tokens=2048; of a fine-tuning micro_batch_tokens, of align "
+    "and translate --batch-tokens) or keep less (--set training.gradient_checkpointing=true)"
+)
 PRECEDENCE_SECONDS = 10.0
 """For which a process that is not the first keeps an error to itself."""
 
@@ -188,6 +193,8 @@ def call() -> None:
             if isinstance(error, LingraftError) and error.exit_status > SIGNALLED:
                 sys.exit(error.exit_status)  # all stop together, and the first one says so
             time.sleep(PRECEDENCE_SECONDS)
+        if type(error).__name__ == "OutOfMemoryError":  # torch's, which need not be loaded
+            raise LingraftError(f"{GPU_FULL} ({str(error).partition('. GPU')[0]})") from None
         # DistBackendError and the like of NCCL; gloo has no class of its own
         if type(error).__name__.startswith("Dist") or "gloo/transport" in str(error):
             raise LingraftError(
