@@ -392,6 +392,16 @@ def test_processes_other_than_the_first_are_silent(command, monkeypatch):
     assert levels == [logging.INFO, logging.ERROR]
 
 
+def test_one_stage_of_several_processes_is_refused_and_not_called_another_lingraft(
+    command, monkeypatch, adapted
+):
+    run = adapted("bert")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    ended = command("stage", run, "phase-1")
+    assert ended.status == 1
+    assert ended.err.startswith("lingraft: stage: works in one process")
+
+
 @pytest.mark.parametrize(
     ("rank", "raised", "says", "waited"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -345,9 +346,11 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
         The stage's counts.
 
     Raises:
-        RecipeError: the run has no such stage.
+        RecipeError: the run has no such stage, or there are several processes.
         DataError: an earlier stage is not done.
     """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise RecipeError("stage: works in one process; several take lingraft adapt, which goes on")
     run = Run.existing(path)
     recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     phases = _phases(recipe)
