@@ -124,7 +124,7 @@ def test_the_packaged_kernel_gets_the_matrix_the_cap_and_scaled_states(tiny_mode
     module = types.ModuleType("liger_kernel.transformers")
     module.LigerFusedLinearCrossEntropyLoss = Kernel
     monkeypatch.setitem(sys.modules, "liger_kernel.transformers", module)
-    for family in CAUSAL:
+    for family in (name for name in CAUSAL if not FAMILIES[name].output_bias):
         packed = packed_model(tiny_model(family), FAMILIES[family])
         weight = packed.model.get_submodule(packed.family.head[0]).weight
         x, targets = drawn(packed.model)

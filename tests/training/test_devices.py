@@ -12,7 +12,7 @@ from lingraft.finetuning.coders.common import TaskBatch
 from lingraft.models import loading
 from lingraft.models.chunked import loss_and_slope
 from lingraft.recipe import Training
-from lingraft.training import machine
+from lingraft.training import loop, machine
 from lingraft.training.accumulation import Totals
 from lingraft.training.loop import train_phase
 from lingraft.training.trained import Trained
@@ -38,13 +38,15 @@ def test_what_a_phase_trained_with_is_gone_when_it_ends(
         return result
 
     monkeypatch.setattr(Trained, "optimiser", optimiser)
+    monkeypatch.setattr(loop, "LARGE", 0)
     train_phase(tiny_job(), tiny_model("roberta"), accelerator)
     assert [reference() for reference in made] == [None]
 
 
 def test_a_model_that_was_trained_is_gone_before_the_next_one_comes(
-    tiny_model, tiny_source, tiny_job, one_process, tmp_path, no_collector
+    tiny_model, tiny_source, tiny_job, one_process, tmp_path, monkeypatch, no_collector
 ):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     with one_process():
         accelerator = machine.accelerator_for(Training(precision="bf16"), tmp_path)
         model = tiny_model("roberta")

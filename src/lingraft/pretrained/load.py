@@ -238,7 +238,8 @@ def load_model(
         folder = folder_of(name)
         if folder is not None:
             _check_size(auto, config, folder)
-        gc.collect()  # a model that accelerate has prepared before is in cycles, on its GPU
+        if torch.cuda.is_initialized():
+            gc.collect()  # a model that accelerate has prepared before is in cycles, on its GPU
         loaded: tuple[PreTrainedModel, dict[str, Any]] = auto.from_pretrained(
             str(folder or name),
             config=config,

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from lingraft.training.problem import Problem
 
 logger = logging.getLogger(__name__)
-
+LARGE = 1 << 22
+"""Parameters of a model after which it is worth some tenths of a second to look for garbage."""
 TRACKED = ("loss", "learning_rate", "gradient_norm", "tokens_per_second", "mfu")
 
 
@@ -113,7 +114,8 @@ def run_phase(
         return _Trainer(work, problem, model, accelerator, flops, watch or Watch(), trained).run()
     finally:
         accelerator.free_memory()  # it holds all that it prepared; it collects, then lets go
-        gc.collect()  # of the optimiser's moments too: a trainer is in cycles
+        if sum(parameter.numel() for parameter in model.parameters()) >= LARGE:
+            gc.collect()  # of the optimiser's moments too: a trainer is in cycles
 
 
 class _Trainer:
