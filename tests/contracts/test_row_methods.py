@@ -63,7 +63,10 @@ def tensors(model):
     return dict(model.named_parameters())
 
 
-@pytest.mark.parametrize(("family", "method"), CASES)
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [pytest.param(*case, marks=[pytest.mark.slow] * (case[0] == "mistral")) for case in CASES],
+)
 def test_phases_move_what_they_name_and_not_one_bit_of_other_rows_and_layers(
     family, method, run_of
 ):

@@ -103,6 +103,7 @@ def reference(rows: list[Any], predicted: list[str]) -> tuple[Fraction, Fraction
     return rate, Fraction(len(good), len(answers)), Fraction(len(right), len(sure))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", SETS)
 def test_rates_on_real_gold_sets_agree_with_another_computation(file: str) -> None:
     path = DATA / file

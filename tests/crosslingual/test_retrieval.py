@@ -81,6 +81,7 @@ def test_accuracies_are_those_of_scikit_learn(
     assert 5 < expected_LW.max() < 100  # neither hopeless nor trivial
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TATOEBA.is_dir(), reason="shared/data/par_tatoeba is not here")
 @pytest.mark.parametrize("language", ["de", "ko"])
 def test_accuracies_on_real_test_sets_are_those_of_scikit_learn(language: str) -> None:

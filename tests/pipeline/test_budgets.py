@@ -195,6 +195,7 @@ def test_a_machine_that_becomes_fast_early_trains_longer_and_goes_on_to_the_same
     assert digest(again) == digest(run)
 
 
+@pytest.mark.slow
 def test_a_baseline_trains_on_what_the_shortened_run_had(asked, tmp_path, monkeypatch):
     recipe = asked({"budget": MINUTE, "preset": "auto"}, baselines=[{"method": "scratch"}])
     run = pipeline.adapt(

@@ -23,7 +23,13 @@ def planned(run, *assignments):
     return preflight.check(recipe)
 
 
-@pytest.mark.parametrize("family", [*ENCODERS, "gte", "bart", "t5", "gpt_neox"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        *ENCODERS,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("gte", "bart", "t5", "gpt_neox")),
+    ],
+)
 def test_parameters_by_part_are_those_of_the_grafted_model(family, adapted):
     run = adapted(family)
     plan = planned(run)

@@ -49,6 +49,7 @@ def runs(tmp_path_factory, english, korean_text, command):
     return run("plain"), run("replayed", *replay)
 
 
+@pytest.mark.slow
 def test_replayed_text_has_the_share_of_the_tokens_that_was_asked_for(runs):
     """On average exactly; what 30 steps drew is a sample of 500 documents."""
     drawn, every = 0, 0

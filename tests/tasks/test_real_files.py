@@ -178,6 +178,7 @@ def test_the_identity_holds_on_the_whole_klue_ner_file(
     assert scores["entity_f1"] == scores["character_macro_f1"] == 100
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize("name", HERE)
 def test_gold_scores_100_on_the_real_file(name: str) -> None:
