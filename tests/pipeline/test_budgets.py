@@ -455,6 +455,7 @@ def test_nothing_is_foreseen_where_nothing_is_open_or_the_source_is_elsewhere(as
     assert foreseen(absent) == (absent, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["bert", "roberta", "modernbert", "electra"])
 def test_a_source_without_its_head_is_sized_and_grafted_with_a_fresh_one(
     family, asked, tiny_source, tmp_path, monkeypatch
