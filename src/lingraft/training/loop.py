@@ -106,9 +106,8 @@ def run_phase(
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
     trained = trained or Trained(model)
-    accelerator.ddp_handler = DistributedDataParallelKwargs(
-        gradient_as_bucket_view=True,  # else DDP keeps them twice
-        find_unused_parameters=problem.uneven,
+    accelerator.ddp_handler = DistributedDataParallelKwargs(  # gradients once, not twice
+        gradient_as_bucket_view=True, find_unused_parameters=problem.uneven
     )
     try:
         return _Trainer(work, problem, model, accelerator, flops, watch or Watch(), trained).run()
