@@ -28,7 +28,7 @@ from lingraft.evaluation.intrinsic import MaskedText
 from lingraft.evaluation.records import NEXT_TOKEN, Blocks, blocks
 from lingraft.evaluation.scorer import Item
 from lingraft.tokenizer.documents import before
-from lingraft.tokenizer.files import plain_backend
+from lingraft.tokenizer.files import name_of, plain_backend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,9 +76,8 @@ def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], contex
     backend = plain_backend(tokenizer)  # a special token that is spelt out is text
     encoded = backend.encode_batch_fast(list(documents), add_special_tokens=False)
     texts = [(text, entry.ids) for text, entry in zip(documents, encoded, strict=True) if entry.ids]
-    name = hashlib.blake2b(backend.to_str().encode(), digest_size=8).hexdigest()
     # None: a stride that windows once had; earlier results stay comparable.
-    digest = hashlib.blake2b(f"{name} {context} None".encode(), digest_size=8)
+    digest = hashlib.blake2b(f"{name_of(backend)} {context} None".encode(), digest_size=8)
     items, owners = list[Item](), list[int]()
     for number, (_, ids) in enumerate(texts):
         row = np.array([*start_ids, *ids], np.int64)

@@ -274,8 +274,7 @@ def save(
         else model
     )
     with writing(folder):
-        export.save(stock, folder)
-        export.finish_config(stock, folder)
+        export.write_model(stock, folder)
         if isinstance(model, Parser | Plugged):
             tensors = {name: value.contiguous() for name, value in model.head.state_dict().items()}
             name = PARSER_TENSORS if isinstance(model, Parser) else plugged.TENSORS

@@ -163,18 +163,13 @@ def save(model: PreTrainedModel, folder: Path) -> None:
 
 
 def write_model(model: PreTrainedModel, folder: Path) -> None:
-    """Write weights and configuration so that transformers 4.57 reads them too."""
-    save(model, folder)
-    finish_config(model, folder)
-
-
-def finish_config(model: PreTrainedModel, folder: Path) -> None:
-    """Let transformers 4.57 read the config.json of a saved model as version 5 does.
+    """Write weights and configuration so that transformers 4.57 reads them too.
 
     Args:
         model: a stock model, with any head.
-        folder: where it was saved.
+        folder: takes them.
     """
+    save(model, folder)
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= settings_for_4_57(config)

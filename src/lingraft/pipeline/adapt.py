@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from lingraft.report import plan as plan_report
 from lingraft.report.pages import run as run_page
 from lingraft.rundir import FORMAT, Run, clear_temporary, fingerprint, write_json, write_text
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.training.machine import accelerator_for, environment
+from lingraft.training.machine import accelerator_for, check_one_process, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -349,8 +348,7 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
         RecipeError: the run has no such stage, or there are several processes.
         DataError: an earlier stage is not done.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise RecipeError("stage: works in one process; several take lingraft adapt, which goes on")
+    check_one_process("stage", "several take lingraft adapt, which goes on")
     run = Run.existing(path)
     recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     phases = _phases(recipe)

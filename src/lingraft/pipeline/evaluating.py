@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -221,7 +220,7 @@ def evaluate_sentences(
     """
     ids = TokenIds.of(tokenizer)
     backend = tokenizer_files.plain_backend(tokenizer_files.fast(tokenizer))  # nothing cut
-    name = hashlib.blake2b(backend.to_str().encode(), digest_size=8).hexdigest()
+    name = tokenizer_files.name_of(backend)
     metrics, masks, examples = {}, {}, []
     blocks: dict[str, dict[str, records.Blocks]] = {}
     targets = np.zeros(0, dtype=np.int64)

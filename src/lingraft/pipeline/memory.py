@@ -262,13 +262,18 @@ def _logit_bytes(target: Target, phase: Phase, tokens: int, size: int) -> int:
     return int(tokens * rate * rows * (8 + size))
 
 
+def _need_with(target: Target, training: Training, phase: Phase, trained: Trained) -> Need:
+    """What a phase takes where the machine is used so."""
+    recipe = target.recipe.model_copy(update={"training": training})
+    return need(replace(target, recipe=recipe), phase, trained)
+
+
 def remedies(target: Target, phase: Phase, trained: Trained) -> Iterator[tuple[str, Need]]:
     """Settings that take less memory, each with those before it, and what is needed then."""
     training, settings = target.recipe.training, list[str]()
 
     def with_them(changed: Training) -> tuple[str, Need]:
-        recipe = target.recipe.model_copy(update={"training": changed})
-        return ", ".join(settings), need(replace(target, recipe=recipe), phase, trained)
+        return ", ".join(settings), _need_with(target, changed, phase, trained)
 
     if not training.gradient_checkpointing:
         training = training.model_copy(update={"gradient_checkpointing": True})
@@ -338,8 +343,7 @@ def _more_at_once(target: Target, phase: Phase, trained: Trained) -> str:
     while tokens < LONGEST_MICRO_BATCH:
         tokens *= 2
         larger = training.model_copy(update={"micro_batch_tokens": tokens})
-        recipe = target.recipe.model_copy(update={"training": larger})
-        total = need(replace(target, recipe=recipe), phase, trained).total
+        total = _need_with(target, larger, phase, trained).total
         if not now < total <= target.machine.usable / 2:
             break
         now = total

@@ -80,8 +80,8 @@ def evaluate(
     longest = check_longest(model, min(LONGEST, longest_text(config, ids.pad)))
     encoded = tokenizer(lines, truncation=True, max_length=longest)
     arrays = [np.array(row, dtype=np.int64) for row in encoded["input_ids"]]
-    scorer = Scorer.load(model, ids.pad, precision)
     check_rows(model, tokenizer, config)
+    scorer = Scorer.load(model, ids.pad, precision)
     settings: dict[str, Any] = {"rate": rate, "seed": seed, "number": 0}
     result = evaluating.evaluate_sentences(scorer, tokenizer, arrays, **settings)
     answer = {

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lingraft.errors import RecipeError
 from lingraft.finetuning import run as finetuning
 from lingraft.finetuning.recipe import tasks_of
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.probing import building, table
 from lingraft.rundir import Run, clear_temporary, write_json
+from lingraft.training.machine import check_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +55,7 @@ def probe(
     Raises:
         LingraftError: whatever the user can mend, on one line.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise RecipeError("probe-source: works in one process; start it without torchrun")
+    check_one_process("probe-source", "start it without torchrun")
     quiet_transformers()
     tasks_of(recipe, Path())  # an unknown one is told before a model is built
     variants = probed.variants(phases)

@@ -11,6 +11,7 @@ never lower-cased, never stripped of accents.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -256,6 +257,11 @@ def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
     backend.no_padding()
     backend.encode_special_tokens = True
     return backend
+
+
+def name_of(backend: Tokenizer) -> str:
+    """Names a tokenizer, by all that decides how it cuts raw text (`plain_backend`)."""
+    return hashlib.blake2b(backend.to_str().encode(), digest_size=8).hexdigest()
 
 
 def fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
