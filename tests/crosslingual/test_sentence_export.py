@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -75,10 +74,6 @@ def test_the_modules_are_named_as_sentence_transformers_names_them(
     assert kind != "TokenizersBackend"  # which transformers 4.57 does not know
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("sentence_transformers") is None,
-    reason="sentence-transformers is not installed",
-)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layer", [0, 1, 2])

@@ -54,7 +54,7 @@ def test_a_slow_machine_makes_the_phase_shorter_so_that_it_ends_in_time(tmp_path
     assert pace.changes
 
 
-def test_a_fast_machine_makes_the_phase_longer_once_and_early(tmp_path):
+def test_a_fast_machine_makes_the_phase_longer_early(tmp_path):
     pace, ended, shares, done = trained(tmp_path, [20.0])
     ((at, end),) = pace.changes
     assert at == 200.0
@@ -63,6 +63,15 @@ def test_a_fast_machine_makes_the_phase_longer_once_and_early(tmp_path):
     assert shares == sorted(shares)
     assert shares[2] == pytest.approx(0.2)
     assert shares[-1] == pytest.approx(1.0)
+
+
+def test_a_machine_that_becomes_faster_and_faster_makes_the_phase_longer_again(tmp_path):
+    pace, ended, shares, _ = trained(tmp_path, [14.0, 14.0, 14.0, 18.0])
+    ends = [end for _, end in pace.changes]
+    assert ends == sorted(ends)
+    assert len(ends) > 1
+    assert 90 < ended < 100  # lengthened once only: 80.5
+    assert shares == sorted(shares)
 
 
 def test_a_machine_that_becomes_fast_late_keeps_the_tokens(tmp_path):

@@ -5,8 +5,8 @@ ends. Where the machine turns out to be slower than it was measured, the phase g
 look at the validation text what is left is cut to what the time allows. From there the share that
 is done rises faster, so the learning rate stays where it is and then falls in a steeper line, to
 end at the schedule's end. Where the machine turns out to be faster, the phase gets longer in the
-same way, once and early: later most of the schedule is over, and tokens at its end teach little.
-What was cut comes back for longer, where the machine was slow for a while only.
+same way, early: later most of the schedule is over, and tokens at its end teach little. What was
+cut comes back for longer, where the machine was slow for a while only.
 
 Every change is written to `pace.json` before the next step. A phase that goes on from a checkpoint
 reads the changes that were made and makes no more: its steps are those of the straight run,
@@ -158,10 +158,10 @@ class Pace:
             done: tokens, or steps.
             spare: share of the phase's time by which it would end too early.
         """
-        share, longest = self.share(done), max(end for _, _, end in self.pieces)
-        if spare > SPARE and share <= EARLY and longest <= self.total:
+        share = self.share(done)
+        if spare > SPARE and share <= EARLY:
             return math.inf
-        return longest if share <= LATE else self.end
+        return max(end for _, _, end in self.pieces) if share <= LATE else self.end
 
     def _change(self, done: float, end: float) -> None:
         self.pieces.append((done, self.share(done), end))
