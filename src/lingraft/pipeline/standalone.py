@@ -74,33 +74,10 @@ def evaluate(
     config = load_config(model)
     if is_causal(config):
         return _likelihood(model, text, sentences, precision)
-    tokenizer = tokenizer_files.load(model)
-    ids = TokenIds.of(tokenizer)
     lines = _first_sentences(text, language, sentences)
-    longest = check_longest(model, min(LONGEST, longest_text(config, ids.pad)))
-    encoded = tokenizer(lines, truncation=True, max_length=longest)
-    arrays = [np.array(row, dtype=np.int64) for row in encoded["input_ids"]]
-    check_rows(model, tokenizer, config)
-    scorer = Scorer.load(model, ids.pad, precision)
-    settings: dict[str, Any] = {"rate": rate, "seed": seed, "number": 0}
-    result = evaluating.evaluate_sentences(scorer, tokenizer, arrays, **settings)
-    answer = {
-        "model": model,
-        "sentences": len(arrays),
-        "cut": sum(bool(encoding.overflowing) for encoding in encoded.encodings),
-        "tokens": sum(map(len, arrays)),
-        "unknown": sum(int((row == tokenizer.unk_token_id).sum()) for row in arrays),
-        "vocab_size": ids.size,
-        "precision": "bf16" if scorer.bf16 else "fp32",
-        "masks": result["masks"],
-        "metrics": result["metrics"],
-    }
-    if num_words and tokenizer_files.lower_cases(tokenizer):
-        logger.warning("%s: lower-cases its text, so bits per character would not compare", model)
-    elif num_words:
-        chosen = words.choose(lines, num_words, seed)
-        answer["words"] = words.bits_per_character(scorer, tokenizer, chosen, longest)
-    return answer
+    return _of_sentences(
+        model, config, lines, rate=rate, seed=seed, num_words=num_words, precision=precision
+    )
 
 
 def _check(text: Sequence[str], rate: float, sentences: int, num_words: int) -> None:
@@ -137,6 +114,46 @@ def is_causal(config: PreTrainedConfig) -> bool:
     """Whether a model with this configuration predicts each token from those before it."""
     family = FAMILIES.get(config.model_type)
     return family is not None and family.kind == "causal"
+
+
+def _of_sentences(
+    model: str,
+    config: PreTrainedConfig,
+    lines: list[str],
+    *,
+    rate: float,
+    seed: int,
+    num_words: int,
+    precision: str,
+) -> dict[str, Any]:
+    """What `evaluate` says of a masked model."""
+    tokenizer = tokenizer_files.load(model)
+    ids = TokenIds.of(tokenizer)
+    longest = check_longest(model, min(LONGEST, longest_text(config, ids.pad)))
+    encoded = tokenizer(lines, truncation=True, max_length=longest)
+    arrays = [np.array(row, dtype=np.int64) for row in encoded["input_ids"]]
+    check_rows(model, tokenizer, config)
+    scorer = Scorer.load(model, ids.pad, precision)
+    result = evaluating.evaluate_sentences(
+        scorer, tokenizer, arrays, rate=rate, seed=seed, number=0
+    )
+    answer = {
+        "model": model,
+        "sentences": len(arrays),
+        "cut": sum(bool(encoding.overflowing) for encoding in encoded.encodings),
+        "tokens": sum(map(len, arrays)),
+        "unknown": sum(int((row == tokenizer.unk_token_id).sum()) for row in arrays),
+        "vocab_size": ids.size,
+        "precision": "bf16" if scorer.bf16 else "fp32",
+        "masks": result["masks"],
+        "metrics": result["metrics"],
+    }
+    if num_words and tokenizer_files.lower_cases(tokenizer):
+        logger.warning("%s: lower-cases its text, so bits per character would not compare", model)
+    elif num_words:
+        chosen = words.choose(lines, num_words, seed)
+        answer["words"] = words.bits_per_character(scorer, tokenizer, chosen, longest)
+    return answer
 
 
 def _likelihood(model: str, text: Sequence[str], sentences: int, precision: str) -> dict[str, Any]:
