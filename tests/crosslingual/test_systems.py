@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingraft.crosslingual import systems as scoring
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,6 +150,28 @@ def test_comet_goes_out_as_files_and_comes_back_with_intervals(
     assert row["score"] == pytest.approx(0.6 + 59 / 2_000)
     assert row["interval"] == pytest.approx(0.0043, abs=0.0006)  # 1.96 · σ/√60 of 0 … 0.059
     assert row["p"] < 0.01
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read: No such file"),
+        ("{", "line 1: broken JSON"),
+        ("[0.5]", "holds no scores by file; give the file that comet-score --to_json wrote"),
+        ('{"a.txt": 0.5}', "the segments of a have no 'mt' and 'COMET'"),
+        ('{"a.txt": [], "b.txt": 1}', "scores other translations of a"),
+    ],
+)
+def test_a_file_that_comet_did_not_write_is_refused_in_words_about_comet(
+    content: str | None, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "comet.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(DataError) as error:
+        scoring.read_comet(path, scoring.Systems({"a": ["said"]}, [["right"]]))
+    assert message in str(error.value)
+    assert "--resume" not in str(error.value)
 
 
 def test_no_system_takes_the_place_of_comet_s_reference(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ def add(cases):
     cases["two systems of one name"] = scored(REFERENCE, "a=hyp.txt")
     cases["COMET without the source"] = scored(REFERENCE, "--export-comet", "comet")
     cases["COMET's scores of other translations"] = comet
+    cases["a file that COMET did not write"] = no_comet
     cases["scores in a folder of other files"] = other_files
     cases["scores of translations without sacrebleu"] = no_sacrebleu
     bad_input_translators.add(cases)
@@ -62,6 +63,11 @@ def scored(said, *more):
 
 def comet(place):
     place.write("comet.json", '{"a.txt": [{"mt": "no", "COMET": 0.5}, {"mt": "yes", "COMET": 1}]}')
+    return scored(REFERENCE, "--comet", "comet.json")(place)
+
+
+def no_comet(place):
+    place.write("comet.json", "[0.5]")
     return scored(REFERENCE, "--comet", "comet.json")(place)
 
 

@@ -20,6 +20,7 @@ from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, comma_separated, table
 from lingraft.stats import FEWEST_BLOCKS, Resampling, interval
 from lingraft.tasks import sentences
+from lingraft.tasks.reading import json_document
 from lingraft.tasks.translation_metrics import EXTRA, SCORERS, moses_words
 
 if TYPE_CHECKING:
@@ -190,9 +191,13 @@ def read_comet(path: Path, texts: Systems, resamples: int = RESAMPLES) -> list[R
         resamples: draws of the paired bootstrap.
 
     Raises:
-        DataError: a system is missing there, or its translations are others.
+        DataError: it is no such file, a system is missing there, or its translations are others.
     """
-    stored = rundir.read_json(path)
+    stored = json_document(path)
+    if not isinstance(stored, dict):
+        raise DataError(
+            f"{path}: holds no scores by file; give the file that comet-score --to_json wrote"
+        )
     values = {name: _segments(path, stored, name, lines) for name, lines in texts.systems.items()}
     first = next(iter(values.values()))
     drawing, results = Resampling(resamples), []
