@@ -38,6 +38,7 @@ def add(cases):
         *("corpus", "--recipe", recipe("", TWO)(place)[1], "--out", "corpus")
     ]
     cases["a text with its language beside one without"] = mixed
+    cases["a stream of pairs whose sides are swapped"] = swapped_pairs
     cases["a stream without text to hold out"] = too_small
     cases["a stream whose text is empty"] = empty
     cases["a field of languages that no row has"] = no_field
@@ -118,6 +119,12 @@ def mixed(place):
     place.source()
     texts = ("--text", "ko=ko.txt", "--text", "en.txt")
     return ["adapt", "--source", "source", *texts, "--out", "run"]
+
+
+def swapped_pairs(place):
+    pairs = "".join(f"고양이가 {at} 번 잔다.\tThe cat sleeps {at} times.\n" for at in range(50))
+    place.write("pairs.tsv", pairs)
+    return recipe("", STREAM.format("en-ko", "en/ko", "pairs.tsv"), "adapt")(place)
 
 
 def too_small(place):

@@ -56,6 +56,7 @@ class Checker:
         target_foreign: of the target language.
         dropped: pairs left out, by reason.
         seen: pairs that were kept, as hashes; 8 bytes each.
+        swapped: of the pairs of a wrong script or language, those that fit with sides swapped.
     """
 
     source_scripts: tuple[str, ...] = ()
@@ -66,12 +67,27 @@ class Checker:
     target_foreign: Callable[[Sequence[str]], NDArray[np.bool_]] | None = None
     dropped: Counter[str] = field(default_factory=Counter)
     seen: dedup.Seen = field(default_factory=dedup.Seen)
+    swapped: int = 0
 
     def check(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The good pairs, normalised (`clean.normalise`), in their order."""
+        """The good pairs, normalised (`clean.normalise`), in their order.
+
+        Raises:
+            DataError: more pairs would fit with their sides swapped; at the end.
+        """
         normalised = (Pair(*map(clean.normalise, pair)) for pair in pairs)
+        kept = 0
         for batch in batched(normalised, BATCH_PAIRS):
-            yield from self._check_batch(batch)
+            for pair in self._check_batch(batch):
+                kept += 1
+                yield pair
+        fit = kept + self.dropped[DUPLICATE]
+        if self.swapped > fit:
+            raise DataError(
+                f"the two sides of the pairs seem to be the other way round: {fit:,} fit their "
+                f"languages, {self.swapped:,} would if they were swapped; swap the languages, or "
+                "the columns of the file"
+            )
 
     def _check_batch(self, batch: list[Pair]) -> Iterator[Pair]:
         """Cheap checks first; a duplicate is one of a pair that passed the others."""
@@ -80,8 +96,18 @@ class Checker:
                 return
             reasons = find(batch)
             self.dropped.update(reason for reason in reasons if reason != KEPT)
+            if find in (self._by_script, self._by_language):
+                bad = [pair for pair, why in zip(batch, reasons, strict=True) if why != KEPT]
+                self.swapped += self._fitting_swapped(bad)
             batch = [pair for pair, why in zip(batch, reasons, strict=True) if why == KEPT]
         yield from batch
+
+    def _fitting_swapped(self, batch: list[Pair]) -> int:
+        if not batch:
+            return 0
+        swapped = [Pair(target=pair.source, source=pair.target) for pair in batch]
+        reasons = zip(self._by_script(swapped), self._by_language(swapped), strict=True)
+        return sum(not any(why) for why in reasons)
 
     def _by_length(self, batch: list[Pair]) -> list[str]:
         return [self._length_reason(pair) for pair in batch]
