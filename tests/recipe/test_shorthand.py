@@ -41,9 +41,15 @@ def test_python_and_the_command_line_make_one_recipe(command, monkeypatch) -> No
     with pytest.raises(RecipeError, match="caught"):
         lingraft.adapt(out="runs/x", **form)
     budgets = {"minutes", "hours", "tokens"}  # beside steps, of which there can be one
-    assert set(form) | budgets | {"probe"} == set(ShortForm.__annotations__)
+    assert set(form) | budgets | {"probe", "tokenizer"} == set(ShortForm.__annotations__)
     on_the_command_line, from_python = asked
     assert from_python == on_the_command_line
+    assert command("adapt", *given, "--steps", 2, "--tokenizer", "t").status == 1
+    form = {"source": "s", "text": ["a.txt", "b"], "language": "ko", "steps": 2, "tokenizer": "t"}
+    with pytest.raises(RecipeError, match="caught"):
+        lingraft.adapt(out="runs/x", **form)
+    assert asked[2] == asked[3]
+    assert (asked[3].tokenizer.kind, asked[3].tokenizer.model) == ("given", "t")
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,13 @@ def command(
             "50,000."
         ),
     ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="A tokenizer that exists already, in the place of a new one: a folder, or the Hub "
+            "id of a model that has it."
+        ),
+    ] = None,
     lexicons: Annotated[
         list[str] | None,
         typer.Option(
@@ -199,6 +206,7 @@ def command(
             "method": method,
             "preset": preset,
             "vocab_size": vocab_size,
+            "tokenizer": tokenizer,
             "minutes": minutes,
             "hours": hours,
             "tokens": tokens,

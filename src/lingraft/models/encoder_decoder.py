@@ -40,8 +40,7 @@ from lingraft.pretrained.load import load_config, load_model, longest_text, quie
 from lingraft.rundir import check_free, removed_on_failure, writing
 from lingraft.tasks.sentences import lines
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.extension import wrapped
-from lingraft.tokenizer.files import state_of
+from lingraft.tokenizer.files import state_of, wrapped
 from lingraft.tokenizer.trimming import without_unused
 from lingraft.tokenizer.vocabulary import Vocabulary
 

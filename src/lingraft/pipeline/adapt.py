@@ -221,7 +221,8 @@ def changed_files(recipe: Recipe, run: Run) -> list[str]:
     if not is_same:
         return ["the text's contents"]
     same = vocabulary in (None, stages.tokenizer_fingerprint(recipe, str(text)))
-    return [] if same else ["the source's contents"]
+    which = "the source's contents" if recipe.tokenizer.model is None else "source or tokenizer"
+    return [] if same else [which]
 
 
 def alone(context: Context, name: str, work: Callable[[], str]) -> str:

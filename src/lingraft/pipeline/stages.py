@@ -24,7 +24,7 @@ from lingraft.embeddings import INITIALISERS
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.pipeline import grafting
+from lingraft.pipeline import grafting, vocabularies
 from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.plans import corpus_fingerprint, has_text_of
 from lingraft.pipeline.preflight import named_files
@@ -145,14 +145,19 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
 
 def tokenizer_fingerprint(recipe: Recipe, text_fingerprint: str) -> str:
     """Of what `tokenizer` makes of a text, whose fingerprint is given, and of the source."""
+    section, files = recipe.tokenizer, list[Any]()
+    if section.model is not None and (folder := folder_of(section.model)) is not None:
+        section = section.model_copy(update={"model": None})  # its contents count, not its place
+        files = [vocabularies.digests(folder)]
     return fingerprint(
         FORMAT["tokenizer"],
         text_fingerprint,
-        recipe.tokenizer,
+        section,
         source_fingerprint(recipe),
         recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
         *(["continued"] if recipe.tokenizer.kind == "extend" else []),  # once it was 'append'
         *([contents(names)] if (names := _source_text(recipe)) else []),
+        *files,
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError
 from lingraft.models.families import check_vocabulary
 from lingraft.models.kinds import KINDS
+from lingraft.pipeline.vocabularies import with_its_size
 from lingraft.recipe import Masking, Tokenizer
 from lingraft.recipe.methods import with_tied_head
 from lingraft.recipe.records import METHODS, method_named
@@ -38,6 +39,7 @@ def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -
     Raises:
         RecipeError: it asks for what this kind of model cannot do.
     """
+    recipe = with_its_size(recipe)
     if family is None:
         return recipe
     check_vocabulary(family, recipe.tokenizer.kind)

@@ -7,7 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe.run import RUN_MODEL
+from lingraft.rundir import checkpoint_digests
 from lingraft.tokenizer.state import (
     PLACEHOLDER,
     check_chat,
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 FOLLOWING = ("extend", "append", "trim", "replace")
 """Kinds of vocabulary that are made of the source's tokenizer.json."""
+
+
+WEIGHTS = (".safetensors", ".bin")
 
 
 def check_initialisers(recipe: Recipe, family: Family) -> None:
@@ -80,6 +85,31 @@ def check_tokens(recipe: Recipe, folder: Path) -> None:
     if state is not None:
         tokens = pieces_of(state) | outside(state)
         check_chat(_template(folder), tokens, recipe.tokenizer.kind)
+
+
+def with_its_size(recipe: Recipe) -> Recipe:
+    """The recipe with the size of a tokenizer that is given; others as they are.
+
+    Raises:
+        DataError: there is no such tokenizer, or it is broken.
+    """
+    section = recipe.tokenizer
+    if section.model is None:
+        return recipe
+    folder = folder_of(section.model)
+    if folder is None:
+        return recipe  # of the Hub, which nobody asks before the run
+    state = _state(folder / "tokenizer.json")
+    if state is None:
+        return recipe
+    ids = (pieces_of(state) | outside(state)).values()
+    section = section.model_copy(update={"vocab_size": max(ids) + 1})
+    return recipe.model_copy(update={"tokenizer": section})
+
+
+def digests(folder: Path) -> list[list[str]]:
+    """Of the files of a tokenizer."""
+    return [entry for entry in checkpoint_digests(folder) if not entry[0].endswith(WEIGHTS)]
 
 
 def _template(folder: Path) -> str:

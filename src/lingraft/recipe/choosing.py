@@ -100,6 +100,8 @@ def given(recipe: Recipe) -> set[str]:
         keys |= {"graft.layers_before", "graft.layers_after"}
     if recipe.tokenizer.kind in ("keep", "trim", "extend"):
         keys |= {"tokenizer.vocab_size", "graft.embeddings"}
+    if recipe.tokenizer.kind == "given":
+        keys.add("tokenizer.vocab_size")
     return keys
 
 

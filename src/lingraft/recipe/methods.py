@@ -318,10 +318,10 @@ def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
     """Refuse a baseline that cannot share the run's tokenizer, or its budget."""
     own, ours = METHODS[recipe.method.name].tokenizer, recipe.tokenizer
     given = {key: value for key, value in ours if key not in own or value != own[key]}
-    theirs = Tokenizer(**given | record.tokenizer)
-    if theirs.kind != ours.kind:
+    kind = (given | record.tokenizer).get("kind", "source")
+    if kind != ours.kind:
         raise RecipeError(
-            f"baselines: method '{method}' needs tokenizer.kind = \"{theirs.kind}\", but baselines "
+            f"baselines: method '{method}' needs tokenizer.kind = \"{kind}\", but baselines "
             f"share the run's, which is \"{ours.kind}\"; run '{method}' by itself (a study does)"
         )
     if not recipe.phases:

@@ -59,6 +59,7 @@ class Tokenizer(Section):
         "extend",
         "append",
         "trim",
+        "given",
     ] = "source"
     """The algorithm of a new vocabulary, or what is done with the source's. 'source': a new one, by
     the algorithm of the source's tokenizer. 'replace': the same, which also takes over the source's
@@ -66,10 +67,15 @@ class Tokenizer(Section):
     too. 'keep': the source's vocabulary, unchanged. 'trim': those of its pieces that the text uses.
     'extend': the source's, and more pieces, by going on with its byte-pair merges on the text.
     'append': the source's, and what it lacks of a vocabulary of `vocab_size` pieces that is trained
-    on the text alone. That works for all kinds, but some pieces can be unreachable."""
+    on the text alone. That works for all kinds, but some pieces can be unreachable. 'given': one
+    that exists already, `model`."""
+    model: str | None = None
+    """Of 'given': the folder of a tokenizer, or the Hub id of a model that has one."""
+    revision: str | None = None
+    """Of 'given': branch, tag or commit on the Hub."""
     vocab_size: Annotated[int, Field(ge=32, le=2_000_000)] = 50_000
     """Pieces of a vocabulary that is trained, special tokens included; a small corpus may give
-    fewer. Has no effect with 'keep', 'trim' and 'extend'."""
+    fewer. Has no effect with 'keep', 'trim' and 'extend'; of a 'given' one it is counted."""
     new_pieces: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """The most pieces that 'extend' adds."""
     min_count: Annotated[int, Field(ge=1)] = 2
@@ -98,6 +104,14 @@ class Tokenizer(Section):
     one. None takes the source's own code of the language."""
     max_tokens: Annotated[int, Field(ge=8, le=65_536)] = 512
     """Longer sentences are cut into pieces of at most this many tokens, special tokens included."""
+
+    @model_validator(mode="after")
+    def _whose(self) -> Tokenizer:
+        if (self.kind == "given") != (self.model is not None):
+            raise ValueError("'model' and kind = 'given' go together; give both or neither")
+        if self.revision is not None and self.model is None:
+            raise ValueError("'revision' is of 'model'; leave it out")
+        return self
 
     def most_rows(self, source: int) -> int:
         """Rows that the embeddings of the target have at most, from how many the source has."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+from lingraft.errors import RecipeError
+
 Paths = str | Path | Sequence[str | Path]
 
 
@@ -20,6 +22,7 @@ class ShortForm(TypedDict, total=False):
         method: by default what "auto" decides, or else "xpt"; `lingraft list methods`.
         preset: "auto" (default): what our studies found best; or a paper's hyper-parameters.
         vocab_size: pieces of the new vocabulary; with "auto" by the size of the text, else 50,000.
+        tokenizer: instead, one that exists: a folder, or the Hub id of a model that has it.
         minutes: budget: time of the whole run.
         hours: budget: the same in hours.
         tokens: budget: tokens of training over all phases, as a number or "5M".
@@ -39,6 +42,7 @@ class ShortForm(TypedDict, total=False):
     method: str | None
     preset: str | None
     vocab_size: int | None
+    tokenizer: str | Path | None
     minutes: float | None
     hours: float | None
     tokens: float | str | None
@@ -64,7 +68,7 @@ def tables(form: ShortForm, texts: dict[str, Any], budget: dict[str, Any] | None
     return {
         "source": {"model": None if source is None else str(source)},
         **texts,
-        "tokenizer": _given(vocab_size=form.get("vocab_size")),
+        "tokenizer": _tokenizer(form),
         "method": _given(
             name=form.get("method"),
             preset=form.get("preset"),
@@ -77,6 +81,22 @@ def tables(form: ShortForm, texts: dict[str, Any], budget: dict[str, Any] | None
         "evaluation": _given(kept=[str(path) for path in form.get("kept") or ()]),
         "baselines": [{"method": name} for name in form.get("baselines") or ()],
     }
+
+
+def _tokenizer(form: ShortForm) -> dict[str, Any]:
+    """The table of a vocabulary's size, or of a tokenizer that exists.
+
+    Raises:
+        RecipeError: both are given.
+    """
+    size, model = form.get("vocab_size"), form.get("tokenizer")
+    if model is None:
+        return _given(vocab_size=size)
+    if size is not None:
+        raise RecipeError(
+            "vocab_size: a tokenizer that exists has its pieces already; leave one of both out"
+        )
+    return {"kind": "given", "model": str(model)}
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
         "provenance": _counts(graft["embeddings"]["provenance"]) if graft else None,
         "tokenizer": tokenizer,
         "pieces": numbers.count(tokenizer["vocab_size"]) if tokenizer else None,
-        "pieces_from": _pieces_from(tokenizer),
+        "pieces_from": _pieces_from(recipe, tokenizer),
         "modules": _modules(graft or {}),
         "schedule": markdown(sections.schedule(variants), plain),
         "metrics": _metrics(variants) if evaluation else None,
@@ -181,6 +181,9 @@ def shareable(recipe: Recipe) -> Recipe:
                 for stream in recipe.streams
             ),
             "source": recipe.source.model_copy(update={"model": model}),
+            "tokenizer": recipe.tokenizer.model_copy(
+                update={"model": _model_name(recipe.tokenizer.model)}
+            ),
             "resources": _without_folders(recipe.resources),
             "evaluation": _judged_by(recipe.evaluation),
             "phases": tuple(map(_taught, recipe.phases)),
@@ -235,8 +238,11 @@ def _modules(graft: dict[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def _pieces_from(tokenizer: dict[str, Any] | None) -> str:
+def _pieces_from(recipe: Recipe, tokenizer: dict[str, Any] | None) -> str:
     """Where the vocabulary comes from."""
+    name = recipe.tokenizer.model
+    if name is not None:
+        return f"taken over from {plain(name) if sections.on_hub(name) else 'a local tokenizer'}"
     extension = (tokenizer or {}).get("extension")
     if extension is None:
         return "trained on the text above"

@@ -210,7 +210,7 @@ def _check_open(recipe: Recipe, where: str, *, automatic: bool) -> None:
             f"{where}: a study compares settings that are said: give budgets in tokens, steps or "
             "epochs, and a paper's method.preset; method 'auto' follows the rules"
         )
-    if "vocab_size" not in recipe.tokenizer.model_fields_set:
+    if recipe.tokenizer.kind != "given" and "vocab_size" not in recipe.tokenizer.model_fields_set:
         raise RecipeError(f"{where}: give tokenizer.vocab_size: cells share their vocabulary")
 
 

@@ -15,17 +15,14 @@ Source: vocabulary extension before continued pretraining ("LAPT", Chau et al. 2
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import TYPE_CHECKING, Any
-
-from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.algorithms import SPECIAL_SCORE, Sample
-from lingraft.tokenizer.frame import ROLES, frame_of
+from lingraft.tokenizer.frame import frame_of
+from lingraft.tokenizer.given import take
 from lingraft.tokenizer.merges import bare_tokenizer, continue_merges
 from lingraft.tokenizer.replacement import learn, replace
 from lingraft.tokenizer.state import check_chat, check_continues, outside, pieces_of, reserved_ids
@@ -33,6 +30,8 @@ from lingraft.tokenizer.trimming import CONTINUES, trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from transformers import PreTrainedTokenizerFast
 
     from lingraft import recipe
 
@@ -75,6 +74,8 @@ def make(
         check_chat(str(source.chat_template or ""), source.get_vocab(), mode)
     if mode == "source" and source is not None:
         mode = "replace" if causal or tokenizer_files.kind_of(source) == "sp-bpe" else mode
+    if mode == "given":
+        return take(section, source, pad_id=pad_id, causal=causal), None
     if source is None and mode not in tokenizer_files.TRAINED:
         raise RecipeError(
             f"tokenizer.kind: '{mode}' needs a source model; a model trained from nothing "
@@ -86,7 +87,11 @@ def make(
     _check_source(source, pad_id, causal=causal)
     state = tokenizer_files.state_of(source)
     if mode == "keep":
-        return wrapped(state, source), {"source": len(source), "added": 0, "unreachable": 0}
+        return tokenizer_files.wrapped(state, source), {
+            "source": len(source),
+            "added": 0,
+            "unreachable": 0,
+        }
     sample = Sample(sentences, section.train_sentences, seed)
     in_use = [*map(str, source.special_tokens_map.values()), str(source.chat_template or "")]
     new_state, counts = (
@@ -94,7 +99,7 @@ def make(
         if mode == "extend"
         else CHANGES[mode](section, state, sample)
     )
-    tokenizer = wrapped(new_state, source)
+    tokenizer = tokenizer_files.wrapped(new_state, source)
     _check(tokenizer, new_state, pad_id)
     if counts:
         summary = ", ".join(f"{number:,} {key}" for key, number in counts.items())
@@ -130,29 +135,6 @@ def _check(new: PreTrainedTokenizerFast, state: dict[str, Any], pad_id: int | No
             f"the source tokenizer's vocabulary cannot be changed: '{[*moved, new.pad_token][0]}' "
             'would get another id; use tokenizer.kind = "source" for a vocabulary of its own'
         )
-
-
-def wrapped(state: dict[str, Any], source: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
-    """The tokenizer around a backend, with the source's special tokens, inputs and length."""
-    by_id, vocabulary = source.added_tokens_decoder, source.get_vocab()
-    roles = {
-        role: by_id[vocabulary[str(token)]]
-        for role, token in source.special_tokens_map.items()
-        if role in ROLES
-    }
-    set_otherwise: dict[str, Any] = {}
-    if source.chat_template:
-        set_otherwise["chat_template"] = source.chat_template
-    if source.padding_side != "right":
-        set_otherwise["padding_side"] = source.padding_side
-    return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(state)),
-        model_input_names=list(source.model_input_names),
-        model_max_length=source.model_max_length,
-        clean_up_tokenization_spaces=False,
-        **set_otherwise,
-        **roles,
-    )
 
 
 def _extend(

@@ -33,11 +33,11 @@ from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_tokenizer
 from lingraft.rundir import read_json, write_json, writing
 from lingraft.tokenizer.algorithms import Sample, train_byte_bpe, train_unigram, train_wordpiece
-from lingraft.tokenizer.frame import Frame, default_frame, frame_of
+from lingraft.tokenizer.frame import ROLES, Frame, default_frame, frame_of
 from lingraft.tokenizer.state import Kind, kind_of_state, merges_are_lost, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from transformers import PreTrainedTokenizerBase
@@ -189,6 +189,37 @@ def _wrap(backend: Tokenizer, kind: Kind, frame: Frame) -> PreTrainedTokenizerFa
         model_max_length=frame.max_length,
         clean_up_tokenization_spaces=False,
         **{role: added[token] for role, token in frame.roles.items()},
+    )
+
+
+def wrapped(
+    state: dict[str, Any], source: PreTrainedTokenizerFast, inputs: Sequence[str] = ()
+) -> PreTrainedTokenizerFast:
+    """The tokenizer around a backend, with the source's special tokens, inputs and length.
+
+    Args:
+        state: what tokenizer.json is to hold.
+        source: has the rest.
+        inputs: what the model reads, where it is another's.
+    """
+    by_id, vocabulary = source.added_tokens_decoder, source.get_vocab()
+    roles = {
+        role: by_id[vocabulary[str(token)]]
+        for role, token in source.special_tokens_map.items()
+        if role in ROLES
+    }
+    set_otherwise: dict[str, Any] = {}
+    if source.chat_template:
+        set_otherwise["chat_template"] = source.chat_template
+    if source.padding_side != "right":
+        set_otherwise["padding_side"] = source.padding_side
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(state)),
+        model_input_names=list(inputs or source.model_input_names),
+        model_max_length=source.model_max_length,
+        clean_up_tokenization_spaces=False,
+        **set_otherwise,
+        **roles,
     )
 
 

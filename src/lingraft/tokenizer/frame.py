@@ -13,8 +13,9 @@ import langcodes
 from lingraft.errors import RecipeError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
@@ -167,7 +168,11 @@ def default_frame(kind: str, *, causal: bool = False) -> Frame:
 
 
 def frame_of(
-    source: PreTrainedTokenizerFast, *, causal: bool = False, kind: str = "byte-bpe"
+    source: PreTrainedTokenizerFast,
+    *,
+    causal: bool = False,
+    kind: str = "byte-bpe",
+    name: str = "the source tokenizer",
 ) -> Frame:
     """The frame of a source tokenizer; ids are closed up to 0, 1, 2 …, in the source's order.
 
@@ -176,6 +181,7 @@ def frame_of(
         causal: whether it is a causal model's, which hides nothing, need not pad, and may put
             nothing around a text.
         kind: of the new vocabulary; all but byte-level BPE need a token for what is unknown.
+        name: what errors call it.
 
     Raises:
         UnsupportedModelError: a role has no token, or the source puts nothing around a sentence.
@@ -196,11 +202,11 @@ def frame_of(
     if missing:
         subject = f"a {kind} vocabulary" if causal else "its model"
         raise UnsupportedModelError(
-            f"the source tokenizer has no {', '.join(missing)}; {subject} needs "
+            f"{name} has no {', '.join(missing)}; {subject} needs "
             f"{', '.join(needed)}; set them in its tokenizer_config.json"
         )
     tokens = sorted(set(roles.values()), key=source.convert_tokens_to_ids)
-    single, pair = _templates(source, {*roles.values(), *kept_tokens}, bare=causal)
+    single, pair = _templates(source, {*roles.values(), *kept_tokens}, name, bare=causal)
     mask = source.added_tokens_decoder.get(source.mask_token_id)
     return Frame(
         tokens=tuple(tokens),
@@ -215,7 +221,7 @@ def frame_of(
 
 
 def _templates(
-    source: PreTrainedTokenizerFast, known: set[str], *, bare: bool
+    source: PreTrainedTokenizerFast, known: set[str], name: str, *, bare: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     processor = json.loads(source.backend_tokenizer.to_str())["post_processor"] or {"type": "none"}
     steps: list[dict[str, Any]] = (
@@ -224,18 +230,18 @@ def _templates(
     for step in steps:
         if step["type"] in ("RobertaProcessing", "BertProcessing"):
             cls, sep = step["cls"][0], step["sep"][0]
-            _check_known((cls, sep), known)
+            _check_known((cls, sep), known, name)
             single = (f"{cls}:0", "$A:0", f"{sep}:0")
             if step["type"] == "RobertaProcessing":
                 return single, (*single, f"{sep}:0", "$B:0", f"{sep}:0")
             return single, (*single, "$B:1", f"{sep}:1")
         if step["type"] == "TemplateProcessing":
-            _check_known(tuple(step["special_tokens"]), known)
+            _check_known(tuple(step["special_tokens"]), known, name)
             return _written(step["single"]), _written(step["pair"])
     if bare:
         return ("$A:0",), ("$A:0", "$B:0")
     raise UnsupportedModelError(
-        "the source tokenizer puts no special tokens around a sentence (its post-processor is "
+        f"{name} puts no special tokens around a sentence (its post-processor is "
         f"{processor['type']}; allowed are TemplateProcessing, RobertaProcessing, BertProcessing); "
         "save it with the model family's own tokenizer class"
     )
@@ -251,11 +257,11 @@ def _written(template: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(pieces)
 
 
-def _check_known(tokens: tuple[str, ...], known: set[str]) -> None:
+def _check_known(tokens: tuple[str, ...], known: set[str], name: str) -> None:
     unknown = sorted(set(tokens) - known)
     if unknown:
         raise UnsupportedModelError(
-            f"the source tokenizer puts {', '.join(unknown)} around sentences, but no role of "
+            f"{name} puts {', '.join(unknown)} around sentences, but no role of "
             f"{', '.join(ROLES)} has that token; set the roles in its tokenizer_config.json"
         )
 
@@ -312,7 +318,7 @@ def _code_of(language: str, codes: list[str]) -> str | None:
 
 def speak(tokenizer: PreTrainedTokenizerFast, code: str) -> None:
     """Let a language code stand around sentences in place of the one that does, in place."""
-    from tokenizers import AddedToken, processors  # light commands read this file
+    from tokenizers import AddedToken  # light commands read this file
 
     frame, backend = frame_of(tokenizer), tokenizer.backend_tokenizer
     before = code_of(frame)
@@ -321,9 +327,17 @@ def speak(tokenizer: PreTrainedTokenizerFast, code: str) -> None:
         [piece.replace(f"{before}:", f"{code}:") for piece in template]
         for template in (frame.single, frame.pair)
     )
+    put_around(backend, single, pair)
+
+
+def put_around(backend: Tokenizer, single: Sequence[str], pair: Sequence[str]) -> None:
+    """Let templates in the short form (`Frame.single`) stand around sentences, in place."""
+    from tokenizers import processors  # light commands read this file
+
     names = {piece.rsplit(":", 1)[0] for piece in (*single, *pair)} - {"$A", "$B"}
-    backend.post_processor = processors.TemplateProcessing(
-        single=single,
-        pair=pair,
+    template: Any = processors.TemplateProcessing(
+        single=list(single),
+        pair=list(pair),
         special_tokens=[(name, backend.token_to_id(name)) for name in sorted(names)],
     )
+    backend.post_processor = template

@@ -93,6 +93,11 @@ def merges_are_lost(state: Mapping[str, Any]) -> bool:
     return any(len(p.lstrip(WORD_START)) > 1 and not BYTE_PIECE.fullmatch(p) for p in pieces)
 
 
+def chat_tokens(template: str) -> list[str]:
+    """Tokens around the turns of a chat that a template uses."""
+    return list(dict.fromkeys(CHAT_TOKEN.findall(template)))
+
+
 def check_chat(template: str, tokens: Collection[str], kind: str) -> None:
     """Refuse a chat template whose tokens the tokenizer lacks, or the new vocabulary will lack.
 
@@ -104,18 +109,18 @@ def check_chat(template: str, tokens: Collection[str], kind: str) -> None:
     Raises:
         UnsupportedModelError: a token of the template would fall into pieces.
     """
-    chat_tokens = dict.fromkeys(CHAT_TOKEN.findall(template))
-    lacking = [token for token in chat_tokens if token not in tokens]
+    used = chat_tokens(template)
+    lacking = [token for token in used if token not in tokens]
     if lacking:
         raise UnsupportedModelError(
             f"the source's chat template uses {', '.join(lacking)}, which its tokenizer does not "
             "have, so a chat would fall into pieces; put back the tokenizer that belongs to it, or "
             "delete chat_template"
         )
-    if chat_tokens and kind in ("unigram", "byte-bpe", "wordpiece"):
+    if used and kind in ("unigram", "byte-bpe", "wordpiece"):
         raise UnsupportedModelError(
             f"tokenizer.kind: '{kind}' has no place for the chat tokens of the source "
-            f"({', '.join(chat_tokens)}); use 'replace', or 'extend', or delete its chat_template"
+            f"({', '.join(used)}); use 'replace', or 'extend', or delete its chat_template"
         )
 
 
