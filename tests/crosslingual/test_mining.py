@@ -10,7 +10,7 @@ import pytest
 from made_up_pairs import made_up
 from transformers import BertConfig
 
-from lingraft.crosslingual import mining
+from lingraft.crosslingual import mining, mining_run
 from lingraft.crosslingual.layers import Options
 from lingraft.crosslingual.mining import Mined, Texts
 from lingraft.crosslingual.mining_run import Miner
@@ -158,6 +158,7 @@ def test_the_command_tunes_on_dev_alone_and_writes_what_it_mined(
     tiny_source: Callable[[str], Any],
     tmp_path: Path,
     texts: Callable[[str, int], tuple[Path, Path, Path]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (source, target, gold), dev = texts("test", 0), texts("dev", 7)
     out = tmp_path / "out"
@@ -177,6 +178,12 @@ def test_the_command_tunes_on_dev_alone_and_writes_what_it_mined(
     margins = [float(line.split("\t")[0]) for line in lines]
     assert margins == sorted(margins, reverse=True)
     assert margins[-1] >= by["test", "f1"]["threshold"] - 1e-6
+
+    # vectors of one layer at a time, where those of all would not fit
+    monkeypatch.setattr(mining_run, "MOST_BYTES", 1)
+    few = command(*arguments[:-1], tmp_path / "few", "--gold", gold, *held)
+    assert few.status == 0, few.err
+    assert (tmp_path / "few" / "bert" / "mined.tsv").read_text("utf-8").splitlines()[1:] == lines
 
     # other gold pairs on the test change nothing of what is mined
     gold.write_text("".join(f"{line}\n" for line in sorted(wanted)[:3]), "utf-8")

@@ -16,7 +16,7 @@ def add(cases):
     cases["neither a text nor streams"] = recipe('language = "ko"', "")
     cases["two streams of one name"] = recipe("", STREAM.format("ko", "ko", "ko.txt") * 2)
     cases["two streams of one language and text"] = recipe(
-        "", TWO + STREAM.format("more-korean", "ko", "ko.txt")
+        "", TWO + STREAM.format("more-korean", "kor", "ko.txt")
     )
     cases["a stream's name that cannot be a file"] = recipe(
         "", STREAM.format("k/o", "ko", "ko.txt")

@@ -89,6 +89,11 @@ class Encoder:
         """Transformer layers; there are as many hidden states and one more, the embeddings."""
         return int(self.model.config.num_hidden_layers)
 
+    @property
+    def width(self) -> int:
+        """Numbers of a hidden state."""
+        return int(self.model.config.hidden_size)
+
     @torch.inference_mode()
     def hidden_states(
         self, sequences: Sequence[Sequence[int]], tokens: int = 4_096

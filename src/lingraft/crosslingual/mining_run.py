@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus.readers.lines import batched
 from lingraft.crosslingual import layers, mining
 from lingraft.crosslingual.layers import RESULTS, check_distinct, keep_arrays, kept_arrays, named
 from lingraft.crosslingual.pooling import sentence_vectors
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 SIDES = ("there", "back")
 """Directions of saved neighbours."""
 METRICS = ("precision", "recall", "f1")
+MOST_BYTES = 4 << 30
+"""Of the vectors of both sides that are held at a time: texts are read again for more layers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +102,16 @@ class Miner:
         """The pairs at each layer, highest margin first."""
         saved = {layer: self._load(texts, layer, split) for layer in layer_ids}
         missing = [layer for layer, neighbours in saved.items() if neighbours is None]
-        if missing:
-            sides = (texts.source.texts, texts.target.texts)
-            pool = self.options.pool
-            x_LND, y_LMD = (sentence_vectors(self.encoder, side, pool, missing) for side in sides)
-            for layer, x_ND, y_MD in zip(missing, x_LND, y_LMD, strict=True):
+        sides, pool = (texts.source.texts, texts.target.texts), self.options.pool
+        layer_bytes = 4 * self.encoder.width * max(1, sum(map(len, sides))) if missing else 1
+        for some in batched(missing, max(1, MOST_BYTES // layer_bytes)):
+            x_LND, y_LMD = (sentence_vectors(self.encoder, side, pool, some) for side in sides)
+            for layer, x_ND, y_MD in zip(some, x_LND, y_LMD, strict=True):
                 with progress(f"search, layer {layer}", len(x_ND), "sentences") as ticker:
                     nearest = both_ways(x_ND, y_MD, mining.NEIGHBOURS, ticker.update)
                 self._save(nearest, texts, layer, split)
                 saved[layer] = nearest
+            del x_LND, y_LMD  # before the next ones are made
         for neighbours in saved.values():
             assert neighbours is not None
             mined = mining.mine(*neighbours)

@@ -78,7 +78,12 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
     for stream in streams:
         where = stream.corpus.where
         for text in stream.corpus.text:
-            reading = (stream.language.lower(), text, stream.corpus.text_column, str(where))
+            reading = (
+                standard(stream.language).lower(),
+                text,
+                stream.corpus.text_column,
+                str(where),
+            )
             first = first_readers.setdefault(reading, stream.name)
             if first != stream.name:
                 raise ValueError(
