@@ -145,19 +145,14 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
 
 def tokenizer_fingerprint(recipe: Recipe, text_fingerprint: str) -> str:
     """Of what `tokenizer` makes of a text, whose fingerprint is given, and of the source."""
-    section, files = recipe.tokenizer, list[Any]()
-    if section.model is not None and (folder := folder_of(section.model)) is not None:
-        section = section.model_copy(update={"model": None})  # its contents count, not its place
-        files = [vocabularies.digests(folder)]
     return fingerprint(
         FORMAT["tokenizer"],
         text_fingerprint,
-        section,
+        *vocabularies.decisive(recipe.tokenizer),
         source_fingerprint(recipe),
         recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
         *(["continued"] if recipe.tokenizer.kind == "extend" else []),  # once it was 'append'
         *([contents(names)] if (names := _source_text(recipe)) else []),
-        *files,
     )
 
 

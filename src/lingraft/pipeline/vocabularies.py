@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.models.families import Family
-    from lingraft.recipe import Graft, Recipe, Resources
+    from lingraft.recipe import Graft, Recipe, Resources, Tokenizer
 
 FOLLOWING = ("extend", "append", "trim", "replace")
 """Kinds of vocabulary that are made of the source's tokenizer.json."""
@@ -107,9 +107,17 @@ def with_its_size(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"tokenizer": section})
 
 
-def digests(folder: Path) -> list[list[str]]:
-    """Of the files of a tokenizer."""
-    return [entry for entry in checkpoint_digests(folder) if not entry[0].endswith(WEIGHTS)]
+def decisive(section: Tokenizer) -> list[Any]:
+    """What of [tokenizer] decides a vocabulary: of a given one its files, and not where they are.
+
+    Raises:
+        DataError: there is no such folder.
+    """
+    folder = None if section.model is None else folder_of(section.model)
+    if folder is None:
+        return [section]
+    files = [entry for entry in checkpoint_digests(folder) if not entry[0].endswith(WEIGHTS)]
+    return [section.model_copy(update={"model": None}), files]
 
 
 def _template(folder: Path) -> str:

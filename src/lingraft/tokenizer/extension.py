@@ -69,18 +69,9 @@ def make(
         RecipeError, DataError, UnsupportedModelError: as `tokenizer.train`; there is no source
         tokenizer to keep, it has another padding id than the model, or its kind does not allow it.
     """
-    mode = section.kind
-    if source is not None:
-        check_chat(str(source.chat_template or ""), source.get_vocab(), mode)
-    if mode == "source" and source is not None:
-        mode = "replace" if causal or tokenizer_files.kind_of(source) == "sp-bpe" else mode
+    mode = _mode(section, source, causal=causal)
     if mode == "given":
         return take(section, source, pad_id=pad_id, causal=causal), None
-    if source is None and mode not in tokenizer_files.TRAINED:
-        raise RecipeError(
-            f"tokenizer.kind: '{mode}' needs a source model; a model trained from nothing "
-            f"must say one of {', '.join(tokenizer_files.TRAINED)}"
-        )
     if source is None or mode not in ("keep", "extend", *CHANGES):
         options: dict[str, Any] = {"pad_id": pad_id, "seed": seed, "causal": causal}
         return tokenizer_files.train(section, source, sentences, **options), None
@@ -105,6 +96,23 @@ def make(
         summary = ", ".join(f"{number:,} {key}" for key, number in counts.items())
         logger.info("tokenizer: pieces: %s", summary)
     return tokenizer, counts
+
+
+def _mode(
+    section: recipe.Tokenizer, source: PreTrainedTokenizerFast | None, *, causal: bool
+) -> str:
+    """What is made: the recipe's kind, but 'replace' where 'source' means it."""
+    mode = section.kind
+    if source is None:
+        if mode not in ("given", *tokenizer_files.TRAINED):
+            raise RecipeError(
+                f"tokenizer.kind: '{mode}' needs a source model; a model trained from nothing "
+                f"must say one of {', '.join(tokenizer_files.TRAINED)}"
+            )
+        return mode
+    check_chat(str(source.chat_template or ""), source.get_vocab(), mode)
+    follows = causal or tokenizer_files.kind_of(source) == "sp-bpe"
+    return "replace" if mode == "source" and follows else mode
 
 
 def _check_source(source: PreTrainedTokenizerFast, pad_id: int | None, *, causal: bool) -> None:
