@@ -104,6 +104,10 @@ def test_a_source_that_needs_sentinels(saved, tiny_tokenizer):
         take(saved("xlm-roberta"), tiny_tokenizer("t5"))
 
 
+def test_sentinels_may_be_spelt_with_a_word_start(saved, tiny_tokenizer):
+    assert take(saved("mt5"), tiny_tokenizer("t5")).get_vocab() == tiny_tokenizer("mt5").get_vocab()
+
+
 def test_no_tokenizer_there(tmp_path):
     with pytest.raises(DataError, match="has no tokenizer"):
         take(tmp_path)

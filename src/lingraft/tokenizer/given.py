@@ -55,8 +55,9 @@ def take(
         logger.warning("%s lower-cases its text, and so does the model that gets it", whose)
     if source is None:
         return tokenizer_files.wrapped(tokenizer_files.state_of(tokenizer), tokenizer)
+    present = tokenizer.get_vocab() | kept_ids(tokenizer)
     needed = (*kept_ids(source), *chat_tokens(str(source.chat_template or "")))
-    if lacking := [token for token in needed if token not in tokenizer.get_vocab()]:
+    if lacking := [token for token in needed if token not in present]:
         raise UnsupportedModelError(
             f"{whose} lacks {', '.join(lacking[:4])}, which the source needs; let a tokenizer be "
             "trained (tokenizer.kind = 'replace' keeps such tokens)"
