@@ -160,7 +160,7 @@ def test_windows_overlap_and_cover_the_passage() -> None:
 
 def test_the_overlap_is_the_window_less_the_step() -> None:
     assert windows.overlap(510, 20, 4, 128) == 510 - 20 - 4 - 128
-    with pytest.raises(DataError, match="room for 100 of the passage, less than doc_stride = 128"):
+    with pytest.raises(DataError, match="less than doc_stride = 128; set doc_stride or max_query"):
         windows.overlap(140, 36, 4, 128)
 
 

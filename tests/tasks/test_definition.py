@@ -333,6 +333,12 @@ def test_a_broken_file_of_a_user_is_one_line_with_the_place(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("rows", ["", "text,label\n"])
+def test_a_training_file_without_rows_is_named(rows: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.csv: holds no examples for t; is it the right file"):
+        _task(tmp_path, GOOD, a__csv=rows)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -18,7 +18,7 @@ from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, translation, 
 from lingraft.tasks.columns import Columns, Files, Headers, Pattern
 from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.metrics import CHARACTERS, SCORES
-from lingraft.tasks.reading import MISSING
+from lingraft.tasks.reading import MISSING, no_examples
 from lingraft.tasks.splits import find_part
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
 
@@ -375,11 +375,10 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
     """The labels of the training files, sorted; of tags O comes last."""
     if definition.kind in ("regression", "span", "translation"):
         return ()
-    labels: set[str] = set()
+    labels, name = set[str](), definition.name
     if definition.files.train is None:
         raise RecipeError(
-            f"task {definition.name}: files has no train, which would say the labels; name it, or "
-            "give labels"
+            f"task {name}: files has no train, which would say the labels; name it, or give labels"
         )
     rows = FORMATS[definition.format or definition.kind].rows
     for part in definition.files.train:
@@ -387,14 +386,14 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
             for row in rows(path, definition):
                 if _wanted(row, definition.only):
                     labels.update(_labels_in(row, definition))
+    if not labels:
+        raise no_examples(base / definition.files.train[0][0], name)
     return tuple(sorted(labels, key=lambda label: (label == "O", label)))
 
 
 def _labels_in(row: Row, definition: Definition) -> Iterable[str]:
-    tags = definition.kind == "tagging"
-    labels = (
-        row.strings(definition.columns.tags) if tags else (text.label_of(row, definition) or "",)
-    )
+    columns, tags = definition.columns, definition.kind == "tagging"
+    labels = row.strings(columns.tags) if tags else (text.label_of(row, definition) or "",)
     if "" in labels:
         raise row.error("has no answer")
     return labels

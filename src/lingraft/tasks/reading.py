@@ -31,6 +31,11 @@ NO_ANSWERS = '; of a test set without answers the task says hidden = ["test"]'
 """What a task of the user's own may have forgotten to say."""
 
 
+def no_examples(where: object, task: str) -> DataError:
+    """The error of a file or place without an example."""
+    return DataError(f"{where}: holds no examples for {task}; is it the right file?")
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One record of a file, and where it stands there."""

@@ -10,7 +10,7 @@ from lingraft.recipe.base import Section
 from lingraft.tasks import metrics, weighted
 from lingraft.tasks.examples import labelled
 from lingraft.tasks.predictions import align
-from lingraft.tasks.reading import NO_ANSWERS
+from lingraft.tasks.reading import NO_ANSWERS, no_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -237,7 +237,7 @@ class Task:
                 )
             by_id[example.id] = example
         if not by_id:
-            raise DataError(f"{name}: holds no examples for {self.name}; is it the right file?")
+            raise no_examples(name, self.name)
         return list(by_id.values())
 
     @property

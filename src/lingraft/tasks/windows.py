@@ -60,7 +60,7 @@ def overlap(max_length: int, n_question: int, n_special: int, doc_stride: int) -
     if room < doc_stride:
         raise DataError(
             f"a window of {max_length} tokens has room for {room} of the passage, less than "
-            f"doc_stride = {doc_stride}; shorten the question or the stride"
+            f"doc_stride = {doc_stride}; set doc_stride or max_query lower"
         )
     return room - doc_stride
 
