@@ -170,6 +170,7 @@ def test_adapters_are_counted_and_accounted_for(family, method, width, graft, ti
     ours = {name for name, _ in model.named_parameters() if ".adapter." in name}
     assert ours <= named
     assert counts["parameters"]["total"] == sum(p.numel() for p in model.parameters())
+    assert counts["width"] == model.config.hidden_size  # ELECTRA's embeddings are narrower
     part = counts["parameters"]["by_part"]["adapters"]
     assert part == sum(model.get_parameter(name).numel() for name in ours)
     assert counts["layers"] == {"source": 2, "before": 0, "after": 0}

@@ -137,6 +137,13 @@ def test_a_wide_model_is_not_sent_to_the_learning_rate_of_the_demo(trained):
     assert "width 768 take 1e-4 to 3e-4; this one's width is 1024" in changes[0]
 
 
+def test_the_width_is_that_of_the_states_where_embeddings_are_narrower(trained):
+    run = trained(500.0, steps=60, rate=1e-4)
+    done = run.stage("graft").done()
+    write_json(run.stage("graft").done_path, done | {"result": done["result"] | {"width": 1_024}})
+    assert "this one's width is 1024" in said(run)[0]
+
+
 def test_where_no_rule_fits_the_advice_says_so(trained):
     (change,) = said(trained(500.0, steps=4_000))
     assert change.startswith("No simple cause fits: 4,000 steps")

@@ -352,6 +352,7 @@ def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe)
     itl = translation_layers(model.config, family, places)
     return {
         "model_type": family.model_type,
+        "width": int(model.config.hidden_size),
         "layers": {
             "source": source_layers,
             "before": stacks * places.before,

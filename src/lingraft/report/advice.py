@@ -59,7 +59,7 @@ class Facts:
     """The longest, as a share of its phase."""
     vocabulary: int
     width: int
-    """Numbers in an embedding row."""
+    """Of the hidden states."""
     longer: str
     """What more training is asked for with, in the unit of the run's budget."""
     covered: float | None
@@ -81,6 +81,7 @@ def facts(variant: Variant) -> Facts | None:
     steps = [int(result["steps"]) for _, _, result in done]
     plans = [plan for _, plan, _ in done]
     vocabulary = int(tokenizer["vocab_size"])
+    embeddings = int(graft["parameters"]["by_part"]["embeddings"])
     return Facts(
         steps=sum(steps),
         tokens=sum(int(result["tokens"]) for _, _, result in done),
@@ -88,7 +89,7 @@ def facts(variant: Variant) -> Facts | None:
         reach=sum(map(reach, plans, steps)),
         warmup=max(map(warmup_share, plans, steps)),
         vocabulary=vocabulary,
-        width=int(graft["parameters"]["by_part"]["embeddings"]) // vocabulary,
+        width=int(graft.get("width") or embeddings // vocabulary),  # older runs have no "width"
         longer=_option(variant),
         covered=tokenizer["statistics"]["train"]["character_coverage"],
         falling=_falling(done[-1][0], steps[-1]),
