@@ -108,8 +108,26 @@ def test_entities_are_counted_by_type_and_length(tmp_path: Path) -> None:
     assert sizes == {("1",): Cell(1, 0.0), ("3",): Cell(1, 100.0)}
 
 
-def lists(folder: Path, examples: list[Any], said: list[Any]) -> dict[str, Samples]:
-    write_run(folder, "xpt", TASKS["klue-nli"], 0, examples, said)
+def test_parts_of_speech_have_wrong_tags_and_no_entities(tmp_path: Path) -> None:
+    examples = [
+        TaggedExample("0", ("가", "나"), ("NOUN", "VERB")),
+        TaggedExample("1", ("다", "라", "마"), ("NOUN", "VERB", "NOUN")),
+    ]
+    said = [TagPrediction("0", ("NOUN", "VERB")), TagPrediction("1", ("NOUN", "NOUN", "VERB"))]
+    worst = lists(tmp_path, examples, said, "udpos-ko")["worst"]
+    shown = [(one.id, one.gold, one.said, one.value) for one in worst.samples]
+    assert shown == [
+        ("1", "라 (VERB), 마 (NOUN)", "라 (NOUN), 마 (VERB)", 2.0),
+        ("0", "", "", 0.0),
+    ]
+    names = [one.name for one in breakdowns(collect([tmp_path]).parts[0])]
+    assert names == ["confusions", "length"]
+
+
+def lists(
+    folder: Path, examples: list[Any], said: list[Any], name: str = "klue-nli"
+) -> dict[str, Samples]:
+    write_run(folder, "xpt", TASKS[name], 0, examples, said)
     part = collect([folder]).parts[0]
     return {one.name: one for one in samples(part, [answers(part, part.runs["xpt"][0])], 10)}
 

@@ -19,6 +19,7 @@ from lingraft.tasks.examples import SpanExample, TextExample
 from lingraft.tasks.metrics import SIMILAR
 from lingraft.tasks.tagging_metrics import entity_spans, shown_tags, span_units
 from lingraft.tasks.weighted import Tally
+from lingraft.tasks.words import are_entities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -75,7 +76,8 @@ def breakdowns(part: Part) -> list[Breakdown]:
             views.append(_confusions(f"Similar (from {SIMILAR:g}) or not", "pair", _similarity))
         views += RESIDUALS
     if kind == "tagging":
-        views += [_confusions("Types, unit by unit", "unit", _type_confusions), *ENTITIES]
+        views.append(_confusions("Types, unit by unit", "unit", _type_confusions))
+        views += ENTITIES if are_entities(part.task.labels) else ()
     if kind == "parsing":
         views += [*DEPENDENCIES, _confusions("Relations", "word", _relation_confusions)]
     if kind == "span":

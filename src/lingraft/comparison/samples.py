@@ -12,6 +12,7 @@ import numpy as np
 from lingraft.tasks.dependency.metrics import right_words
 from lingraft.tasks.examples import SpanExample, TextExample
 from lingraft.tasks.tagging_metrics import entity_spans, shown_tags
+from lingraft.tasks.words import are_entities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +57,8 @@ def samples(part: Part, seeds: Sequence[Answers], limit: int) -> list[Samples]:
             return _labels(part, seeds, limit)
         case "regression":
             return [_residuals(part, seeds, limit)]
+        case "tagging" if not are_entities(part.task.labels):
+            return [_worst(part, seeds, limit, "tags wrong", _wrong_tags, _tags)]
         case "tagging":
             return [_worst(part, seeds, limit, "entities wrong", _wrong_entities, _entities)]
         case "parsing":
@@ -142,6 +145,22 @@ def _entities(example: Any, prediction: Any) -> tuple[str, str]:
         )
 
     gold, guess = shown_tags(example, prediction)
+    return shown(gold), shown(guess)
+
+
+def _wrong_tags(example: Any, prediction: Any) -> float:
+    gold, guess = shown_tags(example, prediction)
+    return sum(map(str.__ne__, gold, guess))
+
+
+def _tags(example: Any, prediction: Any) -> tuple[str, str]:
+    units = [unit for unit in example.units if not unit.isspace()]
+    gold, guess = shown_tags(example, prediction)
+    wrong = [i for i, pair in enumerate(zip(gold, guess, strict=True)) if pair[0] != pair[1]]
+
+    def shown(tags: list[str]) -> str:
+        return ", ".join(f"{units[i]} ({tags[i]})" for i in wrong)
+
     return shown(gold), shown(guess)
 
 
