@@ -229,7 +229,9 @@ def test_a_learning_rate_that_diverges_loses_and_is_not_tried_again(nli, tmp_pat
 
     ended = nli(tmp_path / "all", "--label", "M", "--learning-rates", "1e12,1e13")
     assert ended.status == 1
-    assert "diverged with every one of the learning rates 1e+12, 1e+13" in ended.err
+    last = ended.err.splitlines()[-1]
+    assert "diverged with every one of the learning rates 1e+12, 1e+13" in last
+    assert last.endswith("(--learning-rates). Diverged: M on klue-nli, seed 0")
 
 
 def test_a_seed_that_diverges_stops_no_others_and_the_call_says_which_did(

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 SCORES = "scores.json"
 RESULTS = "results.jsonl"
+FINISHED = f"*/*/seed-*/{SCORES}"
 MARKS = ("*/*/seed-*/inputs", "*/*/learning-rates/*/inputs")
 """Of folders that hold fine-tunings: of seeds, and of trainings that choose a learning rate."""
 OFFICIAL, OWN = "official", "those of its own files"
@@ -204,8 +205,7 @@ def outcomes(folder: Path) -> list[Outcome]:
     Raises:
         DataError: there is none, or a scores.json is broken.
     """
-    paths = folder.glob(f"*/*/seed-*/{SCORES}")
-    results = [Outcome(path.parent, read_json(path)) for path in paths]
+    results = [Outcome(path.parent, read_json(path)) for path in folder.glob(FINISHED)]
     if not results:
         raise DataError(f"{folder}: holds no results of lingraft finetune; run it with --out there")
     for outcome in results:
@@ -342,11 +342,13 @@ def _is_of_seeds(results: Path) -> bool:
     return isinstance(row, dict) and {"model", "task", "seed", "split_note"} <= row.keys()
 
 
-def write_results(folder: Path) -> Path:
-    """Make results.jsonl anew from all finished seeds."""
+def write_results(folder: Path) -> None:
+    """Make results.jsonl anew from all finished seeds; without one there is none."""
     path = folder / RESULTS
-    write_rows(path, result_rows(outcomes(folder)))
-    return path
+    if any(folder.glob(FINISHED)):
+        write_rows(path, result_rows(outcomes(folder)))
+    else:
+        path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

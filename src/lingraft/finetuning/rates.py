@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import TrainingError
-from lingraft.finetuning.outcomes import SCORES
+from lingraft.finetuning.outcomes import RESULTS, SCORES
 from lingraft.finetuning.recipe import MAX_SEEDS, with_source
 from lingraft.pretrained.load import load_config
 from lingraft.rundir import read_json, write_text
@@ -64,7 +64,8 @@ def all_that_diverged(errors: Mapping[str, TrainingError], out: Path) -> Trainin
     """The error of a call in which some seeds diverged, by name: the first one, and who else."""
     first, *_ = errors.values()
     names = "; ".join(errors)
-    return TrainingError(f"{first}. What others reached is in {out}. Diverged: {names}")
+    others = f" What others reached is in {out}." if (out / RESULTS).is_file() else ""
+    return TrainingError(f"{first}.{others} Diverged: {names}")
 
 
 def lose(folder: Path, error: TrainingError) -> None:
