@@ -78,6 +78,12 @@ def test_the_ranking_is_by_the_mean_loss_at_the_end_and_shows_the_rank_before(re
     assert {one.seeds for one in ranked} == {2}
 
 
+def test_initialisers_with_the_same_losses_share_a_rank():
+    ranked = probe.ranking([curve("match", 9.0, 5.0), curve("mean", 9.0, 5.0),
+                            curve("random", 9.5, 6.0)])  # fmt: skip
+    assert [(one.first_rank, one.last_rank) for one in ranked] == [(1, 1), (1, 1), (3, 3)]
+
+
 def test_probe_ranks_initialisers_and_a_second_call_trains_nothing(
     recipe, command, monkeypatch, tmp_path
 ):

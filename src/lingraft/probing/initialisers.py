@@ -37,7 +37,7 @@ INITIALISERS: tuple[str, ...] = get_args(Initialiser)
 
 @dataclass(frozen=True)
 class Ranked:
-    """One initialiser: mean validation losses in nats over the seeds, and ranks from 1."""
+    """One initialiser: mean validation losses in nats over the seeds, and ranks from 1; equals share one."""
 
     initialiser: str
     seeds: int
@@ -174,8 +174,13 @@ def ranking(rows: Iterable[AnyRow]) -> list[Ranked]:
     first, last = (
         {name: fmean(pair[end] for pair in pairs) for name, pairs in ends.items()} for end in (0, 1)
     )
-    by_first, by_last = sorted(first, key=first.__getitem__), sorted(last, key=last.__getitem__)
     return [
-        Ranked(name, len(ends[name]), first[name], last[name], by_first.index(name) + 1, rank)
-        for rank, name in enumerate(by_last, 1)
+        Ranked(
+            name,
+            len(ends[name]),
+            first[name],
+            last[name],
+            *(1 + sum(loss < of[name] for loss in of.values()) for of in (first, last)),
+        )
+        for name in sorted(last, key=last.__getitem__)
     ]
