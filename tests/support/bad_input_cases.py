@@ -142,6 +142,7 @@ def configured(**values):
 # -- text --------------------------------------------------------------------------------------
 
 adapt_case("a text file that is not there", text="missing.txt")
+adapt_case("a text in the home of a user who does not exist", text="~nobody-here/ko.txt")
 text_case("an empty text file", "ko.txt", "")
 text_case("a file of another kind", "ko.docx", b"PK\x03\x04")
 text_case("a gzip file that is cut short", "ko.txt.gz", gzip.compress(b"a" * 9999, mtime=0)[:30])

@@ -33,6 +33,7 @@ def add(cases):
     for wrong, option, value in (
         ("a corpus of a task that does not exist", "--task", "klue-nlu"),
         ("a corpus of a task without its files", "--task", "klue-nli"),
+        ("a task in the home of a user who does not exist", "--task", "~nobody-here/my.toml"),
         ("a corpus by an executor that does not exist", "--executor", "pbs"),
         ("Slurm without a partition", "--executor", "slurm"),
     ):

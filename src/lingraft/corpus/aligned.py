@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import lexicon, pairs
@@ -17,10 +16,12 @@ from lingraft.corpus.inputs import entry, form
 from lingraft.corpus.readers import parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError, RecipeError
+from lingraft.paths import path_of
 from lingraft.rundir import FORMAT, clear_temporary, fingerprint, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from lingraft import recipe
 
@@ -122,7 +123,7 @@ def write_lexicon(
     wide = set(columns) != {0, 1}
     swap = wide or columns[0] < columns[1]
     translations = lexicon.read(section.text, swap=swap, columns=columns if wide else None)
-    files = [Path(name).expanduser() for name in section.text]
+    files = [path_of(name) for name in section.text]
     digest = fingerprint(FORMAT["corpus"], LEXICON, section, languages, columns, _entries(files))
     _check_free(folder, LEXICON, files, digest, overwrite=overwrite)
     n_kept = _write(translations.pairs, folder, LEXICON)

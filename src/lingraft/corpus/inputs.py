@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import evaluations
@@ -11,11 +10,13 @@ from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
 from lingraft.corpus.readers.lines import Reading, reading_errors
 from lingraft.errors import DataError
+from lingraft.paths import path_of
 from lingraft.recipe import Corpus
 from lingraft.rundir import FORMAT, digest, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from lingraft import recipe
 
@@ -56,7 +57,7 @@ def as_finished(section: recipe.Corpus) -> recipe.Corpus:
 
     So what these hold out stays held out. Corpora that do not agree are told of.
     """
-    folders = [folder for name in section.text if is_finished(folder := Path(name).expanduser())]
+    folders = [folder for name in section.text if is_finished(folder := path_of(name))]
     records = [read_json(folder / FINISHED)["corpus"] for folder in folders]
     made = [Corpus.model_validate(record) for record in records]
     default = Corpus(text=section.text)

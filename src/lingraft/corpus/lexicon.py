@@ -8,16 +8,17 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.corpus.cleaning.clean import normalise
 from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers.lines import REPLACEMENT_CHARACTER, Reading, text_lines
 from lingraft.errors import DataError
+from lingraft.paths import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ def read(
     dropped: Counter[str] = Counter()
     pairs: list[tuple[str, str]] = []
     for name in names:
-        path = Path(name).expanduser()
+        path = path_of(name)
         if not path.is_file():
             raise DataError(f"{name}: no such file; give a lexicon, two columns separated by a tab")
         if DICTIONARIES.intersection(path.suffixes):

@@ -14,7 +14,6 @@ import json
 import logging
 import shutil
 from array import array
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,10 +33,12 @@ from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, check_result, log_result
 from lingraft.corpus.split import SPLITS, position
 from lingraft.errors import DataError
+from lingraft.paths import path_of
 from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from lingraft.corpus.split import Split
 
@@ -142,7 +143,7 @@ def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
     """
     if len(section.text) != 1:
         return None
-    folder = Path(section.text[0]).expanduser()
+    folder = path_of(section.text[0])
     if not is_finished(folder):
         return None
     record = read_json(folder / FINISHED)

@@ -18,6 +18,7 @@ from langcodes.tag_parser import LanguageTagError
 
 from lingraft.corpus.readers.lines import COMPRESSED
 from lingraft.errors import DataError, RecipeError
+from lingraft.paths import path_of
 from lingraft.tasks import RETRIEVAL_GROUPS
 from lingraft.tasks.sentences import translations
 
@@ -118,8 +119,8 @@ def codes(languages: Sequence[str]) -> list[str]:
 def _places(name: str) -> list[_Place]:
     language, sign, file = name.partition("=")
     if sign and re.fullmatch(CODE, language):
-        return [_Place(language, (_existing(Path(file).expanduser()),))]
-    path = Path(name).expanduser()
+        return [_Place(language, (_existing(path_of(file)),))]
+    path = path_of(name)
     if not path.is_dir():
         place = _named(_existing(path))
         if place is None:

@@ -6,16 +6,17 @@ import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import lexicon
 from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers.lines import Reading, text_lines
 from lingraft.errors import DataError, RecipeError
+from lingraft.paths import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -112,7 +113,7 @@ def files(names: Sequence[str], key: str, initialiser: str, content: str) -> lis
             f"{key}: is empty, and graft.embeddings = '{initialiser}' needs {content}; "
             f"set {key}, or use another initialiser"
         )
-    paths = [Path(name).expanduser() for name in names]
+    paths = [path_of(name) for name in names]
     for path in paths:
         if not path.is_file():
             raise DataError(f"{path}: no such file; {key} must name {content}")

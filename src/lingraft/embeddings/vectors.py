@@ -12,7 +12,6 @@ import zlib
 from array import array
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,10 +23,12 @@ from lingraft.corpus.readers.lines import Reading, batched, text_lines
 from lingraft.embeddings.material import MAX_LINE_BYTES
 from lingraft.embeddings.segmentation import Segmenter
 from lingraft.errors import DataError, RecipeError
+from lingraft.paths import path_of
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerFast
@@ -101,7 +102,7 @@ def target_piece_vectors(material: Material) -> torch.Tensor:
     """
     tokenizer, path = material.target_tokenizer, material.resources.target_vectors
     if path is not None:
-        words = read_word_vectors(Path(path).expanduser(), "resources.target_vectors")
+        words = read_word_vectors(path_of(path), "resources.target_vectors")
         return unit_length(average_over_words(words, Segmenter(tokenizer)))
     text = Units(map(str, ids) for ids in cut(tokenizer, _spread(material)))
     resources = material.resources
@@ -144,7 +145,7 @@ def source_word_vectors(material: Material, initialiser: str) -> WordVectors:
 
 def _word_vectors(path: str | None, side: str, sentences: Iterable[str], seed: int) -> WordVectors:
     if path is not None:
-        return read_word_vectors(Path(path).expanduser(), f"resources.{side}_vectors")
+        return read_word_vectors(path_of(path), f"resources.{side}_vectors")
     text = Units(map(WORD.findall, sentences))
     return learn(text, "words", width=WORD_WIDTH, seed=seed, n_grams=True)
 

@@ -13,6 +13,7 @@ from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning.outcomes import OFFICIAL, OWN
 from lingraft.finetuning.recipe import HUB
+from lingraft.paths import path_of
 from lingraft.tasks import Data, splits
 from lingraft.tasks.reading import Row
 from lingraft.tasks.splits import DEV, TRAIN, with_selection
@@ -66,7 +67,7 @@ def directory_of(task: Task, recipe: Finetune, base: Path, name: str = "") -> Pa
             f"--data: name the directory that holds the files of {name or task.name} "
             f"({task.files_from})" + (", or 'hub'" if task.hub else "")
         )
-    return base / Path(recipe.data).expanduser()
+    return base / path_of(recipe.data)
 
 
 def own_files(task: Task) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
+from lingraft.paths import path_of
 from lingraft.recipe.decoding import load
 from lingraft.tasks import GROUPS, TASKS, catalogue
 from lingraft.tasks.definition import decode, task_of
@@ -14,6 +14,7 @@ from lingraft.tasks.splits import find_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from lingraft.tasks import Task
 
@@ -64,7 +65,7 @@ def named(name: str, base: Path, train: Sequence[str]) -> Family:
         DataError: a training file, which says the labels, cannot be read.
     """
     if name.endswith(".toml"):
-        return _own(base / Path(name).expanduser(), train)
+        return _own(base / path_of(name), train)
     by_name = families()
     if name in by_name:
         return by_name[name]

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from lingraft.errors import RecipeError
 from lingraft.finetuning.names import SIZED
+from lingraft.paths import path_of
 from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
@@ -310,7 +311,7 @@ def with_settings(task: Task, recipe: Finetune) -> Task:
 
 def _named(name: str, base: Path) -> Task:
     if name.endswith(".toml"):
-        path = base / Path(name).expanduser()
+        path = base / path_of(name)
         if "languages" in load(path):
             raise RecipeError(
                 f"tasks: {name} is in several languages; say in which to train (--train-language)"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
+from lingraft.paths import path_of
 from lingraft.pipeline import speed
 from lingraft.recipe import STAGE_NAMES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lingraft.recipe import Recipe
     from lingraft.rundir import Run
 
@@ -31,7 +33,7 @@ def check_outside(recipe: Recipe, run: Run) -> None:
     """
     named = [name for stream in recipe.texts for name in stream.corpus.text]
     for name in filter(None, (recipe.source.model, *named)):
-        place, out = Path(name).expanduser().resolve(), run.path.resolve()
+        place, out = path_of(name).resolve(), run.path.resolve()
         inside = [path for path in (place, *place.parents) if path.parent == out]
         if any(map(_is_stage, inside)):
             raise RecipeError(

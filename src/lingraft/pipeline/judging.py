@@ -22,6 +22,7 @@ from lingraft.evaluation import generated, intrinsic, likelihood, pieces
 from lingraft.evaluation.records import BLOCKS
 from lingraft.evaluation.scorer import Scorer
 from lingraft.objectives.common import TokenIds
+from lingraft.paths import path_of
 from lingraft.pretrained.load import (
     USUAL_LENGTH,
     check_longest,
@@ -209,7 +210,7 @@ def choose(
     Raises:
         DataError: the file is broken, or a choice cannot be scored.
     """
-    questions: list[Question] = asking.read(Path(choices.file).expanduser(), choices.shape, limit)
+    questions: list[Question] = asking.read(path_of(choices.file), choices.shape, limit)
     result = answering.answer(model.scorer, model.tokenizer, questions, model.context)
     if result.cut:
         logger.warning(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
@@ -13,6 +12,7 @@ from lingraft.corpus.cleaning import evaluations, scripts
 from lingraft.errors import DataError, RecipeError
 from lingraft.models.modules import wanted_by
 from lingraft.models.plans import check_every, check_identity
+from lingraft.paths import path_of
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
 from lingraft.pipeline.sizes import grafted_sizes
@@ -29,6 +29,7 @@ from lingraft.tasks.choices import PLAIN, shape_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from lingraft.recipe import Graft, Phase, Recipe, Resources
 
@@ -173,7 +174,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for stream in recipe.texts:
         evaluations.files_of(stream.corpus.decontaminate)
     for name in named_files(recipe.resources):
-        if not Path(name).expanduser().exists():
+        if not path_of(name).exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
     _check_judged(recipe, files)
     source = source_of(recipe)
@@ -199,7 +200,7 @@ def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
     judged = recipe.evaluation
     for key, paths in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
         for name in paths:
-            if not name.startswith("hub:") and not Path(name).expanduser().exists():
+            if not name.startswith("hub:") and not path_of(name).exists():
                 raise DataError(
                     f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
                 )
@@ -216,7 +217,7 @@ def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
 
 
 def _place(name: str) -> Path:
-    return Path(name).expanduser().resolve()
+    return path_of(name).resolve()
 
 
 def named_files(resources: Resources) -> list[str]:

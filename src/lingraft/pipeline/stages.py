@@ -12,7 +12,6 @@ import logging
 import shutil
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
@@ -24,6 +23,7 @@ from lingraft.embeddings import INITIALISERS
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
+from lingraft.paths import path_of
 from lingraft.pipeline import grafting, vocabularies
 from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.plans import corpus_fingerprint, has_text_of
@@ -47,6 +47,7 @@ from lingraft.training.machine import resolve_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
@@ -320,7 +321,7 @@ def _resources(recipe: Recipe) -> list[Any]:
     resources = recipe.resources
     if resources == Resources():
         return []
-    paths = [Path(name).expanduser() for name in named_files(resources)]
+    paths = [path_of(name) for name in named_files(resources)]
     files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*"))]
     return [resources, sorted((str(path), digest(path)) for path in files if path.is_file())]
 

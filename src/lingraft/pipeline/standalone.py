@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from lingraft.evaluation import words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
+from lingraft.paths import path_of
 from lingraft.pipeline import evaluating, judging
 from lingraft.pretrained.load import check_longest, check_rows, load_config, longest_text
 from lingraft.recipe import Corpus, catalogue
@@ -204,7 +204,7 @@ def answer(
     if len(set(titles)) < len(titles):
         raise RecipeError(f"--choices: two files have one name, in {titles}; rename one")
     for entry in files:  # what is wrong with a file is known before a model is loaded
-        choices.read(Path(entry.file).expanduser(), entry.shape, limit)
+        choices.read(path_of(entry.file), entry.shape, limit)
     names = [catalogue.resolve(name) for name in (model, *against)]
     results = {}
     for name in dict.fromkeys(names):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.paths import path_of
 from lingraft.rundir import checkpoint_digests, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
 WEIGHTS = ("*.safetensors", "*.bin")
 
@@ -22,11 +23,11 @@ def folder_of(name: str) -> Path | None:
         DataError: it is a path without a directory, or nothing that the Hub could have.
     """
     try:
-        path = Path(name).expanduser()
+        path = path_of(name)
         if path.is_dir():
             return path
         is_file = path.is_file()
-    except (RuntimeError, ValueError, OSError):  # no such user, a null byte, a name too long
+    except (ValueError, OSError):  # a null byte, a name too long
         is_file = False
     if is_file:
         raise DataError(

@@ -6,11 +6,11 @@ text count by their content. A Hub model or data set counts by its name and revi
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
+from lingraft.paths import path_of
 from lingraft.pretrained.checkpoints import folder_of, named_weights
 from lingraft.recipe.auto import EDITION
 from lingraft.recipe.choosing import untold
@@ -101,9 +101,9 @@ def _resources(section: Resources) -> dict[str, Any]:
     plain = section.model_dump(mode="json", exclude_defaults=True)
     for key, value in plain.items():
         if key in ("lexicons", "parallel"):
-            plain[key] = [file_digest(Path(name).expanduser()) for name in value]
+            plain[key] = [file_digest(path_of(name)) for name in value]
         elif key in ("source_vectors", "target_vectors"):
-            plain[key] = file_digest(Path(value).expanduser())
+            plain[key] = file_digest(path_of(value))
         elif key == "source_text":
             plain[key] = texts(section.source_text)
     return plain

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomli_w
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lingraft.errors import RecipeError
 from lingraft.finetuning.recipe import HUB, MAX_SEEDS, Finetune, TaskOptions
+from lingraft.paths import path_of
 from lingraft.recipe import Section, Training
 from lingraft.recipe.decoding import checked, load
 from lingraft.tasks.definition import Count
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Axis = Annotated[tuple[Any, ...], Field(strict=False, min_length=1)]
 
@@ -143,9 +146,9 @@ def _placed(task: StudyTask, folder: Path) -> StudyTask:
     """The task with its paths seen from the current folder."""
     changes = {}
     if task.data not in (None, HUB):
-        changes["data"] = str(folder / Path(str(task.data)).expanduser())
+        changes["data"] = str(folder / path_of(str(task.data)))
     if task.name.endswith(".toml"):
-        changes["name"] = str(folder / Path(task.name).expanduser())
+        changes["name"] = str(folder / path_of(task.name))
     return task.model_copy(update=changes)
 
 

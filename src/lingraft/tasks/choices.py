@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import jinja2
@@ -20,6 +19,7 @@ import jinja2.sandbox
 
 from lingraft.corpus.inputs import texts
 from lingraft.errors import DataError, RecipeError
+from lingraft.paths import path_of
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load
 from lingraft.rundir import digest
@@ -28,6 +28,7 @@ from lingraft.tasks.reading import table_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from lingraft.recipe import Evaluation
     from lingraft.tasks.reading import Row
@@ -105,7 +106,7 @@ def shape_named(name: str) -> Shape:
     """
     if name in shapes():
         return shapes()[name]
-    path = Path(name).expanduser()
+    path = path_of(name)
     if path.suffix == ".toml":
         shape = checked(Shape, load(path), str(path))
         _compiled(shape, str(path))
@@ -224,7 +225,7 @@ def inputs(section: Evaluation) -> list[Any]:
     """
     parts: list[Any] = [texts(section.kept)] if section.kept else []
     for choice in section.choices:
-        path = Path(choice.file).expanduser()
+        path = path_of(choice.file)
         if not path.is_file():
             raise DataError(f"evaluation.choices: {choice.file}: no such file; correct the path")
         parts.append([choice.title, digest(path), shape_named(choice.shape or PLAIN)])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError
+from lingraft.paths import path_of
 from lingraft.rundir import write_text
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, Retrieval, find, retrieval
 from lingraft.tasks.definition import task_in
@@ -43,7 +44,7 @@ def tasks_of(names: Sequence[str]) -> list[Task | Retrieval]:
     tasks: list[Task | Retrieval] = []
     for name in dict.fromkeys(names):
         if name.endswith(".toml"):
-            tasks.append(task_in(Path(name).expanduser()))
+            tasks.append(task_in(path_of(name)))
         elif name in records:
             tasks.append(records[name])
         elif name in groups:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.readers import folders
 from lingraft.corpus.readers.columns import opened_parquet
 from lingraft.corpus.readers.lines import Reading, kind, opened, reading_errors, text_lines
 from lingraft.errors import DataError
+from lingraft.paths import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from lingraft import recipe
 
@@ -32,7 +33,7 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
     """
     paths: list[Path] = []
     for name in names:
-        path = Path(name).expanduser()
+        path = path_of(name)
         if path.is_dir():
             files = (file for file in path.rglob("*") if file.is_file())
             inside = sorted(file for file in files if kind(file) in FORMATS)
@@ -60,7 +61,7 @@ def tell(names: Iterable[str]) -> None:
     Args:
         names: what `files_of` takes.
     """
-    for folder in (Path(name).expanduser() for name in names):
+    for folder in (path_of(name) for name in names):
         files = folders.walk(folder) if folder.is_dir() else []
         others = [path for path in files if kind(path) not in FORMATS]
         if others := [path for path in others if not folders.is_about(path)]:
@@ -74,7 +75,7 @@ def tell(names: Iterable[str]) -> None:
 
 def located(section: recipe.Corpus) -> recipe.Corpus:
     """The settings with absolute paths of evaluations, which mean the same in any folder."""
-    paths = tuple(str(Path(name).expanduser().absolute()) for name in section.decontaminate)
+    paths = tuple(str(path_of(name).absolute()) for name in section.decontaminate)
     return section.model_copy(update={"decontaminate": paths})
 
 

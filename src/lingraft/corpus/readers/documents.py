@@ -10,7 +10,7 @@ import hashlib
 import logging
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotations of `plan.Plan`
 from typing import TYPE_CHECKING, TypeAlias
 
 from lingraft.corpus.readers import folders, markup, po, web, wikimedia
@@ -38,6 +38,7 @@ from lingraft.corpus.readers.lines import (
 from lingraft.corpus.readers.wiki.dump import wiki_dump
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
+from lingraft.paths import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -138,7 +139,7 @@ def _resolve_one(name: str) -> list[Source]:
                 f"{name}: name the dataset, for example hub:wikimedia/wikipedia:20231101.ko"
             )
         return [Source(name, None)]
-    path = Path(name).expanduser()
+    path = path_of(name)
     if path.is_dir():
         if folders.is_half_made(path):
             raise DataError(
@@ -177,7 +178,7 @@ def tell(texts: Iterable[str | Path]) -> None:
     Args:
         texts: what `resolve` takes.
     """
-    for folder in (Path(text).expanduser() for text in texts):
+    for folder in (path_of(text) for text in texts):
         if not folder.is_dir():
             continue
         files, about, others = _inside(folder)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.pairs import Pair
@@ -28,9 +27,11 @@ from lingraft.corpus.readers.lines import (
     text_lines,
 )
 from lingraft.errors import DataError
+from lingraft.paths import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
 FEW_COLUMNS = "too few columns"
 MAX_LINE_BYTES = 10_000_000
@@ -95,7 +96,7 @@ def files(names: Iterable[str | Path], layout: Layout) -> list[Path]:
 
 def _located(name: str | Path, layout: Layout) -> tuple[Path, tuple[Path, Path] | None]:
     """A file; or the name that both files of a Moses corpus share, and these."""
-    path = Path(name).expanduser()
+    path = path_of(name)
     moses = _moses_files(path, layout)
     if moses is None and not path.is_file():
         raise DataError(
