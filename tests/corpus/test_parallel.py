@@ -1,6 +1,7 @@
 import gzip
 import json
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,16 @@ def test_a_unit_too_long_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found, reading = read(path)
     assert found == [("Second", "둘째")]
     assert reading.dropped[tmx.UNIT_TOO_LONG] == 2
+
+
+def test_tmx_that_is_nested_deep_takes_a_time_that_grows_with_its_length(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    deep = 40_000
+    path.write_text(TMX.format("utf-8").replace("<tu>", "<a>x" * deep + "</a>" * deep + "<tu>", 1))
+    start = time.process_time()
+    found, _ = read(path)
+    assert time.process_time() - start < 3
+    assert found == [("A bold word", "굵은 낱말"), ("Second", "둘째")]
 
 
 def test_tmx_of_other_bytes_raises_nothing_but_a_data_error(tmp_path: Path) -> None:

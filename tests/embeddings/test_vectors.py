@@ -39,6 +39,8 @@ def test_a_file_of_vectors_is_read(tmp_path):
     ("text", "message"),
     [
         ("집 1 2\n", "its first line is not the count .* line first if the file is GloVe's"),
+        ("² 2\n집 1 2\n", "its first line is not the count"),
+        (f"1 {'9' * 5_000}\n집 1 2\n", "its first line is not the count"),
         ("1 2\n집 1\n", "line 2 is not a word and 2 finite numbers"),
         ("1 2\n집 1 x\n", "line 2 is not a word and 2 finite numbers"),
         ("1 2\n집 1 nan\n", "line 2 is not a word and 2 finite numbers"),

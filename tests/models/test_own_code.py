@@ -145,15 +145,51 @@ def bench(planted, text, adapted):
     return ["bench", "--source", "source", "--phase", "1"]  # several have processes of their own
 
 
+def retrieve(planted, text, adapted):
+    Path("eng-kor.tsv").write_text("A cat.\t고양이.\nTwo dogs.\t개 두 마리.\n", "utf-8")
+    return ["retrieve", "source", "--pairs", "eng-kor.tsv"]
+
+
+def export_sentences(planted, text, adapted):
+    return ["export-sentences", "source", "--out", "made"]
+
+
+def align(planted, text, adapted):
+    for name in ("de.txt", "en.txt"):
+        Path(name).write_text("das haus\n", "utf-8")
+    return ["align", "source", "--text", "de.txt", "en.txt", "--out", "links.txt"]
+
+
+def translate(planted, text, adapted):
+    return ["translate", "source", "--text", text, "--out", "translated.txt"]
+
+
+def encoder_decoder(planted, text, adapted):
+    return ["encoder-decoder", "source", "--out", "made"]
+
+
+def sources(planted, text, adapted):
+    return ["sources", "--candidates", "source", "--text", text, "--lang", "ko", "--facts-only"]
+
+
+def with_its_tokenizer(planted, text, adapted):
+    good = str(planted.source_of("roberta"))
+    arguments = adapt(planted, text, adapted)
+    arguments[arguments.index("source")] = good
+    return [*arguments[:-2], "--tokenizer", "source"]
+
+
 COMMANDS = [adapt, stage, evaluate, finetune, probe_source, study, probe]
+COMMANDS += [retrieve, export_sentences, align, sources]
+OF_THE_MODEL = [check, bench, encoder_decoder, translate]
 
 
-@pytest.mark.parametrize("arguments", [*COMMANDS, check, bench])
+@pytest.mark.parametrize("arguments", [*COMMANDS, *OF_THE_MODEL])
 def test_no_command_runs_the_code_of_a_model(arguments, planted, korean_text, adapted, command):
     refused(planted.evil("model"), arguments(planted, korean_text, adapted), command)
 
 
-@pytest.mark.parametrize("arguments", COMMANDS)
+@pytest.mark.parametrize("arguments", [*COMMANDS, with_its_tokenizer])
 def test_no_command_runs_the_code_of_a_tokenizer(arguments, planted, korean_text, adapted, command):
     refused(planted.evil("tokenizer"), arguments(planted, korean_text, adapted), command)
 

@@ -269,12 +269,13 @@ def read_word_vectors(path: Path, key: str) -> WordVectors:
         )
     lines = text_lines(path, MAX_LINE_BYTES, Reading())
     head = next(lines, "").split()
-    if len(head) != 2 or not all(field.isdigit() for field in head) or int(head[1]) == 0:
+    numbers = [int(field) for field in head if field.isdecimal() and len(field) < 16]
+    if not len(head) == len(numbers) == 2 or numbers[1] == 0:
         raise DataError(
             f"{path}: its first line is not the count of words and the width, as {key} needs it "
             "(word2vec's text format); put such a line first if the file is GloVe's"
         )
-    width = int(head[1])
+    n_words, width = numbers
     vectors: dict[str, NDArray[np.float32]] = {}
     for number, line in enumerate(islice(lines, MOST_WORDS), start=2):
         fields = line.rstrip().rsplit(" ", width)
@@ -287,7 +288,7 @@ def read_word_vectors(path: Path, key: str) -> WordVectors:
         vectors.setdefault(fields[0], vector_E)
     if not vectors:
         raise DataError(f"{path}: has no words; {key} must name a file with some")
-    if len(vectors) < (expected := min(int(head[0]), MOST_WORDS)):
+    if len(vectors) < (expected := min(n_words, MOST_WORDS)):
         logger.warning(
             "%s: has vectors of %s different words, and its first line speaks of %s; if nobody "
             "shortened it, copy or download it again",

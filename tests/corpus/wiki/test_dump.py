@@ -216,6 +216,13 @@ def test_a_broken_page_is_counted_and_the_next_one_found(tmp_path, maker):
     assert reading.dropped == {BROKEN_XML: 5}
 
 
+def test_a_namespace_whose_number_is_none_is_no_namespace(tmp_path, maker):
+    data = maker.export([maker.page("토론:가", "글", namespace=0)])
+    data = data.replace(b'key="1"', b'key="--1"')
+    found, _ = read(written(tmp_path, data))
+    assert [page.text for page in found] == ["글"]
+
+
 def test_a_dump_in_another_encoding_is_refused(tmp_path, maker):
     data = maker.export([maker.page("쪽", "글") for _ in range(12)]).decode()
     header, *rest = data.partition("</siteinfo>")

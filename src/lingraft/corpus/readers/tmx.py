@@ -45,7 +45,7 @@ class Units:
         self.unit: dict[str, str] | None = None
         self.language = ""
         self.pieces: list[str] = []
-        self.inside: list[str] = []
+        self.depth = {"seg": 0, **dict.fromkeys(MARKUP, 0)}
         self.size = 0
         self.root: str | None = None
 
@@ -58,7 +58,8 @@ class Units:
                     f"{self.path}: is no TMX file (its root is <{name[:40]}>, not <tmx>); "
                     "rename it or leave it out"
                 )
-        self.inside.append(name)
+        if name in self.depth:
+            self.depth[name] += 1
         if name == "tu":
             self.unit, self.size = {}, 0
         elif name == "tuv":
@@ -68,7 +69,7 @@ class Units:
 
     def text(self, data: str) -> None:
         """Characters; those of a segment count unless they are mark-up of its document."""
-        if "seg" not in self.inside or MARKUP.intersection(self.inside):
+        if not self.depth["seg"] or any(self.depth[name] for name in MARKUP):
             return
         self.size += len(data)
         if self.size <= MAX_UNIT_CHARACTERS:
@@ -76,7 +77,8 @@ class Units:
 
     def end(self, name: str) -> None:
         """An element ends."""
-        self.inside.pop()
+        if name in self.depth:
+            self.depth[name] -= 1
         if self.unit is None:
             return
         if name == "seg" and self.language:

@@ -151,7 +151,7 @@ class _SiteHandler:
         self.open = name
         if name == "namespace":
             key = attributes.get("key", "")
-            self.key = int(key) if key.lstrip("-").isdecimal() and len(key) < 9 else 0
+            self.key = int(key) if key.removeprefix("-").isdecimal() and len(key) < 9 else 0
 
     def end(self, name: str) -> None:
         self.open = ""
