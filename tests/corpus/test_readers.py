@@ -405,6 +405,23 @@ def test_a_missing_id_that_is_written_as_nan_is_none(tmp_path: Path):
     assert [one.id for one in read(tmp_path / "a.jsonl")[0]] == [content_id("a"), content_id("b")]
 
 
+@pytest.mark.parametrize("twice", ["text", "id"])
+def test_a_parquet_field_that_is_there_twice_is_refused(tmp_path: Path, twice: str):
+    columns = [arrow.array(["x"])] * 3
+    table = arrow.Table.from_arrays(columns, names=["text", "id", twice])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=f"several fields of the name '{twice}'"):
+        read(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("kind", [arrow.timestamp("s"), arrow.duration("s")])
+def test_an_id_in_parquet_that_is_a_time_beyond_pythons_is_one_line(tmp_path: Path, kind: object):
+    table = {"text": ["x"], "id": arrow.array([10**15]).cast(kind)}
+    parquet.write_table(arrow.table(table), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="beyond the years of Python"):
+        read(tmp_path / "a.parquet")
+
+
 def test_parquet_drops_are_counted_by_reason(tmp_path: Path):
     raw = arrow.array([b"good", None, b"\xff\xfe", b"", b"x" * 1_001], arrow.binary())
     column = arrow.Array.from_buffers(arrow.string(), len(raw), raw.buffers())

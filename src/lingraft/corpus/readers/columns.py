@@ -57,6 +57,11 @@ def opened_parquet(path: Path) -> Iterator[Any]:
             f"{path}: broken Parquet data ({first}); nothing was kept; "
             "copy or download the file again"
         ) from None
+    except OverflowError as error:
+        raise DataError(
+            f"{path}: holds a time that is beyond the years of Python ({error}); "
+            "write the file without that field"
+        ) from None
 
 
 def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
@@ -118,6 +123,12 @@ def _wanted(
 def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow: Any) -> list[str]:
     if section.text_column not in schema.names:
         raise no_column(source, section.text_column, schema.names)
+    names = (section.text_column, section.id_column, *KEPT_FIELDS, *(section.where or ()))
+    for name in names:
+        if schema.names.count(name) > 1:
+            raise DataError(
+                f"{source.name}: has several fields of the name '{name}'; rename all but one"
+            )
     kind = schema.field(section.text_column).type
     if arrow.types.is_dictionary(kind):
         kind = kind.value_type
@@ -132,7 +143,6 @@ def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow:
                 f"{source.name}: has no field '{field}', which corpus.where asks for; its fields "
                 f"are {', '.join(schema.names[:20])}"
             )
-    names = (section.text_column, section.id_column, *KEPT_FIELDS, *(section.where or ()))
     return [name for name in dict.fromkeys(names) if name in schema.names]
 
 
