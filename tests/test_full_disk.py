@@ -73,6 +73,14 @@ def test_a_file_that_cannot_even_be_made_is_told_with_the_reason(tmp_path, monke
         rundir.write_text(tmp_path / "a", "text")
 
 
+def test_a_file_that_does_not_fit_is_named(tmp_path):
+    path = tmp_path / "page.html"
+    with largest_file(1_000), pytest.raises(OSError, match="File too large") as caught:
+        rundir.write_text(path, "x" * 2_000)
+    assert explain(caught.value).startswith(f"{path}: ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_cell_says_the_same_sentence_as_a_run(monkeypatch, tmp_path):
     monkeypatch.setattr(cell, "take_steps", full)
     status = cell.work(tmp_path)

@@ -107,8 +107,10 @@ def write_text(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)  # a full disk may have refused even an empty file
+        if isinstance(error, OSError):
+            error.filename = str(path)  # writing names no file, and opening the temporary one
         raise
     temporary.replace(path)
 
