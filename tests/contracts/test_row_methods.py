@@ -114,6 +114,25 @@ def test_eeve_has_seven_phases_and_four_where_the_head_is_tied(run_of):
     assert names == {"gpt2": ["3", "4", "6", "7"], "mistral": list("1234567")}
 
 
+@pytest.mark.slow
+def test_a_tied_head_is_known_where_rules_decide_and_in_baselines(
+    tmp_path, tiny_source, korean_text
+):
+    asked = {"name": "in-place", "preset": "auto", "budget": {"value": 8, "unit": "steps"}}
+    tables = {"method": asked, "baselines": [{"method": "eeve"}]} | CHANGED["in-place"]
+    tables |= {"source": {"model": str(tiny_source("gpt2"))}}
+    tables |= {"corpus": {"text": [str(korean_text)]}}
+    run = lingraft.adapt(SMALL | tables, tmp_path / "run")
+    trained = [
+        [(phase.name[-1], *phase.train) for phase in recipe_from(load(path)).phases]
+        for path in (run.recipe_path, run.path / "baselines/eeve/recipe.toml")
+    ]
+    assert trained == [
+        [("1", "embeddings.new"), ("2", "all")],
+        [("3", "embeddings.new"), ("4", "embeddings.rows"), ("6", "all"), ("7", "body")],
+    ]
+
+
 def test_a_method_for_another_kind_of_model_is_refused(tiny_source, korean_text):
     recipe = recipe_from(
         SMALL

@@ -149,7 +149,8 @@ def decided(
 def compare(context: Context, index: int, tokenizer_digest: str) -> None:
     """Train and evaluate one of the recipe's baselines, in a run of its own inside the run."""
     method = context.recipe.baselines[index].method
-    recipe = baseline(budgeting.as_trained(context), index)
+    other = baseline(budgeting.as_trained(context), index)
+    recipe = suited(other, family_now(other), tied=tied_now(other))
     baseline_context = Context(recipe, baseline_run(context.run, method), context.accelerator)
     if context.accelerator.is_main_process:
         baseline_context.run.path.mkdir(parents=True, exist_ok=True)

@@ -24,6 +24,7 @@ from accelerate.utils import broadcast_object_list
 from lingraft.models.source import config_of
 from lingraft.pipeline import foreseeing, planning, speed, trials
 from lingraft.pipeline.plans import completed, differing
+from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.stages import family_now
 from lingraft.pipeline.suiting import suited
 from lingraft.recipe import Budget, Recipe, auto, choosing
@@ -134,7 +135,9 @@ def _is_auto(recipe: Recipe) -> bool:
 
 def _with(recipe: Recipe, decided: Sequence[Choice]) -> Recipe:
     """The open recipe with what was decided, for its kind of source."""
-    return suited(choosing.applied(recipe, decided), family_now(recipe)) if decided else recipe
+    if not decided:
+        return recipe
+    return suited(choosing.applied(recipe, decided), family_now(recipe), tied=tied_now(recipe))
 
 
 def _facts(context: Context) -> Facts:
