@@ -132,6 +132,24 @@ def test_a_vocabulary_too_large_for_the_tokens_is_named_with_the_tokens_for_each
     assert "50,000 pieces were trained on 0.82 M tokens, 16 for each piece" in change
 
 
+@pytest.mark.parametrize(
+    ("kind", "counts", "said_so"),
+    [
+        ("keep", {"added": 0}, None),
+        ("trim", {"removed": 9}, None),
+        ("extend", {"added": 20_000}, "(tokenizer.new_pieces)"),
+        ("append", {"added": 20_000}, "(--vocab-size)"),
+    ],
+)
+def test_pieces_of_the_source_are_not_counted_as_new(kind, counts, said_so, build):
+    builder = build(baselines=[], phases=[phase("phase-1", 400)], tokenizer={"kind": kind})
+    builder.corpus().tokenizer(vocab_size=150_000, extension={"source": 130_000} | counts)
+    changes = said(builder.model(perplexity=1_722.0, scratch=True).run)
+    about_pieces = [change for change in changes if change.startswith("A smaller vocabulary")]
+    assert len(about_pieces) == (said_so is not None)
+    assert all(said_so in change and "20,000 pieces" in change for change in about_pieces)
+
+
 def test_a_wide_model_is_not_sent_to_the_learning_rate_of_the_demo(trained):
     changes = said(trained(500.0, steps=60, rate=1e-4, vocabulary=1_000))
     assert "width 768 take 1e-4 to 3e-4; this one's width is 1024" in changes[0]

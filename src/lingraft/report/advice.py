@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe.auto import TOKENS_A_PIECE
 from lingraft.recipe.reach import SPREAD, reach, warmup_share
@@ -15,7 +15,7 @@ from lingraft.rundir import read_json
 from lingraft.tasks import GROUPS, TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lingraft.report.tables import Line
     from lingraft.report.variants import PhaseRecord, Variant
@@ -57,7 +57,10 @@ class Facts:
     """The sum of the learning rates of all steps."""
     warmup: float
     """The longest, as a share of its phase."""
-    vocabulary: int
+    learnt: int
+    """Pieces that training had to teach: none of a vocabulary that is kept."""
+    size: str
+    """The setting that decides how many."""
     width: int
     """Of the hidden states."""
     longer: str
@@ -82,18 +85,31 @@ def facts(variant: Variant) -> Facts | None:
     plans = [plan for _, plan, _ in done]
     vocabulary = int(tokenizer["vocab_size"])
     embeddings = int(graft["parameters"]["by_part"]["embeddings"])
+    learnt, size = _new_pieces(variant, tokenizer)
     return Facts(
         steps=sum(steps),
         tokens=sum(int(result["tokens"]) for _, _, result in done),
         learning_rate=max(plan.optimiser.learning_rate for plan in plans),
         reach=sum(map(reach, plans, steps)),
         warmup=max(map(warmup_share, plans, steps)),
-        vocabulary=vocabulary,
+        learnt=learnt,
+        size=size,
         width=int(graft.get("width") or embeddings // vocabulary),  # older runs have no "width"
         longer=_option(variant),
         covered=tokenizer["statistics"]["train"]["character_coverage"],
         falling=_falling(done[-1][0], steps[-1]),
     )
+
+
+def _new_pieces(variant: Variant, tokenizer: Mapping[str, Any]) -> tuple[int, str]:
+    """How many pieces are new to the model, and the setting that decides on their number."""
+    extension, kind = tokenizer.get("extension"), variant.recipe.tokenizer.kind
+    if kind == "given":
+        return 0, ""
+    if extension is None:
+        return int(tokenizer["vocab_size"]), "--vocab-size"
+    size = "tokenizer.new_pieces" if kind == "extend" else "--vocab-size"
+    return int(extension.get("added", 0)), size
 
 
 def _option(variant: Variant) -> str:
@@ -176,12 +192,11 @@ def _causes(stats: Facts) -> list[str]:
             f"A shorter warm-up (schedule.warmup): it took {numbers.percent(stats.warmup, 0)} of a "
             "phase."
         )
-    per_piece = stats.tokens / stats.vocabulary
-    if per_piece < TOKENS_A_PIECE:
+    if stats.tokens < TOKENS_A_PIECE * stats.learnt:
         causes.append(
-            f"A smaller vocabulary (--vocab-size) or more tokens of training: "
-            f"{stats.vocabulary:,} pieces were trained on {numbers.short(stats.tokens)} tokens, "
-            f"{per_piece:.0f} for each piece."
+            f"A smaller vocabulary ({stats.size}) or more tokens of training: "
+            f"{stats.learnt:,} pieces were trained on {numbers.short(stats.tokens)} tokens, "
+            f"{stats.tokens / stats.learnt:.0f} for each piece."
         )
     return causes
 
