@@ -13,6 +13,7 @@ def add(cases):
     """Put the cases into the table of bad_input_cases.py."""
     cases["streams beside [corpus]"] = lambda place: place.recipe(TWO)
     cases["streams beside a language"] = recipe('language = "ko"', TWO)
+    cases["a setting of one text where there are several"] = of_one_text
     cases["neither a text nor streams"] = recipe('language = "ko"', "")
     cases["two streams of one name"] = recipe("", STREAM.format("ko", "ko", "ko.txt") * 2)
     cases["two streams of one language and text"] = recipe(
@@ -112,6 +113,11 @@ def recipe(start, more, *command):
         return ["check", "recipe.toml"]
 
     return prepared
+
+
+def of_one_text(place):
+    place.text("en.txt")
+    return place.adapt("--replay", "en=en.txt", "--set", "corpus.document=block")
 
 
 def mixed(place):

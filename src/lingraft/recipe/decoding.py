@@ -120,6 +120,13 @@ def decode(data: dict[str, Any], where: str = "recipe") -> Recipe:
     Raises:
         RecipeError: the first thing that is wrong, on one line.
     """
+    corpus = data.get("corpus")
+    if data.get("streams") and isinstance(corpus, dict) and corpus and "text" not in corpus:
+        key = next(iter(corpus))
+        raise RecipeError(
+            f"{where}: corpus.{key}: is of a run with one text, and this one has several streams; "
+            f"set it for each, as in streams.0.corpus.{key}"
+        )
     return checked(Recipe, data, where)
 
 
