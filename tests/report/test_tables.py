@@ -61,6 +61,12 @@ def test_the_verdict_says_when_models_are_no_better_than_unigrams():
     assert "(perplexity 411.6)" in sentence
 
 
+def test_the_verdict_says_once_what_holds_for_both_models():
+    assert "But XPT and scratch are worse than guessing" in said(
+        line("XPT", 420.0), line("scratch", 430.0)
+    )
+
+
 def test_the_verdict_names_only_the_model_that_has_learnt_nothing():
     sentence = said(line("XPT", 46.4), line("scratch", 420.0))
     assert "But scratch is worse than guessing" in sentence

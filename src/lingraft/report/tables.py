@@ -332,12 +332,17 @@ def verdict(compared: Comparison) -> str:
         f"{reached}, {name} {rival.shown('perplexity')}{_budgets(main, rival)}: "
         f"{_ratio(main, rival)}."
     )
-    unlearnt = [
-        f"{line.name} is {line.beside_unigrams}" for line in (main, rival) if not line.learnt
-    ]
+    unlearnt: dict[str, list[str]] = {}
+    for line in (main, rival):
+        if not line.learnt:
+            unlearnt.setdefault(line.beside_unigrams, []).append(line.name)
     if unlearnt:
+        said = [
+            f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} {level}"
+            for level, names in unlearnt.items()
+        ]
         sentence += (
-            f" But {' and '.join(unlearnt)} guessing by token frequency alone "
+            f" But {' and '.join(said)} guessing by token frequency alone "
             f"(perplexity {numbers.significant(main.unigram_perplexity)})."
         )
     return sentence
