@@ -101,6 +101,14 @@ def test_what_a_method_prescribes_is_not_decided_either():
     assert found["graft.embeddings"].value == "random"
 
 
+@pytest.mark.parametrize(("name", "steps"), [("in-place", [24.0, 16.0]), ("xpt", [16.0, 24.0])])
+def test_what_each_phase_gets_is_decided_where_the_method_does_not_say(name, steps):
+    recipe = asked({"name": name})
+    facts = FACTS.with_method(recipe)
+    made = choosing.applied(recipe, decided(recipe, facts).values())
+    assert [phase.budget.value for phase in made.phases] == steps
+
+
 @pytest.mark.parametrize(
     ("name", "layers"), [("xpt", 1), ("xpt-sp", 1), ("scratch", 1), ("xpt-no-itl", 0)]
 )

@@ -368,7 +368,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.first_phase_share",
         "share-frozen",
-        lambda facts: facts.phases == 2,
+        lambda facts: facts.phases == 2 and not facts.own_shares,
         lambda _: 0.4,
         "as in the study's cells of two phases",
         (f"{evidence.KO}:xpt-n25000-s0",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lingraft.recipe.records import method_named
 from lingraft.recipe.run import KEEPING
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Facts:
     """Of training: what the budget allows. An estimate until the speed was measured."""
     phases: int = 1
     """Of the method."""
+    own_shares: bool = False
+    """Whether the method says what each phase gets of the budget."""
     onto_source: bool = True
     """Whether new embeddings train together with all layers of the source, which know something:
     not where every weight is drawn, the old vocabulary stays, or a part is frozen."""
@@ -62,7 +65,13 @@ class Facts:
             and recipe.tokenizer.kind not in KEEPING
             and any("all" in phase.train for phase in recipe.phases)
         )
-        return replace(self, phases=len(recipe.phases), onto_source=onto_source)
+        stretches = method_named(recipe.method.name).stretches
+        return replace(
+            self,
+            phases=len(recipe.phases),
+            own_shares=any(stretch.share is not None for stretch in stretches),
+            onto_source=onto_source,
+        )
 
 
 def always(_: Facts) -> bool:
