@@ -101,6 +101,18 @@ def test_the_source_s_figures_are_those_of_the_old_run(joined):
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["llama", "bart"])
+def test_a_language_joins_a_model_of_another_kind(family, command, adapted, danish, tmp_path):
+    sizes = ("--steps", 2, "--vocab-size", 400, "--set", "method.batch={size=8}")
+    texts = ("--text", f"da={danish}", "--out", tmp_path / "run")
+    ended = command("adapt", "--join", adapted(family), *texts, *sizes)
+    assert ended.status == 0, ended.err
+    result = Run(tmp_path / "run").stage("evaluation").result()
+    assert list(result["streams"]) == ["ko", "da"]
+    assert ("untouched" in result) == (family == "llama")
+
+
 def test_each_language_gets_as_many_pieces_whenever_it_joins():
     def stream(code: str) -> dict[str, object]:
         return {"name": code, "language": code, "corpus": {"text": [f"{code}.txt"]}}

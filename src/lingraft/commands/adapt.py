@@ -12,12 +12,13 @@ import typer
 from lingraft.commands import budgets, console
 from lingraft.commands import options as ask
 from lingraft.errors import DataError, RecipeError
+from lingraft.models.families import family_of
 from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.recipe.shorthand import tables as tables_of
 from lingraft.recipe.streams import by_field, named_texts, plain_streams, replayed
-from lingraft.rundir import Run
+from lingraft.rundir import Run, read_json
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
@@ -290,7 +291,9 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     run_recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     alone = {texts["language"]: texts["corpus"]["text"]} if "language" in texts else {}
     new = texts.get("streams") or plain_streams(alone)
-    plain = joined(run_recipe, str(run.model_path), new)
+    model_type = str(read_json(run.model_path / "config.json")["model_type"])
+    masked = family_of(model_type).kind == "masked"
+    plain = joined(run_recipe, str(run.model_path), new, masked=masked)
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
     own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
     return plain | own | {key: data[key] for key in ("resources", "baselines")}

@@ -16,7 +16,9 @@ FEWEST = 32
 KEPT_OF_THE_TOKENIZER = ("normalisation", "character_coverage", "train_sentences", "max_tokens")
 
 
-def joined(theirs: Recipe, model: str, new: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def joined(
+    theirs: Recipe, model: str, new: Sequence[dict[str, Any]], *, masked: bool = True
+) -> dict[str, Any]:
     """Plain data of a recipe in which new languages join those of a finished run.
 
     The source is the run's model. Its vocabulary is extended by pieces of the new languages' text
@@ -28,6 +30,7 @@ def joined(theirs: Recipe, model: str, new: Sequence[dict[str, Any]]) -> dict[st
         theirs: the run's recipe.
         model: the folder of the model that the run exported.
         new: streams of the new languages, as plain data.
+        masked: whether the model is a masked one. A causal one is judged beside its source anyway.
 
     Raises:
         RecipeError: there is no new language, or one is among the run's.
@@ -51,7 +54,7 @@ def joined(theirs: Recipe, model: str, new: Sequence[dict[str, Any]]) -> dict[st
         for code in stream.languages
     }
     size = theirs.tokenizer.vocab_size // len(learnt)
-    before = [stream["name"] for stream in old if "/" not in stream["language"]]
+    before = [stream["name"] for stream in old if masked and "/" not in stream["language"]]
     return {
         "source": {"model": model},
         "streams": [*old, *new],
