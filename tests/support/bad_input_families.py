@@ -27,6 +27,9 @@ def add(cases):
     cases["silent layers in a family that has none"] = lambda place: place.adapt(
         "--set", "graft.layer_initialiser=identity"
     )
+    cases["a baseline that the source's architecture cannot be"] = lambda place: place.adapt(
+        "--method", "continued", "--baseline", "blocks"
+    )
 
 
 def configured(values):

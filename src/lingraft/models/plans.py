@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lingraft.models.families import Family
+    from lingraft.recipe import Graft
 
 
 class Silent(int):
@@ -90,6 +91,19 @@ def nearest(plan: Plan) -> list[int]:
         neighbour = neighbour if index is None else index
         neighbours.append(neighbour)
     return neighbours
+
+
+def check_layers(family: Family, config: Mapping[str, Any], graft: Graft) -> None:
+    """Refuse inserted layers that a source cannot have; raises as the two checks below.
+
+    Args:
+        family: of the source.
+        config: its config.json.
+        graft: of the recipe.
+    """
+    if graft.layer_initialiser == "identity" and any(graft.places):
+        check_identity(family, config)
+    check_every(family, config, graft.layers_every)
 
 
 def check_every(family: Family, config: Mapping[str, Any], every: int) -> None:

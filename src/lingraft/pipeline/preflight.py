@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import evaluations, scripts
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError, LingraftError, RecipeError
 from lingraft.models.modules import wanted_by
-from lingraft.models.plans import check_every, check_identity
+from lingraft.models.plans import check_layers
 from lingraft.paths import path_of
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from lingraft.models.families import Family
     from lingraft.recipe import Graft, Phase, Recipe, Resources
 
 TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 BYTES_PER_TOKEN = 4.5
-"""UTF-8 bytes of raw text to one token of a 50k vocabulary: a rough figure for estimates, said to
-be rough."""
-
+"""UTF-8 bytes of raw text to one token of a 50k vocabulary: a rough figure for estimates."""
 TOKENS_PER_SENTENCE = 30
 """As rough."""
 
@@ -181,13 +180,21 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     if source.folder is not None:
         vocabularies.check_tokens(recipe, source.folder)
     if source.family is not None:
-        vocabularies.check_initialisers(recipe, source.family)
-        check_every(source.family, source.config, recipe.graft.layers_every)
-        if recipe.graft.layer_initialiser == "identity" and any(recipe.graft.places):
-            check_identity(source.family, source.config)
-        for module in wanted_by(recipe.graft):
-            module.check_fits(source.family)
+        _check_graft(recipe, source.family, source.config)
+        for index, section in enumerate(recipe.baselines):
+            try:
+                _check_graft(baseline(recipe, index), source.family, source.config)
+            except LingraftError as error:
+                raise type(error)(f"baseline '{section.method}': {error}") from None
     return files
+
+
+def _check_graft(recipe: Recipe, family: Family, config: dict[str, Any]) -> None:
+    """Refuse rows, layers and modules that the source's architecture cannot have."""
+    vocabularies.check_initialisers(recipe, family)
+    check_layers(family, config, recipe.graft)
+    for module in wanted_by(recipe.graft):
+        module.check_fits(family)
 
 
 def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
