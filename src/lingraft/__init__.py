@@ -91,6 +91,8 @@ def adapt(
     from lingraft.commands.from_python import recipe_of
     from lingraft.pipeline import adapt as pipeline
 
+    if isinstance(settings, str):
+        settings = [settings]
     if recipe is None:
         recipe = recipe_of(short, out, settings)
     elif short:

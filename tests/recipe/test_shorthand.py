@@ -74,6 +74,19 @@ def test_without_a_budget_it_asks_for_one(tiny_source, korean_text) -> None:
         recipe_of(NEEDED | {"source": tiny_source("bert"), "text": korean_text}, "runs/x")
 
 
+def test_one_name_by_itself_is_a_list_of_one(monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(
+        "lingraft.pipeline.adapt.adapt", lambda recipe, *_, **__: asked.append(recipe)
+    )
+    names = {"kept": "en.txt", "lexicons": "d.txt", "baselines": "scratch"}
+    form = NEEDED | {"steps": 7, "preset": "xpt2021"}
+    lingraft.adapt(out="runs/x", settings="seed=4", **form, **names)
+    lists = {key: [name] for key, name in names.items()}
+    lingraft.adapt(out="runs/x", settings=["seed=4"], **form, **lists)
+    assert asked[0] == asked[1]
+
+
 def test_several_languages_are_a_dict_of_texts() -> None:
     text = {"en": "en.txt", "de": ["de/", "more.txt"]}
     form = {"source": "s", "text": text, "method": "metaxlm", "steps": 9}

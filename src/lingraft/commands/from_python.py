@@ -57,6 +57,12 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
     if form.get("preset") is None:
         default = budgets.default_preset({**form, **texts}, assignments)
         form = {**form, "preset": default}
+    form = {
+        **form,
+        "lexicons": _several(form.get("lexicons")),
+        "kept": _several(form.get("kept")),
+        "baselines": _several(form.get("baselines")),
+    }
     data = tables(form, texts, budgets.chosen(form))
     data = {"name": recipe_name(Path(out), data)} | data
     budgets.check_given(data, assignments)
@@ -67,6 +73,11 @@ def _texts(text: Any, language: str | None) -> dict[str, Any]:
     if isinstance(text, Mapping):
         return named_texts([f"{code}={path}" for code in text for path in _paths(text[code])], None)
     return named_texts(_paths(text), language)
+
+
+def _several(names: Paths | None) -> list[str] | None:
+    """Names as a list; one by itself is a list too, and no list of letters."""
+    return None if names is None else _paths(names)
 
 
 def _paths(text: Paths) -> list[str]:
