@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 BYTES_PER_TOKEN = 4.5
 """UTF-8 bytes of raw text to one token of a 50k vocabulary: a rough figure for estimates."""
-TOKENS_PER_SENTENCE = 30
-"""As rough."""
+TOKENS_PER_SENTENCE = 30  # as rough
 
 
 @dataclass
