@@ -157,7 +157,7 @@ def after(result: dict[str, Any], folder: Path) -> NextStep:
     """Making a model of the corpus."""
     language = str(result["language"])
     return NextStep(
-        "See below whether what was dropped should have been. Then make a model of the rest; "
+        "Look whether what was dropped should have been. Then make a model of the rest; "
         "another source may suit the language better:",
         command(
             *("adapt", "--source", SOURCE, "--text", folder, "--lang", language),
