@@ -37,7 +37,7 @@ INITIALISERS: tuple[str, ...] = get_args(Initialiser)
 
 @dataclass(frozen=True)
 class Ranked:
-    """One initialiser: mean validation losses in nats over the seeds, and ranks; equals share one."""
+    """One initialiser: mean validation losses in nats over seeds, and ranks; equals share one."""
 
     initialiser: str
     seeds: int
