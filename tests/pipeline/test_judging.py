@@ -14,6 +14,7 @@ import torch
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.loading import load
 from lingraft.pipeline import judging
+from lingraft.recipe.methods import read_recipe
 from lingraft.report import causal
 from lingraft.report.variants import labelled, scores
 from lingraft.rundir import Run
@@ -305,6 +306,11 @@ def test_a_judged_model_that_names_no_length_reads_what_it_was_trained_on(tiny_s
     assert judging.Judged.load(bloom, "fp32", 600).context == 600
     assert judging.Judged.load(bloom, "fp32", 32).context == 32
     assert judging.Judged.load(bloom, "fp32").context == 512
+
+
+def test_the_recipe_of_a_baseline_can_be_read_again(run):
+    baseline = read_recipe(run.path / "baselines/scratch/recipe.toml")
+    assert (baseline.method.name, baseline.phases[0].budget.value) == ("scratch", 4)
 
 
 @pytest.fixture(scope="module")

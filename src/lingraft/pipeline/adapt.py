@@ -154,7 +154,7 @@ def compare(context: Context, index: int, tokenizer_digest: str) -> None:
     baseline_context = Context(recipe, baseline_run(context.run, method), context.accelerator)
     if context.accelerator.is_main_process:
         baseline_context.run.path.mkdir(parents=True, exist_ok=True)
-        write_text(baseline_context.run.recipe_path, to_toml(baseline_context.recipe))
+        write_text(baseline_context.run.recipe_path, to_toml(settled(recipe)))
     logger.info("baseline %s: begins", method)
     started = monotonic()
     trained = train(baseline_context, graft(baseline_context, tokenizer_digest))
