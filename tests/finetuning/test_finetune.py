@@ -381,6 +381,15 @@ def test_what_a_user_gets_wrong_is_one_line(arguments, message, tiny_source, tmp
     assert ended.err.count("\n") == 1
 
 
+def test_windows_that_are_too_short_are_refused_before_other_tasks_train(nli, same_files, tmp_path):
+    data = same_files("klue-mrc")
+    for file in same_files("klue-nli").iterdir():
+        shutil.copy(file, data)
+    ended = nli(tmp_path / "out", "--task", "klue-mrc", "--data", data)
+    assert (ended.status, "less than doc_stride = 128" in ended.err) == (1, True)
+    assert not list((tmp_path / "out").glob("roberta/*"))
+
+
 def test_a_recipe_says_the_same_as_the_options(same_files, tiny_source, tmp_path, command):
     data = same_files("klue-nli")
     table = {"models": [str(tiny_source("roberta"))], "labels": ["M"], "tasks": ["klue-nli"]}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import dropout, heads, partners, plugged, rates, teachers, transfer
+from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.names import split_in
 from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.recipe import HUB, sized, tasks_of
@@ -184,7 +185,7 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
     digests = [task_data.fingerprint_of(data) for _, data, _ in learnt]
     for task, data, _ in learnt:
         task_data.tell_shared(data, task.name)
-    return [
+    cells = [
         Cell(
             *model,
             _suited(task, recipe, model),
@@ -198,6 +199,17 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
         for model in models
         for (task, data, languages), digest in zip(learnt, digests, strict=True)
     ]
+    for cell in cells:
+        if cell.task.kind == "span":
+            _check_windows(cell)
+    return cells
+
+
+def _check_windows(cell: Cell) -> None:
+    """Refuse windows that are too short before anything trains; raises DataError."""
+    tokenizer = heads.tokenizer_for(cell.folder, cell.task)
+    coder = SpanCoder(cell.task, heads.shape_of(cell.folder, cell.task, tokenizer))
+    coder.check(example for examples in cell.data.splits.values() for example in examples)
 
 
 def _suited(task: Task, recipe: Finetune, model: tuple[str, str, Path]) -> Task:

@@ -20,7 +20,7 @@ from lingraft.tasks.windows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tokenizers import Encoding
     from torch import Tensor
@@ -60,21 +60,37 @@ class SpanCoder(Coder):
             item for index, example in enumerate(examples) for item in self._windows(index, example)
         ]
 
+    def check(self, examples: Iterable[Any]) -> None:
+        """Look whether the windows have room beside the longest of the questions.
+
+        Raises:
+            DataError: one has room for less than the step from a window to the next.
+        """
+        if self.special + self.spans.max_query + self.spans.doc_stride > self.shape.max_length:
+            questions = (self._question(example.question) for example in examples)
+            self._shared(max(len(self._plain(question).ids) for question in questions))
+
+    @property
+    def special(self) -> int:
+        """How many special tokens stand around and between question and passage."""
+        return int(self.shape.tokenizer.num_special_tokens_to_add(pair=True))
+
+    def _shared(self, n_question: int) -> int:
+        """Tokens of the passage that two windows share beside a question of so many tokens."""
+        return overlap(self.shape.max_length, n_question, self.special, self.spans.doc_stride)
+
     def _windows(self, index: int, example: SpanExample) -> Iterator[Item]:
-        tokenizer = self.shape.tokenizer
         question = self._question(example.question)
         n_question = len(self._plain(question).ids)
         passage = self._plain(example.context)
-        special = int(tokenizer.num_special_tokens_to_add(pair=True))
-        shared = overlap(self.shape.max_length, n_question, special, self.spans.doc_stride)
         encodings = self.shape.encode(
             [question],
             [example.context],
             truncation="only_second",
-            stride=shared,
+            stride=self._shared(n_question),
             return_overflowing_tokens=True,
         )
-        room = self.shape.max_length - n_question - special
+        room = self.shape.max_length - n_question - self.special
         first = encodings[0].sequence_ids.index(1) if passage.ids else 0
         parts = windows(len(passage.ids), room, self.spans.doc_stride, first)
         answer = answer_tokens(example.answers[0], passage.offsets) if example.answers else None
