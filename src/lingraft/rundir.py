@@ -302,10 +302,7 @@ class Stage:
         partial.replace(self.path)
 
     def clear(self) -> None:
-        """Delete the stage's folder.
-
-        done.json goes first, so that a kill half-way leaves the stage unfinished.
-        """
+        """Delete the folder, done.json first: a kill half-way leaves the stage unfinished."""
         self.done_path.unlink(missing_ok=True)
         if self.path.exists():
             shutil.rmtree(self.path)
@@ -323,12 +320,14 @@ class Run:
 
     @classmethod
     def existing(cls, path: Path) -> Run:
-        """The run in a folder.
+        """The run in a folder; a run's baseline has the run's corpus and tokenizer.
 
         Raises:
             DataError: there is none.
         """
-        run = cls(path)
+        folder, run = path.resolve().parent, cls(path)
+        if folder.name == "baselines" and cls(folder.parent).recipe_path.is_file():
+            run = cls(path, folder.parent)
         if not run.recipe_path.is_file():
             raise DataError(f"{path}: holds no run (no recipe.toml); lingraft adapt makes one")
         return run

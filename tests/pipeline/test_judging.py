@@ -313,6 +313,14 @@ def test_the_recipe_of_a_baseline_can_be_read_again(run):
     assert (baseline.method.name, baseline.phases[0].budget.value) == ("scratch", 4)
 
 
+def test_a_stage_of_a_baseline_is_made_of_its_run_s_text(run, command):
+    folder = run.path / "baselines/scratch"
+    for name in ("tokenizer", "model"):
+        ended = command("stage", folder, name)
+        assert ended.status == 0, ended.err
+    assert not (folder / "tokenizer").exists()
+
+
 @pytest.fixture(scope="module")
 def study(run):
     """Two cells of a study: the run, and its baseline."""

@@ -192,12 +192,20 @@ def test_weights_that_are_not_there_are_told_with_what_keeps_them(adapted, tmp_p
 
 
 def test_a_baseline_has_the_tokenizer_of_its_run(adapted, tmp_path):
-    (tmp_path / "run" / "baselines").mkdir(parents=True)
-    folder = recipe_with(adapted, tmp_path / "run" / "baselines" / "xpt-sp")
+    run = recipe_with(adapted, tmp_path / "run")
+    (run / "baselines").mkdir()
+    folder = recipe_with(adapted, run / "baselines" / "xpt-sp")
     with pytest.raises(DataError, match="the models need the target's tokenizer"):
         _ = Probed.of(folder).tokenizer
     (tmp_path / "run" / "tokenizer").mkdir()
     assert Probed.of(folder).tokenizer == (tmp_path / "run" / "tokenizer").resolve()
+
+
+def test_a_run_in_a_folder_called_baselines_is_no_baseline(adapted, tmp_path):
+    (tmp_path / "baselines").mkdir()
+    folder = recipe_with(adapted, tmp_path / "baselines" / "xpt")
+    (folder / "tokenizer").mkdir()
+    assert Probed.of(folder).tokenizer == folder / "tokenizer"
 
 
 def test_runs_that_have_nothing_to_lose_or_to_take_out_are_refused(adapted, tmp_path):

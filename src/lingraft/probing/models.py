@@ -71,8 +71,6 @@ class Probed:
             UnsupportedModelError: it has modules.
         """
         run = Run.existing(path)
-        if run.path.resolve().parent.name == "baselines":
-            run = Run(path, parent=run.path.resolve().parent.parent)
         recipe = read_recipe(run.recipe_path)
         if recipe.source.model is None:
             raise RecipeError(
