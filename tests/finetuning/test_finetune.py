@@ -12,12 +12,13 @@ from huggingface_hub import ModelCard
 from stopping import terminated_at
 from transformers import AutoModelForSequenceClassification
 
+from lingraft.commands.finetune import said_of
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning import rates
 from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.data import hub_rows, part_of, tell_shared
-from lingraft.finetuning.outcomes import outcomes
+from lingraft.finetuning.outcomes import Outcome, outcomes
 from lingraft.tasks import TASKS, Data, find
 from lingraft.tasks.examples import TextExample
 from lingraft.training import loop
@@ -486,3 +487,16 @@ def test_rows_of_the_hub_have_labels_by_name():
     first, second = hub_rows(table, {"text": "sentence"}, "hub:x")
     assert first.values == {"sentence": "a", "label": "yes", "tags": ["O", "B"]}
     assert second.values["label"] == -1
+
+
+def test_the_last_lines_name_every_model_that_is_best():
+    def outcome(model, value):
+        splits = {"test": {"scores": {"accuracy": value}}}
+        data = {"model_label": model, "task": "nsmc", "seed": 0, "splits": splits}
+        return Outcome(Path(), data | {"evaluation": ["test"], "shown": ["accuracy"]})
+
+    found = [outcome("a", 40.0), outcome("b", 50.0), outcome("c", 50.0), outcome("d", 45.0)]
+    assert said_of(found) == [
+        ("what", "4 models × 1 tasks × 1 seeds"),
+        ("result", "nsmc test accuracy 50.0 (b), 50.0 (c)"),
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -174,7 +173,7 @@ def command(
 
 
 def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:
-    """What was done, and of tasks in one language the best model by the score that chooses."""
+    """What was done, and of tasks in one language the best models by the first score shown."""
     from lingraft.finetuning import outcomes as finetuned
 
     counts = [
@@ -184,14 +183,18 @@ def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:
     overview = " × ".join(counts)
     if results[0].languages is not None:
         return [("what", overview)]
-    best: dict[str, tuple[float, str]] = {}
+    best: dict[str, list[tuple[float, str]]] = {}
     for (model, task), several in finetuned.by_cell(results).items():
         first = several[0]
         split, name = first.evaluation[0], first.data["shown"][0]
         reached = finetuned.summary([outcome.scores(split)[name] for outcome in several])
-        line = f"{task} {split} {name} {reached.shown()} ({model})"
-        best[task] = max(best.get(task, (-math.inf, "")), (reached.mean, line))
-    return [("what", overview), ("result", "; ".join(line for _, line in best.values()))]
+        before = best.setdefault(f"{task} {split} {name}", [])
+        if before and reached.mean > before[0][0]:
+            before.clear()
+        if not before or reached.mean == before[0][0]:
+            before.append((reached.mean, f"{reached.shown()} ({model})"))
+    lines = (f"{name} {', '.join(text for _, text in equal)}" for name, equal in best.items())
+    return [("what", overview), ("result", "; ".join(lines))]
 
 
 def tables_of(results: Sequence[Outcome]) -> list[Table]:
