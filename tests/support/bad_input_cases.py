@@ -346,6 +346,12 @@ def _(place):
     return ["stage", "run", "phase-1"]
 
 
+@case("a run in the place of its model")
+def _(place):
+    place.run()
+    return ["evaluate", "run", "--text", place.text().name]
+
+
 CASES["a stage of no run"] = lambda place: ["stage", "run", "corpus"]
 CASES["a report of no run"] = lambda place: ["report", "run"]
 

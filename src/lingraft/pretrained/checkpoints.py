@@ -64,9 +64,12 @@ def without_config(name: str, folder: Path) -> DataError:
             f"source model '{name}': holds a GGUF file, quantised weights for other programs; give "
             "the Hugging Face model that it was made of"
         )
+    right = "the folder that save_pretrained wrote"
+    if (folder / "model" / "config.json").is_file():
+        right = f"the run's model, {name.rstrip('/')}/model"
     return DataError(
         f"source model '{name}': the directory holds no config.json, so it is not a Hugging Face "
-        "model; give the folder that save_pretrained wrote"
+        f"model; give {right}"
     )
 
 
