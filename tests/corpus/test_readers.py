@@ -400,8 +400,10 @@ def test_what_stands_beside_the_text_of_a_parquet_row_may_be_damaged(tmp_path: P
     assert [one.id for one in read(tmp_path / "a.parquet")[0]] == ["a", "\ufffd"]
 
 
-def test_a_missing_id_that_is_written_as_nan_is_none(tmp_path: Path):
-    (tmp_path / "a.jsonl").write_text('{"id": NaN, "text": "a"}\n{"id": NaN, "text": "b"}\n')
+@pytest.mark.parametrize("missing", ["NaN", "null", '""'])
+def test_a_missing_id_that_is_written_somehow_is_none(tmp_path: Path, missing: str):
+    rows = [f'{{"id": {missing}, "text": "{text}"}}\n' for text in "ab"]
+    (tmp_path / "a.jsonl").write_text("".join(rows))
     assert [one.id for one in read(tmp_path / "a.jsonl")[0]] == [content_id("a"), content_id("b")]
 
 

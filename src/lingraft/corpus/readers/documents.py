@@ -251,7 +251,8 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
             reading.drop(EMPTY)
             continue
         reading.documents += 1
-        has_name = identifier is not None and identifier == identifier  # tables write NaN for none
+        # Tables write NaN or nothing for none.
+        has_name = identifier not in (None, "") and identifier == identifier
         name = _clean_id(identifier) if has_name else content_id(text)
         yield Document(name, text, *more)
     has_drops = reading.dropped.total() > left_out
