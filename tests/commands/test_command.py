@@ -159,6 +159,21 @@ def test_somebodys_pairs_and_counts_are_not_replaced(aligned, tmp_path, option, 
     assert written.read_text() == (counts or "x\ty\n")
 
 
+@pytest.mark.parametrize(("option", "name"), PAIRS)
+def test_sides_in_each_others_scripts_are_refused(aligned, tmp_path, option, name):
+    ended = aligned(option, "house\t집\nCD\tCD\n", "--columns", "1,0")
+    assert ended.status == 1
+    assert "the other way round: 0 fit their languages, 1 would" in ended.err
+    assert not (tmp_path / "out" / name).exists()
+
+
+def test_columns_of_what_has_none_are_refused(aligned, tmp_path):
+    text = '{"en": "I go.", "ko": "나는 간다."}\n'
+    ended = aligned("--parallel", text, "--columns", "1,0", name="in.jsonl")
+    assert (ended.status, "--columns: is for .tsv files" in ended.err) == (1, True)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(("option", "name"), [*PAIRS, ("--lexicon", "counts.json")])
 def test_pairs_are_never_written_over_their_source(aligned, tmp_path, option, name):
     (tmp_path / "out").mkdir()

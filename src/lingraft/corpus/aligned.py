@@ -5,6 +5,7 @@ That is the form that `[resources]` of a recipe reads.
 
 from __future__ import annotations
 
+import collections
 import json
 import logging
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from lingraft.corpus import lexicon, pairs
 from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.cleaning.language_id import LanguageIdentifier
 from lingraft.corpus.inputs import entry, form
-from lingraft.corpus.readers import parallel
+from lingraft.corpus.readers import lines, parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError, RecipeError
 from lingraft.paths import path_of
@@ -62,6 +63,10 @@ def write_pairs(
     reading = Reading()
     checker, checked_pairs = checked(section, languages, columns, reading)
     files = parallel.files(section.text, parallel.Layout(*languages))
+    if columns != (0, 1) and not any(lines.kind(path) == ".tsv" for path in files):
+        raise RecipeError(
+            "--columns: is for .tsv files; in others the languages say which side is which"
+        )
     digest = fingerprint(*form(section), PAIRS, section, languages, columns, _entries(files))
     _check_free(folder, PAIRS, files, digest, overwrite=overwrite)
     n_kept = _write(checked_pairs, folder, PAIRS)
@@ -115,14 +120,15 @@ def write_lexicon(
 
     Raises:
         RecipeError: a language is not valid, or a setting does not go with a lexicon.
-        DataError: a file cannot be read or written, no pair is left, or there is another file.
+        DataError: a file cannot be read or written, no pair is left, there is another file, or
+            more words would fit their languages' scripts if the sides were swapped.
     """
     check_settings(section, {"text"}, "a lexicon")
-    for language in languages:
-        scripts.language_subtag(language)
+    checker = pairs.Checker(*map(scripts.of_language, languages))
     wide = set(columns) != {0, 1}
     swap = wide or columns[0] < columns[1]
     translations = lexicon.read(section.text, swap=swap, columns=columns if wide else None)
+    collections.deque(checker.check(translations.pairs), maxlen=0)  # refuses swapped sides
     files = [path_of(name) for name in section.text]
     digest = fingerprint(FORMAT["corpus"], LEXICON, section, languages, columns, _entries(files))
     _check_free(folder, LEXICON, files, digest, overwrite=overwrite)
