@@ -417,6 +417,7 @@ WITH_LABELS = 'name = "t"\nkind = "classification"\nfiles = {train = "a.csv", de
     [
         ('evaluation = ["tset"]', "evaluation: \\[files\\] has no 'tset'"),
         ('hidden = ["test"]', "hidden: \\[files\\] has no 'test'"),
+        ('hidden = ["train"]', "hidden.0: must be 'test'; got 'train'"),
         ('labels = ["p", "q", "p"]', "a label is there twice"),
         ("header = 5", "must be a list of names"),
         ('header = [["a"], 3]', "must be a list of names"),

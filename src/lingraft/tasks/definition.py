@@ -144,7 +144,7 @@ class Definition(Paper):
     """Leave out rows of TSV files with another number of columns than the header."""
     format: Literal["klue-ner", "universal-dependencies"] | None = None
     """Files of a format of its own."""
-    hidden: Names = ()
+    hidden: Annotated[tuple[Literal["test"], ...], Field(strict=False)] = ()
     """Splits whose answers the benchmark hides."""
     evaluation: Names = ()
     """The splits that are reported; empty takes test, or dev where there is none."""
