@@ -18,6 +18,7 @@ from lingraft.finetuning import heads
 from lingraft.models.source import load_model
 from lingraft.pipeline.source_files import source_of
 from lingraft.pipeline.stages import position_settings
+from lingraft.pretrained.load import load_tokenizer
 from lingraft.recipe.methods import recipe_from
 from lingraft.tasks import TASKS
 
@@ -77,3 +78,21 @@ def test_any_value_of_any_setting_loads_or_is_one_line(family, tiny_source, tmp_
     one()
     assert said
     assert not [message for message in said if "\n" in message]
+
+
+@pytest.mark.parametrize("value", ["x", -5, 0, [512]])
+def test_a_length_that_no_text_has_is_one_line(value, tiny_source, tmp_path):
+    source = shutil.copytree(tiny_source("roberta"), tmp_path / "source")
+    path = source / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": value}))
+    with pytest.raises(LingraftError, match="json has model_max_length"):
+        load_tokenizer(str(source))
+
+
+def test_quantised_weights_are_named_where_they_would_be_judged_too(tiny_source, tmp_path):
+    source = shutil.copytree(tiny_source("roberta"), tmp_path / "source")
+    path = source / "config.json"
+    settings = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": settings}))
+    with pytest.raises(LingraftError, match=r"are quantised \(bitsandbytes\).*bf16 or fp32"):
+        Scorer.load(str(source), 1, "fp32")

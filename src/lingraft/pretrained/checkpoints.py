@@ -114,6 +114,18 @@ def refuse_code(name: str, settings: Mapping[str, Any], stock: bool) -> None:
         )
 
 
+def quantised(config: Mapping[str, Any]) -> str | None:
+    """Why a checkpoint with quantised weights is refused; None where they are whole."""
+    settings = config.get("quantization_config")
+    if not settings:
+        return None
+    method = settings.get("quant_method") if isinstance(settings, dict) else None
+    return (
+        f"its weights are quantised ({method or 'quantization_config'}), and such weights "
+        "cannot be trained on; choose the checkpoint in bf16 or fp32 that they were made of"
+    )
+
+
 def _modules(auto_map: Any) -> str:
     """The modules that `auto_map` names: `modeling_x.XModel`, a list of such, or by class."""
     values = list(auto_map.values()) if isinstance(auto_map, dict) else [auto_map]

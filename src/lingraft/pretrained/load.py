@@ -30,7 +30,7 @@ from transformers.models.auto.tokenization_auto import (
 from transformers.utils import logging as transformers_logging
 
 from lingraft.errors import DataError, LingraftError, UnsupportedModelError
-from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
+from lingraft.pretrained.checkpoints import folder_of, quantised, refuse_code, without_config
 from lingraft.recipe import catalogue
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def load_config(
 
     Raises:
         DataError: there is none, or it cannot be read.
-        UnsupportedModelError: it needs Python code of its own, or is deeper than `DEEPEST`.
+        UnsupportedModelError: it needs Python code of its own, is quantised, or is deeper than
+            `DEEPEST`.
     """
     quiet_transformers()
     folder = folder_of(name)
@@ -109,6 +110,8 @@ def load_config(
         raw_config, _ = PreTrainedConfig.get_config_dict(where, revision=revision)
         kind = raw_config.get("model_type")
         refuse_code(name, raw_config, isinstance(kind, str) and kind in CONFIG_MAPPING)
+        if reason := quantised(raw_config):
+            raise UnsupportedModelError(f"source model '{name}': {reason}")
         config = AutoConfig.from_pretrained(
             where, revision=revision, trust_remote_code=False, **(settings or {})
         )
@@ -144,7 +147,16 @@ def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenize
         kind = tokenizer_config.get("tokenizer_class")
         stock = isinstance(kind, str) and tokenizer_class_from_name(kind) is not None
         refuse_code(name, tokenizer_config, stock)
-        return AutoTokenizer.from_pretrained(where, revision=revision, trust_remote_code=False)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            where, revision=revision, trust_remote_code=False
+        )
+        longest: object = tokenizer.model_max_length
+        if not isinstance(longest, int | float) or longest < 1:
+            raise DataError(
+                f"{name}: tokenizer_config.json has model_max_length {longest!r}; write how many "
+                "tokens the model reads, or delete it"
+            )
+    return tokenizer
 
 
 def padding_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenizerBase:

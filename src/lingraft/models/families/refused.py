@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import UnsupportedModelError
+from lingraft.pretrained.checkpoints import quantised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -153,12 +154,8 @@ def _reason(model_type: str, config: Mapping[str, Any]) -> str | None:
     if any(config.get(key) for key in TOWERS):
         advice = TEXT_OF.get(model_type, "choose a model that reads text alone")
         return f"a {model_type} model has a tower for images or sound; {advice}"
-    if quantised := config.get("quantization_config"):
-        method = quantised.get("quant_method") if isinstance(quantised, dict) else None
-        return (
-            f"its weights are quantised ({method or 'quantization_config'}), and such weights "
-            "cannot be trained on; choose the checkpoint in bf16 or fp32 that they were made of"
-        )
+    if reason := quantised(config):
+        return reason
     if model_type in REFUSED:
         return None  # `family_of` says why
     counts = [config.get(key) for key in EXPERTS]
