@@ -87,7 +87,9 @@ def test_a_vocabulary_without_room_for_words_is_refused():
 # -- subject
 
 
-@pytest.mark.parametrize("written", ["12", "12x768", "ax768x50000", "2x768x50000", "12x700x50000"])
+@pytest.mark.parametrize(
+    "written", ["12", "12x768", "ax768x50000", "2x768x50000", "12x700x50000", "3x64x1"]
+)
 def test_a_shape_that_is_none_is_refused(written):
     with pytest.raises(RecipeError, match=f"--shape {written}: "):
         Shape.parse(written)

@@ -64,10 +64,12 @@ class Shape:
                 f"--shape {written}: write LAYERSxWIDTHxVOCABULARY, for instance 14x768x50000"
             )
         shape = cls(*(int(number) for number in numbers))
-        if shape.layers < 3 or not shape.width or shape.width % HEAD_WIDTH:
+        fewest = text.SMALLEST_VOCABULARY
+        is_large = shape.layers >= 3 and shape.width and shape.vocabulary >= fewest
+        if not is_large or shape.width % HEAD_WIDTH:
             raise RecipeError(
                 f"--shape {written}: 3 layers at least (two are translation layers), "
-                f"and a width that {HEAD_WIDTH} divides"
+                f"a width that {HEAD_WIDTH} divides, and {fewest} pieces at least"
             )
         return shape
 
