@@ -9,7 +9,7 @@ import pytest
 import real_data
 
 from lingraft.crosslingual import pairs
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,3 +90,9 @@ def test_all_languages_of_xtreme_are_found_in_the_test_sets_of_laser() -> None:
     counts = {one.language: len(one) for one in found}
     assert (counts["ko"], counts["sw"], counts["tl"]) == (1000, 390, 1000)
     assert not any(one.english_is_sorted for one in found)
+
+
+def test_a_language_under_two_codes_is_not_counted_twice(tmp_path: Path) -> None:
+    file = table(tmp_path / "eng-kor.tsv")
+    with pytest.raises(RecipeError, match="'ko' and 'kor' are one language"):
+        pairs.read([str(file)], ["ko", "kor"])

@@ -7,7 +7,7 @@ from lingraft.errors import DataError
 
 
 def begun(out):
-    file = PartialFile(out, overwrite=True)
+    file = PartialFile(out, [], overwrite=True)
     file.begin("the same", "lines")
     return file
 
@@ -29,3 +29,13 @@ def test_a_file_that_another_call_is_writing_is_left_to_it(tmp_path):
     with pytest.raises(DataError, match="another lingraft is writing it"), second.growing():
         pass
     assert out.read_bytes() == b"one\ntwo\n"
+
+
+def test_what_is_read_is_never_replaced(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("one\n", encoding="utf-8")
+    other = tmp_path / "other" / ".." / "text.txt"
+    (tmp_path / "other").mkdir()
+    for out in (text, other):
+        with pytest.raises(DataError, match="is the text that is read"):
+            PartialFile(out, [text], overwrite=True)

@@ -46,7 +46,7 @@ def write(
         DataError: a file cannot be read, sides differ in length, or `out` is there already.
         RecipeError: there is no such layer.
     """
-    file = PartialFile(out, overwrite=overwrite)
+    file = PartialFile(out, text, overwrite=overwrite)
     where = catalogue.resolve(model)
     for layer in settings.layers or ():
         check_layer(layer, depth_of(where), model)

@@ -100,7 +100,14 @@ def read(names: Sequence[str], languages: Sequence[str] = ()) -> list[Pairs]:
     wanted_codes = codes(languages)
     if not wanted_codes:
         return [_read(place, place.language) for place in places]
-    return [_read(_of_language(code, places, names), code) for code in wanted_codes]
+    by_place: dict[_Place, str] = {}
+    for code in wanted_codes:
+        first = by_place.setdefault(_of_language(code, places, names), code)
+        if first != code:
+            raise RecipeError(
+                f"--languages: '{first}' and '{code}' are one language here; name it once"
+            )
+    return [_read(place, code) for place, code in by_place.items()]
 
 
 def codes(languages: Sequence[str]) -> list[str]:

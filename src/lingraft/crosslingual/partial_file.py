@@ -12,7 +12,7 @@ from lingraft.errors import DataError
 from lingraft.locks import is_locked_now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 
@@ -29,13 +29,16 @@ class PartialFile:
 
     Args:
         out: the file.
+        read: what it is made of, which it must not replace.
         overwrite: replace a file that is there, and half of another one.
 
     Raises:
-        DataError: `out` is there already, or its folder is not.
+        DataError: `out` is there already, is one of `read`, or its folder is not there.
     """
 
-    def __init__(self, out: Path, *, overwrite: bool = False) -> None:
+    def __init__(self, out: Path, read: Sequence[Path], *, overwrite: bool = False) -> None:
+        if any(out.resolve() == path.resolve() for path in read):
+            raise DataError(f"{out}: is the text that is read; choose another --out")
         if out.is_dir() or (out.exists() and not overwrite):
             raise DataError(f"{out}: is there already; choose another --out, or --overwrite")
         if not out.parent.is_dir():

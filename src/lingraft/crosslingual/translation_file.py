@@ -95,11 +95,11 @@ def write(
         lines, empty (of what lies in the file), lines_per_second (of what this call did).
 
     Raises:
-        DataError: a file cannot be read, or `out` is there already.
+        DataError: a file cannot be read, or `out` is there already or the text itself.
         RecipeError: the model does not know a language.
         UnsupportedModelError: it is no encoder–decoder.
     """
-    file, where = PartialFile(out, overwrite=overwrite), catalogue.resolve(model)
+    file, where = PartialFile(out, [path], overwrite=overwrite), catalogue.resolve(model)
     text = Text(path)
     made_of = rundir.fingerprint(
         rundir.FORMAT["translation"], fingerprint_of(where), text.digest(), settings.identity()
