@@ -79,6 +79,11 @@ def test_a_lexicon_of_other_words_is_refused(run):
         run("새 bird\n", "▁집", "▁개")
 
 
+def test_a_lexicon_into_words_that_the_source_lacks_is_refused(run):
+    with pytest.raises(DataError, match=r"translate 2 words .*, none into a word that is one"):
+        run("집 maison\n개 chien\n", "▁집", "▁개")
+
+
 def test_of_several_dictionaries_the_first_with_a_known_translation_wins_and_each_is_counted(
     tmp_path, tiny_tokenizer
 ):

@@ -70,12 +70,19 @@ def dictionary(inputs: Inputs) -> Plan:
 
 
 def _check_use(lexicons: Mapping[str, Lexicon], hits: Mapping[str, Counter[str]]) -> None:
-    """Refuse dictionaries of which no word is of use."""
-    if not any(counts["words"] for counts in hits.values()):
+    """Refuse dictionaries that give no row: the method would be that without them."""
+    words = sum(counts["words"] for counts in hits.values())
+    if not words:
         pairs = sum(len(lexicon.translations) for lexicon in lexicons.values())
         raise DataError(
             f"resources.lexicons: none of their {pairs:,} words is a word of "
             f"the new vocabulary that the source lacks; {ORDER}"
+        )
+    if not any(counts[rule] for counts in hits.values() for rule in CASCADE):
+        raise DataError(
+            f"resources.lexicons: they translate {words:,} words of the new vocabulary, none into "
+            "a word that is one piece of the source's; give lexicons into the source's language "
+            f"({ORDER})"
         )
 
 
