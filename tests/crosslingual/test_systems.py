@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -178,6 +179,20 @@ def test_no_system_takes_the_place_of_comet_s_reference(tmp_path: Path) -> None:
     given = scoring.Systems({"ref": ["said"]}, [["right"]], ["source"])
     with pytest.raises(RecipeError, match="a system is called 'ref'"):
         scoring.export_comet(given, tmp_path)
+
+
+def test_comet_s_command_is_one_that_a_shell_reads_whatever_files_are_called(
+    tmp_path: Path, files: dict[str, Path], command: Callable[..., Any]
+) -> None:
+    said = tmp_path / "by me.txt"
+    said.write_bytes(files["a"].read_bytes())
+    given = ("--reference", files["reference"], "--source", files["reference"], said)
+    ended = command("score-translations", *given, "--export-comet", tmp_path / "for comet")
+    words = shlex.split(ended.out)
+    folder = tmp_path / "for comet"
+    assert words[words.index("-t") + 1] == str(folder / "by-me.txt.txt")
+    assert words[-1] == str(folder / "comet.json")
+    assert (folder / "by-me.txt.txt").is_file()
 
 
 def test_a_file_alone_is_called_as_it_is_and_its_empty_lines_are_said(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -86,11 +87,11 @@ def command(
 
 
 def _named(entries: list[str]) -> dict[str, Path]:
-    """The files by the names of their systems; a file alone is called as it is."""
+    """The files by the names of their systems; a file alone is called as it is, spaces dashed."""
     files: dict[str, Path] = {}
     for entry in entries:
         name, path = ask.named_file(entry, "system")
-        name = name or path.name
+        name = name or re.sub(r"[^\w.+-]+", "-", path.name).lstrip(".+-")
         ask.check_folder_name(name, "system")
         if name in files:
             raise RecipeError(f"two systems would be called '{name}'; name them: SYSTEM=FILE")

@@ -7,6 +7,7 @@ but for p of systems with equal scores. It gives them the smallest p; here it is
 from __future__ import annotations
 
 import logging
+import shlex
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -174,11 +175,10 @@ def export_comet(texts: Systems, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in {"src": texts.source, "ref": texts.references[0], **texts.systems}.items():
         rundir.write_text(folder / f"{name}.txt", "".join(f"{line}\n" for line in lines))
-    files = " ".join(f"{folder}/{name}.txt" for name in texts.systems)
-    return (
-        f"comet-score -s {folder}/src.txt -r {folder}/ref.txt -t {files} "
-        f"--to_json {folder}/comet.json"
-    )
+    files = {name: str(folder / f"{name}.txt") for name in ("src", "ref", *texts.systems)}
+    sides = ("-s", files.pop("src"), "-r", files.pop("ref"))
+    words = (*sides, "-t", *files.values(), "--to_json", str(folder / "comet.json"))
+    return shlex.join(["comet-score", *words])
 
 
 def read_comet(path: Path, texts: Systems, resamples: int = RESAMPLES) -> list[Result]:
