@@ -343,7 +343,9 @@ def test_eight_pairs_are_learnt_by_heart_and_the_checkpoint_is_stock(kind, run, 
 def test_the_other_direction_is_the_same_files_with_the_columns_swapped(run, tmp_path):
     task = tiny.write_task(tmp_path / "back")
     text = task.read_text().replace('text = "ko", pair = "en"', 'text = "en", pair = "ko"')
-    task.write_text(text.replace('"ko-en"', '"en-ko"'))
+    task.write_text(
+        text.replace('"ko-en"', '"en-ko"').replace('language = "en"', 'language = "ko"')
+    )
     assert run("bart", "out", "steps=1,batch=60", task=task).status == 0
     (found,) = outcomes(tmp_path / "out")
     assert [(one.translation, one.text) for one in examples(found, "test")] == tiny.PAIRS

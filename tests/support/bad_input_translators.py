@@ -35,12 +35,22 @@ def copies(place):
     return arguments
 
 
+def swapped(place):
+    arguments = call(place)
+    path = place.folder / "task" / "ko-en.toml"
+    path.write_text(
+        path.read_text().replace('text = "ko", pair = "en"', 'text = "en", pair = "ko"')
+    )
+    return arguments
+
+
 def add(cases):
     """Put the cases into the table of bad_input_cases.py."""
     cases["translation with an encoder alone"] = encoder
     cases["a translator that has no first token"] = no_start
     cases["a pair with an empty side"] = lambda place: call(place, pairs=[*tiny.PAIRS, ("책", " ")])
     cases["pairs with the same text on both sides"] = copies
+    cases["pairs whose columns are swapped"] = swapped
     cases["pairs that are all too long"] = lambda place: call(
         place, "--set", "max_length=8", pairs=[("책을 읽었다 " * 9, "read a book " * 9)] * 30
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.coders.common import Coder, Item, padded
 from lingraft.models.generation import translate
@@ -32,8 +33,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-COPIES = 0.5
-"""A training set in which more pairs than this have two equal sides is not one of translations."""
+WRONG = 0.5
+"""A training set in which more pairs than this have equal or swapped sides is not the one meant."""
+SCRIPT_SHARE = 0.1
+"""Of the letters of a text in its language, those of the language's scripts are as many or more."""
+MOST_READ = 10_000
+"""Pairs whose scripts are looked at, about: spread over the training set."""
 MORE = 8
 """Tokens that a greedy translation may have above those of the longest reference."""
 
@@ -116,14 +121,10 @@ class TranslationCoder(Coder):
         """The same without pairs that are too long, which a decoder must not see the end of.
 
         Raises:
-            DataError: no pair is left, or most pairs have the same text on both sides.
+            DataError: no pair is left, or most pairs have the same text on both sides, or the
+                language of the translations on the other one.
         """
-        copies = sum(pair.text == pair.translation for pair in examples)
-        if copies > COPIES * len(examples):
-            raise DataError(
-                f"{self.task.name}: {copies:,} of {len(examples):,} training pairs have the same "
-                "text on both sides; check which columns are text and pair"
-            )
+        copies = self._checked_sides(examples)
         whole = self._whole(examples)
         kept_items = [item for item in whole if max(self.size(item)) <= self.shape.max_length]
         if not kept_items:
@@ -142,6 +143,23 @@ class TranslationCoder(Coder):
                 copies,
             )
         return kept_items
+
+    def _checked_sides(self, pairs: Sequence[TranslationExample]) -> int:
+        """How many pairs have the same text on both sides; refuses wrong columns."""
+        copies = sum(pair.text == pair.translation for pair in pairs)
+        wrong, total, what = copies, len(pairs), "the same text on both sides"
+        if copies <= WRONG * total and (language := pairs[0].language) != "und":
+            some, own = pairs[:: 1 + total // MOST_READ], scripts.of_language(language)
+            _, of_sources = scripts.shares([pair.text for pair in some], own)
+            _, of_targets = scripts.shares([pair.translation for pair in some], own)
+            wrong = int(((of_targets < SCRIPT_SHARE) & (of_sources >= SCRIPT_SHARE)).sum())
+            total, what = len(some), f"the script of language = {language!r} on the other side"
+        if wrong > WRONG * total:
+            raise DataError(
+                f"{self.task.name}: {wrong:,} of {total:,} training pairs have {what}; check which "
+                "columns are text and pair"
+            )
+        return copies
 
     def _whole(self, pairs: Sequence[TranslationExample]) -> list[Item]:
         sources = self.reader([pair.text for pair in pairs])["input_ids"]
