@@ -24,6 +24,7 @@ def add(cases):
     for wrong, values in CONFIGURED.items():
         cases[wrong] = configured(values)
     cases["a folder with a GGUF file"] = gguf
+    cases["a generation_config.json that is no JSON"] = generation
     cases["silent layers in a family that has none"] = lambda place: place.adapt(
         "--set", "graft.layer_initialiser=identity"
     )
@@ -45,4 +46,9 @@ def gguf(place):
     source = place.source()
     (source / "config.json").unlink()
     (source / "model-q4.gguf").write_bytes(b"GGUF")
+    return place.adapt()
+
+
+def generation(place):
+    (place.source("llama") / "generation_config.json").write_text("{")
     return place.adapt()

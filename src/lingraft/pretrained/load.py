@@ -261,6 +261,8 @@ def load_model(
             output_loading_info=True,
             **options,
         )
+    if folder is not None and loaded[0].can_generate():
+        load_generation(str(folder), config)  # transformers takes defaults for one it cannot read
     return loaded
 
 
