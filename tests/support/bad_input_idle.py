@@ -21,6 +21,19 @@ def add(cases):
         "sources", "--candidates", "source", "--facts-only", "--steps", "7"
     )
     cases["made-up lengths for a run's own text"] = of_a_run
+    cases["a seed of masks for a causal model"] = causal("--text", "ko.txt", "--seed", "3")
+    cases["sentences of a text that is not named"] = causal(
+        "--choices", "quiz.jsonl", "--sentences", "9"
+    )
+
+
+def causal(*more):
+    def prepared(place):
+        place.source("llama")
+        place.text()
+        return ["evaluate", "source", *more]
+
+    return prepared
 
 
 def call(*arguments):

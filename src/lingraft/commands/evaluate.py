@@ -7,10 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
+from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
+
+OF_MASKED = ("rate", "seed", "words")
+OF_TEXT = ("lang", "sentences", *OF_MASKED)
+"""Parameters."""
 
 
 def command(
+    context: typer.Context,
     model: Annotated[
         str,
         typer.Argument(
@@ -68,7 +74,8 @@ def command(
     ranks of the next token; and accuracies in multiple choice by likelihood.
     """
     from lingraft.pipeline import standalone
-    from lingraft.recipe import Choices
+    from lingraft.pretrained.load import load_config
+    from lingraft.recipe import Choices, catalogue
 
     if not text and not choices:
         raise RecipeError("give --text, --choices or both; there is nothing to evaluate on")
@@ -76,6 +83,10 @@ def command(
         if value and not choices:
             raise RecipeError(f"{name}: is for questions; give --choices FILE too")
     result: dict[str, Any] = {}
+    if not text:
+        ask.check_idle(context, OF_TEXT, "is for text; give --text FILE too, or leave it out")
+    elif standalone.is_causal(load_config(catalogue.resolve(model))):
+        ask.check_idle(context, OF_MASKED, f"is for masked models, not for {model}; leave it out")
     if text:
         result |= standalone.evaluate(
             model,
