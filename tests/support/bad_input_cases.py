@@ -75,7 +75,8 @@ class Place:
         if not (self.folder / "source").exists():
             self.source()
         start = ["adapt", "--source", "source", "--text", text, "--lang", lang, "--out", "run"]
-        return [*start, "--preset", "xpt2021", "--steps", "4", "--vocab-size", "300", *more]
+        size = ["--set", "tokenizer.vocab_size=300"]
+        return [*start, "--preset", "xpt2021", "--steps", "4", *size, *more]
 
     def recipe(self, more="", start='language = "ko"', corpus='text = ["ko.txt"]', source=SOURCE):
         """`lingraft check` of a recipe."""
@@ -254,7 +255,7 @@ def _(place):
 adapt_case("fewer steps than phases", "--steps", "1")
 adapt_case("a learning rate of nothing", "--learning-rate", "0")
 adapt_case("a batch of no tokens", "--batch-tokens", "0")
-adapt_case("a vocabulary that is too small for the alphabet", "--vocab-size", "60")
+adapt_case("a vocabulary that is too small for the alphabet", "--set", "tokenizer.vocab_size=60")
 adapt_case("a learning rate that breaks the weights", "--set", "method.learning_rate=1e37",
            "--set", "training.log_steps=1")  # fmt: skip
 adapt_case("an assignment without '='", "--set", "seed")

@@ -24,7 +24,7 @@ def add(cases):
     cases["an evaluation of a pickle in the place of weights"] = pickled("evaluate")
     cases["an evaluation of a model with fewer rows than its tokenizer has pieces"] = short
     cases["a vocabulary of a thousand million"] = lambda place: place.adapt(
-        "--vocab-size", "1000000000"
+        "--set", "tokenizer.vocab_size=1000000000"
     )
     for key in ("tokenizer.max_tokens", "training.row_tokens"):
         cases[f"{key} that no memory holds"] = too_long(key)

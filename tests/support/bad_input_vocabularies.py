@@ -16,6 +16,9 @@ def add(cases):
     cases["a vocabulary without a place for chat tokens"] = chat(
         "<|eot_id|>", "<|eot_id|>", "--set", "tokenizer.kind=byte-bpe"
     )
+    cases["a size for a vocabulary that is kept"] = lambda place: place.adapt(
+        "--method", "continued", "--vocab-size", "4000"
+    )
     cases["token distillation of an encoder"] = lambda place: place.adapt(
         "--set", "graft.embeddings=token-distillation"
     )

@@ -16,6 +16,7 @@ from lingraft.models.families import family_of
 from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.shorthand import complete
 from lingraft.recipe.shorthand import tables as tables_of
 from lingraft.recipe.streams import by_field, named_texts, plain_streams, replayed
 from lingraft.rundir import Run, read_json
@@ -315,4 +316,4 @@ def _from_options(
         )
     name_key = {"name": ask.recipe_name(out_dir, data)}
     budgets.check_given(name_key | data, assignments, yes=yes)
-    return recipe_from(name_key | data, assignments, "command line")
+    return complete(name_key | data, assignments, "command line")

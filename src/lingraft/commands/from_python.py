@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.commands import budgets
 from lingraft.commands.options import recipe_name
 from lingraft.errors import RecipeError
-from lingraft.recipe.methods import recipe_from
-from lingraft.recipe.shorthand import ShortForm, tables
+from lingraft.recipe.shorthand import ShortForm, complete, tables
 from lingraft.recipe.streams import named_texts
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
     data = tables(form, texts, budgets.chosen(form))
     data = {"name": recipe_name(Path(out), data)} | data
     budgets.check_given(data, assignments)
-    return recipe_from(data, assignments, "lingraft.adapt")
+    return complete(data, assignments, "lingraft.adapt")
 
 
 def _texts(text: Any, language: str | None) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from lingraft.commands import options as ask
 from lingraft.commands.study import end
 from lingraft.errors import RecipeError
 from lingraft.recipe.auto import AUTO
-from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.methods import read_recipe
+from lingraft.recipe.shorthand import complete
 from lingraft.recipe.shorthand import tables as tables_of
 from lingraft.recipe.streams import named_texts
 
@@ -146,4 +147,4 @@ def _from_options(
         raise RecipeError(f"give a recipe, or --text and --lang; missing: {', '.join(missing)}")
     budget = {"value": steps, "unit": "steps"}
     data = {"name": lang} | tables_of(short, named_texts(text or [], lang), budget)
-    return recipe_from(data, settings, "command line")
+    return complete(data, settings, "command line")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from lingraft.errors import RecipeError
+from lingraft.recipe.methods import recipe_from
+
+if TYPE_CHECKING:
+    from lingraft.recipe import Recipe
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -81,6 +85,28 @@ def tables(form: ShortForm, texts: dict[str, Any], budget: dict[str, Any] | None
         "evaluation": _given(kept=[str(path) for path in form.get("kept") or ()]),
         "baselines": [{"method": name} for name in form.get("baselines") or ()],
     }
+
+
+def complete(data: dict[str, Any], assignments: Sequence[str], where: str) -> Recipe:
+    """The recipe of these tables.
+
+    Args:
+        data: with what `tables` made.
+        assignments: overrides such as "phases.0.budget.value=10".
+        where: for messages.
+
+    Raises:
+        RecipeError: as `recipe_from`; a size of a vocabulary that is not trained.
+    """
+    recipe = recipe_from(data, assignments, where)
+    kind = recipe.tokenizer.kind
+    if kind in ("keep", "trim", "extend") and "vocab_size" in data["tokenizer"]:
+        instead = "set tokenizer.new_pieces" if kind == "extend" else "leave it out"
+        raise RecipeError(
+            f"vocab_size: is of a vocabulary that is trained, and tokenizer.kind '{kind}' takes "
+            f"the source's; {instead}"
+        )
+    return recipe
 
 
 def _tokenizer(form: ShortForm) -> dict[str, Any]:
