@@ -129,6 +129,15 @@ def test_what_no_setting_makes_fit_names_fewer_parts_and_more_processes():
     assert "training.sharding=fsdp2" in said
 
 
+def test_what_needs_nearly_all_of_the_memory_is_told_how_much_of_it_counts():
+    needs, _ = verdict(Target(recipe(), BY_PART, LAYERS, CPU), [WHOLE])
+    size = int(1.01 * needs["phase-1"].total)
+    tight = Machine(size, is_gpu=False, bf16=False)
+    _, said = verdict(Target(recipe(), BY_PART, LAYERS, tight), [WHOLE])
+    usable = f"{tight.usable / 1e9:.1f} GB"
+    assert f"has {size / 1e9:.1f} GB, of which {usable} can be filled: it does not fit" in said
+
+
 def test_a_gpu_with_memory_to_spare_is_told_how_many_tokens_fit_at_once():
     batch = {"size": 20_000, "unit": "tokens"}
 

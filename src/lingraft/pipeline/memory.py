@@ -306,9 +306,11 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
     if worst is None:
         return needs, ""
     most = needs[worst.name].total
+    tight = machine.usable < most <= machine.bytes
     begin = (
         f"phase '{worst.name}' needs about {_shown(most)} of memory (an estimate), and "
         f"{machine.name} has {_shown(machine.bytes)}"
+        f"{f', of which {_shown(machine.usable)} can be filled' if tight else ''}"
     )
     if most <= machine.usable:
         more = _more_at_once(target, worst, counted[worst.name]) if machine.is_gpu else ""
