@@ -498,6 +498,25 @@ def test_a_test_set_without_answers_is_said_in_the_task_and_the_error_says_how(
     assert load(_task(tmp_path, toml + 'hidden = ["test"]\n'), tmp_path).evaluation == ("dev",)
 
 
+def test_minus_one_in_a_task_with_a_hidden_test_set_is_a_label_where_labels_names_it(
+    tmp_path: Path,
+) -> None:
+    toml = 'name = "t"\nkind = "classification"\nhidden = ["test"]\n'
+    toml += 'files = {train = "a.csv", dev = "a.csv", test = "b.csv"}\n'
+    files = {"a__csv": "text,label\nx,1\ny,-1\n", "b__csv": "text,label\nx,\n"}
+    with pytest.raises(DataError, match=r"line 3: has no answer \(-1 is none, unless labels names"):
+        _task(tmp_path, toml, **files)
+    data = load(_task(tmp_path, toml + 'labels = ["-1", "1"]\n', **files), tmp_path)
+    assert [example.label for example in data.splits["train"]] == ["1", "-1"]
+
+
+def test_a_score_that_is_no_number_is_said_to_be_none(tmp_path: Path) -> None:
+    toml = 'name = "t"\nkind = "regression"\nfiles = {train = "a.csv", dev = "a.csv"}\n'
+    task = _task(tmp_path, toml, a__csv='text,score\nx,"1,5"\n')
+    with pytest.raises(DataError, match=r"line 2: score '1,5' is not a number$"):
+        load(task, tmp_path)
+
+
 def test_tags_of_characters_can_be_scored_as_klue_does_and_those_of_words_cannot(
     tmp_path: Path,
 ) -> None:

@@ -395,5 +395,6 @@ def _labels_in(row: Row, definition: Definition) -> Iterable[str]:
     columns, tags = definition.columns, definition.kind == "tagging"
     labels = row.strings(columns.tags) if tags else (text.label_of(row, definition) or "",)
     if "" in labels:
-        raise row.error("has no answer")
+        unless = " (-1 is none, unless labels names it)" if definition.hidden else ""
+        raise row.error(f"has no answer{unless}")
     return labels

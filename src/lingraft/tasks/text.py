@@ -82,7 +82,8 @@ def _score(row: Row, definition: Definition) -> float | None:
     except ValueError:
         score = math.nan
     if not low <= score <= high or math.isinf(score):
-        raise row.error(f"score {value!r} is not a number from {low:g} to {high:g}")
+        allowed = f" from {low:g} to {high:g}" if definition.score_range else ""
+        raise row.error(f"score {value!r} is not a number{allowed}")
     return score
 
 
