@@ -124,8 +124,8 @@ def write_lexicon(
             more words would fit their languages' scripts if the sides were swapped.
     """
     check_settings(section, {"text"}, "a lexicon")
-    own, other = (scripts.of_language(language) for language in languages)
-    checker = pairs.Checker(own, other)
+    source, target = map(scripts.of_language, languages)
+    checker = pairs.Checker(source, target)
     wide = set(columns) != {0, 1}
     swap = wide or columns[0] < columns[1]
     translations = lexicon.read(section.text, swap=swap, columns=columns if wide else None)
