@@ -180,7 +180,8 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # tokenizers has no class of its own for what the system refuses
-        if not (isinstance(error, SafetensorError | RuntimeError) or OS_ERROR in str(error)):
+        is_refused = isinstance(error, SafetensorError | RuntimeError) or OS_ERROR in str(error)
+        if isinstance(error, NoRoomError) or not is_refused:
             raise
         raise NoRoomError(
             f"{path}: cannot be written ({' '.join(str(error).split())[:200]}); "
