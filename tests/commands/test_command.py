@@ -167,6 +167,12 @@ def test_sides_in_each_others_scripts_are_refused(aligned, tmp_path, option, nam
     assert not (tmp_path / "out" / name).exists()
 
 
+def test_where_no_pair_is_left_the_reasons_are_told(aligned):
+    ended = aligned("--parallel", "house\thouse\nI go.\tI went.\n")
+    assert ended.status == 1
+    assert "(dropped: 1 identical sides, 1 target in another script)" in ended.err
+
+
 def test_columns_of_what_has_none_are_refused(aligned, tmp_path):
     text = '{"en": "I go.", "ko": "나는 간다."}\n'
     ended = aligned("--parallel", text, "--columns", "1,0", name="in.jsonl")

@@ -21,7 +21,7 @@ from lingraft.paths import path_of
 from lingraft.rundir import FORMAT, clear_temporary, fingerprint, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lingraft import recipe
@@ -69,7 +69,7 @@ def write_pairs(
         )
     digest = fingerprint(*form(section), PAIRS, section, languages, columns, _entries(files))
     _check_free(folder, PAIRS, files, digest, overwrite=overwrite)
-    n_kept = _write(checked_pairs, folder, PAIRS)
+    n_kept = _write(checked_pairs, folder, PAIRS, checker.dropped)
     dropped = dict(sorted((checker.dropped + reading.dropped).items()))
     return _finish(reading.documents, dropped, n_kept, digest, folder)
 
@@ -133,7 +133,7 @@ def write_lexicon(
     files = [path_of(name) for name in section.text]
     digest = fingerprint(FORMAT["corpus"], LEXICON, section, languages, columns, _entries(files))
     _check_free(folder, LEXICON, files, digest, overwrite=overwrite)
-    n_kept = _write(translations.pairs, folder, LEXICON)
+    n_kept = _write(translations.pairs, folder, LEXICON, translations.dropped)
     dropped = dict(sorted(translations.dropped.items()))
     return _finish(n_kept + translations.dropped.total(), dropped, n_kept, digest, folder)
 
@@ -182,7 +182,9 @@ def _check_free(
         )
 
 
-def _write(checked_pairs: Iterable[pairs.Pair], folder: Path, name: str) -> int:
+def _write(
+    checked_pairs: Iterable[pairs.Pair], folder: Path, name: str, dropped: Mapping[str, int]
+) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         clear_temporary(folder)
@@ -190,18 +192,22 @@ def _write(checked_pairs: Iterable[pairs.Pair], folder: Path, name: str) -> int:
         raise DataError(
             f"{folder}: cannot be made: {error.strerror or error}; choose another --out"
         ) from None
-    return pairs.write_tsv(_some(checked_pairs, folder), folder / name)
+    return pairs.write_tsv(_some(checked_pairs, folder, dropped), folder / name)
 
 
-def _some(checked_pairs: Iterable[pairs.Pair], folder: Path) -> Iterator[pairs.Pair]:
+def _some(
+    checked_pairs: Iterable[pairs.Pair], folder: Path, dropped: Mapping[str, int]
+) -> Iterator[pairs.Pair]:
     """The pairs; an error in place of none, before a file that is there is replaced."""
     empty = True
     for pair in checked_pairs:
         empty = False
         yield pair
     if empty:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items()) or "none"
         raise DataError(
-            f"{folder}: no pair is left; check the files, the languages and the columns"
+            f"{folder}: no pair is left (dropped: {reasons}); check the files, the languages and "
+            "the columns"
         )
 
 
