@@ -302,6 +302,19 @@ def test_trimmed_to_a_text_the_model_reads_it_as_before(family, built, tmp_path)
         assert getattr(small, f"{token}_id") == small.get_vocab()[getattr(full, token)]
 
 
+def test_the_decoder_s_first_token_is_not_trimmed(built, tmp_path):
+    (tmp_path / "text.tsv").write_text(TEXT, "utf-8")
+    trim = (tmp_path / "text.tsv",)
+    whole, small = (
+        tokenizer_files.load(built("xlm-roberta", **options)).get_vocab()
+        for options in ({}, {"trim": trim})
+    )
+    start = next(piece for piece in whole if piece not in small)
+    folder = built("xlm-roberta", trim=trim, decoder_start=start)
+    pieces = tokenizer_files.load(folder).get_vocab()
+    assert stock(folder)[0].generation_config.decoder_start_token_id == pieces[start]
+
+
 def test_a_quarter_of_the_layers_is_the_decoder_unless_said_otherwise():
     assert kept_layers(24, None) == [18, 19, 20, 21, 22, 23]
     assert [len(kept_layers(depth, None)) for depth in (1, 2, 6, 12)] == [1, 1, 2, 3]

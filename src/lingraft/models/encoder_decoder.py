@@ -297,7 +297,7 @@ def make(name: str, out: Path, options: Options) -> Made:
     if options.format == "bart":
         bart.check(name, config)
     source_tokenizer = tokenizer_files.load(name)
-    tokenizer, rows = _tokenizer(source_tokenizer, config, family, options.trim)
+    tokenizer, rows = _tokenizer(source_tokenizer, config, family, options)
     ids = _ids(tokenizer, options.decoder_start)
     source = load_source(name)
     fresh = options.random or not owners_of(source.model.state_dict())
@@ -319,15 +319,16 @@ def make(name: str, out: Path, options: Options) -> Made:
 
 
 def _tokenizer(
-    source: PreTrainedTokenizerFast, config: PreTrainedConfig, family: Family, texts: Sequence[Path]
+    source: PreTrainedTokenizerFast, config: PreTrainedConfig, family: Family, options: Options
 ) -> tuple[PreTrainedTokenizerFast, list[int] | None]:
     """The tokenizer, and the old id of each of its ids where pieces were left out."""
     state, rows = state_of(source), None
-    if texts:
+    if options.trim:
         fixed = int(config.pad_token_id) if family.pad_decides_positions else -1
-        state = without_unused(state, _sentences(texts), fixed)
+        start = () if options.decoder_start is None else (options.decoder_start,)
+        state = without_unused(state, _sentences(options.trim), fixed, start)
     tokenizer = wrapped(state, source)
-    if texts:
+    if options.trim:
         before: dict[str, int] = source.get_vocab()
         after: dict[str, int] = tokenizer.get_vocab()
         rows = [before[piece] for piece in sorted(after, key=after.__getitem__)]

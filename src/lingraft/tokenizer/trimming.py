@@ -60,7 +60,7 @@ def trim(
 
 
 def without_unused(
-    state: dict[str, Any], sentences: Iterable[str], up_to: int = -1
+    state: dict[str, Any], sentences: Iterable[str], up_to: int = -1, also: Iterable[str] = ()
 ) -> dict[str, Any]:
     """tokenizer.json without the pieces that sentences do not use.
 
@@ -68,10 +68,11 @@ def without_unused(
         state: tokenizer.json; it is not changed.
         sentences: the text; a literal special token in it is text.
         up_to: ids up to this one stay as they are (position rows can depend on the padding id).
+        also: pieces that stay, if they are there.
     """
     kind, pieces = kind_of_state(state), pieces_of(state) | outside(state)
     used = _used(state, sentences)
-    used |= {token["content"] for token in state["added_tokens"]}
+    used |= {token["content"] for token in state["added_tokens"]} | ({*also} & pieces.keys())
     used |= {
         piece
         for piece, index in pieces.items()
