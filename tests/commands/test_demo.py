@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,22 @@ def test_the_demos_files_are_copied_once(command, tmp_path) -> None:
     again = command("demo", "--files-to", target)
     assert again.status == 1
     assert "choose another --files-to" in again.err
+
+
+@pytest.mark.parametrize("name", ["demo", "metaxlm-demo"])
+def test_a_recipe_of_the_demos_files_is_sound_where_its_help_puts_them(
+    name, command, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = " ".join(command("recipe", "--help").out.split())
+    told = re.search(r"Those named (.*?) read the folder demo, .*?: (.*?) Arguments", said)
+    assert told
+    assert name in told[1].split(" and ")
+    assert told[2] == "lingraft demo --files-to demo"
+    assert command("demo", "--files-to", "demo").status == 0
+    Path("my.toml").write_text(command("recipe", name).out, "utf-8")
+    checked = command("check", "my.toml")
+    assert checked.status == 0, checked.err
 
 
 def test_the_demo_ends_with_the_report_and_a_filled_gap(

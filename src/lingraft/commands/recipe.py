@@ -18,6 +18,10 @@ def command(
     """Print a recipe that ships with lingraft, comments and all, to start one's own from.
 
     lingraft recipe start > my.toml
+
+    Those named demo and metaxlm-demo read the folder demo, which this makes:
+
+    lingraft demo --files-to demo
     """
     if name is not None:
         typer.echo(shipped.text(name), nl=False)
