@@ -78,12 +78,16 @@ def inputs_of(stream: Stream) -> list[dict[str, Any]]:
     """The files of a stream: name, and size in bytes and time of change where they are known.
 
     Raises:
-        DataError: one is missing.
+        DataError: one is missing, or all are empty.
     """
     if stream.pair is None:
-        return text_inputs.inputs(stream.corpus.text)
-    paths = parallel.files(stream.corpus.text, parallel.Layout(*stream.pair))
-    return [text_inputs.entry(str(path), path) for path in paths]
+        files = text_inputs.inputs(stream.corpus.text)
+    else:
+        paths = parallel.files(stream.corpus.text, parallel.Layout(*stream.pair))
+        files = [text_inputs.entry(str(path), path) for path in paths]
+    if files and all(file.get("bytes") == 0 for file in files):
+        raise DataError(f"{files[0]['name']}: is empty; give files that hold text")
+    return files
 
 
 def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class Report(Scores):
             language: 100 / len(self.chosen[0].found.test[language]) for language in self.names
         }
         low, high = min(chance.values()), max(chance.values())
-        guess = f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g}"
+        guess = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
         notes.append(
             f"Guessing finds {guess} %. Intervals are of the pairs alone (bootstrap), not of the "
             "choice of the layer."
