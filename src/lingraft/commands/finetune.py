@@ -183,17 +183,17 @@ def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:
     overview = " × ".join(counts)
     if results[0].languages is not None:
         return [("what", overview)]
-    best: dict[str, list[tuple[float, str]]] = {}
+    reached: dict[str, list[tuple[float, str]]] = {}
     for (model, task), several in finetuned.by_cell(results).items():
         first = several[0]
         split, name = first.evaluation[0], first.data["shown"][0]
-        reached = finetuned.summary([outcome.scores(split)[name] for outcome in several])
-        before = best.setdefault(f"{task} {split} {name}", [])
-        if before and reached.mean > before[0][0]:
-            before.clear()
-        if not before or reached.mean == before[0][0]:
-            before.append((reached.mean, f"{reached.shown()} ({model})"))
-    lines = (f"{name} {', '.join(text for _, text in equal)}" for name, equal in best.items())
+        summary = finetuned.summary([outcome.scores(split)[name] for outcome in several])
+        pair = (summary.mean, f"{summary.shown()} ({model})")
+        reached.setdefault(f"{task} {split} {name}", []).append(pair)
+    lines = []
+    for title, pairs in reached.items():
+        highest = max(mean for mean, _ in pairs)
+        lines.append(f"{title} {', '.join(text for mean, text in pairs if mean == highest)}")
     return [("what", overview), ("result", "; ".join(lines))]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.recipe import auto
 from lingraft.recipe.decoding import decode
 from lingraft.recipe.methods import expand, settled
+from lingraft.recipe.run import UNSIZED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +99,7 @@ def given(recipe: Recipe) -> set[str]:
     keys = {f"{name}.{key}" for name in SECTIONS for key in getattr(recipe, name).model_fields_set}
     if "method.name" in keys:  # with translation layers, or without
         keys |= {"graft.layers_before", "graft.layers_after"}
-    if recipe.tokenizer.kind in ("keep", "trim", "extend"):
+    if recipe.tokenizer.kind in UNSIZED:
         keys |= {"tokenizer.vocab_size", "graft.embeddings"}
     if recipe.tokenizer.kind == "given":
         keys.add("tokenizer.vocab_size")

@@ -65,11 +65,10 @@ class Facts:
             and recipe.tokenizer.kind not in KEEPING
             and any("all" in phase.train for phase in recipe.phases)
         )
-        stretches = method_named(recipe.method.name).stretches
         return replace(
             self,
             phases=len(recipe.phases),
-            own_shares=any(stretch.share is not None for stretch in stretches),
+            own_shares=method_named(recipe.method.name).has_shares,
             onto_source=onto_source,
         )
 

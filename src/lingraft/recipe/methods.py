@@ -50,15 +50,14 @@ def preset_of(method: Method) -> Preset:
 def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     """The phases that the recipe's method stands for; none where it does not train."""
     method, preset = recipe.method, preset_of(recipe.method)
-    stretches = method_named(method.name).stretches
-    budget = method.budget or preset.budget
+    record = method_named(method.name)
+    stretches, budget = record.stretches, method.budget or preset.budget
     shares = shares_of(stretches, method)
     values = split(budget, shares)
-    has_shares = any(stretch.share is not None for stretch in stretches)
     phases = []
     for index, (stretch, value) in enumerate(zip(stretches, values, strict=True)):
         first = index == 0 and len(stretches) > 1
-        shortest = value if has_shares else min(values)
+        shortest = value if record.has_shares else min(values)
         warmup = _warmup(preset, _steps(budget.unit, shortest, method.batch or preset.batch))
         rates = (method.first_phase_learning_rate if first else None, method.learning_rate)
         warmups = (method.first_phase_warmup if first else None, method.warmup, warmup)
@@ -360,8 +359,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     _check_shared(recipe, section.method, record)
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
-    own_shares = all(stretch.share is not None for stretch in record.stretches)
-    shares = shares_of(record.stretches, Method() if own_shares else recipe.method)
+    shares = shares_of(record.stretches, Method() if record.has_shares else recipe.method)
     own = METHODS[recipe.method.name].graft
     alike = {key for key, value in record.graft.items() if key in own and own[key] == value}
     taken_back = Graft().model_dump(include=set(own) - alike)

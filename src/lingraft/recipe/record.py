@@ -51,6 +51,11 @@ class MethodRecord:
     kind: KindName | None = None
     """The only kind of model that it is for; None is for all."""
 
+    @property
+    def has_shares(self) -> bool:
+        """Whether it says itself what each phase gets of the budget."""
+        return any(stretch.share is not None for stretch in self.stretches)
+
 
 @dataclass(frozen=True)
 class Preset:

@@ -44,6 +44,8 @@ class Source(Section):
 
 KEEPING = ("keep", "extend", "append", "trim")
 """Kinds of vocabulary in which pieces of the source's go on, and with them their rows."""
+UNSIZED = ("keep", "extend", "trim")
+"""Those of them that `tokenizer.vocab_size` says nothing about."""
 
 
 class Tokenizer(Section):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.run import UNSIZED
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
@@ -100,7 +101,7 @@ def complete(data: dict[str, Any], assignments: Sequence[str], where: str) -> Re
     """
     recipe = recipe_from(data, assignments, where)
     kind = recipe.tokenizer.kind
-    if kind in ("keep", "trim", "extend") and "vocab_size" in data["tokenizer"]:
+    if kind in UNSIZED and "vocab_size" in data["tokenizer"]:
         instead = "set tokenizer.new_pieces" if kind == "extend" else "leave it out"
         raise RecipeError(
             f"vocab_size: is of a vocabulary that is trained, and tokenizer.kind '{kind}' takes "

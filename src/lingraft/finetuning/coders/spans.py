@@ -83,14 +83,15 @@ class SpanCoder(Coder):
         question = self._question(example.question)
         n_question = len(self._plain(question).ids)
         passage = self._plain(example.context)
+        shared = self._shared(n_question)
         encodings = self.shape.encode(
             [question],
             [example.context],
             truncation="only_second",
-            stride=self._shared(n_question),
+            stride=shared,
             return_overflowing_tokens=True,
         )
-        room = self.shape.max_length - n_question - self.special
+        room = shared + self.spans.doc_stride
         first = encodings[0].sequence_ids.index(1) if passage.ids else 0
         parts = windows(len(passage.ids), room, self.spans.doc_stride, first)
         answer = answer_tokens(example.answers[0], passage.offsets) if example.answers else None
