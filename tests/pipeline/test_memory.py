@@ -14,7 +14,15 @@ import torch
 from lingraft.models import chunked
 from lingraft.models.families import FAMILIES
 from lingraft.pipeline import memory, preflight
-from lingraft.pipeline.memory import Layers, Machine, Target, need, remedies, verdict
+from lingraft.pipeline.memory import (
+    Layers,
+    Machine,
+    Target,
+    at_once,
+    need,
+    remedies,
+    verdict,
+)
 from lingraft.pipeline.sizes import tensor_shapes
 from lingraft.pipeline.trainable import Trained
 from lingraft.recipe.methods import recipe_from
@@ -138,21 +146,31 @@ def test_what_needs_nearly_all_of_the_memory_is_told_how_much_of_it_counts():
     assert f"has {size / 1e9:.1f} GB, of which {usable} can be filled: it does not fit" in said
 
 
-def test_a_gpu_with_memory_to_spare_is_told_how_many_tokens_fit_at_once():
+def test_a_gpu_with_memory_to_spare_takes_more_tokens_at_once():
     batch = {"size": 20_000, "unit": "tokens"}
 
-    def said(machine, batch=batch, **training):
-        made = recipe(**training)
-        phase = made.phases[0].model_copy(update={"batch": Batch(**batch)})
-        made = made.model_copy(update={"phases": (phase,)})
-        return verdict(Target(made, BY_PART, LAYERS, machine), [WHOLE])[1]
+    def made(machine, batch=batch, **training):
+        plain = recipe(**training)
+        phase = plain.phases[0].model_copy(update={"batch": Batch(**batch)})
+        return Target(plain.model_copy(update={"phases": (phase,)}), BY_PART, LAYERS, machine)
 
-    wide = Machine(400 * GB, is_gpu=True)
-    assert "it fits; training.micro_batch_tokens=32768 needs" in said(wide)  # all of a batch
-    assert "training.micro_batch_tokens=8192 needs" in said(Machine(32 * GB, is_gpu=True))
-    assert said(wide, {"size": 4_096, "unit": "tokens"}).endswith("it fits")
-    assert said(wide, micro_batch_tokens=4_096).endswith("it fits")  # as was asked for
-    assert said(Machine(400 * GB, is_gpu=False)).endswith("it fits")
+    def count(*arguments, **training):
+        target = made(*arguments, **training)
+        return at_once(target, target.recipe.phases[0], WHOLE)
+
+    wide, narrow = Machine(400 * GB, is_gpu=True), Machine(32 * GB, is_gpu=True)
+    assert count(wide) == 32_768  # all of a batch
+    assert count(narrow) == 8_192
+    assert count(wide, {"size": 4_096, "unit": "tokens"}) == 4_096
+    assert count(wide, micro_batch_tokens=4_096) == 4_096  # as was asked for
+    assert count(Machine(400 * GB, is_gpu=False)) == 4_096
+
+    needs, said = verdict(made(narrow), [WHOLE])
+    asked, _ = verdict(made(narrow, micro_batch_tokens=8_192), [WHOLE])
+    assert needs == asked
+    assert needs["phase-1"].total <= narrow.usable / 2
+    assert said.endswith("it fits, with 8,192 tokens at once")
+    assert verdict(made(narrow, micro_batch_tokens=8_192), [WHOLE])[1].endswith("it fits")
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "roberta", "modernbert", "t5"])

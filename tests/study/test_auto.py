@@ -111,6 +111,7 @@ def test_it_trains_and_its_recipe_is_complete_in_the_end(study, tmp_path):
     choices = {one["key"]: one for one in read_json(folder / "plan.json")["choices"]}
     complete = read_recipe(folder / "recipe.toml")
     assert complete.method.name == choices["method.name"]["value"] == "xpt-sp"
+    assert complete.training.micro_batch_tokens == 4_096  # cells may share a GPU
     assert choices["tokenizer.vocab_size"]["rule"] == "given"
     assert complete.phases[0].optimiser.learning_rate == choices["method.learning_rate"]["value"]
     own = [row for row in planning.current_rows(tiny, out) if row.cell == "auto-s0"]

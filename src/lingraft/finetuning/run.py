@@ -252,7 +252,7 @@ class _Call:
                 Judged(split, cell.task_of(split), cell.data.splits[split], encoded.items[split])
                 for split in cell.selection
             ],
-            self.training.micro_batch_tokens,
+            self.training.at_once,
         )
         phase = phase_of(cell.task.settings, PHASE, 1.0)
         steps = BatchPlan(problem.lengths, phase.batch, job.seed, PHASE).steps_per_epoch()
@@ -303,7 +303,7 @@ class _Call:
         logger.info("%s %s: read %s", cell.task.name, split, cell.read(split))
         teacher = None
         if split == TRAIN and cell.teacher is not None:
-            tokens, temperature = self.training.micro_batch_tokens, cell.plug_in.temperature
+            tokens, temperature = self.training.at_once, cell.plug_in.temperature
             teacher = Teacher(cell.teacher, cell.task, self.accelerator, tokens, temperature)
         return partners.items(coder, examples, cell.data.partners[split], teacher)
 

@@ -10,6 +10,7 @@ from lingraft.models.families import family_of
 from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.distillation import Teacher
+from lingraft.pipeline.passes import training_here
 from lingraft.pipeline.reading import readings
 from lingraft.pipeline.rows import new_rows
 from lingraft.pretrained.load import check_longest, load_config, longest_text
@@ -50,7 +51,7 @@ def prepared(
     own = folder == run.stage(section.name).path
     job = Job(
         phase=section,
-        training=recipe.training,
+        training=training_here(recipe, section.name),
         family=loaded.family,
         itl_layers=translation_layers(loaded.model.config, loaded.family, recipe.graft.places),
         new_rows=new_rows(run.stage("graft").path, section),

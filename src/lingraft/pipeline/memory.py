@@ -216,7 +216,7 @@ def need(target: Target, phase: Phase, trained: Trained) -> Need:
     size = 2 if bf16 else 4
     is_clm = phase.objective == "clm"
     row = max(training.row_tokens, recipe.tokenizer.max_tokens if is_clm else 0)
-    tokens = max(row, training.micro_batch_tokens)
+    tokens = max(row, training.at_once)
     if phase.batch.unit == "tokens":
         tokens = max(row, min(tokens, phase.batch.size))
     else:
@@ -279,7 +279,7 @@ def remedies(target: Target, phase: Phase, trained: Trained) -> Iterator[tuple[s
         training = training.model_copy(update={"gradient_checkpointing": True})
         settings.append("training.gradient_checkpointing=true")
         yield with_them(training)
-    smaller = training.micro_batch_tokens
+    smaller = training.at_once
     while smaller > SHORTEST_MICRO_BATCH:
         smaller = max(SHORTEST_MICRO_BATCH, smaller // 2)
         training = training.model_copy(update={"micro_batch_tokens": smaller})
@@ -292,6 +292,31 @@ def remedies(target: Target, phase: Phase, trained: Trained) -> Iterator[tuple[s
         yield with_them(training)
 
 
+def at_once(target: Target, phase: Phase, trained: Trained) -> int:
+    """Tokens that go through the model at once in a phase.
+
+    What the recipe says; else 4,096, and on a GPU, for which that is little, twice as many as long
+    as half of its memory holds them, since all this is an estimate, and a step has as many.
+
+    Args:
+        target: the model, and where it trains.
+        phase: what trains on what.
+        trained: what of the target the phase trains.
+    """
+    training, machine = target.recipe.training, target.machine
+    tokens = training.at_once
+    if training.micro_batch_tokens is not None or not machine.is_gpu:
+        return tokens
+    now = need(target, phase, trained).total
+    while tokens < LONGEST_MICRO_BATCH:
+        larger = training.model_copy(update={"micro_batch_tokens": 2 * tokens})
+        total = _need_with(target, larger, phase, trained).total
+        if not now < total <= machine.usable / 2:
+            break
+        tokens, now = 2 * tokens, total
+    return tokens
+
+
 def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need], str]:
     """What each phase needs, and a sentence on whether it fits.
 
@@ -301,7 +326,16 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
     """
     recipe, machine = target.recipe, target.machine
     counted = {phase.name: counts for phase, counts in zip(recipe.phases, trained, strict=True)}
-    needs = {phase.name: need(target, phase, counted[phase.name]) for phase in recipe.phases}
+    tokens = {p.name: at_once(target, p, counted[p.name]) for p in recipe.phases}
+    needs = {
+        phase.name: _need_with(
+            target,
+            recipe.training.model_copy(update={"micro_batch_tokens": tokens[phase.name]}),
+            phase,
+            counted[phase.name],
+        )
+        for phase in recipe.phases
+    }
     worst = max(recipe.phases, key=lambda phase: needs[phase.name].total, default=None)
     if worst is None:
         return needs, ""
@@ -313,8 +347,9 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
         f"{f', of which {_shown(machine.usable)} can be filled' if tight else ''}"
     )
     if most <= machine.usable:
-        more = _more_at_once(target, worst, counted[worst.name]) if machine.is_gpu else ""
-        return needs, f"{begin}: it fits{more}"
+        more = tokens[worst.name] > recipe.training.at_once
+        counts = f", with {tokens[worst.name]:,} tokens at once" if more else ""
+        return needs, f"{begin}: it fits{counts}"
     options = list(remedies(target, worst, counted[worst.name]))
     fitting = next((entry for entry in options if entry[1].total <= machine.usable), None)
     if fitting is not None:
@@ -330,30 +365,6 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
         f"{begin}: it does not fit{tried}; {fewer}divide it over several GPUs or processes "
         "(training.sharding=fsdp2), or take a smaller source"
     )
-
-
-def _more_at_once(target: Target, phase: Phase, trained: Trained) -> str:
-    """What a GPU with memory to spare could take at once: a few thousand tokens are little for it.
-
-    Half of the memory may be filled, since all this is an estimate. Nothing where the setting was
-    given, or where a step has no more tokens.
-    """
-    training = target.recipe.training
-    if "micro_batch_tokens" in training.model_fields_set:
-        return ""
-    tokens, best, now = training.micro_batch_tokens, "", need(target, phase, trained).total
-    while tokens < LONGEST_MICRO_BATCH:
-        tokens *= 2
-        larger = training.model_copy(update={"micro_batch_tokens": tokens})
-        total = _need_with(target, larger, phase, trained).total
-        if not now < total <= target.machine.usable / 2:
-            break
-        now = total
-        best = (
-            f"; training.micro_batch_tokens={tokens} needs {_shown(total)} and gives the GPU more "
-            "to do at once"
-        )
-    return best
 
 
 def _shown(size: int) -> str:

@@ -29,7 +29,6 @@ from lingraft.tasks.choices import PLAIN, shape_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from lingraft.models.families import Family
     from lingraft.recipe import Graft, Phase, Recipe, Resources
@@ -211,19 +210,15 @@ def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
                     f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
                 )
     named = [name for stream in recipe.texts for name in stream.corpus.text]
-    read = {_place(name) for name in (*named, *(file["name"] for file in files))}
+    read = {path_of(name).resolve() for name in (*named, *(file["name"] for file in files))}
     for name in judged.kept:
-        if _place(name) in read:
+        if path_of(name).resolve() in read:
             raise RecipeError(
                 f"evaluation.kept: {name}: is text of the run, which trains on it; name text that "
                 "it does not read"
             )
     for questions in judged.choices:
         shape_named(questions.shape or PLAIN)
-
-
-def _place(name: str) -> Path:
-    return path_of(name).resolve()
 
 
 def named_files(resources: Resources) -> list[str]:
@@ -262,7 +257,7 @@ def check(recipe: Recipe) -> Plan:
         "report",
     ]
     plan.stages += [f"baseline {section.method}" for section in recipe.baselines]
-    _sizes(recipe, source, plan)
+    sizes(recipe, source, plan)
     plan.phases = [
         _phase(recipe, phase, plan, count)
         for phase, count in zip_longest(recipe.phases, plan.trainable)
@@ -320,7 +315,8 @@ def _steps(phase: Phase) -> float | None:
     return None
 
 
-def _sizes(recipe: Recipe, source: SourceFiles, plan: Plan) -> None:
+def sizes(recipe: Recipe, source: SourceFiles, plan: Plan) -> None:
+    """Note what the source's files tell of the target's size; what they do not, as a note."""
     family = source.family
     plan.model_type = family.model_type if family else ""
     if recipe.source.architecture is not None:
@@ -386,7 +382,7 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
 
 def _estimates(recipe: Recipe, plan: Plan) -> None:
     parameters = plan.parameters or 0
-    most = max((entry["trainable"] or 0) for entry in plan.phases) if plan.phases else 0
+    most = max((entry["trainable"] or 0 for entry in plan.phases), default=0)
     models = 1 + len(recipe.baselines)
     # graft and best of each phase in fp32, one checkpoint with two moments, the exported model;
     # clean text and tokens

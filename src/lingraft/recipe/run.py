@@ -222,6 +222,10 @@ class Resources(Section):
     """How many pieces are read for them; None: all text 3 times, up to 20 for five million."""
 
 
+MICRO_BATCH = 4_096
+"""Tokens that go through a model at once: what two cores are busy with for some seconds."""
+
+
 class Training(Section):
     """How the machine is used. Nothing here changes what is learnt, up to rounding."""
 
@@ -230,8 +234,10 @@ class Training(Section):
     row_tokens: Annotated[int, Field(ge=16, le=65_536)] = 128
     """Sentences are packed into rows of this many tokens; a longer sentence makes its rows longer.
     """
-    micro_batch_tokens: Annotated[int, Field(ge=16)] = 4_096
-    """Tokens that go through the model at once, per process; larger batches are accumulated."""
+    micro_batch_tokens: Annotated[int, Field(ge=16)] | None = None
+    """Tokens that go through the model at once, per process; larger batches are accumulated. None:
+    4,096, and in the phases of a run on a GPU as many as half of its memory holds, by an estimate,
+    up to 32,768; a study's cells may share one, so there it is 4,096."""
     gradient_checkpointing: bool = False
     """Keep only what enters each layer and compute the rest again for the backward pass: less
     memory, about a third more operations, the same gradients."""
@@ -255,6 +261,11 @@ class Training(Section):
         tuple[Literal["tensorboard", "wandb", "mlflow"], ...], Field(strict=False)
     ] = ()
     """Also send the metrics there (needs the extra of that name)."""
+
+    @property
+    def at_once(self) -> int:
+        """`micro_batch_tokens`, or what it is where nothing is known of the machine."""
+        return self.micro_batch_tokens or MICRO_BATCH
 
 
 class Export(Section):

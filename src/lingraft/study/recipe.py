@@ -73,7 +73,7 @@ class StudyTask(TaskOptions):
             models=("cell",),
             tasks=(self.name,),
             precision=training.precision,
-            micro_batch_tokens=training.micro_batch_tokens,
+            micro_batch_tokens=training.at_once,
             **{key: getattr(self, key) for key in TaskOptions.model_fields},
         )
 

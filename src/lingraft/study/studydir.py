@@ -225,7 +225,12 @@ class StudyDir:
 
 
 def write_recipe(run: Run, recipe: Recipe) -> None:
-    """Write a recipe into a run: complete, or as it was asked for where rules decide the rest."""
+    """Write a recipe into a run: complete, or as it was asked for where rules decide the rest.
+
+    Cells may share a GPU, so none goes by what its memory holds.
+    """
+    training = recipe.training.model_copy(update={"micro_batch_tokens": recipe.training.at_once})
+    recipe = recipe.model_copy(update={"training": training})
     text = asked_to_toml(recipe) if is_open(recipe) else to_toml(settled(recipe))
     write_text(run.recipe_path, text)
 

@@ -159,7 +159,7 @@ class MaskedText:
             job.vocabulary,
             reading.masking,
             job.training.row_tokens,
-            job.training.micro_batch_tokens,
+            job.training.at_once,
             job.seed,
             f"{job.phase.name}/{reading.label}" if reading.stream else job.phase.name,
         )

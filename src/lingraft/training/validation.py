@@ -89,7 +89,7 @@ class Validator:
             vocabulary,
             masking or phase.masking,
             training.row_tokens,
-            training.micro_batch_tokens,
+            training.at_once,
             MASK_SEED,
             "validation",
         )
