@@ -223,7 +223,7 @@ class Resources(Section):
 
 
 MICRO_BATCH = 4_096
-"""Tokens that go through a model at once: what two cores are busy with for some seconds."""
+"""Tokens that go through a model at once, where nothing is known of the machine."""
 
 
 class Training(Section):
@@ -264,7 +264,7 @@ class Training(Section):
 
     @property
     def at_once(self) -> int:
-        """`micro_batch_tokens`, or what it is where nothing is known of the machine."""
+        """`micro_batch_tokens`, or 4,096."""
         return self.micro_batch_tokens or MICRO_BATCH
 
 
