@@ -26,7 +26,7 @@ from lingraft.pipeline.memory import (
 from lingraft.pipeline.sizes import tensor_shapes
 from lingraft.pipeline.trainable import Trained
 from lingraft.recipe.methods import recipe_from
-from lingraft.recipe.phase import Batch
+from lingraft.recipe.phase import Batch, Distil
 from lingraft.training.machine import multiplies_bf16
 
 GB = 10**9
@@ -164,6 +164,9 @@ def test_a_gpu_with_memory_to_spare_takes_more_tokens_at_once():
     assert count(wide, {"size": 4_096, "unit": "tokens"}) == 4_096
     assert count(wide, micro_batch_tokens=4_096) == 4_096  # as was asked for
     assert count(Machine(400 * GB, is_gpu=False)) == 4_096
+    target = made(wide)
+    taught = target.recipe.phases[0].model_copy(update={"distil": Distil()})
+    assert at_once(target, taught, WHOLE) == 4_096  # beside a teacher, which nobody counts
 
     needs, said = verdict(made(narrow), [WHOLE])
     asked, _ = verdict(made(narrow, micro_batch_tokens=8_192), [WHOLE])

@@ -296,7 +296,8 @@ def at_once(target: Target, phase: Phase, trained: Trained) -> int:
     """Tokens that go through the model at once in a phase.
 
     What the recipe says; else 4,096, and on a GPU, for which that is little, twice as many as long
-    as half of its memory holds them, since all this is an estimate, and a step has as many.
+    as half of its memory holds them, since all this is an estimate, and a step has as many. Not
+    with a teacher, which is in no estimate.
 
     Args:
         target: the model, and where it trains.
@@ -305,7 +306,7 @@ def at_once(target: Target, phase: Phase, trained: Trained) -> int:
     """
     training, machine = target.recipe.training, target.machine
     tokens = training.at_once
-    if training.micro_batch_tokens is not None or not machine.is_gpu:
+    if training.micro_batch_tokens is not None or not machine.is_gpu or phase.distil is not None:
         return tokens
     now = need(target, phase, trained).total
     while tokens < LONGEST_MICRO_BATCH:
