@@ -18,9 +18,9 @@ from lingraft.pipeline.memory import (
     Layers,
     Machine,
     Target,
-    at_once,
     need,
     remedies,
+    training_for,
     verdict,
 )
 from lingraft.pipeline.sizes import tensor_shapes
@@ -156,7 +156,7 @@ def test_a_gpu_with_memory_to_spare_takes_more_tokens_at_once():
 
     def count(*arguments, **training):
         target = made(*arguments, **training)
-        return at_once(target, target.recipe.phases[0], WHOLE)
+        return training_for(target, target.recipe.phases[0], WHOLE).at_once
 
     wide, narrow = Machine(400 * GB, is_gpu=True), Machine(32 * GB, is_gpu=True)
     assert count(wide) == 32_768  # all of a batch
@@ -166,7 +166,7 @@ def test_a_gpu_with_memory_to_spare_takes_more_tokens_at_once():
     assert count(Machine(400 * GB, is_gpu=False)) == 4_096
     target = made(wide)
     taught = target.recipe.phases[0].model_copy(update={"distil": Distil()})
-    assert at_once(target, taught, WHOLE) == 4_096  # beside a teacher, which nobody counts
+    assert training_for(target, taught, WHOLE).at_once == 4_096  # a teacher, which nobody counts
 
     needs, said = verdict(made(narrow), [WHOLE])
     asked, _ = verdict(made(narrow, micro_batch_tokens=8_192), [WHOLE])

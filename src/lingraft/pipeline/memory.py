@@ -292,8 +292,8 @@ def remedies(target: Target, phase: Phase, trained: Trained) -> Iterator[tuple[s
         yield with_them(training)
 
 
-def at_once(target: Target, phase: Phase, trained: Trained) -> int:
-    """Tokens that go through the model at once in a phase.
+def training_for(target: Target, phase: Phase, trained: Trained) -> Training:
+    """How the machine is used in a phase: with how many tokens through the model at once.
 
     What the recipe says; else 4,096, and on a GPU, for which that is little, twice as many as long
     as half of its memory holds them, since all this is an estimate, and a step has as many. Not
@@ -305,17 +305,16 @@ def at_once(target: Target, phase: Phase, trained: Trained) -> int:
         trained: what of the target the phase trains.
     """
     training, machine = target.recipe.training, target.machine
-    tokens = training.at_once
     if training.micro_batch_tokens is not None or not machine.is_gpu or phase.distil is not None:
-        return tokens
+        return training
     now = need(target, phase, trained).total
-    while tokens < LONGEST_MICRO_BATCH:
-        larger = training.model_copy(update={"micro_batch_tokens": 2 * tokens})
+    while training.at_once < LONGEST_MICRO_BATCH:
+        larger = training.model_copy(update={"micro_batch_tokens": 2 * training.at_once})
         total = _need_with(target, larger, phase, trained).total
         if not now < total <= machine.usable / 2:
             break
-        tokens, now = 2 * tokens, total
-    return tokens
+        training, now = larger, total
+    return training
 
 
 def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need], str]:
@@ -327,14 +326,9 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
     """
     recipe, machine = target.recipe, target.machine
     counted = {phase.name: counts for phase, counts in zip(recipe.phases, trained, strict=True)}
-    tokens = {p.name: at_once(target, p, counted[p.name]) for p in recipe.phases}
+    used = {phase.name: training_for(target, phase, counted[phase.name]) for phase in recipe.phases}
     needs = {
-        phase.name: _need_with(
-            target,
-            recipe.training.model_copy(update={"micro_batch_tokens": tokens[phase.name]}),
-            phase,
-            counted[phase.name],
-        )
+        phase.name: _need_with(target, used[phase.name], phase, counted[phase.name])
         for phase in recipe.phases
     }
     worst = max(recipe.phases, key=lambda phase: needs[phase.name].total, default=None)
@@ -348,9 +342,9 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
         f"{f', of which {_shown(machine.usable)} can be filled' if tight else ''}"
     )
     if most <= machine.usable:
-        more = tokens[worst.name] > recipe.training.at_once
-        counts = f", with {tokens[worst.name]:,} tokens at once" if more else ""
-        return needs, f"{begin}: it fits{counts}"
+        tokens = used[worst.name].at_once
+        more = f", with {tokens:,} tokens at once" if tokens > recipe.training.at_once else ""
+        return needs, f"{begin}: it fits{more}"
     options = list(remedies(target, worst, counted[worst.name]))
     fitting = next((entry for entry in options if entry[1].total <= machine.usable), None)
     if fitting is not None:

@@ -34,9 +34,9 @@ def training_here(recipe: Recipe, phase: str) -> Training:
     if plan.layers is None:
         return training
     target = memory.Target(recipe, plan.by_part, plan.layers, machine)
-    (tokens,) = (
-        memory.at_once(target, section, trained)
+    (used,) = (
+        memory.training_for(target, section, trained)
         for section, trained in zip(recipe.phases, plan.trainable, strict=True)
         if section.name == phase
     )
-    return training.model_copy(update={"micro_batch_tokens": tokens})
+    return used
