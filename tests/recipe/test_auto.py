@@ -276,6 +276,15 @@ def test_auto_without_a_budget_is_refused():
         recipe_from(SMALL | {"method": {"preset": "auto"}})
 
 
+def test_auto_asks_what_a_batch_counts():
+    method = {"preset": "auto", "budget": STEPS}
+    with pytest.raises(RecipeError, match="4096 of what"):
+        recipe_from(SMALL | {"method": method | {"batch": {"size": 4096}}})
+    for unit in ("tokens", "sentences"):
+        given = recipe_from(SMALL | {"method": method | {"batch": {"size": 8, "unit": unit}}})
+        assert given.method.batch.unit == unit
+
+
 def test_phases_that_are_not_decided_yet_cannot_be_set():
     with pytest.raises(RecipeError, match="the phases are decided when the run has begun"):
         recipe_from(SMALL | {"method": {"preset": "auto", "budget": STEPS}}, ["phases.0.dropout=0"])

@@ -37,7 +37,7 @@ class Batch(Section):
     size: Annotated[int, Field(ge=1)] = 256
     """How many."""
     unit: Literal["sentences", "tokens"] = "sentences"
-    """The papers count sentences."""
+    """The papers count sentences; preset 'auto' counts tokens, and asks for the unit."""
 
 
 class Optimiser(Section):
