@@ -162,5 +162,8 @@ def test_a_side_that_is_not_asked_for_stays_empty(tmp_path: Path, split: Split):
 
 def test_two_documents_are_too_few(tmp_path: Path, split: Split):
     texts = {name: sentence(n) for n, name in enumerate(named("train", 2))}
-    with pytest.raises(DataError, match=r"no valid sentence is left \(2 documents"):
-        split([rows(tmp_path, "a.jsonl", texts)], tmp_path / "out")
+    path = rows(tmp_path, "a.jsonl", texts)
+    with pytest.raises(DataError, match=r"left \(2 documents.*each line .* is one: .* line ends"):
+        split([path], tmp_path / "out")
+    with pytest.raises(DataError, match=r"more documents or cut files into more .*\"line\"\)"):
+        split([path], tmp_path / "other", document="file")

@@ -124,6 +124,7 @@ def test_a_plain_file_with_a_compressed_name_is_refused(tmp_path: Path, suffix: 
         (b"%PDF-1.7 and so on", "a PDF file"),
         (b"\x89PNG and so on", "an image"),
         ("한국어 문장입니다.\n".encode("euc-kr") * 3, "3 of its 3 lines are not UTF-8"),
+        ((b"no accent\n" * 7 + "größer\n".encode("latin-1")) * 20, "20 of its 160 lines are not"),
         (random.Random(0).randbytes(50_000), "lines are not UTF-8, so it is binary"),
     ],
 )

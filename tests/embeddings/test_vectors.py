@@ -147,13 +147,6 @@ def test_pieces_are_learnt_from_about_so_many_units_spread_over_the_text(
         assert set(seen[-1].names) == set(seen[0].names)
 
 
-def test_at_most_so_many_sentences_are_read(tiny_tokenizer):
-    tokenizer = tiny_tokenizer("roberta")
-    text = ["dog"] * 10 + ["cat"] * 10
-    material = Material(tokenizer, tokenizer, lambda: text, Resources(sentences=10), 0)
-    assert vectors.target_word_vectors(material).words == ["dog"]
-
-
 def test_vectors_of_the_source_are_learnt_from_its_text(tmp_path, tiny_tokenizer):
     path = tmp_path / "en.txt"
     path.write_text("The dog, the cat!\n" * 10, encoding="utf-8")

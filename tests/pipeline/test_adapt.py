@@ -14,7 +14,7 @@ from tiny_shapes import ENCODERS
 import lingraft
 from lingraft.errors import RecipeError
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import stages
+from lingraft.pipeline import learnt, stages
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 
@@ -139,9 +139,7 @@ def test_an_initialiser_learns_from_what_the_phases_train_on_and_no_more(adapted
     recipe = read_recipe(run.recipe_path)
 
     def learnt(*shares):
-        return list(
-            stages._learnt_from(stages.Context(_shares(recipe, "focus", *shares), run, None))
-        )
+        return list(learnt.sentences(stages.Context(_shares(recipe, "focus", *shares), run, None)))
 
     lines = (run.path / "corpus" / "train.txt").read_text(encoding="utf-8").splitlines()
     assert learnt(None, 20) == lines
@@ -152,11 +150,25 @@ def test_an_initialiser_learns_from_what_the_phases_train_on_and_no_more(adapted
     assert all(row.strip("�") in text for row in more)  # long sentences are cut, between bytes too
 
 
+def test_an_initialiser_learns_from_so_many_sentences_of_each_language(tmp_path):
+    texts = [
+        {"name": name, "language": name, "corpus": {"text": [f"{name}.txt"]}}
+        for name in ("ko", "ja")
+    ]
+    asked = {"source": {"model": "no/where"}, "streams": texts, "resources": {"sentences": 2}}
+    for name in ("ko", "ja"):
+        folder = tmp_path / "corpus" / name
+        folder.mkdir(parents=True)
+        (folder / "train.txt").write_text("".join(f"{name} {number}\n" for number in range(5)))
+    context = stages.Context(recipe_from(asked), Run(tmp_path), None)
+    assert list(learnt.sentences(context)) == ["ko 0", "ko 1", "ja 0", "ja 1"]
+
+
 def test_how_much_text_there_is_decides_only_what_learns_from_it(adapted):
     recipe = read_recipe(Run(adapted("roberta")).recipe_path)
-    assert stages._share(_shares(recipe, "focus", 20, 30)) == ["sentences", 30]
-    assert stages._share(_shares(recipe, "focus", None, 30)) == []
-    assert stages._share(_shares(recipe, "match", 20, 30)) == []
+    assert learnt.share(_shares(recipe, "focus", 20, 30)) == ["sentences", 30]
+    assert learnt.share(_shares(recipe, "focus", None, 30)) == []
+    assert learnt.share(_shares(recipe, "match", 20, 30)) == []
 
 
 def test_text_that_lies_elsewhere_now_is_the_same_text(adapted, command, korean_text, tmp_path):

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 
 import pytest
+from accelerate import Accelerator
 
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.models.source import load_model
@@ -76,7 +77,7 @@ def asked(tiny_source, korean_text):
     """A tiny recipe that leaves open what is not said."""
 
     def recipe(method=None, family="roberta", **tables):
-        small = {"batch": {"size": 200, "unit": "tokens"}}
+        small = {"batch": {"size": 200, "unit": "tokens"}} | (method or {})
         plain = {
             "name": "run",
             "language": "ko",
@@ -84,7 +85,7 @@ def asked(tiny_source, korean_text):
             "corpus": {"text": [str(korean_text)]},
             "tokenizer": {"vocab_size": 300, "max_tokens": 64},
             "graft": {"embeddings": "mean"},
-            "method": small | (method or {}),
+            "method": {key: value for key, value in small.items() if value is not None},
             "training": {"row_tokens": 64, "checkpoint_steps": 5},
             "evaluation": {"sentences": 20, "words": 5, "generated": 4},
         }
@@ -498,6 +499,47 @@ def test_what_decides_nothing_changes_neither_plan_nor_weights(asked, tmp_path, 
     assert (digest(run), plan_of(run)["fixed"]) == (before, plan["fixed"])
     assert "mit" in (run.model_path / "README.md").read_text()
     assert completed(run).export.licence is None
+
+
+def test_what_the_plan_leaves_out_of_the_evaluation_stays_so(asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "EVALUATING", 0.0)
+    recipe = asked({"budget": MINUTE}, evaluation={"generated": 4})
+    run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
+    least = {"sentences": planning.FEWEST_SENTENCES, "words": planning.FEWEST_WORDS}
+    assert plan_of(run)["evaluation"] == least
+    done = {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")}
+    pipeline.adapt(recipe, run.path)
+    assert {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")} == done
+    given = asked({"budget": MINUTE}, evaluation={"generated": 4, "words": 7})
+    with pytest.raises(RecipeError, match=r"\(differs in: evaluation\)"):
+        pipeline.adapt(given, run.path)
+    assert budgeting.remembered(given, run).evaluation.words == 7
+
+
+def test_the_speed_is_that_of_steps_and_of_the_batch_that_trains(
+    asked, tmp_path, monkeypatch, caplog
+):
+    clock, freed = Clock(monkeypatch), Accelerator.free_memory
+
+    def slow(*models):
+        clock.now += 5
+        return freed(*models)
+
+    monkeypatch.setattr(Accelerator, "free_memory", slow)
+    recipe = asked({"budget": MINUTE, "preset": "auto", "batch": None})
+    with caplog.at_level("INFO", logger="lingraft"):
+        run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, clock))
+    # by the rough speed, 1.2 M tokens: steps of 1,024; by the measured one far fewer: of 512
+    assert caplog.text.count("phase-1: 200 tokens/s, from") == 2
+    assert completed(run).phases[0].batch.size == 512
+
+
+def test_small_steps_are_slow_on_a_gpu():
+    # measured with 15 others beside it (docs/performance-gpu.md): 6 x 384 at 60,000 to 85,000
+    a_token = foreseeing.operations(384, 6, 10**7)
+    short, long = (foreseeing.speed_of(a_token, 1e14, seconds, True) for seconds in (300, 30_000))
+    assert 6e4 < short < 9e4 < long < 1e14 / a_token
+    assert foreseeing.speed_of(a_token, 1e14, 300, False) == 1e14 / a_token
 
 
 @pytest.mark.slow

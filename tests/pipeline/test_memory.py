@@ -26,7 +26,7 @@ from lingraft.pipeline.memory import (
 from lingraft.pipeline.sizes import tensor_shapes
 from lingraft.pipeline.trainable import Trained
 from lingraft.recipe.methods import recipe_from
-from lingraft.recipe.phase import Batch, Distil
+from lingraft.recipe.phase import Batch, Data, Distil, Masking
 from lingraft.training.machine import multiplies_bf16
 
 GB = 10**9
@@ -106,6 +106,25 @@ def test_logits_of_causal_models_are_those_of_a_chunk():
     assert needed(train=("body",)).logits < whole / 5
     masked = needed(train=("body",), objective="mlm")
     assert masked.logits == int(4_096 * 0.15 * 50_000 * 12)
+
+
+def test_what_is_read_twice_and_what_a_decoder_writes_are_counted():
+    def of(objective, **more):
+        made = recipe(objective="mlm").phases[0].model_copy(update={"objective": objective})
+        target = Target(recipe(objective="mlm"), BY_PART, LAYERS, GPU)
+        return need(target, made.model_copy(update=more), WHOLE)
+
+    plain, crossed = of("mlm"), of("ca_mlm")
+    maps = 2 * LAYERS.parameters  # in bf16, once
+    assert crossed.activations - maps == 2 * (plain.activations - maps)
+    assert crossed.logits == 2 * plain.logits
+    pairs = Data(stream="two", objective="ca_mlm", masking=Masking(rate=0.3))
+    assert of("mlm", data=(Data(stream="one"), pairs)).logits == pytest.approx(4 * plain.logits)
+    assert of("mlm", data=(Data(stream="one", also=("ca_mlm",)),)).logits == crossed.logits
+    all_written = of("denoise", masking=Masking(scheme="infilling")).logits
+    assert all_written == pytest.approx(plain.logits / 0.15)
+    spans = of("denoise", masking=Masking(scheme="spans")).logits
+    assert plain.logits / 0.15 * 0.2 < spans < plain.logits / 0.15 * 0.3
 
 
 def test_what_does_not_fit_is_told_what_to_change_and_then_it_fits():

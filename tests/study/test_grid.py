@@ -339,6 +339,16 @@ class TestFingerprint:
         (teacher / "config.json").write_text("{}")
         assert taught() != before
 
+    def test_counts_a_given_tokenizer_by_its_content(self, of, tmp_path, tiny_source):
+        places = [tmp_path / name for name in ("here", "there")]
+        for place in places:
+            shutil.copytree(tiny_source("roberta"), place)
+        first, moved = (of(tokenizer={"kind": "given", "model": str(one)}) for one in places)
+        assert moved == first
+        state = places[0] / "tokenizer.json"
+        state.write_text(state.read_text("utf-8") + "\n", "utf-8")
+        assert of(tokenizer={"kind": "given", "model": str(places[0])}) != first
+
 
 @pytest.mark.parametrize("axis", ["training.precision", "evaluation.samples", "export.licence"])
 def test_an_axis_that_decides_no_result_is_refused(study, axis):

@@ -22,6 +22,12 @@ def add(cases):
     )
     cases["made-up lengths for a run's own text"] = of_a_run
     cases["a seed of masks for a causal model"] = causal("--text", "ko.txt", "--seed", "3")
+    cases["a language of sentences for a causal model"] = causal("--text", "ko.txt", "--lang", "ko")
+    cases["a language beside texts that name theirs"] = lambda place: place.adapt(
+        text="de=ko.txt", lang="de"
+    )
+    cases["no text to be scored on"] = none_held_out("test")
+    cases["no text to watch the training by"] = none_held_out("valid")
     cases["sentences of a text that is not named"] = causal(
         "--choices", "quiz.jsonl", "--sentences", "9"
     )
@@ -32,6 +38,13 @@ def causal(*more):
         place.source("llama")
         place.text()
         return ["evaluate", "source", *more]
+
+    return prepared
+
+
+def none_held_out(split):
+    def prepared(place):
+        return place.adapt("--set", f"corpus.{split}=0")
 
     return prepared
 

@@ -194,6 +194,13 @@ def test_tags_of_the_hub_need_no_id() -> None:
     assert example.id == "7"
 
 
+@pytest.mark.parametrize("nothing", [None, float("nan")])
+def test_an_id_of_nothing_is_none(nothing: float | None) -> None:
+    values = {"id": nothing, "document": "a", "label": "positive"}
+    rows = [Row(f"row {number}", number, values) for number in (3, 4)]
+    assert [example.id for example in TASKS["nsmc"].from_rows(rows, "hub")] == ["3", "4"]
+
+
 def test_hidden_answers_are_read_and_cannot_be_scored(tmp_path: Path) -> None:
     path = tmp_path / "test.jsonl"
     path.write_text('{"sentence": "a", "label": -1}\n', encoding="utf-8")

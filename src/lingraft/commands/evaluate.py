@@ -10,8 +10,8 @@ import typer
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
 
-OF_MASKED = ("rate", "seed", "words")
-OF_TEXT = ("lang", "sentences", *OF_MASKED)
+OF_MASKED = ("lang", "rate", "seed", "words")
+OF_TEXT = ("sentences", *OF_MASKED)
 """Parameters."""
 
 
@@ -50,7 +50,7 @@ def command(
         int | None, typer.Option(min=1, help="At most this many questions of a file.")
     ] = None,
     lang: Annotated[
-        str, typer.Option(help="Language of the text, for sentence splitting.")
+        str, typer.Option(help="Language of a masked model's text, for sentence splitting.")
     ] = "und",
     sentences: Annotated[
         int,

@@ -86,15 +86,18 @@ def check_result(result: dict[str, Any], section: recipe.Corpus) -> None:
     for name in SPLITS:
         if shares[name] > 0 and not result["splits"][name]["sentences"]:
             is_long = LINE_TOO_LONG in result["dropped"]
-            advice = too_long(section) if is_long else _advice(name)
+            advice = too_long(section) if is_long else _advice(name, result, section)
             raise DataError(f"corpus: no {name} sentence is left ({counts}); {advice}")
 
 
-def _advice(name: Split) -> str:
+def _advice(name: Split, result: dict[str, Any], section: recipe.Corpus) -> str:
     if name == "train":
         return "check corpus.text and the filters in [corpus]"
-    return (
-        f"give more documents, raise corpus.{name}, "
-        'or cut files into more documents (corpus.document = "line"); documents of one id '
-        "(corpus.id_column) count as one"
-    )
+    advice = ["give more documents"]
+    if section.document == "line" and result["documents"] < len(SPLITS):
+        advice = ["give more documents (each line of plain text is one: does it have line ends?)"]
+    if result["documents"] >= len(SPLITS):
+        advice.append(f"raise corpus.{name}")
+    if section.document != "line":
+        advice.append('cut files into more documents (corpus.document = "line")')
+    return f"{' or '.join(advice)}; documents of one id (corpus.id_column) count as one"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import lexicon
@@ -15,7 +14,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.paths import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     import torch
@@ -58,16 +57,12 @@ class Material:
     source_tokenizer: PreTrainedTokenizerFast
     target_tokenizer: PreTrainedTokenizerFast
     sentences: Callable[[], Iterable[str]]
-    """Training text of the target language, a sentence a string."""
+    """Training text, a sentence a string; at most `resources.sentences` of each language."""
     resources: recipe.Resources
     seed: int
     """Of everything that is trained here, whatever the generator of the fresh rows."""
     pretrained: Pretrained | None = None
     """The source model, for what runs it; None where nobody may."""
-
-    def some_sentences(self) -> Iterator[str]:
-        """The first `resources.sentences` sentences of the training text."""
-        return islice(iter(self.sentences()), self.resources.sentences)
 
 
 @dataclass(frozen=True)

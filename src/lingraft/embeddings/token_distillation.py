@@ -76,7 +76,7 @@ def token_distillation(inputs: Inputs) -> Plan:
     began, ids = _began(inputs)
     samples = snippets.find(
         ids,
-        material.some_sentences(),
+        material.sentences(),
         material.source_tokenizer,
         most=owner.settings.snippets,
         tokens=owner.settings.snippet_tokens,

@@ -121,7 +121,7 @@ def target_word_vectors(material: Material) -> WordVectors:
         DataError: the vectors cannot be read; no word is frequent enough.
     """
     path = material.resources.target_vectors
-    return _word_vectors(path, "target", material.some_sentences(), material.seed)
+    return _word_vectors(path, "target", material.sentences(), material.seed)
 
 
 def source_word_vectors(material: Material, initialiser: str) -> WordVectors:
@@ -154,11 +154,11 @@ def _spread(material: Material) -> Iterator[str]:
     """The sentences to learn pieces from: with `resources.vector_units` every so many-th alone."""
     budget, every = material.resources.vector_units, 1
     if budget is not None:
-        first = list(islice(material.some_sentences(), SENTENCES_AT_ONCE))
+        first = list(islice(material.sentences(), SENTENCES_AT_ONCE))
         units = sum(map(len, cut(material.target_tokenizer, first)))
-        count = sum(1 for _ in material.some_sentences())
+        count = sum(1 for _ in material.sentences())
         every = max(1, FEWEST_EPOCHS * units * count // max(1, len(first) * budget))
-    return islice(material.some_sentences(), 0, None, every)
+    return islice(material.sentences(), 0, None, every)
 
 
 def cut(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> Iterator[list[int]]:

@@ -78,13 +78,17 @@ def asked(recipe: Recipe) -> dict[str, Any]:
 def remembered(recipe: Recipe, run: Run) -> Recipe:
     """The complete recipe that the run has made of this open one; the open one before that.
 
-    What decides nothing, and the texts, which may lie elsewhere now, are those of this one.
+    What decides nothing, and the texts, which may lie elsewhere now, are those of this one; only
+    what the plan made smaller of [evaluation], so that the time suffices, stays so.
     """
     complete = completed(run) if knows(run, recipe) else None
     if complete is None:
         return recipe
-    own = (*FREE, "corpus", "streams")
-    return complete.model_copy(update={name: getattr(recipe, name) for name in own})
+    changes = {name: getattr(recipe, name) for name in (*FREE, "corpus", "streams")}
+    given, cut = recipe.evaluation, read_json(run.plan_path).get("evaluation", {})
+    smaller = {key: value for key, value in cut.items() if key not in given.model_fields_set}
+    changes["evaluation"] = given.model_copy(update=smaller)
+    return complete.model_copy(update=changes)
 
 
 def knows(run: Run, recipe: Recipe) -> bool:
@@ -169,7 +173,7 @@ def _rough_tokens(
         Tokens, and how many times as long as alone the product took (1 of other budgets).
     """
     recipe, characters = context.recipe, int(text["characters"])
-    if promised(recipe) is None:
+    if (seconds := promised(recipe)) is None:
         return foreseeing.tokens_of(recipe, characters, math.nan, int(text["sentences"])), 1.0
     wall, cpu = time.perf_counter(), time.process_time()
     bf16 = context.accelerator.mixed_precision == "bf16"
@@ -178,9 +182,10 @@ def _rough_tokens(
     passed, busy = time.perf_counter() - wall, time.process_time() - cpu
     on_gpu = device.type == "cuda"
     slowdown = 1.0 if on_gpu else max(1.0, passed * torch.get_num_threads() / max(busy, 1e-9))
-    speed_alone = EFFICIENCY * ceiling.flops_per_second * context.accelerator.num_processes
-    tokens_a_second = speed_alone / foreseeing.operations(width, depth, characters) / slowdown
-    return foreseeing.tokens_of(recipe, characters, tokens_a_second), slowdown
+    a_token = foreseeing.operations(width, depth, characters)
+    a_second = EFFICIENCY * ceiling.flops_per_second * context.accelerator.num_processes
+    alone = foreseeing.speed_of(a_token, a_second, seconds, on_gpu)
+    return foreseeing.tokens_of(recipe, characters, alone / slowdown), slowdown
 
 
 def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
@@ -206,15 +211,19 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
     speeds = _speeds(replace(context, recipe=recipe), graft, time)
     tokens = _affordable(recipe, speeds)
     if late and tokens is not None:
+        measured = recipe
         late = _late(request, recipe, plan["facts"] | {"tokens": tokens})
         recipe = _with(request, [*early, *late])
+        if [phase.batch for phase in recipe.phases] != [phase.batch for phase in measured.phases]:
+            speeds = _speeds(replace(context, recipe=recipe), graft, time)
     context = replace(context, recipe=recipe)
     decided = [*early, *late]
     if late:
         probe = trials.Probe(context, lambda choices: _with(request, choices), speeds)
         decided = probe.decide(decided)
         recipe = _with(request, decided)
-    draft = planning.draft(replace(context, recipe=recipe), speeds, time.passed())
+    slowdown = float(plan["facts"]["slowdown"])
+    draft = planning.draft(replace(context, recipe=recipe), speeds, time.passed(), slowdown)
     # each has read what stands in the run so far, and deleted what it threw away
     context.accelerator.wait_for_everyone()
     if main:
@@ -224,6 +233,7 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
             plan
             | {
                 "choices": [choice.plain() for choice in decided],
+                "evaluation": _cut(recipe, draft.recipe),
                 "fixed": settled(draft.recipe).model_dump(mode="json", exclude_none=True),
                 **draft.plain(),
             },
@@ -233,6 +243,16 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
     complete = completed(run)
     assert complete is not None
     return replace(context, recipe=complete, deadlines=_deadlines(draft, time))
+
+
+def _cut(before: Recipe, after: Recipe) -> dict[str, Any]:
+    """What of [evaluation] the plan made smaller."""
+    mine, planned = before.evaluation, after.evaluation
+    return {
+        key: value
+        for key, value in planned.model_dump(mode="json").items()
+        if getattr(planned, key) != getattr(mine, key)
+    }
 
 
 def _speeds(context: Context, graft: Path, time: Timekeeper) -> list[speed.Speed]:

@@ -29,6 +29,9 @@ PREDICTED = 0.15
 """Share of the tokens that are predicted."""
 GPU, BF16_CORE, PLAIN_CORE = 3e13, 5e10, 1.5e10
 """Operations a second of training, by the machine: a rough figure for budgets in time."""
+GPU_STEP = 0.045
+"""Seconds that a GPU takes for a step whatever it holds: the processor starts small kernels
+(docs/performance-gpu.md)."""
 
 
 def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
@@ -49,11 +52,12 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     characters = int(plan.text_bytes * CHARACTERS_A_TOKEN / preflight.BYTES_PER_TOKEN)
     sentences = plan.text_bytes / preflight.BYTES_PER_TOKEN / preflight.TOKENS_PER_SENTENCE
     a_token = operations(plan.layers.width, plan.layers.number, characters)
+    speed = speed_of(a_token, _usual_speed(), promised(recipe) or 0.0, this_machine().is_gpu)
     facts = Facts(
         kind=family_of(plan.model_type).kind,
         width=plan.layers.width,
         characters=characters,
-        tokens=tokens_of(recipe, characters, _usual_speed() / a_token),
+        tokens=tokens_of(recipe, characters, speed),
         seconds=promised(recipe),
         has_vectors=has_vectors(),
         share=share_read(recipe, sentences),
@@ -99,6 +103,24 @@ def operations(width: int, depth: int, characters: int) -> float:
     """Of training with one token, roughly: of an encoder so wide and deep on so much text."""
     predicted = PREDICTED * auto.vocabulary_for(characters) * width
     return 6 * (12 * depth * width**2 + predicted)
+
+
+def speed_of(a_token: float, a_second: float, seconds: float, is_gpu: bool) -> float:
+    """Tokens a second of training, roughly.
+
+    Args:
+        a_token: operations.
+        a_second: operations, of products as large as the machine likes.
+        seconds: of training: what lasts longer has longer steps, by the rules.
+        is_gpu: small steps are slow on a GPU.
+    """
+    if not is_gpu:
+        return a_second / a_token
+    step, speed = auto.batch_for(0), 0.0
+    for _ in range(8):
+        speed = step / (GPU_STEP + step * a_token / a_second)
+        step = auto.batch_for(speed * seconds)
+    return speed
 
 
 def has_vectors() -> bool:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.pipeline.trainable import Trained
     from lingraft.recipe import Phase, Recipe, Training
+    from lingraft.recipe.base import Objective
+    from lingraft.recipe.phase import Masking
 
 PROGRAM = 600_000_000
 """Bytes of Python with torch and transformers, before any model."""
@@ -35,6 +37,8 @@ HEAD_COUNT = ("num_attention_heads", "n_head", "encoder_attention_heads", "num_h
 WIDTH = ("hidden_size", "n_embd", "d_model", "dim")
 SHORTEST_MICRO_BATCH = 512
 LONGEST_MICRO_BATCH = 32_768
+A_SENTENCE = 30
+"""Tokens of a sentence, roughly, for what stands around each."""
 AMPERE = 8.0
 """The compute capability from which NVIDIA's GPUs multiply bf16; V100 and T4 have a lower one."""
 FILLED = 0.9
@@ -228,8 +232,9 @@ def need(target: Target, phase: Phase, trained: Trained) -> Need:
     if training.gradient_checkpointing and trained.layers:
         most = learning if trained.learning else still
         everything = 4 * layers.width * trained.layers + most
-    embedded = 8 * layers.width
-    activations = tokens * (everything + embedded) + (2 * layers.parameters if bf16 else 0)
+    embedded, passes = 8 * layers.width, _passes(phase)
+    activations = passes * tokens * (everything + embedded)
+    activations += 2 * layers.parameters if bf16 else 0
     weights = 4 * sum(target.by_part.values())
     if training.frozen_weights == "bf16" and bf16:
         weights -= 2 * trained.frozen_maps
@@ -238,7 +243,7 @@ def need(target: Target, phase: Phase, trained: Trained) -> Need:
         4 * (trained.parameters + trained.matrices),
         8 * trained.parameters,
         activations,
-        _logit_bytes(target, phase, tokens, size),
+        passes * _logit_bytes(target, phase, tokens, size),
     )
 
 
@@ -258,8 +263,33 @@ def _logit_bytes(target: Target, phase: Phase, tokens: int, size: int) -> int:
         at_once = min(tokens * rows, LOGITS_AT_ONCE)
         own = 2 * 4 * target.by_part["embeddings"] if "embeddings" in phase.trained else 0
         return at_once * (8 + size) + own  # the head's gradient too, before it is scaled
-    rate = phase.masking.rate
-    return int(tokens * rate * rows * (8 + size))
+    return int(tokens * _predicted(phase) * rows * (8 + size))
+
+
+def _read(phase: Phase) -> list[tuple[Objective, Masking]]:
+    """Under which objectives a phase reads its streams, and how they are masked."""
+    return [
+        (objective, entry.masking or phase.masking)
+        for entry in phase.data
+        for objective in (entry.objective or phase.objective, *entry.also)
+    ] or [(phase.objective, phase.masking)]
+
+
+def _passes(phase: Phase) -> int:
+    """How often the model reads a batch before the backward pass: twice for CA-MLM (VECO)."""
+    return 2 if any(objective == "ca_mlm" for objective, _ in _read(phase)) else 1
+
+
+def _predicted(phase: Phase) -> float:
+    """The largest share of the tokens at once that is predicted."""
+    shares = []
+    for objective, masking in _read(phase):
+        share = masking.rate
+        if objective == "denoise":  # the decoder writes the whole sentence, or all spans
+            spans = share * (1 + 1 / masking.mean_span) + 2 / A_SENTENCE
+            share = min(1.0, spans) if masking.scheme == "spans" else 1.0
+        shares.append(share)
+    return max(shares)
 
 
 def _need_with(target: Target, training: Training, phase: Phase, trained: Trained) -> Need:

@@ -113,13 +113,14 @@ def _length(counts: dict[str, int]) -> float:
     return counts["tokens"] / max(counts["sentences"], 1)
 
 
-def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
+def draft(context: Context, speeds: list[Speed], passed: float, slowdown: float) -> Draft:
     """Make a plan; budgets in time become tokens.
 
     Args:
         context: the run, behind its graft.
         speeds: of each phase.
         passed: seconds since the run began.
+        slowdown: how many times as long as alone work took when the run began.
 
     Raises:
         RecipeError: the time that was given does not suffice.
@@ -130,8 +131,8 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
     fastest = max(rate.tokens_per_second for rate in speeds)
     recipe = _smaller(recipe, text, whole, fastest)
     plan = preflight.check(recipe)
-    slowdown = min(MOST_SLOWED, max(rate.slowdown for rate in speeds))
-    ending = _ending(recipe, text, speeds[-1].tokens_per_second, slowdown, plan.parameters or 0)
+    slowed = min(MOST_SLOWED, slowdown)
+    ending = _ending(recipe, text, speeds[-1].tokens_per_second, slowed, plan.parameters or 0)
     models = 1 + len(recipe.baselines)
     share = 1 / (1 + sum(_ratio(recipe, index, plan) for index in range(models - 1)))
     left = math.inf if whole is None else whole - passed - sum(ending.values()) * models

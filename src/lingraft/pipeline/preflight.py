@@ -13,7 +13,7 @@ from lingraft.errors import DataError, LingraftError, RecipeError
 from lingraft.models.modules import wanted_by
 from lingraft.models.plans import check_layers
 from lingraft.paths import path_of
-from lingraft.pipeline import pairs, vocabularies
+from lingraft.pipeline import held_out, pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
 from lingraft.pipeline.sizes import grafted_sizes
 from lingraft.pipeline.source_files import SourceFiles, source_of
@@ -168,6 +168,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         UnsupportedModelError: the source is of another family.
     """
     files = [file for stream in recipe.texts for file in streams.inputs_of(stream)]
+    held_out.check_shares(recipe)
     for stream in recipe.texts:
         evaluations.files_of(stream.corpus.decontaminate)
     for name in named_files(recipe.resources):

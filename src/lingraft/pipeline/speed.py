@@ -63,6 +63,7 @@ class Stopwatch(Watch):
         self.device, self.seconds, self.clock, self.alone = device, seconds, clock, alone
         self.begun = self.clock()
         self.timed: float | None = None
+        self.ended = self.begun
         self.warm = self.steps = self.tokens = 0
 
     def begin(self) -> None:
@@ -84,6 +85,7 @@ class Stopwatch(Watch):
             timed, over = self.now() - self.timed, self.now() - self.begun > self.seconds
             enough = over or self.steps >= MANY or (self.steps >= STEPS and timed >= SETTLED)
         if enough:
+            self.ended = self.now()  # before the trainer is torn down
             raise Enough
 
     def now(self) -> float:
@@ -100,8 +102,6 @@ class Speed:
     tokens: int
     steps: int
     seconds: float
-    slowdown: float
-    """Wall seconds to those of the processor, 1 at least: how much others took."""
     tokens_per_epoch: float
     """Of what the phase reads, which may be a share of the text."""
 
@@ -150,7 +150,6 @@ def measure(
         problem = MaskedText(job, model.to(accelerator.device))
         alone = accelerator.num_processes == 1
         watch = Stopwatch(accelerator.device, seconds, clock, alone=alone)
-        wall, cpu = time.perf_counter(), time.process_time()
         try:
             run_phase(job, problem, model, accelerator, None, watch, problem.trained)
         except Enough:
@@ -158,11 +157,10 @@ def measure(
         except Stopped as error:
             message = "stopped while the speed was measured; the same command goes on"
             raise Stopped(message, error.signal_number) from None
-        slowdown = (time.perf_counter() - wall) / max(time.process_time() - cpu, 1e-9)
         assert watch.timed is not None
-        duration = watch.now() - watch.timed
+        duration = watch.ended - watch.timed
     epoch = problem.plan(job).tokens_per_epoch()
-    return Speed(watch.tokens, watch.steps, duration, max(1.0, slowdown), epoch)
+    return Speed(watch.tokens, watch.steps, duration, epoch)
 
 
 def trial(context: Context, phase: Phase, weights: Path, steps: int, sentences: int) -> float:

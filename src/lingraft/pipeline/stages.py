@@ -19,21 +19,15 @@ from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.inputs import texts as contents
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
-from lingraft.embeddings import INITIALISERS
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.paths import path_of
-from lingraft.pipeline import grafting, vocabularies
+from lingraft.pipeline import grafting, held_out, learnt, vocabularies
 from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.plans import corpus_fingerprint, has_text_of
-from lingraft.pipeline.preflight import named_files
-from lingraft.pipeline.reading import training_text
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of, named_weights
-from lingraft.recipe import Resources
-from lingraft.recipe.phase import most_sentences
-from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
+from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
@@ -106,6 +100,7 @@ def corpus(context: Context) -> str:
     with stage.building(stage_fingerprint) as (folder, result):
         contents = corpus_fingerprint(recipe, placed=False)
         result.update(streams.prepare(recipe, folder), contents=contents)
+        held_out.check_text(recipe, result)
     return stage_fingerprint
 
 
@@ -285,8 +280,8 @@ def graft_fingerprint(recipe: Recipe, vocabulary_fingerprint: str) -> str:
         source_fingerprint(recipe),
         recipe.graft.decisive,
         recipe.seed,
-        *_resources(recipe),
-        *_share(recipe),
+        *learnt.resources(recipe),
+        *learnt.share(recipe),
         *(["output too"] if recipe.graft.initialisers == ("random-statistics",) else []),
     )
 
@@ -303,7 +298,7 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
         recipe,
         source_tokenizer(recipe),
         tokenizer_files.load(str(context.run.stage("tokenizer").path)),
-        lambda: _learnt_from(context),
+        lambda: learnt.sentences(context),
         context.seed_for,
         unfinished := stage.path.with_name(f"{stage.path.name}.unfinished"),
     )
@@ -314,38 +309,6 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
     for note in result["notes"]:
         logger.info("graft: %s", note)
     return stage_fingerprint
-
-
-def _resources(recipe: Recipe) -> list[Any]:
-    """What an initialiser learns from beside source and text, as parts of a fingerprint."""
-    resources = recipe.resources
-    if resources == Resources():
-        return []
-    paths = [path_of(name) for name in named_files(resources)]
-    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*"))]
-    return [resources, sorted((str(path), digest(path)) for path in files if path.is_file())]
-
-
-def _share(recipe: Recipe) -> list[Any]:
-    """How much of the text an initialiser learns from, as parts of a fingerprint."""
-    learns = any(INITIALISERS[name].learns_from_text for name in recipe.graft.initialisers)
-    most = most_sentences(recipe.phases)
-    return ["sentences", most] if learns and most is not None else []
-
-
-def _learnt_from(context: Context) -> Iterator[str]:
-    """The text that an initialiser may learn from: what the phases train on, and no more."""
-    most = most_sentences(context.recipe.phases)
-    folder = context.run.stage("tokenizer").path
-    tokenizer = tokenizer_files.load(str(folder))
-    for stream in context.recipe.texts:
-        if most is None:
-            corpus = streams.folder_of(context.run.stage("corpus").path, stream)
-            yield from read_lines(corpus / "train.txt")
-            continue
-        for rows in training_text(folder, stream, most).chunks():
-            ids = [row.tolist() for row in rows]
-            yield from tokenizer.batch_decode(ids, skip_special_tokens=True)
 
 
 def weights_before(context: Context, index: int) -> Path:

@@ -80,6 +80,10 @@ def one_line(problem: str, advice: str) -> Iterator[None]:
     except LingraftError:
         raise
     except Exception as error:  # JSON, pickle, safetensors, tokenizers, HTTP: classes of their own
+        said = f"{type(error).__name__}: {error}".lower()
+        if any(word in said for word in ("offline", "connection", "couldn't connect")):
+            reason = "it is no directory here, and the Hub cannot be reached"
+            raise DataError(f"{problem}: {reason}; correct the path, or go online once") from error
         raise DataError(f"{problem}: {_reason(error)}; {advice}") from error
 
 
@@ -328,9 +332,4 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, pickle.UnpicklingError):  # torch's own words tell how to open it anyway
         return "a broken pickle, or one that holds more than tensors, which is never opened"
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    if any(word in text.lower() for word in ("offline", "connection", "couldn't connect")):
-        text = (
-            "not on this machine and the Hub cannot be reached; "
-            f"give a local directory, or go online once. {text}"
-        )
     return text[:300].rstrip(".")

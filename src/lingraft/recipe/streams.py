@@ -10,6 +10,7 @@ from langcodes.tag_parser import LanguageTagError
 from pydantic import Field
 
 from lingraft.errors import RecipeError
+from lingraft.paths import path_of
 from lingraft.recipe.base import Section
 from lingraft.recipe.corpus import Corpus
 
@@ -183,9 +184,13 @@ def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
         language: of all texts, or None.
 
     Raises:
-        RecipeError: only some texts name their language.
+        RecipeError: only some texts name their language, or they do and one is given too.
     """
     if language is not None:
+        if _by_language([text for text in texts if not path_of(text).exists()]):
+            raise RecipeError(
+                "--lang: the texts name their languages (LANGUAGE=PATH); leave --lang out"
+            )
         return {"language": language, "corpus": {"text": list(texts)}}
     paths = _by_language(texts)
     if not paths:

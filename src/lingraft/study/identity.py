@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
 from lingraft.paths import path_of
+from lingraft.pipeline.vocabularies import decisive
 from lingraft.pretrained.checkpoints import folder_of, named_weights
 from lingraft.recipe.auto import EDITION
 from lingraft.recipe.choosing import untold
@@ -89,6 +90,8 @@ def _plain(recipe: Recipe) -> dict[str, Any]:
             if folder is None
             else checkpoint_digests(folder)
         )
+    if recipe.tokenizer.model is not None:
+        plain["tokenizer"] = fingerprint(*decisive(recipe.tokenizer))
     for written in plain.get("phases", ()):
         if "teacher" in (distil := written.get("distil") or {}):
             distil["teacher"] = named_weights(distil["teacher"])

@@ -91,9 +91,10 @@ class Row:
         return str(value)
 
     def identifier(self, names: Sequence[str]) -> str:
-        """The record's own id, or its number where the file has none."""
+        """The record's own id, or its number where it has none."""
         value = self.find(names)
-        return str(self.number if value is MISSING else value)
+        lacks = value is MISSING or value is None or value != value
+        return str(self.number if lacks else value)
 
     def whole(self, names: Sequence[str]) -> int:
         """A whole number, or a string that writes one.

@@ -34,6 +34,8 @@ HEAD_BYTES = 4_096
 NUL_SHARE = 0.05
 # Random bytes give about one valid line in a hundred, a legacy encoding its ASCII lines.
 WRONG_ENCODING_ODDS = 9
+# Of a western one many lines are plain ASCII: the lines without accents, which would be left.
+MANY_BROKEN, BROKEN_SHARE = 20, 0.1
 
 LINE_TOO_LONG = "line too long"
 BROKEN_UTF8 = "broken UTF-8"
@@ -324,8 +326,8 @@ def text_lines(
     The arguments are those of `raw_lines`.
 
     Raises:
-        DataError: as `raw_lines`, and when nine lines in ten are not UTF-8; of a file in pieces
-            its first one decides.
+        DataError: as `raw_lines`, and when a tenth of the lines is not UTF-8 (nine tenths of fewer
+            than 20); of a file in pieces its first one decides.
     """
     good = broken = 0
     for line in raw_lines(path, max_bytes, reading, span):
@@ -340,10 +342,11 @@ def text_lines(
             continue
         good += bool(text.strip())
         yield text
-    if broken > WRONG_ENCODING_ODDS * good and not (span and span[0]):
+    odds = BROKEN_SHARE if broken >= MANY_BROKEN else WRONG_ENCODING_ODDS
+    if broken > odds * good and not (span and span[0]):
         raise DataError(
             f"{path}: {broken:,} of its {broken + good:,} lines are not UTF-8, so it is binary or "
-            "in another encoding; convert it, for example: iconv -f EUC-KR -t UTF-8"
+            "in another encoding; convert it, for example: iconv -f EUC-KR (or LATIN1) -t UTF-8"
         )
 
 

@@ -1,0 +1,63 @@
+"""What an initialiser learns from: text, beside the source, and files of [resources]."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from lingraft.corpus import streams
+from lingraft.corpus.streams import read_lines
+from lingraft.embeddings import INITIALISERS
+from lingraft.paths import path_of
+from lingraft.pipeline.preflight import named_files
+from lingraft.pipeline.reading import training_text
+from lingraft.recipe import Resources
+from lingraft.recipe.phase import most_sentences
+from lingraft.rundir import digest
+from lingraft.tokenizer import files as tokenizer_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lingraft.pipeline.stages import Context
+    from lingraft.recipe import Recipe, Stream
+
+
+def resources(recipe: Recipe) -> list[Any]:
+    """What an initialiser learns from beside source and text, as parts of a fingerprint."""
+    section = recipe.resources
+    if section == Resources():
+        return []
+    paths = [path_of(name) for name in named_files(section)]
+    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*"))]
+    return [section, sorted((str(path), digest(path)) for path in files if path.is_file())]
+
+
+def share(recipe: Recipe) -> list[Any]:
+    """How much of the text an initialiser learns from, as parts of a fingerprint."""
+    learns = any(INITIALISERS[name].learns_from_text for name in recipe.graft.initialisers)
+    most = most_sentences(recipe.phases)
+    return ["sentences", most] if learns and most is not None else []
+
+
+def sentences(context: Context) -> Iterator[str]:
+    """The text that an initialiser may learn from: what the phases train on, and no more.
+
+    Of each language at most `resources.sentences` sentences.
+    """
+    for stream in context.recipe.texts:
+        yield from islice(_trained_on(context, stream), context.recipe.resources.sentences)
+
+
+def _trained_on(context: Context, stream: Stream) -> Iterator[str]:
+    """The sentences of a stream that the phases train on, and no more."""
+    most = most_sentences(context.recipe.phases)
+    if most is None:
+        corpus = streams.folder_of(context.run.stage("corpus").path, stream)
+        yield from read_lines(corpus / "train.txt")
+        return
+    folder = context.run.stage("tokenizer").path
+    tokenizer = tokenizer_files.load(str(folder))
+    for rows in training_text(folder, stream, most).chunks():
+        ids = [row.tolist() for row in rows]
+        yield from tokenizer.batch_decode(ids, skip_special_tokens=True)
