@@ -174,6 +174,8 @@ def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> No
         common = sorted(
             at for at in ours.texts.keys() & theirs.texts.keys() if theirs.texts[at].strip()
         )
+        rates: list[tuple[float, float]] = []
+        """Pages a second, and a CPU second."""
         words = [
             sum((Counter(WORD.findall(run.texts[at])) for at in common), Counter())
             for run in (ours, theirs)
@@ -188,13 +190,15 @@ def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> No
                 f"| {(own - other).total():,} | {len(LEFTOVER.findall(text)):,} |"
             )
             count = sum(bool(text.strip()) for text in run.texts.values())
+            rates.append((count / run.wall, count / run.cpu))
             speed.append(
                 f"| {dump.name} | {name} | {count:,} | {run.wall:.2f} | {count / run.wall:,.0f} "
                 f"| {run.cpu:.2f} | {count / run.cpu:,.0f} |"
             )
         speed.append(
-            f"| | lingraft : WikiExtractor | | | **{theirs.wall / ours.wall:.1f} ×** "
-            f"| | **{theirs.cpu / ours.cpu:.1f} ×** |"
+            "| | lingraft : WikiExtractor | | | **{:.1f} ×** | | **{:.1f} ×** |".format(
+                *(own / other for own, other in zip(*rates, strict=True))
+            )
         )
     print("\n" + "\n".join(quality) + "\n\n" + "\n".join(speed))
 

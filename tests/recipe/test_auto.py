@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import auto, choosing
+from lingraft.recipe import auto, choosing, scales
 from lingraft.recipe.facts import Facts
 from lingraft.recipe.methods import is_open, promised, recipe_from, settled
 from lingraft.rundir import fingerprint
@@ -64,7 +64,7 @@ def test_what_the_rules_choose_changes_with_their_edition():
         for characters in (100_000, 1_000_000, 1_000_000_000)
         for facts in [Facts(kind, width, characters, tokens, phases, has_vectors=tokens > 3e5)]
     ]
-    assert (auto.EDITION, fingerprint(chosen)) == ("2026-11-25 b", "50ddb3555b1cd016")
+    assert (auto.EDITION, fingerprint(chosen)) == ("2026-11-26", "b8b78b78787e0cb4")
 
 
 @pytest.mark.parametrize("kind", ["masked", "causal", "seq2seq"])
@@ -207,6 +207,15 @@ def test_at_a_width_of_384_the_layers_learn_half_as_fast_beside_faster_embedding
         assert (choice.value, choice.sure) == (rate, True)
 
 
+def test_longer_steps_of_narrow_sources_have_a_higher_rate():
+    budgets, rates = (3e5, 3e6, 4e6, 1e7, 1e9), []
+    for tokens in budgets:
+        choice = decided(asked(), replace(FACTS, tokens=tokens))["method.learning_rate"]
+        assert choice.sure
+        rates.append(choice.value)
+    assert rates == [1e-3, 1e-3, 1.4e-3, 2e-3, 2e-3]
+
+
 def test_a_larger_budget_gets_a_larger_batch():
     budgets = [10.0**power for power in range(4, 12)]
     sizes = [
@@ -221,6 +230,7 @@ def test_initialisers_are_compared_where_no_row_was_measured():
     assert (measured.value, measured.sure, measured.candidates) == ("focus", True, ())
     wide = replace(FACTS, width=384)
     for facts, sure in (
+        (replace(FACTS, tokens=1e7), True),
         (replace(FACTS, tokens=1e8), False),
         (replace(wide, tokens=1e6), True),
         (replace(wide, tokens=3e5), False),
@@ -232,13 +242,13 @@ def test_initialisers_are_compared_where_no_row_was_measured():
 
 
 def test_more_text_gets_more_pieces():
-    sizes = [auto.vocabulary_for(10**power) for power in range(4, 12)]
+    sizes = [scales.vocabulary_for(10**power) for power in range(4, 12)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
 
 
 def test_a_small_budget_gets_no_more_pieces_than_it_can_teach():
-    sizes = [auto.vocabulary_for(10**11, tokens) for tokens in (1e4, 4e5, 1e6, 1e9)]
+    sizes = [scales.vocabulary_for(10**11, tokens) for tokens in (1e4, 4e5, 1e6, 1e9)]
     assert sizes == [4_000, 8_000, 16_000, 50_000]
 
 

@@ -14,7 +14,7 @@ from lingraft import threads
 from lingraft.models.families import family_of
 from lingraft.pipeline import preflight
 from lingraft.pipeline.memory import this_machine
-from lingraft.recipe import auto, choosing
+from lingraft.recipe import auto, choosing, scales
 from lingraft.recipe.facts import CHARACTERS_A_TOKEN, Facts
 from lingraft.recipe.methods import is_open, promised
 from lingraft.recipe.phase import most_sentences
@@ -101,7 +101,7 @@ def _tokens(budget: Budget, characters: float) -> float:
 
 def operations(width: int, depth: int, characters: int) -> float:
     """Of training with one token, roughly: of an encoder so wide and deep on so much text."""
-    predicted = PREDICTED * auto.vocabulary_for(characters) * width
+    predicted = PREDICTED * scales.vocabulary_for(characters) * width
     return 6 * (12 * depth * width**2 + predicted)
 
 
@@ -116,10 +116,10 @@ def speed_of(a_token: float, a_second: float, seconds: float, is_gpu: bool) -> f
     """
     if not is_gpu:
         return a_second / a_token
-    step, speed = auto.batch_for(0), 0.0
+    step, speed = scales.batch_for(0), 0.0
     for _ in range(8):
         speed = step / (GPU_STEP + step * a_token / a_second)
-        step = auto.batch_for(speed * seconds)
+        step = scales.batch_for(speed * seconds)
     return speed
 
 

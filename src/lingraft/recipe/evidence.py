@@ -92,6 +92,14 @@ FACTOR_NARROW = (
     *(f"{RATES}-s1{end}" for end in ("", "-0.001-4-f4f1")),
     *(f"auto/rates-1m.jsonl:xpt-sp-s0{end}" for end in ("-0.001-4-f4f1", "")),
 )
+LONG_NARROW = tuple(
+    f"proof/grid-10m.jsonl:xpt-sp-s0-{end}"
+    for end in (
+        *("ko-0.0005-b1f6", "ko-0.002-6b51", "ko-300-5000000-5465", "ko-1-1-cf57"),
+        *("ja-0.0005-d42a", "ja-0.002-16b2"),
+    )
+)
+LONG_FOCUS = ("proof/grid-10m.jsonl:xpt-sp-s0-ko-mean-702d", LONG_NARROW[2])
 FACTOR_WIDE = (NO_DROPOUT, *(f"{WIDE_RATES}-0.0-{end}" for end in ("4-ab45", "8-204e")))
 FACTOR_GRID = (
     *(f"proof/grid.jsonl:{cell}" for cell in ("auto-s0-ko-590f", "xpt-sp-s0-ko-8-0f60")),

@@ -221,16 +221,13 @@ def _check_budget(recipe: Recipe) -> None:
     """Refuse a budget that nobody could keep, and steps that could mean two things."""
     method = recipe.method
     trains = bool(recipe.phases or method_named(method.name).stretches)
-    if method.preset == "auto" and trains and not recipe.phases and method.budget is None:
-        raise RecipeError(
-            'method.preset = "auto": needs to know how long it may train; set method.budget, say '
-            '{ value = 30, unit = "minutes" }'
-        )
-    if method.preset == "auto" and method.batch and "unit" not in method.batch.model_fields_set:
-        raise RecipeError(
-            f'method.batch: {method.batch.size} of what? With preset "auto", which counts tokens, '
-            'give the unit: "tokens" or "sentences"'
-        )
+    is_auto = method.preset == "auto"
+    if is_auto and trains and not recipe.phases and method.budget is None:
+        how = "needs to know how long it may train; set method.budget, say"
+        raise RecipeError(f'method.preset = "auto": {how} {{ value = 30, unit = "minutes" }}')
+    if is_auto and method.batch and "unit" not in method.batch.model_fields_set:
+        how = 'give the unit, "tokens" or "sentences": preset "auto" counts tokens'
+        raise RecipeError(f"method.batch: {method.batch.size} of what? {how}")
     in_time = [phase.budget.seconds is not None for phase in recipe.phases]
     if any(in_time) and not all(in_time):
         raise RecipeError(

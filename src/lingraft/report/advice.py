@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.recipe.auto import TOKENS_A_PIECE
 from lingraft.recipe.reach import SPREAD, reach, warmup_share
+from lingraft.recipe.scales import TOKENS_A_PIECE
 from lingraft.report import numbers, tables
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.variants import kind_of, labelled
