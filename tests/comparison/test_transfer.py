@@ -48,6 +48,12 @@ def five(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_languages_count_alike_for_what_needs_no_model() -> None:
+    rules = [{"most": {"accuracy": 80.0}}, {"most": {"accuracy": 40.0}}]
+    of_language = [across._rules([rules[0]] * 7), across._rules([rules[1]] * 2)]
+    assert across._rules(of_language) == {"most": {"accuracy": 60.0}}
+
+
 def test_average_and_gap_are_those_of_the_scores(two: Path) -> None:
     (setting,) = settings_in(two)
     assert setting.languages == ("en", "de", "ko")

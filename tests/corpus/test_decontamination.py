@@ -159,6 +159,13 @@ def test_each_sentence_is_judged_alone() -> None:
     assert found.tolist() == [False, True, False, False]
 
 
+def test_words_in_a_row_go_on_over_the_ends_of_lines() -> None:
+    lines = ["And so: two three four five", "six seven eight nine ten", "eleven twelve thirteen"]
+    lines = ["먼저 온 줄", *lines, "fourteen ends here", "나중에 온 줄"]
+    found = Evaluations([PASSAGE], split).contaminated(lines)
+    assert found.tolist() == [False, True, True, True, True, False]
+
+
 def test_without_evaluations_nothing_is_dropped() -> None:
     assert not Evaluations([], split).contaminated([PASSAGE, "x"]).any()
 

@@ -100,6 +100,17 @@ def test_markdown_gives_a_line_for_each_paragraph_item_and_row(tmp_path: Path) -
     assert text.splitlines() == MARKDOWN_TEXT
 
 
+def test_text_between_two_rules_stays_and_what_a_page_runs_does_not() -> None:
+    ruled = "---\n\n첫 문단이다.\n\n---\n\n끝이다."
+    assert markup.markdown_to_text(ruled) == "첫 문단이다.\n끝이다."
+    assert markup.markdown_to_text("---\n첫 줄이다.\n\n---\n\n끝이다.").endswith("끝이다.")
+    assert "첫 줄이다." in markup.markdown_to_text("---\n첫 줄이다.\n\n---\n\n끝이다.")
+    matter = '---\ntitle: "A: b"\ntags:\n  - c\n- d\n# e\n\nmore.key: |\n  f\n---\n끝이다.'
+    assert markup.markdown_to_text(matter) == "끝이다."
+    page = "글이다.\n\n<style>\n.a { color: red }\n</style>\n\n<script>\nvar a;\n</script>\n\n끝."
+    assert markup.markdown_to_text(page) == "글이다.\n끝."
+
+
 def test_deep_nesting_in_markdown_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_text("> " * 5_000 + "가\n" + "[" * 5_000 + "\n" + "*a " * 5_000)

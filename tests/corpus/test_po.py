@@ -89,6 +89,27 @@ def test_plural_forms_pair_the_first_with_the_singular_and_the_last_with_the_plu
     assert pairs(path)[0] == [("%d file", "%d soubor"), ("%d files", "%d souborů")]
 
 
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ("n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3", "03"),
+        ("n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : 0", "10"),
+        ("n%100==1 ? 1 : n%100==2 ? 2 : n%100==3 || n%100==4 ? 3 : 0", "10"),
+        ("(n != 1", "03"),
+        ("n ? 7 : 1", "03"),
+        ("1/(n-3)", "03"),
+    ],
+)
+def test_plural_forms_are_those_of_the_header_s_rule(rule: str, found: str, tmp_path: Path) -> None:
+    header = HEADER.rstrip() + f'\n"Plural-Forms: nplurals=4; plural=({rule});\\n"\n\n'
+    text = (
+        header
+        + 'msgid "a"\nmsgid_plural "b"\n'
+        + "".join(f'msgstr[{number}] "{number}"\n' for number in range(4))
+    )
+    assert pairs(write(tmp_path / "a.po", text))[0] == [("a", found[0]), ("b", found[1])]
+
+
 @pytest.mark.parametrize("encoding", ["euc-kr", "utf-8", "cp949"])
 def test_the_charset_of_the_header_is_taken(tmp_path: Path, encoding: str) -> None:
     text = HEADER.replace("UTF-8", encoding) + 'msgid "a"\nmsgstr "한글"\n'

@@ -275,7 +275,7 @@ def test_input_that_leaves_nothing_is_refused_with_the_counts(tmp_path: Path, te
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_an_empty_held_out_split_is_refused_with_advice(tmp_path: Path, split: str):
     shares = {"valid": 0.0, "test": 0.0} | {split: 1e-12}
-    with pytest.raises(DataError, match=rf"no {split} sentence .*raise corpus\.{split}"):
+    with pytest.raises(DataError, match=rf"no {split} sentence .*give more documents"):
         prepare(tmp_path / "out", corpus_file(tmp_path, 2), **shares)
 
 

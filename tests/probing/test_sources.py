@@ -82,7 +82,9 @@ def test_of_a_tie_the_one_with_the_fewest_bits_is_tried():
 
 
 def test_one_candidate_is_no_choice():
-    assert verdict(ranked({"en": [3.0]})) == "One candidate: there is nothing to choose."
+    assert verdict(ranked({"en": [3.0]}), 1) == "One candidate: there is nothing to choose."
+    assert verdict(ranked({"en": [3.0]}), 2) == "Only en has ended: there is nothing to choose."
+    assert verdict([], 2) == "No candidate's probe has ended: nothing is compared."
 
 
 def test_candidates_without_a_seed_in_common_are_not_compared():

@@ -88,6 +88,16 @@ def test_a_quality_that_the_baseline_never_has_is_not_reached():
     assert result.shown() == ("not reached (> 1.0)", "")
 
 
+def test_a_model_that_broke_is_worth_nothing_and_reaches_nothing():
+    rows = [
+        row.model_copy(update={"value": math.nan})
+        if row.kind == "metric" and row.axes["method"] == "xpt"
+        else row
+        for row in study_rows(methods=["xpt", "scratch"])
+    ]
+    assert of(collect(rows), "xpt", 64_000).shown() == ("–", "")
+
+
 def test_an_interval_that_leaves_the_sizes_says_so():
     found = collect(study_rows(methods=["xpt", "scratch"]))
     result = of(found, "xpt", 16_000)

@@ -58,6 +58,19 @@ def test_page_and_document_have_the_curve(rows, tmp_path):
     assert any(name.startswith("synthetic-curve-task-nsmc") for name in figures)
 
 
+def test_the_text_with_a_curve_is_shown_whatever_larger_ones_have_so_far(rows):
+    more = [row for method in ("scratch", "xpt") for row in cell_rows(method, 36_000, 0, 2.0)]
+    common = common_of("xpt", 36_000, 0)
+    point = task_row(common, "nsmc@100", "accuracy", 60.0, 0, fingerprint="nsmc@100")
+    point = point.model_copy(update={"train_examples": 100})
+    floor = task_row(common_of("untrained", None, 0), "nsmc@100", "accuracy", 50.0, 0,
+                     fingerprint="nsmc@100").model_copy(update={"train_examples": 100})  # fmt: skip
+    floors = [*cell_rows("untrained", None, 0, 9.0), floor]
+    for added in ([*more, point], floors, [*more, *floors]):
+        curve = learning_curves.of(collect([*rows, *added]))
+        assert {group.sentences for group in curve.of("scratch")} == set(SIZES)
+
+
 def test_a_task_with_one_size_has_no_curve(rows):
     one = [row for row in rows if getattr(row, "task", "nsmc@400") == "nsmc@400"]
     assert learning_curves.of(collect(one)) is None

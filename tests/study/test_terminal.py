@@ -101,6 +101,20 @@ def test_uncertainties_stand_beneath_where_that_saves_a_column(wide):
     assert any(line.split("│")[2].strip() == deviations[0] for line in lines if "│" in line)
 
 
+def test_what_the_floor_does_not_share_is_not_said_of_all_rows():
+    floor = cell_rows("untrained", None, 0, 9.0)
+    (made,) = screen(
+        collect([*cell_rows("xpt", 1_000, 0, 3.0), *cell_rows("scratch", 1_000, 0, 3.0), *floor]),
+        200,
+    )[1]
+    shown = {row.cells[0].text: [cell.text for cell in row.cells] for row in made.rows}
+    titles = [column.title for column in made.columns]
+    assert "PPL" in titles
+    at = titles.index("PPL")
+    assert shown["untrained"][at] != shown["XPT"][at] == shown["scratch"][at]
+    assert "PPL" not in made.title
+
+
 def test_references_and_single_rows_keep_their_columns():
     rows = study_rows(methods=["xpt"], sizes=(1_000,))
     (made,) = screen(collect(rows), 200)[1]

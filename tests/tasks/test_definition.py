@@ -347,14 +347,20 @@ def test_a_training_file_without_rows_is_named(rows: str, tmp_path: Path) -> Non
     ],
 )
 def test_broken_conll_names_the_line(text: str, says: str, tmp_path: Path) -> None:
-    task = _task(
-        tmp_path,
-        'name = "n"\nkind = "tagging"\nlabels = ["B-PER", "O"]\n'
-        'files = {train = "a.conll", dev = "a.conll"}',
-        a__conll=text,
-    )
+    asked = 'name = "n"\nkind = "tagging"\nlabels = ["B-PER", "O"]\n'
+    asked += 'files = {train = "a.conll", dev = "a.conll"}'
     with pytest.raises(DataError, match=says.replace(".", r"\.")):
-        load(task, tmp_path)
+        load(_task(tmp_path, asked, a__conll=text), tmp_path)
+
+
+def test_names_in_iob1_are_scored_as_chunks(tmp_path: Path) -> None:
+    asked = 'name = "n"\nkind = "tagging"\nfiles = {train = "a.conll", dev = "a.conll"}\n'
+    later = "Ann B-PER\nLee I-PER\nAnn B-PER\n\nBob B-PER\n"
+    assert "entities" in _task(tmp_path, asked, a__conll=later).metrics
+    first = "Ann I-PER\nLee I-PER\nAnn B-PER\n\nBob I-PER\n"
+    assert "chunks" in _task(tmp_path, asked, a__conll=first).metrics
+    with pytest.raises(RecipeError, match="begins every name"):
+        _task(tmp_path, asked + 'metrics = ["entities"]\n', a__conll=first)
 
 
 def test_an_unknown_kind_of_file_is_an_error(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from lingraft.models.loading import stock_class
 from lingraft.models.modules import wanted_by
 from lingraft.models.plans import layer_plans
 from lingraft.pipeline.rows import names_rows, new_rows
+from lingraft.pipeline.stages import position_settings
 from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Batch
 from lingraft.recipe.methods import read_recipe, recipe_from
@@ -129,6 +130,8 @@ class Subject:
                 "give the folder of a run of it"
             )
         config = self._config()
+        if self.shape is None:
+            self._check_length()
         family = family_of(config.model_type)
         check_masked(family, "bench")
         (plan,) = layer_plans(config, family, before, after, "random", every)
@@ -149,6 +152,14 @@ class Subject:
             return pretrained.load_config(section.model, section.revision)
         size = self.recipe.tokenizer.vocab_size
         return source.from_architecture(section, size, _specials(), self.recipe.seed).model.config
+
+    def _check_length(self) -> None:
+        longest = position_settings(self.recipe)[1]
+        if self.lengths.longest > longest:
+            raise RecipeError(
+                f"--longest {self.lengths.longest}: the source reads {longest} tokens at most; "
+                f"give --longest {longest} or less"
+            )
 
     def _vocabulary(self, config: PreTrainedConfig) -> dict[str, Any]:
         size = int(config.vocab_size)

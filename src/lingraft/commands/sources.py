@@ -129,7 +129,7 @@ def command(
         probe_rows = planning.current_rows(study, folder / results.PROBE)
         standings = sources.standings(sources.by_candidate(probe_rows), Resampling())
         rows = results.with_standings(rows, standings)
-        tables.append(results.probe_table(standings, steps))
+        tables.append(results.probe_table(standings, steps, len(models)))
         console.show(tables[-1])
     if folder is not None:
         written = results.write(folder, rows, tables, base.texts[0].language)

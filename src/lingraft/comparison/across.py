@@ -125,6 +125,7 @@ def _setting(
     values: dict[str, dict[str, dict[str, BySeed]]] = {}
     selections: dict[str, dict[str, None]] = {}
     examples: dict[str, int] = {}
+    rules: dict[str, list[Mapping[str, Mapping[str, float]]]] = {}
     for label, outcome, split in entries:
         languages = outcome.languages
         assert languages is not None
@@ -137,6 +138,7 @@ def _setting(
                 of_language.setdefault(language, {}).setdefault(outcome.seed, scores[key])
         selections.setdefault(label, {})[languages.select_on] = None
         examples[language] = outcome.n(split)
+        rules.setdefault(language, []).append(outcome.rules(split))
     order = sorted(examples, key=lambda tag: (tag not in train, tag))
     notes = dict.fromkeys(outcome.split_note for _, outcome, _ in entries)
     return Setting(
@@ -148,7 +150,7 @@ def _setting(
         values,
         {label: tuple(sets) for label, sets in selections.items()},
         examples,
-        _rules([outcome.rules(split) for _, outcome, split in entries]),
+        _rules([_rules(of_language) for of_language in rules.values()]),
         "; ".join(notes),
     )
 

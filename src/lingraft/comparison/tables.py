@@ -16,7 +16,7 @@ from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.table import BEST, SECOND, Cell, Column, comma_separated, row, table
 from lingraft.stats import FEWEST_BLOCKS
-from lingraft.tasks import TASKS
+from lingraft.tasks import GROUPS, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,7 +130,9 @@ def _average(comparison: Comparison) -> Score:
         by_task: dict[str, list[dict[int, float]]] = {}
         for part in comparison.parts:
             languages = part.languages
-            keys = number_of(languages.task, part.keys) if languages else part.keys
+            keys = part.keys
+            if languages and languages.task in GROUPS:
+                keys = number_of(languages.task, keys)
             by_task.setdefault(part.family, []).extend(part.values(label, key) for key in keys)
         mean = fmean(fmean(fmean(s.values()) for s in scores) for scores in by_task.values())
         seeds = [set(by_seed) for scores in by_task.values() for by_seed in scores]
@@ -206,7 +208,7 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
         if differing := differing_settings(part):
             by_setting[f"{part.family}: fine-tuned with different {', '.join(differing)}."] = None
     notes += by_setting
-    for setting in settings_of(comparison)[:1]:
+    for setting in settings_of(comparison):
         number = len(setting.languages)
         notes.append(
             f"{setting.title}{number}: trained in {', '.join(setting.train)}, the mean over "
@@ -214,8 +216,8 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
         )
     if len({part.family for part in comparison.parts}) > 1:
         notes.append(
-            f"{AVERAGE}: over the tasks, of each the mean of its scores; "
-            "only for models that have all."
+            f"{AVERAGE}: over the tasks, of each the mean of its scores (of XTREME's those that "
+            "it takes); only for models that have all."
         )
     return tuple(notes)
 

@@ -36,6 +36,8 @@ def log_result(result: dict[str, Any], section: recipe.Corpus) -> None:
         logger.info("corpus: %s left out: %s", f"{count:,}", reason)
     if LINE_TOO_LONG in result["dropped"]:
         logger.warning("corpus: %s", too_long(section))
+    if not section.deduplicate:
+        logger.warning("corpus: deduplicate = false: held-out sentences may stand in train, too")
     for name in result["widened"]:
         logger.info("corpus: %s", widened(name, result, section))
     for name, counts in result["splits"].items():

@@ -270,10 +270,19 @@ def own_interval(group: Group, resampling: Resampling) -> tuple[float | None, fl
     return interval(resampling.mean(replicates_RS, list(rows)))
 
 
-def verdict(ranking: Sequence[Standing]) -> str:
-    """What the intervals allow to say, in a sentence or two."""
+def verdict(ranking: Sequence[Standing], asked: int | None = None) -> str:
+    """What the intervals allow to say, in a sentence or two.
+
+    Args:
+        ranking: of the candidates whose probe has ended.
+        asked: how many were to be probed; None: all have ended.
+    """
+    if not ranking:
+        return "No candidate's probe has ended: nothing is compared."
     if len(ranking) < 2:
-        return "One candidate: there is nothing to choose."
+        failed = asked is not None and asked > 1
+        why = f"Only {ranking[0].candidate} has ended" if failed else "One candidate"
+        return f"{why}: there is nothing to choose."
     first = [standing.candidate for standing in ranking if standing.rank == 1]
     rest = [standing for standing in ranking if standing.rank > 1]
     if not rest:

@@ -168,8 +168,8 @@ def _shown(value: float | None, shown_as: str) -> str:
     return numbers.percent(value) if shown_as == "share" else numbers.fixed(value, 2)
 
 
-def probe_table(ranking: Sequence[Standing], steps: int) -> Table:
-    """The probe's ranking; candidates that the intervals do not tell apart share a rank."""
+def probe_table(ranking: Sequence[Standing], steps: int, asked: int) -> Table:
+    """The probe's ranking; those that the intervals do not tell apart share a rank."""
     best = min((standing.bits for standing in ranking), default=0.0)
     head = ("candidate", "rank", "bits/char", "more than the lowest", "seeds")
     head_row = (*head, Column("ahead of", "long"))
@@ -190,7 +190,7 @@ def probe_table(ranking: Sequence[Standing], steps: int) -> Table:
         for standing in ranking
     ]
     notes = [
-        verdict(ranking),
+        verdict(ranking, asked),
         "Ahead of: the 95 % interval of the difference (paired bootstrap over blocks of held-out "
         "words and over seeds) does not hold 0. Rank: 1 + how many are ahead; = is a tie.",
         FEW_SEEDS,

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 Blocks = tuple[tuple[float, float], ...]
+
+
+def _finite(blocks: Any) -> Any:
+    """None of blocks of which one was not finite, which is null in a file."""
+    return None if blocks and any(None in block for block in blocks) else blocks
 
 
 class Score(BaseModel):
@@ -24,7 +29,7 @@ class Score(BaseModel):
     """How many things the value is a mean over: masked positions, words, or examples."""
     masks: str
     """Fingerprint of the masks or the scored examples: values compare only where it is equal."""
-    blocks: Blocks | None = None
+    blocks: Annotated[Blocks | None, BeforeValidator(lambda value: _finite(value))] = None
     """Sum and count of the averaged quantity by block of the test text (by hash of the sentence or
     document), for paired bootstrap intervals. Perplexity's are those of its logarithm, the loss in
     nats; those of scores in per cent are of the share. Task scores that are no means have jackknife

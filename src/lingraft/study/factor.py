@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lingraft.report import numbers
 from lingraft.stats import interval
 from lingraft.study.analysis import checked, replicates, shared_blocks
 from lingraft.study.metrics import metric_named
@@ -39,6 +40,7 @@ class Factor:
     size: int
     """n, of the method."""
     value: float
+    """NaN where a mean is not finite: a model that broke reaches nothing, and is not reached."""
     low: float | None
     """Bounds of the 95 % interval; None where a cell has no blocks, or few."""
     high: float | None
@@ -51,6 +53,8 @@ class Factor:
 
     def shown(self) -> tuple[str, str]:
         """The factor and its interval: `4.1`, `[3.2, 5.0]`; or `not reached (> 8)`, ``."""
+        if math.isnan(self.value):
+            return numbers.ABSENT, ""
         value = self._text(self.value)
         if self.value == NOT_REACHED:
             value = f"not reached ({value})"
@@ -122,6 +126,8 @@ def factor(method: Group, baseline: Sequence[Group], metric: str, resampling: Re
     assert sizes == sorted(sizes)
     lower = metric_named(metric).lower
     means = np.array([group.mean(metric) for group in groups], dtype=np.float64)
+    if not np.isfinite(means).all():
+        return Factor(size, math.nan, None, None, None, *(sizes[at] / size for at in (0, -1)))
     value = float(reached_at(sizes, means[None, 1:], means[:1], lower=lower)[0]) / size
     least, most = sizes[0] / size, sizes[-1] / size
     rows = [group.rows(metric) for group in groups]

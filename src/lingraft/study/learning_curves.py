@@ -15,6 +15,8 @@ from lingraft.study.metrics import TASK
 from lingraft.study.results import EXAMPLES, Results
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lingraft.study.results import Group, TaskShown
 
 
@@ -32,13 +34,20 @@ def of(results: Results) -> Results | None:
     curves = {name: points for name, points in sized.items() if len(points) > 1}
     names = {task.name for points in curves.values() for task in points.values()}
     examples = sorted({size for points in curves.values() for size in points})
-    for text in reversed(results.sizes):
-        groups = [
-            point
-            for size in examples
-            for group in (*results.floors, *results.at(text))
-            if (point := _point(group, size, names)) is not None
-        ]
+
+    def points_of(groups: Sequence[Group]) -> list[Group]:
+        pairs = ((group, size) for size in examples for group in groups)
+        return [point for group, size in pairs if (point := _point(group, size, names)) is not None]
+
+    own = {text: points_of(results.at(text)) for text in reversed(results.sizes)}
+    # the largest text that has a curve; while a study runs, larger ones have a point or none
+    text = next(
+        (text for text, found in own.items() if len({g.sentences for g in found}) > 1), None
+    )
+    if text is None:
+        text = next((text for text, found in own.items() if found), next(iter(own), None))
+    if text is not None:
+        groups = points_of((*results.floors, *results.at(text)))
         if groups:
             tasks = tuple(
                 replace(first, name=name, metrics=tuple(map(_plain, first.metrics)))

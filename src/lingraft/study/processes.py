@@ -65,6 +65,7 @@ def start(folder: Path, slot: int, jobs: int, /) -> Child:
     It is in a process group of its own, so that Ctrl-C reaches it through us and only once; its
     standard input is a pipe whose end tells it that we are gone.
     """
+    (folder / FAILURE).unlink(missing_ok=True)  # why an earlier attempt failed
     with (folder / LOG).open("ab") as log:
         return Child(
             [sys.executable, "-m", "lingraft.study.cell", str(folder)],

@@ -9,6 +9,7 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lingraft.report import numbers
 from lingraft.report.table import fits
 from lingraft.study import causal_tables, tables, task_tables
 from lingraft.study.entries import MIXED
@@ -94,12 +95,16 @@ def _short(table: Table, groups: Sequence[Group]) -> Table:
     measured = [row for row in table.rows if row.role == ""]
     if len(measured) < 2:
         return table
+
+    def alike_in(at: int) -> bool:
+        """Whether all have the same there; what only guesses has no size and no seeds."""
+        shown = [row.cells[at] for row in table.rows if row.cells[at].text != numbers.ABSENT]
+        return len({*shown, *(row.cells[at] for row in measured)}) == 1
+
     labels, alike = _labels(groups)
-    same = {
-        at
-        for at, column in enumerate(table.columns)
-        if at and len({row.cells[at] for row in measured}) == 1
-    }
+    same = {at for at in range(1, len(table.columns)) if alike_in(at)}
+    if len(same) == len(table.columns) - 1:
+        same.discard(1)  # a column of scores stays
     columns = (f"{table.columns[at].title} {measured[0].cells[at].whole}" for at in sorted(same))
     once = ", ".join(filter(None, [alike, *columns]))
     rows = []

@@ -23,7 +23,7 @@ from lingraft.tasks.splits import find_part
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lingraft.tasks.reading import Row
@@ -318,11 +318,12 @@ def _settled(definition: Definition, base: Path) -> Definition:
     metrics = definition.metrics or (translation.METRICS if translates else tuple(options))
     if definition.format == "klue-ner":
         options = options | CHARACTERS
-    if kind == "tagging" and not words.are_entities(labels):
+    tagged = (row.strings(definition.columns.tags) for row in _train_rows(definition, base))
+    if kind == "tagging" and not words.are_entities(labels, tagged):
         if "entities" in definition.metrics:
             raise RecipeError(
-                f"task {name}: metric 'entities' reads tags such as B-LOC, I-LOC and O, and there "
-                f"are {', '.join(labels[:6])}; take chunks or tokens"
+                f"task {name}: metric 'entities' reads IOB2 (B-LOC begins every name, I-LOC goes "
+                f"on), and these tags are others: {', '.join(labels[:6])}; take chunks or tokens"
             )
         usual_tags = ("chunks", "tokens") if "O" in labels else ("tokens", "chunks")
         metrics = definition.metrics or usual_tags
@@ -375,26 +376,19 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
     """The labels of the training files, sorted; of tags O comes last."""
     if definition.kind in ("regression", "span", "translation"):
         return ()
-    labels, name = set[str](), definition.name
+    name = definition.name
     if definition.files.train is None:
-        raise RecipeError(
-            f"task {name}: files has no train, which would say the labels; name it, or give labels"
-        )
-    rows = FORMATS[definition.format or definition.kind].rows
-    for part in definition.files.train:
-        for path in find_part(part, base, ()) or (base / part[0],):
-            for row in rows(path, definition):
-                if _wanted(row, definition.only):
-                    labels.update(_labels_in(row, definition))
+        why = "files has no train, which would say the labels; name it, or give labels"
+        raise RecipeError(f"task {name}: {why}")
+    rows = _train_rows(definition, base)
+    labels = {label for row in rows for label in text.labels_of(row, definition)}
     if not labels:
         raise no_examples(base / definition.files.train[0][0], name)
     return tuple(sorted(labels, key=lambda label: (label == "O", label)))
 
 
-def _labels_in(row: Row, definition: Definition) -> Iterable[str]:
-    columns, tags = definition.columns, definition.kind == "tagging"
-    labels = row.strings(columns.tags) if tags else (text.label_of(row, definition) or "",)
-    if "" in labels:
-        unless = " (-1 is none, unless labels names it)" if definition.hidden else ""
-        raise row.error(f"has no answer{unless}")
-    return labels
+def _train_rows(definition: Definition, base: Path) -> Iterator[Row]:
+    read = FORMATS[definition.format or definition.kind].rows
+    for part in definition.files.train or ():
+        for path in find_part(part, base, ()) or (base / part[0],):
+            yield from (row for row in read(path, definition) if _wanted(row, definition.only))

@@ -98,3 +98,17 @@ def translated(examples: Iterable[TextExample]) -> list[TextExample]:
         for example in examples
         if UNTRANSLATED not in (example.text.strip(), (example.pair or "").strip())
     ]
+
+
+def labels_of(row: Row, definition: Definition) -> Iterable[str]:
+    """The labels of a row: of words each one's tag.
+
+    Raises:
+        DataError: it has none.
+    """
+    columns, tags = definition.columns, definition.kind == "tagging"
+    labels = row.strings(columns.tags) if tags else (label_of(row, definition) or "",)
+    if "" in labels:
+        unless = " (-1 is none, unless labels names it)" if definition.hidden else ""
+        raise row.error(f"has no answer{unless}")
+    return labels

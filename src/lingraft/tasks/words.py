@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
@@ -94,11 +95,20 @@ def example(row: Row, definition: Definition) -> TaggedExample:
     return TaggedExample(row.identifier(columns.id), words, tags)
 
 
-def are_entities(labels: Collection[str]) -> bool:
-    """Whether tags are IOB2: O, B-X, and I-X where there is B-X."""
+def are_entities(labels: Collection[str], tagged: Iterable[Sequence[str]] = ()) -> bool:
+    """Whether tags are IOB2: O, B-X, and I-X where there is B-X.
+
+    Args:
+        labels: all tags.
+        tagged: sentences, in which I-X follows B-X or I-X (in IOB1, B-X parts names that touch).
+    """
     begun = {label[2:] for label in labels if re.fullmatch("B-.+", label)}
     rest = (label for label in labels if label != "O" and not label.startswith("B-"))
-    return all(label.startswith("I-") and label[2:] in begun for label in rest)
+    return all(label.startswith("I-") and label[2:] in begun for label in rest) and not any(
+        tag.startswith("I-") and tag[2:] != before[2:]
+        for tags in tagged
+        for before, tag in pairwise(("O", *tags))
+    )
 
 
 def known(count: int, room: int) -> bool:

@@ -97,6 +97,25 @@ def test_the_buckets_of_hashes_change_nothing(
     assert text(tmp_path / "many") == text(tmp_path / "one")
 
 
+def test_a_copy_of_which_nothing_is_left_removes_no_good_one(tmp_path: Path):
+    maker = random.Random(0)
+    rows = []
+    for number in range(30):
+        lines = [sentence(maker).rstrip(".") + f" {number}" for _ in range(40)]
+        forms = [" ".join(lines), "\n".join(lines)]
+        rows += [json.dumps({"id": f"{number}-{at}", "text": form}) + "\n"
+                 for at, form in enumerate(forms)]  # fmt: skip
+    (tmp_path / "rows.jsonl").write_text("".join(rows))
+    made_of = [
+        made(
+            corpus([str(tmp_path / "rows.jsonl")], near_duplicates=near, max_characters=200),
+            tmp_path / str(near),
+        )["splits"]["train"]["documents"]
+        for near in (False, True)
+    ]
+    assert made_of[0] == made_of[1] > 20
+
+
 @pytest.mark.slow
 def test_a_corpus_of_many_parts_needs_few_open_files(tmp_path: Path):
     rows = [json.dumps({"text": sentence(random.Random(n))}) + "\n" for n in range(300)]

@@ -8,6 +8,7 @@ letters and digits alone, since Korean reviews are spaced in any way.
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -77,9 +78,13 @@ class Evaluations:
         pieces = [letters(sentence) for sentence in sentences]
         for count in range(1, RUN_SENTENCES + 1):
             mask |= self._runs(pieces, count)
-        grams = [_ngrams(sentence) for sentence in sentences]
-        owners = np.repeat(np.arange(len(grams)), [len(gram) for gram in grams])
-        mask[owners[dedup.contains(self.ngrams, _joined(grams))]] = True
+        # Runs of words go on over the ends of sentences: hard-wrapped text has one at each line.
+        tokens = [_words(sentence) for sentence in sentences]
+        owners = np.repeat(np.arange(len(tokens)), [len(own) for own in tokens])
+        runs = list(_spans(together := list(itertools.chain(*tokens))))
+        for run in np.flatnonzero(dedup.contains(self.ngrams, _hashes(together, runs))).tolist():
+            start, stop = runs[run]
+            mask[owners[start] : owners[stop - 1] + 1] = True
         return mask
 
     def _runs(self, pieces: list[str], count: int) -> NDArray[np.bool_]:
@@ -98,9 +103,21 @@ class Evaluations:
 
 
 def _ngrams(text: str) -> NDArray[np.uint64]:
-    tokens = words(unicodedata.normalize("NFKC", text))
-    stops = enumerate(ends(measured(tokens), NGRAM_WORDS))
-    return dedup.hashes(" ".join(tokens[start:stop]) for start, stop in stops)
+    tokens = _words(text)
+    return _hashes(tokens, _spans(tokens))
+
+
+def _words(text: str) -> list[str]:
+    return words(unicodedata.normalize("NFKC", text))
+
+
+def _spans(tokens: Sequence[str]) -> Iterable[tuple[int, int]]:
+    """Where runs of so many words begin and end."""
+    return enumerate(ends(measured(tokens), NGRAM_WORDS))
+
+
+def _hashes(tokens: Sequence[str], spans: Iterable[tuple[int, int]]) -> NDArray[np.uint64]:
+    return dedup.hashes(" ".join(tokens[start:stop]) for start, stop in spans)
 
 
 def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:

@@ -119,7 +119,12 @@ class SentenceFilter:
         if section.identify_language:
             self.identifier = LanguageIdentifier(language, section.min_language_probability)
         if section.decontaminate:
-            self.evaluations = Evaluations(texts_of(section.decontaminate), self.split)
+            texts = texts_of(section.decontaminate)
+            if section.mask_personal_data:  # what is compared with them is masked
+                texts = (
+                    form for text in texts for form in dict.fromkeys((text, personal.mask(text)[0]))
+                )
+            self.evaluations = Evaluations(texts, self.split)
 
     @property
     def mix(self) -> dict[str, int]:

@@ -27,9 +27,12 @@ UNKNOWN_ENCODING = "unknown encoding"
 META_BYTES = 4_096
 META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.IGNORECASE)
 
+# YAML: keys, lists, comments and what is indented; a paragraph between two rules is text.
 FRONT_MATTER = re.compile(
-    r"\A\ufeff?---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL
+    r"\A\ufeff?---[ \t]*\r?\n(?![ \t]*\r?\n)"
+    r"(?:(?:[ \t].*|[\w\"'.-]+[ \t]*:.*|[-#].*)?\r?\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)"
 )
+CODE = re.compile(r"<(style|script)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 # A comment that is never closed hides all that follows, as in a browser.
 HTML_TAG = re.compile(r"<!--.*?(?:-->|\Z)|<[!/?a-zA-Z][^<>]*>", re.DOTALL)
 HTML_BREAK = re.compile(r"<br\b", re.IGNORECASE)
@@ -154,7 +157,7 @@ def markdown_to_text(source: str) -> str:
             text = _inline(token.children or [])
             (lines if cells is None else cells).append(text)
         elif token.type == "html_block":
-            lines.append(" ".join(HTML_TAG.sub(" ", token.content).split()))
+            lines.append(" ".join(HTML_TAG.sub(" ", CODE.sub(" ", token.content)).split()))
     return "\n".join(line for line in lines if line.strip())
 
 

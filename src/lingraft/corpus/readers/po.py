@@ -9,8 +9,10 @@ The format: https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
 
 from __future__ import annotations
 
+import gettext
 import itertools
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,9 @@ DROPPED_LINE = "broken line"
 MAX_MESSAGE_CHARACTERS = 1_000_000
 
 CHARSET = re.compile(rb"charset=([A-Za-z0-9._:-]+)", re.IGNORECASE)
+PLURAL = re.compile(r"^Plural-Forms:.*?\bplural\s*=\s*([^;\n]+)", re.IGNORECASE | re.MULTILINE)
+MANY = range(2, 101)
+"""Numbers of which most have the form that stands for "many"."""
 KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d{1,2})\])?)[ \t]*(?=\")")
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 OBSOLETE_MESSAGE = re.compile(r"#~\s*msgid\s")
@@ -60,11 +65,13 @@ class Message:
             number; a message without a plural has the number 0 alone.
         fuzzy: nobody has checked it.
         broken: a string of it does not end, or a part comes twice.
+        forms: the numbers of the forms for one and for many; None where the header says none.
     """
 
     parts: dict[str | int, list[str]] = field(default_factory=dict)
     fuzzy: bool = False
     broken: bool = False
+    forms: tuple[int, int] | None = None
 
     def add(self, line: str) -> None:
         """Take a line: the beginning of a part, or a further string of the last one."""
@@ -95,14 +102,30 @@ class Message:
     def pairs(self) -> Iterator[Pair]:
         """Source and translation of each form that has both.
 
-        Of a message with a plural: the singular with form 0 and the plural with the last form, or,
-        where the language has but one form (Korean, Japanese), the plural with that one.
+        Of a message with a plural: the singular with the form for 1 and the plural with the one
+        that most numbers have, or, where the language has but one form (Korean, Japanese), the
+        plural with that one. Without a rule in the header they are the first and the last.
         """
-        forms = self.translations
-        if "msgid_plural" not in self.parts or len(forms) > 1:
-            yield Pair(self.text(0), self.text("msgid"))
+        texts = self.translations
+        one, many = self.forms or (0, len(texts) - 1)
+        if max(one, many) >= len(texts):
+            one, many = 0, len(texts) - 1
+        if "msgid_plural" not in self.parts or len(texts) > 1:
+            yield Pair(texts[one if "msgid_plural" in self.parts else 0], self.text("msgid"))
         if "msgid_plural" in self.parts:
-            yield Pair(forms[-1], self.text("msgid_plural"))
+            yield Pair(texts[many], self.text("msgid_plural"))
+
+
+def plural_forms(header: str) -> tuple[int, int] | None:
+    """The numbers of the forms for one and for many, by the rule of a header; None without one."""
+    found = PLURAL.search(header)
+    if found is None:
+        return None
+    try:
+        rule = gettext.c2py(found[1])
+        return rule(1), Counter(map(rule, MANY)).most_common(1)[0][0]
+    except (ValueError, ArithmeticError, RecursionError):
+        return None
 
 
 def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[tuple[object, str]]:
@@ -133,7 +156,7 @@ def translated(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Me
         DataError: the file cannot be read, is cut short, is in an unknown encoding, or holds no
             message at all.
     """
-    good = 0
+    good, forms = 0, None
     broken_before = reading.dropped[BROKEN_MESSAGE] + reading.dropped[DROPPED_LINE]
     for message in messages(path, max_line_bytes, reading):
         if message.broken or "msgid" not in message.parts or not message.translations:
@@ -141,7 +164,9 @@ def translated(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Me
             continue
         good += 1
         if not message.text("msgid") and "msgctxt" not in message.parts:
+            forms = plural_forms(message.text(0))
             continue  # the header
+        message.forms = forms
         if message.fuzzy:
             reading.drop(FUZZY)
         elif not all(text.strip() for text in message.translations):

@@ -121,7 +121,7 @@ def _text(data: bytes, kind: str, charset: str | None) -> tuple[str, str]:
 
 
 def _content_type(header: str | None) -> tuple[str, str | None]:
-    kind, _, rest = (header or "").partition(";")
-    name, equals, value = rest.strip().partition("=")
-    charset = value.strip("\"' ") if equals and name.strip().lower() == "charset" else None
-    return kind.strip().lower(), charset
+    kind, *rest = (header or "").split(";")
+    parameters = dict(one.strip().lower().partition("=")[::2] for one in rest)
+    charset = parameters.get("charset", "").strip("\"' ")
+    return kind.strip().lower(), charset or None
