@@ -107,6 +107,10 @@ def test_text_between_two_rules_stays_and_what_a_page_runs_does_not() -> None:
     assert "첫 줄이다." in markup.markdown_to_text("---\n첫 줄이다.\n\n---\n\n끝이다.")
     matter = '---\ntitle: "A: b"\ntags:\n  - c\n- d\n# e\n\nmore.key: |\n  f\n---\n끝이다.'
     assert markup.markdown_to_text(matter) == "끝이다."
+    open_end = (
+        "---\r\n" + "- a: b\r\n" * 5_000 + "끝이다."
+    )  # read in no time, whatever a line could be
+    assert markup.markdown_to_text(open_end).endswith("끝이다.")
     page = "글이다.\n\n<style>\n.a { color: red }\n</style>\n\n<script>\nvar a;\n</script>\n\n끝."
     assert markup.markdown_to_text(page) == "글이다.\n끝."
 

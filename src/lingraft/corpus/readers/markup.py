@@ -30,7 +30,8 @@ META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9._:-
 # YAML: keys, lists, comments and what is indented; a paragraph between two rules is text.
 FRONT_MATTER = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(?![ \t]*\r?\n)"
-    r"(?:(?:[ \t].*|[\w\"'.-]+[ \t]*:.*|[-#].*)?\r?\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)"
+    r"(?:(?:[\w\"'.][\w\"'. -]*:[^\r\n]*|[ \t#-][^\r\n]*)?\r?\n)*?"
+    r"(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)"
 )
 CODE = re.compile(r"<(style|script)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 # A comment that is never closed hides all that follows, as in a browser.
