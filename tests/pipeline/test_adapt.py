@@ -138,12 +138,12 @@ def test_an_initialiser_learns_from_what_the_phases_train_on_and_no_more(adapted
     run = Run(adapted("roberta"))
     recipe = read_recipe(run.recipe_path)
 
-    def learnt(*shares):
+    def lines_of(*shares):
         return list(learnt.sentences(stages.Context(_shares(recipe, "focus", *shares), run, None)))
 
     lines = (run.path / "corpus" / "train.txt").read_text(encoding="utf-8").splitlines()
-    assert learnt(None, 20) == lines
-    few, more = learnt(20, 10), learnt(20, 30)
+    assert lines_of(None, 20) == lines
+    few, more = lines_of(20, 10), lines_of(20, 30)
     assert (len(few), len(more)) == (20, 30)
     assert set(few) < set(more)
     text = "\n".join(lines)

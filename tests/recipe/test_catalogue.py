@@ -127,7 +127,9 @@ def test_a_misspelt_model_is_told_with_the_nearest_names(
         raise OSError("not on the Hub")
 
     monkeypatch.setattr(AutoConfig, "from_pretrained", nowhere)
-    with pytest.raises(DataError, match=r"\(lingraft list models has klue-bert-base, .*\): not"):
+    with pytest.raises(
+        DataError, match=r"\(lingraft list models has klue-bert-base, .*\): it is no directory"
+    ):
         load_config("klue-bert-bas")
     for name in ("someone/klue-bert-bas", "entirely-different", "klue-bert-base"):
         assert catalogue.hint(name) == ""

@@ -181,7 +181,6 @@ def test_wordpiece_keeps_zero_width_joiners(tiny_text):
 def test_invisible_characters_that_the_training_text_has_lost_change_no_token(kind, tiny_text):
     tokenizer = new(kind, [*tiny_text, "שלום עולם", "ខ្ញុំទៅផ្សារ"])
     assert tokenizer.encode("שלום \u200fעולם") == tokenizer.encode("שלום עולם")
-    assert tokenizer.encode("שלום\u3164עולם") == tokenizer.encode("שלום עולם")
     assert tokenizer.encode("ខ្ញុំ\u200bទៅ\u200bផ្សារ") == tokenizer.encode("ខ្ញុំទៅផ្សារ")
 
 

@@ -27,7 +27,7 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from lingraft.corpus.cleaning.clean import HANGUL_FILLERS, INVISIBLE_CHARACTERS
+from lingraft.corpus.cleaning.clean import INVISIBLE_CHARACTERS
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_tokenizer
@@ -133,12 +133,7 @@ def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample
     normaliser: Any
     form: Any = normalizers.NFC() if section.normalisation == "nfc" else normalizers.NFKC()
     # The corpus stage leaves none of these in the text that is learnt from.
-    visible = normalizers.Sequence(
-        [
-            normalizers.Replace(Regex(f"[{INVISIBLE_CHARACTERS}]"), ""),
-            normalizers.Replace(Regex(HANGUL_FILLERS.pattern), " "),
-        ]
-    )
+    visible = normalizers.Replace(Regex(f"[{INVISIBLE_CHARACTERS}]"), "")
     if kind == "unigram":
         normaliser = normalizers.Sequence(
             [
