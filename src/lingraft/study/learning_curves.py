@@ -41,12 +41,9 @@ def of(results: Results) -> Results | None:
 
     own = {text: points_of(results.at(text)) for text in reversed(results.sizes)}
     # the largest text that has a curve; while a study runs, larger ones have a point or none
-    text = next(
-        (text for text, found in own.items() if len({g.sentences for g in found}) > 1), None
-    )
-    if text is None:
-        text = next((text for text, found in own.items() if found), next(iter(own), None))
-    if text is not None:
+    texts = [text for text, found in own.items() if len({g.sentences for g in found}) > 1]
+    texts += [text for text, found in own.items() if found] or list(own)
+    for text in texts[:1]:
         groups = points_of((*results.floors, *results.at(text)))
         if groups:
             tasks = tuple(
