@@ -174,8 +174,7 @@ def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> No
         common = sorted(
             at for at in ours.texts.keys() & theirs.texts.keys() if theirs.texts[at].strip()
         )
-        rates: list[tuple[float, float]] = []
-        """Pages a second, and a CPU second."""
+        rates: list[tuple[float, float]] = []  # pages a second, and a CPU second
         words = [
             sum((Counter(WORD.findall(run.texts[at])) for at in common), Counter())
             for run in (ours, theirs)

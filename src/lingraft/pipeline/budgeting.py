@@ -247,12 +247,8 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
 
 def _cut(before: Recipe, after: Recipe) -> dict[str, Any]:
     """What of [evaluation] the plan made smaller."""
-    mine, planned = before.evaluation, after.evaluation
-    return {
-        key: value
-        for key, value in planned.model_dump(mode="json").items()
-        if getattr(planned, key) != getattr(mine, key)
-    }
+    asked, planned = (recipe.evaluation.model_dump(mode="json") for recipe in (before, after))
+    return {key: value for key, value in planned.items() if value != asked[key]}
 
 
 def _speeds(context: Context, graft: Path, time: Timekeeper) -> list[speed.Speed]:

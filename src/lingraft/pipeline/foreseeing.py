@@ -15,11 +15,12 @@ from lingraft.models.families import family_of
 from lingraft.pipeline import preflight
 from lingraft.pipeline.memory import this_machine
 from lingraft.recipe import auto, choosing, scales
-from lingraft.recipe.facts import CHARACTERS_A_TOKEN, Facts
+from lingraft.recipe.facts import CHARACTERS_A_TOKEN, TOKENS_PER_SENTENCE, Facts
 from lingraft.recipe.methods import is_open, promised
 from lingraft.recipe.phase import most_sentences
 
 if TYPE_CHECKING:
+    from lingraft.pipeline.memory import Machine
     from lingraft.recipe import Budget, Recipe
     from lingraft.recipe.choosing import Choice
 
@@ -50,9 +51,10 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     if plan.layers is None:
         return recipe, []
     characters = int(plan.text_bytes * CHARACTERS_A_TOKEN / preflight.BYTES_PER_TOKEN)
-    sentences = plan.text_bytes / preflight.BYTES_PER_TOKEN / preflight.TOKENS_PER_SENTENCE
+    sentences = plan.text_bytes / preflight.BYTES_PER_TOKEN / TOKENS_PER_SENTENCE
     a_token = operations(plan.layers.width, plan.layers.number, characters)
-    speed = speed_of(a_token, _usual_speed(), promised(recipe) or 0.0, this_machine().is_gpu)
+    machine = this_machine()
+    speed = speed_of(a_token, _usual_speed(machine), promised(recipe) or 0.0, machine.is_gpu)
     facts = Facts(
         kind=family_of(plan.model_type).kind,
         width=plan.layers.width,
@@ -128,8 +130,7 @@ def has_vectors() -> bool:
     return importlib.util.find_spec("gensim") is not None
 
 
-def _usual_speed() -> float:
-    machine = this_machine()
+def _usual_speed(machine: Machine) -> float:
     if machine.is_gpu:
         return GPU
     return threads.cores() * (BF16_CORE if machine.bf16 else PLAIN_CORE)

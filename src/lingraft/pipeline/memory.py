@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.models.parts import layer_index
+from lingraft.recipe.facts import TOKENS_PER_SENTENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +38,6 @@ HEAD_COUNT = ("num_attention_heads", "n_head", "encoder_attention_heads", "num_h
 WIDTH = ("hidden_size", "n_embd", "d_model", "dim")
 SHORTEST_MICRO_BATCH = 512
 LONGEST_MICRO_BATCH = 32_768
-A_SENTENCE = 30
-"""Tokens of a sentence, roughly, for what stands around each."""
 AMPERE = 8.0
 """The compute capability from which NVIDIA's GPUs multiply bf16; V100 and T4 have a lower one."""
 FILLED = 0.9
@@ -286,7 +285,7 @@ def _predicted(phase: Phase) -> float:
     for objective, masking in _read(phase):
         share = masking.rate
         if objective == "denoise":  # the decoder writes the whole sentence, or all spans
-            spans = share * (1 + 1 / masking.mean_span) + 2 / A_SENTENCE
+            spans = share * (1 + 1 / masking.mean_span) + 2 / TOKENS_PER_SENTENCE
             share = min(1.0, spans) if masking.scheme == "spans" else 1.0
         shares.append(share)
     return max(shares)

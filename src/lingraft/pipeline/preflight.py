@@ -20,6 +20,7 @@ from lingraft.pipeline.source_files import SourceFiles, source_of
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import Trained, trainable
 from lingraft.recipe import catalogue
+from lingraft.recipe.facts import TOKENS_PER_SENTENCE
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 BYTES_PER_TOKEN = 4.5
 """UTF-8 bytes of raw text to one token of a 50k vocabulary: a rough figure for estimates."""
-TOKENS_PER_SENTENCE = 30  # as rough
 
 
 @dataclass

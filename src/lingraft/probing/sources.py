@@ -270,18 +270,17 @@ def own_interval(group: Group, resampling: Resampling) -> tuple[float | None, fl
     return interval(resampling.mean(replicates_RS, list(rows)))
 
 
-def verdict(ranking: Sequence[Standing], asked: int | None = None) -> str:
+def verdict(ranking: Sequence[Standing], asked: int = 1) -> str:
     """What the intervals allow to say, in a sentence or two.
 
     Args:
         ranking: of the candidates whose probe has ended.
-        asked: how many were to be probed; None: all have ended.
+        asked: how many were to be probed, where more than one were.
     """
     if not ranking:
         return "No candidate's probe has ended: nothing is compared."
     if len(ranking) < 2:
-        failed = asked is not None and asked > 1
-        why = f"Only {ranking[0].candidate} has ended" if failed else "One candidate"
+        why = f"Only {ranking[0].candidate} has ended" if asked > 1 else "One candidate"
         return f"{why}: there is nothing to choose."
     first = [standing.candidate for standing in ranking if standing.rank == 1]
     rest = [standing for standing in ranking if standing.rank > 1]

@@ -19,6 +19,8 @@ LITTLE = 600_000
 """Tokens of training up to which the results at 0.3 M are taken."""
 CHARACTERS_A_TOKEN = 3.0
 """A rough figure, for text that no tokenizer has read."""
+TOKENS_PER_SENTENCE = 30
+"""As rough."""
 FEW_PASSES, MANY_PASSES = 5.0, 10.0
 """Over the text, up to which dropout is left out: at sizes not measured, and at those measured."""
 HURRIED = 60.0

@@ -29,7 +29,7 @@ class Score(BaseModel):
     """How many things the value is a mean over: masked positions, words, or examples."""
     masks: str
     """Fingerprint of the masks or the scored examples: values compare only where it is equal."""
-    blocks: Annotated[Blocks | None, BeforeValidator(lambda value: _finite(value))] = None
+    blocks: Annotated[Blocks | None, BeforeValidator(_finite)] = None
     """Sum and count of the averaged quantity by block of the test text (by hash of the sentence or
     document), for paired bootstrap intervals. Perplexity's are those of its logarithm, the loss in
     nats; those of scores in per cent are of the share. Task scores that are no means have jackknife

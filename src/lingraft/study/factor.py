@@ -126,10 +126,10 @@ def factor(method: Group, baseline: Sequence[Group], metric: str, resampling: Re
     assert sizes == sorted(sizes)
     lower = metric_named(metric).lower
     means = np.array([group.mean(metric) for group in groups], dtype=np.float64)
-    if not np.isfinite(means).all():
-        return Factor(size, math.nan, None, None, None, *(sizes[at] / size for at in (0, -1)))
-    value = float(reached_at(sizes, means[None, 1:], means[:1], lower=lower)[0]) / size
     least, most = sizes[0] / size, sizes[-1] / size
+    if not np.isfinite(means).all():
+        return Factor(size, math.nan, None, None, None, least, most)
+    value = float(reached_at(sizes, means[None, 1:], means[:1], lower=lower)[0]) / size
     rows = [group.rows(metric) for group in groups]
     used_B = shared_blocks([row for of_group in rows for row in of_group.values()])
     if used_B is None:

@@ -39,20 +39,22 @@ def of(results: Results) -> Results | None:
         pairs = ((group, size) for size in examples for group in groups)
         return [point for group, size in pairs if (point := _point(group, size, names)) is not None]
 
-    own = {text: points_of(results.at(text)) for text in reversed(results.sizes)}
-    # the largest text that has a curve; while a study runs, larger ones have a point or none
-    texts = [text for text, found in own.items() if len({g.sentences for g in found}) > 1]
-    texts += [text for text, found in own.items() if found] or list(own)
-    for text in texts[:1]:
-        groups = points_of((*results.floors, *results.at(text)))
-        if groups:
-            tasks = tuple(
-                replace(first, name=name, metrics=tuple(map(_plain, first.metrics)))
-                for name, points in curves.items()
-                for first in [points[min(points)]]
-            )
-            return Results(tuple(groups), results.labels, (), tasks, counted=EXAMPLES)
-    return None
+    def reach(text: int | None) -> int:
+        """2 of a text that has a curve, 1 with a point: larger ones may be under way."""
+        return min(2, len({point.sentences for point in points_of(results.at(text))}))
+
+    if not results.sizes:
+        return None
+    text = max(reversed(results.sizes), key=reach)  # of equals the largest
+    groups = points_of((*results.floors, *results.at(text)))
+    if not groups:
+        return None
+    tasks = tuple(
+        replace(first, name=name, metrics=tuple(map(_plain, first.metrics)))
+        for name, points in curves.items()
+        for first in [points[min(points)]]
+    )
+    return Results(tuple(groups), results.labels, (), tasks, counted=EXAMPLES)
 
 
 def _point(group: Group, size: int, names: set[str]) -> Group | None:

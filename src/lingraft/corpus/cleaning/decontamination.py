@@ -120,9 +120,5 @@ def _hashes(tokens: Sequence[str], spans: Iterable[tuple[int, int]]) -> NDArray[
     return dedup.hashes(" ".join(tokens[start:stop]) for start, stop in spans)
 
 
-def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    return np.concatenate([np.zeros(0, np.uint64), *parts])
-
-
 def _union(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    return np.unique(_joined(parts))
+    return np.unique(np.concatenate([np.zeros(0, np.uint64), *parts]))

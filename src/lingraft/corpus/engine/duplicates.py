@@ -138,10 +138,16 @@ def find_bounds(folder: Folder, _: int) -> None:
     """
     section, places = folder.plan().section, []
     for rank in range(len(folder.plan().parts)):
-        mask = np.load(folder.part(rank) / "tallies.npy", "r")[:, 0] > 0
+        mask = _has_text(folder.part(rank))
         places.append(np.load(folder.part(rank) / "split.npy")[mask])
     limits = bounds(np.concatenate(places), section.valid, section.test)
     _save(folder.decision(SPLIT), np.array([limits.test, limits.valid]))
+
+
+def _has_text(part: Path) -> NDArray[np.bool_]:
+    """Of which documents of a part the filters leave a sentence."""
+    mask: NDArray[np.bool_] = np.load(part / "tallies.npy", "r")[:, 0] > 0
+    return mask
 
 
 def find_near(folder: Folder, band: int) -> None:
@@ -153,7 +159,7 @@ def find_near(folder: Folder, band: int) -> None:
     decisions = Decisions(folder)
     keys, ranks, places = [], [], []
     for rank, part in enumerate(decisions.parts):
-        mask = np.load(part / "tallies.npy", "r")[:, 0] > 0
+        mask = _has_text(part)
         # A copy: a part that stays mapped is an open file, and there may be thousands of parts.
         keys.append(np.load(part / "bands.npy", "r")[mask, band])
         ranks.append(decisions.ranks(rank)[mask])

@@ -106,14 +106,15 @@ class Message:
         that most numbers have, or, where the language has but one form (Korean, Japanese), the
         plural with that one. Without a rule in the header they are the first and the last.
         """
+        if "msgid_plural" not in self.parts:
+            yield Pair(self.text(0), self.text("msgid"))
+            return
         texts = self.translations
-        one, many = self.forms or (0, len(texts) - 1)
-        if max(one, many) >= len(texts):
-            one, many = 0, len(texts) - 1
-        if "msgid_plural" not in self.parts or len(texts) > 1:
-            yield Pair(texts[one if "msgid_plural" in self.parts else 0], self.text("msgid"))
-        if "msgid_plural" in self.parts:
-            yield Pair(texts[many], self.text("msgid_plural"))
+        last = len(texts) - 1
+        one, many = self.forms if self.forms and max(self.forms) <= last else (0, last)
+        if len(texts) > 1:
+            yield Pair(texts[one], self.text("msgid"))
+        yield Pair(texts[many], self.text("msgid_plural"))
 
 
 def plural_forms(header: str) -> tuple[int, int] | None:
