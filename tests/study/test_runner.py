@@ -136,6 +136,17 @@ def test_results_may_come_from_elsewhere(again, tmp_path):
     assert not (tmp_path / "new" / "results.jsonl").exists()
 
 
+def test_results_may_be_copied_into_a_new_folder(again, tmp_path):
+    study, out = again
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    shutil.copy(out / "results.jsonl", copy)
+    with pytest.raises(RecipeError, match="holds files but no study of lingraft"):
+        run_here(study, copy, overwrite=True)
+    tally, here = run_here(study, copy)
+    assert (tally.kept, here.started) == (4, [])
+
+
 def test_results_that_a_call_names_are_never_deleted(again):
     study, out = again
     tally, here = run_here(study, out, overwrite=True, results=out / "results.jsonl")

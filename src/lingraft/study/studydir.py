@@ -47,6 +47,8 @@ MARK = "cell.json"
 """In a cell: the fingerprint of what it is made from."""
 OURS = ("cells", "shared")
 FILES = ("results.jsonl", "report.html", "study.toml")
+COPIED = {"results.jsonl", "report.html"}
+"""All that lies in a folder into which results of another machine were copied, and their page."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ class StudyDir:
             if not (folder / JOB).is_file():  # a job on another machine may be writing there
                 clear_temporary(folder)
         present = [path.name for path in self.path.iterdir() if path.name != ".lock"]
-        if present and not self.study_path.is_file():
+        is_study = self.study_path.is_file()
+        copied = self.results_path.is_file() and COPIED.issuperset(present) and not overwrite
+        if present and not is_study and not copied:
             raise RecipeError(
                 f"{self.path}: holds files but no study of lingraft ({present[0]} …); "
                 "choose another --out"
@@ -100,7 +104,7 @@ class StudyDir:
         if overwrite:
             self.check_no_jobs(path for name in OURS for path in self.path.glob(f"{name}/*"))
             self.empty(results)
-        elif present and not resume:
+        elif is_study and not resume:
             name = load(self.study_path).get("name")
             if name != study.name:
                 raise RecipeError(
