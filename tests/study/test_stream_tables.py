@@ -14,6 +14,7 @@ from lingraft.study.results import collect
 if TYPE_CHECKING:
     from lingraft.study.rows import AnyRow
 
+OF_KOREAN = "stream/ko/bits_per_character"
 LOSSES = {"xlm": {"en": 5.0, "ko": 6.0}, "metaxlm": {"en": 3.0, "ko": 6.5}}
 
 
@@ -51,6 +52,26 @@ def test_each_stream_has_its_column_and_its_own_best() -> None:
     assert less.columns[0].title == f"less {named('xlm')}"
     assert only.cells[1].text == "−1.200"
     assert only.cells[2].text == "+0.300"
+
+
+def test_bits_over_other_words_than_the_references_are_marked_and_never_the_best() -> None:
+    rows = [
+        row.model_copy(update={"n": 4_900})
+        if row.kind == "metric" and (row.metric, row.axes["method"]) == (OF_KOREAN, "metaxlm")
+        else row
+        for row in found()
+    ]
+
+    bits, less, *_ = stream_tables.of(collect(rows), None, Resampling(200))
+
+    for table in (bits, less):
+        (marked,) = (row for row in table.rows if row.cells[0].text == named("metaxlm"))
+        assert [cell.mark for cell in marked.cells[1:3]] == ["", "‡"]
+        assert table.notes == (
+            f"‡ {named('metaxlm')} (4,900 words): bits/char of ko over other words than those of "
+            f"{named('xlm')} (5,000 words), so it compares only roughly.",
+        )
+    assert not any(row.cells[2].rank for row in bits.rows)
 
 
 def test_a_study_of_one_text_has_no_such_table() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
+from lingraft.report.variants import STREAM
 from lingraft.study.metrics import BITS, METRICS, PERPLEXITY, metric_named
 from lingraft.study.words import word_sets
 
@@ -18,10 +19,15 @@ OTHER_WORDS = "‡"
 TIES = "mask-only/ties"
 
 
+def is_of_words(metric: str) -> bool:
+    """Whether a metric is bits per character of single words, of the whole or of a stream."""
+    return metric == BITS or (metric.startswith(STREAM) and metric.split("/", 2)[2] == BITS)
+
+
 def asked(group: Group, metric: str) -> frozenset[object]:
     """What a metric of a group was measured on: masked tokens, or words; empty where it lacks."""
-    if metric == BITS:
-        return frozenset(word_sets(group.rows(BITS).values()))
+    if is_of_words(metric):
+        return frozenset(word_sets(group.rows(metric).values()))
     record = metric_named(metric)
     if record.by_own:
         return frozenset(row.masks for row in group.rows(metric).values())
@@ -73,23 +79,24 @@ def _dropped(groups: Sequence[Group]) -> str:
     return ""
 
 
-def words_note(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
+def words_note(groups: Sequence[Group], main: Group, metric: str = BITS) -> tuple[str, ...]:
     """Whose bits per character are over other words, which their rows do not tell one by one."""
     labels = [
-        f"{group.label} ({_scored(group)})"
+        f"{group.label} ({_scored(group, metric)})"
         for group in groups
-        if group.rows(BITS) and asked(group, BITS) != asked(main, BITS)
+        if group.rows(metric) and asked(group, metric) != asked(main, metric)
     ]
-    if not labels or not main.rows(BITS):
+    if not labels or not main.rows(metric):
         return ()
+    stream = "" if metric == BITS else f" of {metric_named(metric).title}"
     return (
-        f"{OTHER_WORDS} {', '.join(labels)}: {METRICS[BITS].title} over other words than those of "
-        f"{main.label} ({_scored(main)}), so it compares only roughly.",
+        f"{OTHER_WORDS} {', '.join(labels)}: {METRICS[BITS].title}{stream} over other words than "
+        f"those of {main.label} ({_scored(main, metric)}), so it compares only roughly.",
     )
 
 
-def _scored(group: Group) -> str:
-    return f"{_range({row.n for row in group.rows(BITS).values()})} words"
+def _scored(group: Group, metric: str) -> str:
+    return f"{_range({row.n for row in group.rows(metric).values()})} words"
 
 
 def ties_note(groups: Sequence[Group]) -> tuple[str, ...]:

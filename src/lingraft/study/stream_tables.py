@@ -11,6 +11,7 @@ from lingraft.study import tables
 from lingraft.study.analysis import incomparable
 from lingraft.study.entries import mixed_means, named, spread
 from lingraft.study.metrics import BITS, PERPLEXITY, metric_named
+from lingraft.study.notes import asked, is_of_words, words_note
 from lingraft.study.results import size_text
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ def of(results: Results, sentences: int | None, resampling: Resampling) -> Itera
         groups = tables.measured(results.at(sentences), names)
         if not groups:
             continue
-        rows = [row(named(group), *_values(group, groups, names)) for group in groups]
+        main = next((g for g in groups if g.label == results.reference()), groups[0])
+        rows = [row(named(group), *_values(group, groups, names, main)) for group in groups]
         head = ("method", *results.streams, "seeds")
         size = f"{title}, {size_text(sentences)}" if len(results.sizes) > 1 else title
-        yield table(size, head, rows, mixed_means(groups))
+        other = [note for name in names for note in _other_words(groups, main, name)]
+        yield table(size, head, rows, (*other, *mixed_means(groups)))
         if metric != BITS:
             continue
         less = tables.differences(results, sentences, resampling, names)
@@ -42,9 +45,23 @@ def of(results: Results, sentences: int | None, resampling: Resampling) -> Itera
             yield replace(less, title=f"{size}, differences")
 
 
-def _values(group: Group, groups: list[Group], names: tuple[str, ...]) -> Iterator[Cell | str]:
-    """The group's entries; the best of those that compare is marked."""
+def _other_words(groups: list[Group], main: Group, name: str) -> tuple[str, ...]:
+    return words_note(groups, main, name) if is_of_words(name) else ()
+
+
+def _values(
+    group: Group, groups: list[Group], names: tuple[str, ...], main: Group
+) -> Iterator[Cell | str]:
+    """The group's entries, with marks for the best of those that compare and for other words."""
     for name in names:
-        rivals = [rival for rival in groups if incomparable((group, rival), name) is None]
-        yield tables.ranked(spread(group, name), group, name, tables.best_sound(rivals, name))
+        rivals = [
+            rival
+            for rival in groups
+            if incomparable((group, rival), name) is None
+            and asked(rival, name) == asked(group, name)
+        ]
+        cell = spread(group, name)
+        if is_of_words(name):
+            cell = tables.marked(cell, group, main, name)
+        yield tables.ranked(cell, group, name, tables.best_sound(rivals, name))
     yield str(len(group.cells))

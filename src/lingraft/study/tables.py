@@ -17,6 +17,7 @@ from lingraft.study.notes import (
     OTHER_MASKS,
     OTHER_WORDS,
     asked,
+    is_of_words,
     left_out,
     quality_notes,
     words_note,
@@ -187,8 +188,8 @@ def _less(
     gap = difference(group, base, metric, resampling)
     if gap.mixed:
         notes.setdefault(MIXED_PAIRS)
-    if metric == BITS:
-        notes |= dict.fromkeys(words_note([group, base], base))
+    if is_of_words(metric):
+        notes |= dict.fromkeys(words_note([group, base], base, metric))
     return marked(interval(gap, group.mean(metric) or 0.0, metric), group, base, metric)
 
 
