@@ -1,7 +1,8 @@
 """Worker processes that end with the process that started them, however it ends.
 
 A worker watches once it has imported this module, so nothing heavy belongs here: numpy and
-transformers take seconds on a busy machine, in which a worker would not notice.
+transformers take seconds on a busy machine, in which a worker would not notice. Beside them stands
+the refusal of several processes where one is needed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import connection
+
+from lingraft.errors import RecipeError
 
 
 def pool(processes: int) -> ProcessPoolExecutor:
@@ -33,3 +36,13 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def check_one_process(command: str, advice: str) -> None:
+    """Refuse what only one process can do.
+
+    Raises:
+        RecipeError: torchrun or accelerate launch started several.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise RecipeError(f"{command}: works in one process; {advice}")

@@ -438,6 +438,15 @@ def test_a_study_that_was_killed_while_it_wrote_its_first_file_can_be_run_again(
     assert not list(out.glob(".*.tmp"))
 
 
+def test_a_study_of_several_processes_is_refused_and_not_called_another_lingraft(
+    make, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RecipeError, match=r"study: works in one process.*--jobs"):
+        run_here(make(tmp_path), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_another_study_needs_resume_or_overwrite(again, make, tmp_path):
     _, out = again
     head = 'name = "other"\nbase = "base.toml"\n[set]\n"method.budget" = { value = 2 }\n'

@@ -27,7 +27,8 @@ from lingraft.report import plan as plan_report
 from lingraft.report.pages import run as run_page
 from lingraft.rundir import FORMAT, Run, clear_temporary, fingerprint, write_json, write_text
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.training.machine import accelerator_for, check_one_process, environment
+from lingraft.training.machine import accelerator_for, environment
+from lingraft.workers import check_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable

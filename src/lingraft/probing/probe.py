@@ -13,7 +13,7 @@ from lingraft.finetuning.recipe import tasks_of
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.probing import building, table
 from lingraft.rundir import Run, clear_temporary, write_json
-from lingraft.training.machine import check_one_process
+from lingraft.workers import check_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,6 +23,7 @@ from lingraft.study.rows import MetricRow, TaskRow
 from lingraft.study.steps import TaskStep
 from lingraft.study.studydir import StudyDir
 from lingraft.training.signals import StopRequest
+from lingraft.workers import check_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -88,6 +89,7 @@ def run(study: Study, out: Path, options: Options | None = None) -> Tally:
         Interrupted: SIGTERM or SIGINT came; the cells wrote checkpoints.
         LingraftError: the study cannot be run as it is.
     """
+    check_one_process("study", "start it without torchrun; --jobs N runs N cells at a time")
     options = options or Options()
     folder = StudyDir(out)
     with Run(out).locked():

@@ -104,16 +104,6 @@ def accelerator_for(training: Training, folder: Path) -> Accelerator:
     )
 
 
-def check_one_process(command: str, advice: str) -> None:
-    """Refuse what only one process can do.
-
-    Raises:
-        RecipeError: torchrun or accelerate launch started several.
-    """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise RecipeError(f"{command}: works in one process; {advice}")
-
-
 def keep_freed_memory() -> None:
     """Tell glibc to keep large freed blocks; else each step faults gigabytes of fresh pages in.
 
