@@ -11,6 +11,7 @@ from synthetic_results import write_model
 from lingraft.comparison import tables
 from lingraft.comparison.collect import collect, differing_settings
 from lingraft.errors import DataError, RecipeError
+from lingraft.tasks import TASKS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,6 +153,16 @@ def test_a_users_own_task_may_have_the_name_of_another(tmp_path: Path) -> None:
     write_model(tmp_path, "xpt", 0.7, ["klue-nli"], n=40)
     saved_definition(tmp_path / "xpt" / "klue-nli", name="nsmc")
     assert collect([tmp_path]).parts[0].task.kind == "pair"
+
+
+def test_a_users_own_tags_are_known_without_the_training_file(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.7, ["klue-ner"], n=10)
+    names = {"name": "mine", "files": {"train": "gone.jsonl"}, "metrics": ["entities"]}
+    table = names | {"kind": "tagging", "labels": list(TASKS["klue-ner"].labels)}
+    for path in tmp_path.glob("*/*/*/scores.json"):
+        scores = json.loads(path.read_text())
+        path.write_text(json.dumps(scores | {"task": "mine", "task_definition": table}))
+    assert collect([tmp_path]).parts[0].task.selection == "entity_f1"
 
 
 def test_a_broken_definition_is_one_line(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Training in one language and scoring in others: runs of tiny models through the command."""
 
 import json
+import re
 import signal
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -300,6 +301,21 @@ def test_all_languages_are_learnt_that_have_a_training_file(tagging, monkeypatch
     assert transferred.tasks["ko"].labels == ("D", "N", "V")
     monkeypatch.setenv("HOME", str(tagging.parent))
     assert named("~/words.toml", tagging.parent, ("en",)).name == "words"
+
+
+@pytest.mark.parametrize(
+    ("names", "metrics"), [("BBI", ("entities", "tokens", "chunks")), ("IIB", ("chunks", "tokens"))]
+)
+def test_names_in_a_language_without_a_training_file_are_scored_as_in_the_others(
+    tagging, names, metrics
+):
+    tagging.write_text(re.sub(r"\nmetrics = .*", "", tagging.read_text()))
+    for path in tagging.parent.glob("*.jsonl"):
+        tags = ["O", *(f"{name}-LOC" for name in names)]
+        path.write_text(json.dumps({"words": list("abcd"), "tags": tags}) + "\n")
+    (tagging.parent / "train-ko.jsonl").unlink()
+    ((transferred, _),) = planned(tasks=[str(tagging)])
+    assert {task.metrics for task in transferred.tasks.values()} == {metrics}
 
 
 def test_benchmarks_of_several_languages_are_found_by_name(tmp_path):

@@ -543,3 +543,15 @@ def test_klue_s_format_finds_its_own_labels(tmp_path: Path) -> None:
     files = 'files = {train = "a.tsv", dev = "a.tsv"}\n'
     task = _task(tmp_path, toml + files, a__tsv="## 1\t<가:X>나\n가\tB-X\n나\tO\n")
     assert task.labels == ("B-X", "O")
+
+
+def test_names_in_the_one_file_that_is_there_are_cut(tmp_path: Path) -> None:
+    task = _task(
+        tmp_path,
+        'name = "names"\nkind = "tagging"\nlabels = ["B-LOC", "I-LOC", "O"]\n'
+        'files = {train = "gone.conll", dev = "b.conll"}',
+        b__conll="\n\n".join(f"Seoul{n} B-LOC\nis O" for n in range(10)),
+    )
+    shares = {"train": 0.6, "dev": 0.2, "test": 0.2}
+    splits = load(task, tmp_path, shares=shares).splits
+    assert [len(splits[name]) for name in shares] == [6, 2, 2]

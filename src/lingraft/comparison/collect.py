@@ -315,7 +315,7 @@ def _task(outcome: Outcome, split: str) -> Task:
             "task_definition, as one of your own would; fine-tune it again"
         )
     try:
-        return task_of(decode(dict(definition)), Path())
+        return task_of(decode(dict(definition)), Path(), read_tags=False)
     except RecipeError as error:
         raise DataError(
             f"task {name}: its saved definition is broken ({error}); fine-tune it again"

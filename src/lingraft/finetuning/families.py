@@ -110,12 +110,15 @@ def _own(path: Path, train: Sequence[str]) -> Family:
     if tuple(train) == (ALL,):
         parts = {code: table.files.train or () for code, table in definitions.items()}
         trained = [code for code in tables if any(find_part(p, base, ()) for p in parts[code])]
-    labels = {label for code in trained for label in task_of(definitions[code], base).labels}
+    learnt = [task_of(definitions[code], base) for code in trained]
+    labels = {label for task in learnt for label in task.labels}
     more: dict[str, Any] = {}
     if labels and "labels" not in table:  # found in the training files: all languages have them
         more = {"labels": sorted(labels, key=lambda label: (label == "O", label))}
+    if learnt and learnt[0].kind == "tagging" and "metrics" not in table:
+        more["metrics"] = min((list(task.metrics) for task in learnt), key=len)  # if any is IOB1
     tasks = {
-        language: task_of(decode(entry | more, str(path)), base)
+        language: task_of(decode(entry | more, str(path)), base, read_tags=False)
         for language, entry in tables.items()
     }
     return Family(name, tasks)

@@ -202,20 +202,22 @@ def changed(record: T, changes: Changes) -> T:
     return replace(record, **values)
 
 
-def task_of(definition: Definition, base: Path | None = None) -> Task:
+def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool = True) -> Task:
     """The task that a table describes.
 
     Args:
         definition: the table.
         base: for a user's own task, the folder that its files are relative to; what the table does
             not say is found out (the labels from the training file). A benchmark's says all.
+        read_tags: whether to look into the training file, if it is there, for what its tags are;
+            not for a table that was saved, and not once for every language.
 
     Raises:
         RecipeError: a metric or selection that the kind does not have, too few labels.
         DataError: the training file cannot be read.
     """
     if base is not None:
-        definition = _settled(definition, base)
+        definition = _settled(definition, base, read_tags=read_tags)
     reader = FORMATS[definition.format or definition.kind]
     splits = _splits(definition, base)
     assert definition.selection is not None
@@ -300,7 +302,7 @@ def _reported(splits: Mapping[str, Split]) -> tuple[str, ...]:
     return ("test",) if "test" in splits and splits["test"].labelled else ("dev",)
 
 
-def _settled(definition: Definition, base: Path) -> Definition:
+def _settled(definition: Definition, base: Path, *, read_tags: bool) -> Definition:
     """A user's own task with labels, metrics and scores written out."""
     name, kind = definition.name, definition.kind
     options = SCORES.get("classification" if kind == "pair" else kind)
@@ -318,7 +320,9 @@ def _settled(definition: Definition, base: Path) -> Definition:
     metrics = definition.metrics or (translation.METRICS if translates else tuple(options))
     if definition.format == "klue-ner":
         options = options | CHARACTERS
-    tagged = (row.strings(definition.columns.tags) for row in _train_rows(definition, base))
+    read_tags &= all(find_part(part, base, ()) for part in definition.files.train or ())
+    rows = _train_rows(definition, base) if read_tags else ()
+    tagged = (row.strings(definition.columns.tags) for row in rows)
     if kind == "tagging" and not words.are_entities(labels, tagged):
         if "entities" in definition.metrics:
             raise RecipeError(
