@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from synthetic_results import write_model, write_run
 
 from lingraft.comparison.breakdowns import Cell, breakdowns, distance_class, span_errors
-from lingraft.comparison.collect import answers, collect
+from lingraft.comparison.collect import Answers, answers, collect
 from lingraft.comparison.samples import Samples, samples
 from lingraft.tasks import TASKS
 from lingraft.tasks.examples import TaggedExample, TextExample
@@ -106,6 +107,17 @@ def test_entities_are_counted_by_type_and_length(tmp_path: Path) -> None:
     assert types == {("LC",): Cell(1, 0.0), ("PS",): Cell(1, 100.0)}
     sizes = measured(tmp_path / "sizes", "klue-ner", examples, said, "entity-lengths")
     assert sizes == {("1",): Cell(1, 0.0), ("3",): Cell(1, 100.0)}
+
+
+def test_tags_with_hyphens_that_are_no_entities_are_all_counted(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.7, ["klue-ner"], seeds=(0,), n=1)
+    part = collect([tmp_path]).parts[0]
+    units, gold, said = ("(", "a", ")"), ("-LRB-", "NN", "-RRB-"), ("-LRB-", "NN", "NN")
+    task = replace(part.task, labels=("-LRB-", "-RRB-", "NN"))
+    pairs = [TaggedExample("0", units, gold)], [TagPrediction("0", said)]
+    confusions = next(one for one in breakdowns(part) if one.name == "confusions")
+    cells = confusions.measure(Answers(replace(part, task=task, examples=pairs[0]), pairs[1], {}))
+    assert list(cells) == [("-LRB-", "-LRB-"), ("NN", "NN"), ("-RRB-", "NN")]
 
 
 def test_parts_of_speech_have_wrong_tags_and_no_entities(tmp_path: Path) -> None:

@@ -156,12 +156,16 @@ def _similarity(answers: Answers) -> Cells:
 
 
 def _type_confusions(answers: Answers) -> Cells:
-    """Language Chameleon, table 9: types of characters or words that gold has in an entity."""
+    """Language Chameleon, table 9: types of characters or words that gold has in an entity.
+
+    Of tags that are not O or a letter and a type (`NN`, `-LRB-`) all count, as they are.
+    """
     units = [unit for pair in answers.pairs for unit in zip(*shown_tags(*pair), strict=True)]
+    typed = all(label == "O" or label[1:2] == "-" for label in answers.part.task.labels)
     return _counted(
         (gold.partition("-")[2], predicted.partition("-")[2] or predicted)
         for gold, predicted in units
-        if gold != "O" and "-" in gold
+        if typed and gold != "O"
     ) or _counted(units)
 
 
