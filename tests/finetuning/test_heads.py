@@ -233,6 +233,17 @@ def test_special_tokens_in_a_text_are_text(written, tiny_source):
         assert name != "klue-re" or all(ids.count(marker) == 1 for marker in markers)
 
 
+def test_a_passage_is_read_from_its_beginning_by_a_tokenizer_that_cuts_there(checkpoint):
+    folder = checkpoint("bert")
+    example = SpanExample("0", "책을", "나는 책을 읽고 문서를 저장한다. " * 30, ())
+    _, windows = ids_of(folder, "klue-mrc", example)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
+    _, of_other_side = ids_of(folder, "klue-mrc", example)
+    assert len(windows) > 1
+    assert windows == of_other_side
+
+
 def test_a_word_that_is_too_long_is_still_the_unknown_token(tiny_source):
     words = ("</s>", "책을" * 40, "나는")
     example = TaggedExample("0", words, ("NOUN",) * 3)

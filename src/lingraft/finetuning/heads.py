@@ -112,12 +112,14 @@ def settings_fingerprint(folder: Path) -> str:
 
 
 def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
-    """The model's tokenizer; with the entity markers where the task needs them."""
+    """The model's tokenizer; what the task needs it to do otherwise is changed in memory."""
     if task.kind == "translation":  # needs no offsets, so any kind will do
         return cast("PreTrainedTokenizerFast", load_tokenizer(str(folder)))
     tokenizer = tokenizer_files.load(folder)
     if causal.is_causal(config := load_config(str(folder))):
         causal.prepare_tokenizer(tokenizer, config)
+    if task.kind == "span":  # windows are counted from the beginning of a passage
+        tokenizer.truncation_side = "right"
     if task.kind == "relation":
         tokenizer.add_special_tokens({"extra_special_tokens": list(MARKERS)})
     return tokenizer
