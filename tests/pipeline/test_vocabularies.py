@@ -170,6 +170,7 @@ def test_rows_of_reserved_tokens_are_made_anew_and_fill_up_to_a_multiple(graft):
     unused = [int(row["target_id"]) for row in made.rows if row["rule"] == "unused"]
     assert unused == list(range(made.ours.size, len(made.input())))
     assert not made.input()[unused].any()
+    assert not made.output()[unused].any()
     assert made.counts["embeddings"]["new_rows"] == len(made.new) == 60
 
 

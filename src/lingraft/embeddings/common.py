@@ -114,6 +114,8 @@ class Provenance:
     ) -> torch.Tensor:
         """Rows of an output projection that is not tied, carried over as the embeddings were.
 
+        Rows without a piece are zero.
+
         Args:
             source_VD: [V, D] the source's, of any floating type.
             generator: draws the rows that come from nowhere.
@@ -123,6 +125,7 @@ class Provenance:
             [U, D] float32 on the CPU.
         """
         fresh_UD = _drawn(len(self.rules), source_VD.shape[1], statistics, generator)
+        fresh_UD[[index for index, rule in enumerate(self.rules) if rule == "unused"]] = 0.0
         return self._carried(source_VD, fresh_UD)
 
     def _carried(self, source_VD: torch.Tensor, target_UD: torch.Tensor) -> torch.Tensor:
