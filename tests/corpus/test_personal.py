@@ -12,6 +12,8 @@ from lingraft.corpus.cleaning import personal
         ("+82 10 1234 5678 / (02) 345-6789", "<phone> / <phone>"),
         ("01 23 45 67 89 or 415-555-2671", "<phone> or <phone>"),
         ("DNS 8.8.8.8, 2001:4860:4860::8888.", "DNS <ip>, <ip>."),
+        ("DNS는 8.8.8.8입니다. 2001:4860:4860::8888로도", "DNS는 <ip>입니다. <ip>로도"),
+        ("電話03-1234-5678まで。IP是8.8.8.8。", "電話<phone>まで。IP是<ip>。"),
     ],
 )
 def test_personal_data_is_replaced_by_its_kind(text: str, expected: str) -> None:
@@ -27,6 +29,7 @@ def test_personal_data_is_replaced_by_its_kind(text: str, expected: str) -> None
         "127.0.0.1 192.168.0.1 v1.2.3.4.5 300.1.1.1",
         "std::vector ::1 2001:db8::1 2002::/16",
         "http://example.org/0123-456-7890",
+        "AB03-1234-5678 ver8.8.8.8 8.8.8.8a_",
     ],
 )
 def test_dates_versions_private_addresses_and_the_like_stay(text: str) -> None:

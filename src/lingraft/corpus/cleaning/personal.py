@@ -21,10 +21,12 @@ EMAIL_PATTERN = regex.compile(
     r"(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}"
     r"(?:[a-z]{2,24}|[A-Z]{2,24})(?![A-Za-z0-9-])"
 )
+# Numbers end where another script begins: "8.8.8.8로", "電話03-1234-5678まで".
+WORDLIKE = r"\p{Latin}\p{N}_"
 # A plus and 8 to 15 digits (ITU-T E.164); a zero and 8 to 11 more digits in two or more groups;
 # an area code in brackets; the North American 3-3-4.
 PHONE_PATTERN = regex.compile(
-    r"(?<![\w.+/-])(?:"
+    rf"(?<![{WORDLIKE}.+/-])(?:"
     r"\+[1-9](?:[ .()-]{0,2}\d){7,14}"
     r"|0\d{1,4}[ .-]\d{3,4}[ .-]\d{3,4}"
     r"|0\d{1,4}(?:[ .-]\d{2}){4}"
@@ -34,8 +36,12 @@ PHONE_PATTERN = regex.compile(
 )
 # Digits that nine or more make a number, fewer a date ("01-02-2020" has eight).
 MIN_PHONE_DIGITS = 9
-IPV4_PATTERN = regex.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
-IPV6_PATTERN = regex.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])")
+IPV4_PATTERN = regex.compile(
+    rf"(?<![{WORDLIKE}.])(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?![{WORDLIKE}]|\.\d)"
+)
+IPV6_PATTERN = regex.compile(
+    rf"(?<![{WORDLIKE}:.])(?:[0-9A-Fa-f]{{0,4}}:){{2,7}}[0-9A-Fa-f]{{0,4}}(?![{WORDLIKE}:])"
+)
 
 
 def mask(text: str) -> tuple[str, Counter[str]]:
