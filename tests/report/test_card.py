@@ -56,9 +56,17 @@ def test_a_relative_folder_that_exists_is_not_taken_for_a_hub_id(build, tmp_path
     assert "base_model" not in front
 
 
-def test_hub_data_sets_are_named_in_the_metadata(build):
-    front, _ = parts(card.model_card(build(corpus={"text": ["hub:org/korean-text"]}).run))
-    assert front["datasets"] == ["org/korean-text"]
+def test_hub_data_sets_are_named_in_the_metadata(build, tmp_path, monkeypatch):
+    (tmp_path / "data" / "local").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    names = [
+        "hub:data/local",
+        "hub:org/korean-text",
+        "hub:wikimedia/wikipedia:20231101.ko",
+        "hub:org/korean-text:b",
+    ]
+    front, _ = parts(card.model_card(build(corpus={"text": names}).run))
+    assert front["datasets"] == ["org/korean-text", "wikimedia/wikipedia"]
 
 
 @pytest.mark.parametrize(

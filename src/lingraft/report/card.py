@@ -254,13 +254,14 @@ def _pieces_from(recipe: Recipe, tokenizer: dict[str, Any] | None) -> str:
 
 
 def _hub_datasets(recipe: Recipe) -> list[str]:
+    """The ids of the data sets on the Hub, each once, without the configuration behind a colon."""
     names = [
-        name.removeprefix(HUB_PREFIX)
+        name.removeprefix(HUB_PREFIX).partition(":")[0]
         for stream in recipe.texts
         for name in stream.corpus.text
         if name.startswith(HUB_PREFIX)
     ]
-    return [name for name in names if sections.HUB_ID.fullmatch(name)]
+    return [name for name in dict.fromkeys(names) if sections.on_hub(name)]
 
 
 def _source(recipe: Recipe) -> str:
