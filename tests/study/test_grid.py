@@ -33,6 +33,15 @@ def ids(found):
     return [cell.id for cell in found]
 
 
+def test_only_finds_a_number_however_it_is_written(study):
+    grids = (
+        '[[grids]]\nmethod = ["xpt"]\nsentences = [100]\n"method.learning_rate" = [5e-4, 1e-3]\n'
+    )
+    (half,) = cells(study(grids), "method.learning_rate=5e-4,sentences=1e2")
+    assert half.axes["method.learning_rate"] == 0.0005
+    assert len(cells(study(grids), "method.learning_rate=*")) == 2
+
+
 def test_a_study_is_the_union_of_its_grids_in_their_order(study):
     found = cells(
         study(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import difflib
 import fnmatch
@@ -278,10 +279,15 @@ def _holds(cell: Cell, expression: str, cells: Sequence[Cell]) -> bool:
         axes = sorted({name for candidate in cells for name in candidate.axes})
         if axis not in axes:
             raise RecipeError(f"--only {expression}: '{axis}' is no axis; axes: {', '.join(axes)}")
-        if axis not in cell.axes or not fnmatch.fnmatchcase(_text(cell.axes[axis]), pattern):
+        if axis not in cell.axes or not _matches(cell.axes[axis], pattern):
             return False
     return True
 
 
-def _text(value: Value) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _matches(value: Value, pattern: str) -> bool:
+    """Whether a pattern stands for a value; for a number, however it is written (2e-3, 0.002)."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError):
+            return float(pattern) == value
+    return fnmatch.fnmatchcase(text, pattern)
