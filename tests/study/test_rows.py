@@ -104,6 +104,15 @@ def test_a_broken_line_in_the_middle_is_told_by_its_number(tmp_path):
         rows.read(path)
 
 
+def test_where_a_file_was_put_behind_half_a_line_the_line_is_told_and_what_to_do(tmp_path):
+    path = tmp_path / "results.jsonl"
+    rows.append(path, [metric(1.0), end()])
+    whole = path.read_text()
+    path.write_text(whole[:20] + whole)
+    with pytest.raises(DataError, match=r"line 1: is broken: Invalid JSON.*; mend the line, or"):
+        rows.read(path)
+
+
 @pytest.mark.parametrize("line", ["5", "[]", '"x"', "mine", '{"a": 1}', '{"kind": "x"}'])
 def test_a_file_of_another_program_is_named(tmp_path, line):
     path = tmp_path / "results.jsonl"

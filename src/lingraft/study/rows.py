@@ -146,8 +146,11 @@ def read(path: Path) -> list[AnyRow]:
                     f"{path}: is no results file of lingraft study; choose another --out or "
                     "--results"
                 ) from None
-            where = ".".join(str(part) for part in first["loc"])
-            raise DataError(f"{path}, line {number}: {where}: {first['msg']}") from None
+            where = ".".join(str(part) for part in first["loc"]) or "is broken"
+            raise DataError(
+                f"{path}, line {number}: {where}: {first['msg']}; mend the line, or delete it and "
+                "the others of its cell, which then runs again"
+            ) from None
     return rows
 
 
