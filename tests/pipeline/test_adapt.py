@@ -77,6 +77,14 @@ def test_the_same_command_again_keeps_every_stage(redone):
     assert redone() == set()
 
 
+def test_a_checkpoint_that_a_kill_left_in_a_phase_that_is_done_is_deleted(redone, finished):
+    left = finished / "phase-1" / "checkpoint-00000003"
+    left.mkdir()
+    (left / "state.json").write_text("{}", encoding="utf-8")
+    assert redone() == set()
+    assert not left.exists()
+
+
 @pytest.mark.parametrize(
     ("change", "stages"),
     [

@@ -327,9 +327,11 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
         FORMAT["phase"], before_fingerprint, section, recipe.seed, precision,
         recipe.training.row_tokens, *([named_weights(teacher)] if teacher else []),
     )  # fmt: skip
-    if stage.is_done(stage_fingerprint):
-        return stage_fingerprint
     main = context.accelerator.is_main_process
+    if stage.is_done(stage_fingerprint):
+        if main:  # a kill may have come between
+            _clear_checkpoints(stage.path)
+        return stage_fingerprint
     if main:
         _claim(run, stage.path, stage_fingerprint)
     context.accelerator.wait_for_everyone()
@@ -340,10 +342,15 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
     result = train_phase(job, model, context.accelerator)
     if main:
         stage.finish(stage_fingerprint, result, result["seconds"])
-        for leftover in stage.path.glob("checkpoint-*"):
-            shutil.rmtree(leftover)
+        _clear_checkpoints(stage.path)
     context.accelerator.wait_for_everyone()
     return stage_fingerprint
+
+
+def _clear_checkpoints(folder: Path) -> None:
+    """Delete the checkpoints of a phase that is done."""
+    for leftover in folder.glob("checkpoint-*"):
+        shutil.rmtree(leftover)
 
 
 def _claim(run: Run, folder: Path, stage_fingerprint: str) -> None:
