@@ -16,6 +16,7 @@ from lingraft.errors import RecipeError
 from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import learnt, stages
 from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.report import variants
 from lingraft.rundir import Run
 
 STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
@@ -83,6 +84,14 @@ def test_a_checkpoint_that_a_kill_left_in_a_phase_that_is_done_is_deleted(redone
     (left / "state.json").write_text("{}", encoding="utf-8")
     assert redone() == set()
     assert not left.exists()
+
+
+def test_a_phase_that_the_recipe_has_no_more_is_no_part_of_the_model(finished, command, shorthand):
+    ended = command(*shorthand(finished), "--method", "xpt-sp", "--resume")
+    assert ended.status == 0, ended.err
+    (model,) = variants.variants(Run(finished))
+    assert [phase.name for phase in model.phases] == ["phase-1"]
+    assert model.tokens == model.result("phase-1")["tokens"]
 
 
 @pytest.mark.parametrize(

@@ -115,9 +115,10 @@ class Variant:
         metrics = [row for row in self.run.metrics() if "phase" in row]
         own_recipe = not self.is_baseline or self.run.recipe_path.is_file()
         plans = {phase.name: phase for phase in self.recipe.phases} if own_recipe else {}
-        names = dict.fromkeys([*plans, *(str(row["phase"]) for row in metrics)])
+        names = dict.fromkeys(plans)  # what an earlier recipe of the run had may lie there, too
         if not own_recipe:
-            names.update(dict.fromkeys(_finished_phases(self.run.path)))
+            found = (str(row["phase"]) for row in metrics)
+            names = dict.fromkeys([*found, *_finished_phases(self.run.path)])
         return tuple(
             PhaseRecord(
                 name,
