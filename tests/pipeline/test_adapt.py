@@ -15,9 +15,9 @@ import lingraft
 from lingraft.errors import RecipeError
 from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import learnt, stages
-from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.methods import read_recipe, recipe_from, settled
 from lingraft.report import variants
-from lingraft.rundir import Run
+from lingraft.rundir import Run, write_json
 
 STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
 
@@ -84,6 +84,20 @@ def test_a_checkpoint_that_a_kill_left_in_a_phase_that_is_done_is_deleted(redone
     (left / "state.json").write_text("{}", encoding="utf-8")
     assert redone() == set()
     assert not left.exists()
+
+
+def test_a_plan_goes_once_the_recipe_is_complete_and_says_otherwise(redone, finished):
+    planned = settled(read_recipe(finished / "recipe.toml")).model_dump(mode="json")
+    plan = {"asked": {"method": {}}, "choices": [], "stages": [], "warnings": []}
+    path = Run(finished).plan_path
+    write_json(path, plan | {"promised": None, "disk_bytes": None, "fixed": planned})
+    assert redone("--set", "training.log_steps=3") == set()
+    assert path.is_file()
+    redone("--resume", "--set", "phases.1.optimiser.learning_rate=1e-3")
+    assert not path.exists()
+    write_json(path, plan | {"fixed": None})  # of a run that was killed before it had decided
+    redone()
+    assert not path.exists()
 
 
 def test_a_phase_that_the_recipe_has_no_more_is_no_part_of_the_model(finished, command, shorthand):

@@ -88,6 +88,7 @@ def adapt(
         if main:
             same = plans.is_undecided(run) and budgeting.knows(run, request)
             prepare(recipe, run, resume=resume, overwrite=overwrite, same=same)
+            budgeting.forget(run, request)
             notes = [] if is_open(recipe) else too_small(recipe)
             for note in (*unread(recipe), *notes):
                 logger.warning("%s", note)

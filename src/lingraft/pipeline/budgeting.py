@@ -103,6 +103,20 @@ def changed(run: Run, recipe: Recipe) -> list[str]:
     return differing(old, now, run, recipe)
 
 
+def forget(run: Run, request: Recipe) -> None:
+    """Delete the plan of a run that is now asked for a complete recipe which says otherwise."""
+    if is_open(request) or not run.plan_path.is_file():
+        return
+    planned = completed(run)
+    if planned is None or _decided(planned) != _decided(request):
+        run.plan_path.unlink()
+
+
+def _decided(recipe: Recipe) -> dict[str, Any]:
+    """What a plan may have decided of a complete recipe."""
+    return settled(recipe).model_dump(mode="json", exclude={*FREE, "corpus", "streams"})
+
+
 def choose(context: Context, request: Recipe) -> Context:
     """Decide what vocabulary and graft need; of a complete recipe nothing.
 
