@@ -6,6 +6,7 @@ import pytest
 from synthetic_study import cell_rows, failed_rows, initialiser_rows, study_rows
 from synthetic_tasks import floor_rows, task_rows
 
+from lingraft.errors import DataError
 from lingraft.report import numbers
 from lingraft.stats import Resampling
 from lingraft.study import page
@@ -225,6 +226,15 @@ def test_a_study_without_results_has_a_page_that_says_so():
 def test_the_page_is_the_same_byte_for_byte_when_written_again():
     rows = study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000), seeds=(0,))
     assert page.render("demo", rows) == page.render("demo", rows)
+
+
+def test_a_page_that_is_not_ours_is_not_written_over(tmp_path):
+    own = tmp_path / "report.html"
+    own.write_text("mine", encoding="utf-8")
+    study = Study(name="demo", base="base.toml", grids=({"seed": (0,)},))
+    with pytest.raises(DataError, match="is no page of lingraft"):
+        page.write(study, [], own)
+    assert own.read_text(encoding="utf-8") == "mine"
 
 
 def test_the_page_of_a_study_file_knows_the_cells_that_are_missing(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.pages import check_target
 from lingraft.recipe.auto import AUTO
 from lingraft.report import numbers
 from lingraft.report import page as skeleton
@@ -66,8 +67,11 @@ def write(
 
     Raises:
         RecipeError: the study's base recipe cannot be read.
-        DataError: cells that should compare were tested on different texts.
+        DataError: cells that should compare were tested on different texts, or a file that is no
+            page of ours is in the place.
     """
+    if not StudyDir(out_html.parent).study_path.is_file():  # else all in the folder is ours
+        check_target(out_html)
     planned = [cell.id for cell in grid.cells(study)]
     out_html.parent.mkdir(parents=True, exist_ok=True)
     place = out_html.parent

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
+from lingraft.pages import check_target
 from lingraft.pipeline.plans import completed
 from lingraft.recipe.decoding import asked_to_toml, load, to_toml
 from lingraft.recipe.methods import is_open, settled
@@ -96,6 +97,8 @@ class StudyDir:
         present = [path.name for path in self.path.iterdir() if path.name != ".lock"]
         is_study = self.study_path.is_file()
         copied = self.results_path.is_file() and COPIED.issuperset(present) and not overwrite
+        if copied:
+            check_target(self.page_path)
         if present and not is_study and not copied:
             raise RecipeError(
                 f"{self.path}: holds files but no study of lingraft ({present[0]} …); "
