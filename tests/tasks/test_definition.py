@@ -555,3 +555,13 @@ def test_names_in_the_one_file_that_is_there_are_cut(tmp_path: Path) -> None:
     shares = {"train": 0.6, "dev": 0.2, "test": 0.2}
     splits = load(task, tmp_path, shares=shares).splits
     assert [len(splits[name]) for name in shares] == [6, 2, 2]
+
+
+def test_two_files_where_one_would_be_read_are_refused(tmp_path: Path) -> None:
+    head = 'name = "mood"\nkind = "classification"\n'
+    files = dict.fromkeys(("a__csv", "b__csv"), "text,label\nx,up\ny,down\n")
+    task = _task(tmp_path, head + 'files = {train = ["a.csv", "b.csv"], dev = "a.csv"}', **files)
+    with pytest.raises(RecipeError, match=r'files\.train.*write \[\["a\.csv"\], \["b\.csv"\]\]'):
+        load(task, tmp_path)
+    task = _task(tmp_path, head + 'files = {train = [["a.csv"], ["b.csv"]], dev = "a.csv"}')
+    assert len(load(task, tmp_path).splits["train"]) == 4

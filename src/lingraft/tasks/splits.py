@@ -6,15 +6,15 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
 from lingraft.tasks.examples import document
 from lingraft.tasks.reading import COMPRESSED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from lingraft.tasks.examples import Example
     from lingraft.tasks.task import Split, Task
@@ -50,11 +50,14 @@ def find(task: Task, directory: Path, required: Sequence[str] = ()) -> dict[str,
 
     Raises:
         DataError: something is missing; the line names the files and says where they come from.
+        RecipeError: a user's own task has two files where one is read.
     """
     if not directory.is_dir():
         raise DataError(f"{directory}: no such directory; it must hold the files of {task.name}")
     by_split: dict[str, tuple[Path, ...]] = {}
     for name, split in task.splits.items():
+        if task.definition is not None:
+            _check_alone(task.name, name, split)
         parts = [find_part(spellings, directory, task.folders) for spellings in split.parts]
         if all(parts):
             by_split[name] = tuple(file for files in parts for file in files)
@@ -64,6 +67,18 @@ def find(task: Task, directory: Path, required: Sequence[str] = ()) -> dict[str,
     if absent or not any(name in by_split for name in task.labelled_splits):
         raise DataError(_missing(task, directory, absent or list(task.labelled_splits)))
     return by_split
+
+
+def _check_alone(task: str, name: str, split: Split) -> None:
+    """Refuse a user's list of files that was meant as all of them, of which one would be read."""
+    for spellings in split.parts:
+        here = [Path(one).name for one in spellings if find_part([one], Path(), ())]
+        if len(here) > 1:
+            listed = ", ".join(f'["{one}"]' for one in here)
+            raise RecipeError(
+                f"task {task}: files.{name} is a list of names that one file may have, and "
+                f"{', '.join(here)} are there; to read them all write [{listed}]"
+            )
 
 
 def find_part(
