@@ -168,8 +168,10 @@ def test_the_learning_rate_that_is_best_on_the_development_set_is_taken_for_all_
     """A chosen rate gives the very result of a call with that rate; the trials are no results."""
     two = ("--label", "M", "--learning-rates", "1e-9,1e-2", "--seeds", 2)
     changes = SHORT_RUN.replace("epochs=2", "epochs=6")
-    ended = nli(tmp_path / "tried", *two, changes=changes)
+    ended = nli(tmp_path / "tried", *two, "--keep-models", changes=changes)
     assert ended.status == 0, ended.err
+    kept = {path.parent.name for path in (tmp_path / "tried").rglob("best")}
+    assert kept == {"seed-0", "seed-1"}
     folder = tmp_path / "tried/M/klue-nli"
     tried = {
         name: json.loads((folder / "learning-rates" / name / "scores.json").read_text())

@@ -337,7 +337,7 @@ class _Call:
         """
         leftovers = sorted(job.folder.glob("checkpoint-*"))
         averaging.clear(job.folder)
-        if not self.options.keep_models:
+        if job.is_trial or not self.options.keep_models:
             leftovers.append(job.folder / "best")
         for leftover in leftovers:
             shutil.rmtree(leftover)
@@ -380,7 +380,7 @@ class _Call:
             "command": self.environment["command"],
             "fingerprint": job.inputs["fingerprint"],
         }
-        if self.options.keep_models:
+        if self.options.keep_models and not job.is_trial:
             write_text(job.folder / "best" / "README.md", task_card(cell, scores))
         write_json(job.folder / SCORES, scores)
 
