@@ -80,6 +80,17 @@ def test_moses_files_are_found_by_either_name_and_by_the_common_one(
     assert read(tmp_path / name)[0] == [("one", "하나"), ("two", "둘")]
 
 
+def test_files_that_are_named_twice_are_read_once(tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("one\n")
+    (tmp_path / "a.ko").write_text("하나\n")
+    (tmp_path / "b.tsv").write_text("two\t둘\n")
+    names = [tmp_path / name for name in ("a.en", "a.ko", "b.tsv", "./b.tsv")]
+    found, reading = read(*names)
+    assert found == [("one", "하나"), ("two", "둘")]
+    assert reading.documents == 2
+    assert len(parallel.files(names, LAYOUT)) == 3
+
+
 def test_compressed_moses_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "c.en.gz").write_bytes(gzip.compress(b"one\n"))
     (tmp_path / "c.ko.gz").write_bytes(gzip.compress("하나\n".encode()))

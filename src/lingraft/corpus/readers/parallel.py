@@ -58,7 +58,7 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
     """The pairs of several files, in their order.
 
     Args:
-        names: files; a Moses corpus by its source file or by the name that both files share.
+        names: files; a Moses corpus by either file, by both, or by the name that they share.
         layout: languages and columns.
         reading: counts pairs, what is left out and why, and bytes.
 
@@ -66,8 +66,7 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
         DataError: a file is missing, of an unknown kind, cut short or broken, or the two files of
             a Moses corpus differ in length.
     """
-    for name in names:
-        path, moses = _located(name, layout)
+    for name, path, moses in _each_once(names, layout):
         suffix = kind(path)
         if moses is None and suffix not in FORMATS:
             raise DataError(
@@ -88,10 +87,22 @@ def files(names: Iterable[str | Path], layout: Layout) -> list[Path]:
         DataError: one is missing.
     """
     paths: list[Path] = []
-    for name in names:
-        path, moses = _located(name, layout)
+    for _, path, moses in _each_once(names, layout):
         paths += moses or [path]
     return paths
+
+
+def _each_once(
+    names: Iterable[str | Path], layout: Layout
+) -> Iterator[tuple[str | Path, Path, tuple[Path, Path] | None]]:
+    """What `_located` finds; files named again (both of a Moses corpus, say) are passed over."""
+    seen: set[Path] = set()
+    for name in names:
+        path, moses = _located(name, layout)
+        key = (moses[0] if moses else path).resolve()
+        if key not in seen:
+            seen.add(key)
+            yield name, path, moses
 
 
 def _located(name: str | Path, layout: Layout) -> tuple[Path, tuple[Path, Path] | None]:
