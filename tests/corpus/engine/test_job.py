@@ -87,6 +87,15 @@ def test_what_is_known_of_a_document_stays_with_it(tmp_path: Path, sources: list
     assert result["changed"] == {"e-mail address": 1}
 
 
+def test_hosts_are_counted_however_a_crawler_writes_addresses(tmp_path: Path):
+    rng = random.Random(0)
+    names = ["<https://a.kr/1>", "https://a.kr/2", "<urn:uuid:3>", *map(str, range(7))]
+    rows = [json.dumps({"id": name, "text": sentence(rng)}) for name in names]
+    (tmp_path / "in.jsonl").write_text("\n".join(rows))
+    result = made(corpus([str(tmp_path / "in.jsonl")]), tmp_path / "out")
+    assert result["domains"] == {"a.kr": 2}
+
+
 def test_the_buckets_of_hashes_change_nothing(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -184,7 +184,8 @@ def _measure(split: Split, address: str, sentences: list[str], counts: Counts) -
 
 
 def _host(address: str) -> str:
-    """The host of a web address; '' of anything else."""
+    """The host of a web address, which wget puts into <…>; '' of anything else."""
+    address = address.removeprefix("<").removesuffix(">")
     if not address.startswith(("http://", "https://")):
         return ""
     try:
