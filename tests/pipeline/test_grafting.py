@@ -16,6 +16,7 @@ from lingraft.models.source import load_model
 from lingraft.pipeline import grafting
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
+from lingraft.tokenizer.frame import speak
 
 every_family = pytest.mark.parametrize("family", ENCODERS)
 TEXT = ["хлеб и соль на столе", "바다와 바람과 산", "문서를 열고 형식을 선택한 다음"] * 9
@@ -75,6 +76,25 @@ def test_a_kept_vocabulary_without_new_layers_gives_the_source_s_logits_bit_for_
     assert set(counts["embeddings"]["provenance"]) == {"kept"}
     assert set(counts["account"]) >= {"copied"}
     assert counts["account"]["fresh"]["tensors"] == counts["account"]["resized"]["tensors"] == 0
+
+
+@pytest.mark.parametrize("spare", [0, 9])
+def test_a_new_language_code_gets_a_row_behind_a_kept_vocabulary(
+    spare, tiny_model, tiny_tokenizer, tmp_path
+):
+    theirs = tiny_tokenizer("mbart")
+    size = len(theirs)
+    source = tiny_model("mbart", vocab_size=size + spare)
+    source.save_pretrained(tmp_path / "source")
+    data = {"language": "sw", "source": {"model": str(tmp_path / "source")}}
+    recipe = recipe_from(data | {"corpus": {"text": ["u.txt"]}, "method": {"name": "continued"}})
+    ours, _ = extension.make(recipe.tokenizer, theirs, lambda: TEXT, pad_id=1, seed=0)
+    speak(ours, "sw_KE")
+    grafting.Grafting(recipe, theirs, ours, lambda: TEXT, lambda purpose: 7).run(tmp_path)
+    rows = load_model(str(tmp_path / "model")).model.get_input_embeddings().weight
+    assert len(rows) == size + 1 == ours.convert_tokens_to_ids("sw_KE") + 1
+    assert torch.equal(rows[:size], source.get_input_embeddings().weight[:size])
+    assert [row["rule"] for row in provenance(tmp_path)] == ["kept"] * size + ["fresh"]
 
 
 @every_family

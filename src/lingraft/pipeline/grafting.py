@@ -69,7 +69,7 @@ class Grafting:
         """
         recipe, settings = self.recipe, self.recipe.graft
         target = Vocabulary.of(self.ours)
-        whole = self.keeps_rows and recipe.tokenizer.kind == "keep"
+        whole = self.keeps_matrix
         if not whole:
             target = target.padded(recipe.tokenizer.pad_to_multiple)
         loaded, origin = self.loaded_source(target)
@@ -142,6 +142,13 @@ class Grafting:
             and self.recipe.graft.source_weights == "pretrained"
         )
 
+    @property
+    def keeps_matrix(self) -> bool:
+        """Whether nothing becomes of the source's rows; a new language code has one of its own."""
+        if self.theirs is None or len(self.ours) != len(self.theirs):
+            return False
+        return self.keeps_rows and self.recipe.tokenizer.kind == "keep"
+
     def loaded_source(self, target: Vocabulary) -> tuple[source.LoadedSource, Vocabulary]:
         """The source model and its vocabulary; a model from nothing has the target's."""
         section = self.recipe.source
@@ -158,7 +165,7 @@ class Grafting:
         self, loaded: source.LoadedSource, origin: Vocabulary, target: Vocabulary
     ) -> tuple[Initialised, dict[str, Any]]:
         """The target's embedding rows, those that are kept too; and their lengths."""
-        if self.keeps_rows and self.recipe.tokenizer.kind == "keep":
+        if self.keeps_matrix:
             rows = Initialised(*whole_matrix(_rows(loaded), origin))
         else:
             rows = self.rows("embeddings", loaded, _rows(loaded), origin, target)
