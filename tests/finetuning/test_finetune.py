@@ -428,6 +428,22 @@ def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path,
     assert "mood: examples with the inputs of a training example: 6 of 6 in dev" in ended.err
     wanted = {"labels": ["no", "yes"], "metrics": ["accuracy", "macro_f1"], "selection": "accuracy"}
     assert wanted.items() <= found.task_definition.items()
+
+    # what is shown of a result decides none
+    (tmp_path / "mood.toml").write_text(f'{table}headline = ["macro_f1"]\n', encoding="utf-8")
+    again = command(
+        *("finetune", tiny_source("bert"), "--task", tmp_path / "mood.toml", "--seeds", 1),
+        *("--out", out, "--keep-models"),
+    )
+    assert (again.status, "0 to do" in again.err) == (0, True), again.err
+    (shown,) = outcomes(out)
+    assert shown.data["shown"] == shown.task_definition["headline"] == ["macro_f1"]
+    assert found.data["splits"] == shown.data["splits"]
+    told = {"task_definition": found.task_definition, "shown": found.data["shown"]}
+    assert finetuned.tell(found.folder, told | {"evaluation": ["dev"]})
+    assert not finetuned.tell(found.folder, told | {"evaluation": ["dev", "test"]})
+    assert outcomes(out) == [found]
+
     (tmp_path / "mood.csv").unlink()  # the results are enough
     compared = command("compare", out)
     assert compared.status == 0, compared.err

@@ -86,6 +86,12 @@ class Cell:
         return {"plug_in": self.plug_in.model_dump() | {"read": notes}}
 
     @property
+    def told(self) -> dict[str, Any]:
+        """For scores.json: what is shown of a result, and decides none."""
+        told = {"task_definition": self.task.definition, "shown": self.task.shown}
+        return told | {"evaluation": self.data.evaluation}
+
+    @property
     def weights(self) -> str:
         """Fingerprint of the checkpoint's weights."""
         return weights_fingerprint(self.folder)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.finetuning.names import language_of, learnt, split_in, titled, without_language
-from lingraft.rundir import TEMPORARY, read_json, write_rows
+from lingraft.rundir import TEMPORARY, read_json, write_json, write_rows
 from lingraft.tasks import predictions as saved
 from lingraft.tasks.examples import (
     Answer,
@@ -179,6 +179,20 @@ class Outcome:
 def is_cut(note: str) -> bool:
     """Whether a note on splits says that they are not those of the task's files."""
     return note not in (OFFICIAL, OWN)
+
+
+def tell(folder: Path, told: Mapping[str, Any]) -> bool:
+    """Let a seed that is done show what `Cell.told` says; False where that was not measured."""
+    path, told = folder / SCORES, json.loads(json.dumps(told))
+    if not path.is_file():  # it diverged
+        return True
+    scores = read_json(path)
+    for split in told["evaluation"]:
+        if not set(told["shown"]).issubset(scores["splits"].get(split, {}).get("scores", ())):
+            return False
+    if scores != scores | told:
+        write_json(path, scores | told)
+    return True
 
 
 def metric_name(key: str) -> str:

@@ -197,6 +197,8 @@ class _Call:
             for key in sorted({*job.inputs, *present} - {"fingerprint"})
             if present.get(key) != job.inputs.get(key)
         ]
+        if job.is_done and not differing and not outcomes.tell(folder, job.cell.told):
+            differing = ["evaluation"]
         worth = "results" if job.is_done else "a training" if last_step(folder) else ""
         if differing and worth and not (self.options.resume or self.options.overwrite):
             raise RecipeError(
@@ -347,14 +349,12 @@ class _Call:
             "model_label": cell.shown,
             "model_fingerprint": cell.weights,
             "task": task.name,
-            "task_definition": task.definition,
             "seed": job.seed,
             "splits": splits,
-            "evaluation": cell.data.evaluation,
+            **cell.told,
             "split_note": task_data.split_note(cell.data, cell.task_of(cell.selection[0])),
             "selection": task.selection,
             "transfer": cell.transfer.said() if cell.transfer else None,
-            "shown": task.shown,
             "signatures": signatures(task.metrics),
             "averaged": result.get("averaged", []),
             "settings": asdict(task.settings),
