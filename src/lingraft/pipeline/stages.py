@@ -27,7 +27,7 @@ from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.plans import corpus_fingerprint, has_text_of
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of, named_weights
-from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
+from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint, write_text
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
@@ -367,4 +367,5 @@ def _claim(run: Run, folder: Path, stage_fingerprint: str) -> None:
     run.keep_metrics(lambda row: row["phase"] != folder.name or row["step"] <= step)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "done.json").unlink(missing_ok=True)
-    mark.write_text(stage_fingerprint)
+    if not mark.is_file():
+        write_text(mark, stage_fingerprint)
