@@ -90,6 +90,13 @@ def test_sampling_of_the_checkpoint_is_off_and_its_beams_are_kept():
     assert model.generation_config.do_sample
 
 
+def test_a_checkpoint_that_wants_more_than_ids_of_generate_translates_too():
+    plain, more = varied("bart"), varied("bart", return_dict_in_generate=True)
+    options = {"beams": 2, "max_new_tokens": 3}
+    found = translate(more, build("xlm-roberta"), TEXTS, **options)
+    assert found == translate(plain, build("xlm-roberta"), TEXTS, **options)
+
+
 def test_a_text_that_is_too_long_is_cut_and_said(caplog):
     model, tokenizer = varied("encoder-decoder"), build("xlm-roberta")
     long = " ".join(["file"] * 400)

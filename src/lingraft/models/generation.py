@@ -104,6 +104,7 @@ def _settings(
     """The checkpoint's own, changed as asked; never sampling, never past the last position."""
     settings: GenerationConfig = copy.deepcopy(model.generation_config)
     settings.do_sample, settings.num_return_sequences = False, 1
+    settings.return_dict_in_generate = False  # ids alone are wanted
     if beams is not None:
         settings.num_beams = beams
     if max_new_tokens is None and settings.max_new_tokens is None and settings.max_length is None:
