@@ -58,6 +58,24 @@ def test_a_model_that_finds_three_more_links_in_ten_is_better_beyond_luck() -> N
     assert back.low == pytest.approx(-(gaps[MEAN].high or 0))
 
 
+@pytest.mark.parametrize(
+    ("dev", "layers", "choice", "note"),
+    [
+        (0, (3,), "given", "Layer 3 was given with --layer."),
+        (9, (3,), "given", "--layer; the first 9 sentences of every set are not scored."),
+        (0, (3, 4), "the scored sentences", "an oracle"),
+        (9, (3, 4), "dev", "the smallest mean on the first 9 sentences"),
+    ],
+)
+def test_what_chose_the_layer_is_said(
+    dev: int, layers: tuple[int, ...], choice: str, note: str
+) -> None:
+    results = [result("one", layer, noisy(4, layer)) for layer in layers]
+    ours = reading(dev)
+    assert {row["chosen_on"] for row in ours.rows(results)} == {choice}
+    assert note in ours.tables(results, {})[0].notes[1]
+
+
 def test_equal_links_differ_by_nothing() -> None:
     gap = reading().difference(result("a", 1, noisy(5, 3)), result("b", 2, noisy(5, 3)), MEAN)
     assert (gap.value, gap.low, gap.high, gap.p) == (0, 0, 0, 1)

@@ -106,6 +106,7 @@ class Reading(Scores):
     def rows(self, results: Sequence[Result]) -> list[dict[str, Any]]:
         """One a layer and set, and their mean; rates and shares as fractions of one."""
         best = {(result.label, result.layer) for result in self.chosen(results)}
+        choice = "dev" if self.dev else "the scored sentences"
         rows = []
         for result in results:
             for name in self.columns:
@@ -116,7 +117,7 @@ class Reading(Scores):
                         "kind": "baseline" if result.reference else "model",
                         "layer": result.layer,
                         "chosen": (result.label, result.layer) in best,
-                        "chosen_on": "dev" if self.dev else "the scored sentences",
+                        "chosen_on": "given" if len(_layers(results)) == 1 else choice,
                         "set": name,
                         "method": None if result.reference else self.method,
                         "aer": self.value(result, name) / 100,
@@ -157,18 +158,21 @@ class Reading(Scores):
             reference: the label of a model or baseline; None takes the first model.
         """
         chosen_results = self.chosen(results)
-        tables = [self._main(chosen_results, baselines)]
+        layers = _layers(results)
+        tables = [self._main(chosen_results, baselines, layers)]
         models = [result for result in chosen_results if not result.reference]
         firsts = [result for result in chosen_results if result.label == reference] or models
         if firsts and len(chosen_results) > 1:
             other_results = [result for result in chosen_results if result is not firsts[0]]
             title = "AER; below 0 is better than it; paired bootstrap over the sentences"
             tables.append(self.differences(firsts[0], other_results, "set", title))
-        if len({result.layer for result in results if result.layer is not None}) > 1:
+        if len(layers) > 1:
             tables.append(self._by_layer(results))
         return tables
 
-    def _main(self, results: Sequence[Result], baselines: Mapping[str, str]) -> Table:
+    def _main(
+        self, results: Sequence[Result], baselines: Mapping[str, str], layers: Sequence[int]
+    ) -> Table:
         best = {name: min(self.value(result, name) for result in results) for name in self.columns}
         rows = []
         for result in results:
@@ -194,10 +198,12 @@ class Reading(Scores):
         title = "Alignment error rate in %, lower is better"
         return table(
             title, ["model", "layer", *self.columns, "precision", "recall"], rows,
-            self._notes(results, baselines),
+            self._notes(results, baselines, layers),
         )  # fmt: skip
 
-    def _notes(self, results: Sequence[Result], baselines: Mapping[str, str]) -> list[str]:
+    def _notes(
+        self, results: Sequence[Result], baselines: Mapping[str, str], layers: Sequence[int]
+    ) -> list[str]:
         counts = {name: self.scored(results[0], name) for name in self.names}
         sizes = ", ".join(f"{name} {len(counts[name].sure_B):,}" for name in self.names)
         models = [result for result in results if not result.reference]
@@ -206,7 +212,7 @@ class Reading(Scores):
             "recall are means over the sets."
         ]
         if models:
-            notes.append(f"Links by {self.method}. {self._choice()}")
+            notes.append(f"Links by {self.method}. {self._choice(layers)}")
         notes += [f"{name}: {note}." for name, note in baselines.items()]
         for result in models:
             long = {name: result.sets[name].facts["too_long"] for name in self.names}
@@ -217,7 +223,10 @@ class Reading(Scores):
                 )
         return notes
 
-    def _choice(self) -> str:
+    def _choice(self, layers: Sequence[int]) -> str:
+        if len(layers) == 1:
+            rest = f"; the first {self.dev} sentences of every set are not scored" * bool(self.dev)
+            return f"Layer {layers[0]} was given with --layer{rest}."
         if self.dev:
             return (
                 f"Each model's layer has the smallest mean on the first {self.dev} sentences of "
@@ -260,6 +269,11 @@ class Reading(Scores):
             ),
             levels={r.label: self.value(r, MEAN) for r in results if r.reference},
         )
+
+
+def _layers(results: Sequence[Result]) -> list[int]:
+    """Those of the models; a single one was asked for."""
+    return sorted({result.layer for result in results if result.layer is not None})
 
 
 def _percent(share: float | None) -> str:
