@@ -7,6 +7,7 @@ import json
 import pytest
 from safetensors.torch import load_file
 
+from lingraft.errors import RecipeError
 from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined as joined_recipe
 from lingraft.recipe.methods import recipe_from
@@ -130,3 +131,11 @@ def test_each_language_gets_as_many_pieces_whenever_it_joins():
         sizes.append(plain["tokenizer"]["vocab_size"])
         run = recipe_from(plain)
     assert sizes == [2000, 4000, 2000]
+
+
+@pytest.mark.parametrize("code", ["ko", "KO", "kor", "ko-Kore"])
+def test_a_language_of_the_run_does_not_join_it_again_however_it_is_spelt(code):
+    stream = {"name": "ko", "language": "ko", "corpus": {"text": ["ko.txt"]}}
+    run = recipe_from({"source": {"model": "m"}, "streams": [stream]})
+    with pytest.raises(RecipeError, match=f"the run has the language {code} already"):
+        joined_recipe(run, "model", [stream | {"name": "new", "language": code}])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
+from lingraft.recipe.streams import standard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,11 +37,11 @@ def joined(
         RecipeError: there is no new language, or one is among the run's.
     """
     old = [_named(stream) for stream in theirs.texts]
-    codes = {str(stream["language"]).lower() for stream in old}
+    codes = {standard(str(stream["language"])) for stream in old}
     if not new:
         raise RecipeError("--join: name the new language's text, as --text sw=sw.txt")
     for stream in new:
-        if str(stream["language"]).lower() in codes:
+        if standard(str(stream["language"])) in codes:
             raise RecipeError(
                 f"--join: the run has the language {stream['language']} already; "
                 "give the text of a new one"
