@@ -29,7 +29,7 @@ from transformers import (
 from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import dropout, heads
 from lingraft.finetuning.coders import translation
-from lingraft.finetuning.coders.common import Shape
+from lingraft.finetuning.coders.common import Shape, log_cuts
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.outcomes import examples, outcomes
 from lingraft.finetuning.problem import TASK, Finetuning, Judged
@@ -142,6 +142,21 @@ def test_long_pairs_are_left_out_of_training_and_cut_elsewhere(problem, caplog):
     cut, whole = made.coder.encode([long, short])
     assert (cut.cut, len(cut.ids), len(cut.target)) == (True, 16, 16)
     assert not whole.cut
+    caplog.set_level("INFO")
+    log_cuts([cut, whole], made.coder, "ko-en dev")
+    assert "1 of 2 inputs are longer than 16 tokens on a side; the loss does not" in caplog.text
+
+
+def test_a_translation_reads_its_source_beyond_the_max_length_of_training(problem, monkeypatch):
+    made = problem("bart", max_length=16)
+    (item,), read = made.coder.encode([TranslationExample("long", "책을 " * 8, "book")]), []
+    inner = made.model.generate
+    monkeypatch.setattr(
+        made.model, "generate", lambda **kw: read.append(kw["input_ids"]) or inner(**kw)
+    )
+    made.coder.generate(made.model, [item], [0], best=True)
+    assert (item.cut, len(item.ids)) == (True, 16)
+    assert 16 < read[0].shape[1] <= 64
 
 
 def test_a_process_may_write_as_much_as_the_longest_reference_of_the_split(problem, monkeypatch):

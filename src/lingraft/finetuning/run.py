@@ -293,7 +293,7 @@ class _Call:
             coder = heads.CODERS[task.kind](task, shape)
             items = {split: self.inputs(cell, coder, split) for split in cell.data.splits}
             for split in items:
-                log_cuts(items[split], shape, f"{task.name} {split}")
+                log_cuts(items[split], coder, f"{task.name} {split}")
             cache = self.encoded = Encoded(cell, tokenizer, shape, coder, items)
         return cache
 

@@ -190,6 +190,8 @@ class Coder(ABC):
 
     head: ClassVar[str]
     """A key of `heads.HEADS`."""
+    cut_ends: ClassVar[str] = "and lose their ends"
+    """What becomes of inputs that are longer than `max_length`, for the log."""
 
     def __init__(self, task: Task, shape: Shape) -> None:
         self.task, self.shape = task, shape
@@ -284,14 +286,15 @@ def label_ids(task: Task) -> dict[str, int]:
     return {label: index for index, label in enumerate(task.labels)}
 
 
-def log_cuts(items: Sequence[Item], shape: Shape, name: str) -> None:
-    """Log how many inputs lost their ends."""
+def log_cuts(items: Sequence[Item], coder: Coder, name: str) -> None:
+    """Log how many inputs were cut."""
     number = sum(item.cut for item in items)
     if number:
         logger.info(
-            "%s: %d of %d inputs are longer than %d tokens and lose their ends",
+            "%s: %d of %d inputs are longer than %d tokens %s",
             name,
             number,
             len(items),
-            shape.max_length,
+            coder.shape.max_length,
+            coder.cut_ends,
         )

@@ -51,6 +51,7 @@ class TranslationCoder(Coder):
     """
 
     head: ClassVar[str] = "translation"
+    cut_ends: ClassVar[str] = "on a side; the loss does not count their ends, translations do"
 
     def __init__(self, task: Task, shape: Shape) -> None:
         super().__init__(task, shape)
