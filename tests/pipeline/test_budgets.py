@@ -434,6 +434,20 @@ def test_passes_are_counted_over_the_sentences_that_are_read(sentences, dropout,
     assert {one.key: one.value for one in foretold}["method.dropout"] == dropout
 
 
+@pytest.mark.parametrize(
+    ("batch", "rule"),
+    [
+        (None, "masks"),
+        ({"size": 65_536, "unit": "tokens"}, "masks-beyond"),
+        ({"size": 4_096, "unit": "sentences"}, "masks-beyond"),
+    ],
+)
+def test_steps_of_a_batch_that_is_given_count_as_many_tokens_as_it_has(batch, rule, asked):
+    method = {"budget": {"value": 100, "unit": "steps"}, "preset": "auto"}
+    _, foretold = foreseen(asked(method if batch is None else method | {"batch": batch}))
+    assert {one.key: one.rule for one in foretold}["method.masking_rate"] == rule
+
+
 def test_every_stream_is_looked_at_and_scored_in_a_plan():
     counts = {"sentences": 1_000, "tokens": 20_000}
     one = {

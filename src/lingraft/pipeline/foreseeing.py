@@ -21,11 +21,11 @@ from lingraft.recipe.phase import most_sentences
 
 if TYPE_CHECKING:
     from lingraft.pipeline.memory import Machine
-    from lingraft.recipe import Budget, Recipe
+    from lingraft.recipe import Batch, Budget, Recipe
     from lingraft.recipe.choosing import Choice
 
 USUAL_STEP = 2_048
-"""Tokens of a step, where rules need tokens and the recipe counts steps."""
+"""Tokens of a step, where rules need tokens and the recipe counts steps and gives no batch."""
 PREDICTED = 0.15
 """Share of the tokens that are predicted."""
 GPU, BF16_CORE, PLAIN_CORE = 3e13, 5e10, 1.5e10
@@ -86,7 +86,8 @@ def tokens_of(
         return tokens_a_second * seconds / (1 + len(recipe.baselines))
     shares = (min(1.0, (phase.sentences or math.inf) / (sentences or 1)) for phase in recipe.phases)
     pairs = zip(recipe.phases, shares, strict=True)
-    return sum(_tokens(phase.budget, characters * share) for phase, share in pairs)
+    step = _step(recipe.method.batch)
+    return sum(_tokens(phase.budget, characters * share, step) for phase, share in pairs)
 
 
 def share_read(recipe: Recipe, sentences: float) -> float:
@@ -95,10 +96,17 @@ def share_read(recipe: Recipe, sentences: float) -> float:
     return 1.0 if most is None else min(1.0, most / max(sentences, 1.0))
 
 
-def _tokens(budget: Budget, characters: float) -> float:
+def _tokens(budget: Budget, characters: float, step: int) -> float:
     if budget.unit == "epochs":
         return budget.value * characters / CHARACTERS_A_TOKEN
-    return budget.value * (USUAL_STEP if budget.unit == "steps" else 1)
+    return budget.value * (step if budget.unit == "steps" else 1)
+
+
+def _step(batch: Batch | None) -> int:
+    """Tokens of a step, roughly where a batch counts sentences."""
+    if batch is None:
+        return USUAL_STEP
+    return batch.size * (1 if batch.unit == "tokens" else TOKENS_PER_SENTENCE)
 
 
 def operations(width: int, depth: int, characters: int) -> float:
