@@ -264,6 +264,14 @@ def test_a_plan_that_can_learn_has_no_such_note(tiny_source, korean_text):
     assert too_small(tiny_source, korean_text, budget=steps, learning_rate=2e-3) == []
 
 
+def test_embeddings_that_learn_faster_move_as_far_as_their_own_rate_allows(
+    tiny_source, korean_text
+):
+    few = {"name": "xpt-sp", "budget": {"value": 60}}
+    assert too_small(tiny_source, korean_text, **few)
+    assert too_small(tiny_source, korean_text, **few, embedding_rate_factor=8) == []
+
+
 def test_steps_that_depend_on_the_text_are_not_judged(tiny_source, korean_text):
     assert too_small(tiny_source, korean_text, budget={"value": 1, "unit": "epochs"}) == []
 

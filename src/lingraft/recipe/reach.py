@@ -17,8 +17,13 @@ def warmup_share(phase: Phase, steps: float) -> float:
     return min(1.0, warmup if warmup < 1 else warmup / max(steps, 1))
 
 
+def peak(phase: Phase) -> float:
+    """The highest learning rate of a phase: a part, such as the embeddings, may have its own."""
+    return max([phase.optimiser.learning_rate, *phase.optimiser.rates.values()])
+
+
 def reach(phase: Phase, steps: float) -> float:
-    """The sum of the learning rates of a phase's steps.
+    """The sum of the learning rates of a phase's steps, of the part that learns fastest.
 
     A step of AdamW moves a weight by about the learning rate at most (Kingma and Ba 2015, section
     2.1), so no weight gets much farther than this from where it started.
@@ -28,4 +33,4 @@ def reach(phase: Phase, steps: float) -> float:
         steps: how many it takes.
     """
     mean = 1 - warmup_share(phase, steps) / 2 if phase.schedule.shape == "constant" else 0.5
-    return phase.optimiser.learning_rate * steps * mean
+    return peak(phase) * steps * mean

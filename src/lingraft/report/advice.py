@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.recipe.reach import SPREAD, reach, warmup_share
+from lingraft.recipe.reach import SPREAD, peak, reach, warmup_share
 from lingraft.recipe.scales import TOKENS_A_PIECE
 from lingraft.report import numbers, tables
 from lingraft.report.next_step import NextStep, command
@@ -52,7 +52,7 @@ class Facts:
     steps: int
     tokens: int
     learning_rate: float
-    """The highest peak."""
+    """The highest peak of any part."""
     reach: float
     """The sum of the learning rates of all steps."""
     warmup: float
@@ -89,7 +89,7 @@ def facts(variant: Variant) -> Facts | None:
     return Facts(
         steps=sum(steps),
         tokens=sum(int(result["tokens"]) for _, _, result in done),
-        learning_rate=max(plan.optimiser.learning_rate for plan in plans),
+        learning_rate=max(map(peak, plans)),
         reach=sum(map(reach, plans, steps)),
         warmup=max(map(warmup_share, plans, steps)),
         learnt=learnt,
