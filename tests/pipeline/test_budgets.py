@@ -448,6 +448,14 @@ def test_steps_of_a_batch_that_is_given_count_as_many_tokens_as_it_has(batch, ru
     assert {one.key: one.rule for one in foretold}["method.masking_rate"] == rule
 
 
+@pytest.mark.parametrize(("tokens", "rate"), [(1_024, 1e-3), (2_048, 1.4e-3), (4_096, 2e-3)])
+def test_short_steps_that_are_given_have_the_rate_of_short_steps(tokens, rate, asked):
+    method = {"budget": {"value": 1e7, "unit": "tokens"}, "preset": "auto"}
+    method |= {"name": "xpt-sp", "batch": {"size": tokens, "unit": "tokens"}}
+    _, foretold = foreseen(asked(method))
+    assert {one.key: one.value for one in foretold}["method.learning_rate"] == rate
+
+
 def test_every_stream_is_looked_at_and_scored_in_a_plan():
     counts = {"sentences": 1_000, "tokens": 20_000}
     one = {

@@ -175,6 +175,7 @@ def _facts(context: Context) -> Facts:
         slowdown=slowdown,
         has_vectors=foreseeing.has_vectors(),
         share=foreseeing.share_read(recipe, int(text["sentences"])),
+        step=foreseeing.step_given(recipe),
     )
 
 

@@ -21,7 +21,7 @@ from lingraft.recipe.phase import most_sentences
 
 if TYPE_CHECKING:
     from lingraft.pipeline.memory import Machine
-    from lingraft.recipe import Batch, Budget, Recipe
+    from lingraft.recipe import Budget, Recipe
     from lingraft.recipe.choosing import Choice
 
 USUAL_STEP = 2_048
@@ -63,6 +63,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
         seconds=promised(recipe),
         has_vectors=has_vectors(),
         share=share_read(recipe, sentences),
+        step=step_given(recipe),
     )
     early = choosing.choices(recipe, facts, before_speed=True)
     facts = facts.with_method(choosing.applied(recipe, early))
@@ -86,7 +87,7 @@ def tokens_of(
         return tokens_a_second * seconds / (1 + len(recipe.baselines))
     shares = (min(1.0, (phase.sentences or math.inf) / (sentences or 1)) for phase in recipe.phases)
     pairs = zip(recipe.phases, shares, strict=True)
-    step = _step(recipe.method.batch)
+    step = step_given(recipe) or USUAL_STEP
     return sum(_tokens(phase.budget, characters * share, step) for phase, share in pairs)
 
 
@@ -102,10 +103,11 @@ def _tokens(budget: Budget, characters: float, step: int) -> float:
     return budget.value * (step if budget.unit == "steps" else 1)
 
 
-def _step(batch: Batch | None) -> int:
-    """Tokens of a step, roughly where a batch counts sentences."""
+def step_given(recipe: Recipe) -> int | None:
+    """Tokens of a step where the recipe gives the batch, roughly where that counts sentences."""
+    batch = recipe.method.batch
     if batch is None:
-        return USUAL_STEP
+        return None
     return batch.size * (1 if batch.unit == "tokens" else TOKENS_PER_SENTENCE)
 
 

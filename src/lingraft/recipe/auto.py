@@ -294,7 +294,7 @@ RULES: tuple[Rule, ...] = (
         "method.learning_rate",
         "rate-narrow-long",
         lambda facts: is_narrow(facts) and trains_at_once(facts) and not is_short(facts),
-        lambda facts: rate_by_step(facts.tokens),
+        lambda facts: rate_by_step(facts.step or batch_for(facts.tokens)),
         "at 10 M tokens 2e-3 is lower than 5e-4, and 1 to 2 % lower than cells with 1e-3, in steps "
         "of 4,096 tokens; smaller steps have less, by the root",
         evidence.LONG_NARROW,

@@ -17,12 +17,12 @@ def batch_for(tokens: float) -> int:
     return 1 << min(16, max(9, round(math.log2(1_024 * math.sqrt(max(tokens, 1) / 1.2e6)))))
 
 
-def rate_by_step(tokens: float) -> float:
+def rate_by_step(step: int) -> float:
     """The rate of narrow sources' layers: 1e-3 in steps of 1,024 tokens, 2e-3 from 4,096.
 
     Between them with the root of the step (Malladi et al. 2022, for Adam).
     """
-    by_root = NARROW_RATE / 2 * math.sqrt(batch_for(tokens) / 1_024)
+    by_root = NARROW_RATE / 2 * math.sqrt(step / 1_024)
     return float(f"{min(NARROW_RATE, max(NARROW_RATE / 2, by_root)):.2g}")
 
 
