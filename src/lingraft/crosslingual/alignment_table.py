@@ -106,7 +106,9 @@ class Reading(Scores):
     def rows(self, results: Sequence[Result]) -> list[dict[str, Any]]:
         """One a layer and set, and their mean; rates and shares as fractions of one."""
         best = {(result.label, result.layer) for result in self.chosen(results)}
-        choice = "dev" if self.dev else "the scored sentences"
+        chosen_on = "dev" if self.dev else "the scored sentences"
+        if len(_layers(results)) == 1:
+            chosen_on = "given"
         rows = []
         for result in results:
             for name in self.columns:
@@ -117,7 +119,7 @@ class Reading(Scores):
                         "kind": "baseline" if result.reference else "model",
                         "layer": result.layer,
                         "chosen": (result.label, result.layer) in best,
-                        "chosen_on": "given" if len(_layers(results)) == 1 else choice,
+                        "chosen_on": chosen_on,
                         "set": name,
                         "method": None if result.reference else self.method,
                         "aer": self.value(result, name) / 100,

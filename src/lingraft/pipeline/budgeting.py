@@ -67,6 +67,8 @@ class Timekeeper:
 
 FREE = ("name", "training", "evaluation", "export")
 """Sections that no decision depends on: another value of theirs leaves the plan as it is."""
+UNDECIDED = (*FREE, "corpus", "streams")
+"""Sections that a plan does not keep: they are those that are asked for now."""
 
 
 def asked(recipe: Recipe) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def remembered(recipe: Recipe, run: Run) -> Recipe:
     complete = completed(run) if knows(run, recipe) else None
     if complete is None:
         return recipe
-    changes = {name: getattr(recipe, name) for name in (*FREE, "corpus", "streams")}
+    changes = {name: getattr(recipe, name) for name in UNDECIDED}
     given, cut = recipe.evaluation, read_json(run.plan_path).get("evaluation", {})
     smaller = {key: value for key, value in cut.items() if key not in given.model_fields_set}
     changes["evaluation"] = given.model_copy(update=smaller)
@@ -114,7 +116,7 @@ def forget(run: Run, request: Recipe) -> None:
 
 def _decided(recipe: Recipe) -> dict[str, Any]:
     """What a plan may have decided of a complete recipe."""
-    return settled(recipe).model_dump(mode="json", exclude={*FREE, "corpus", "streams"})
+    return settled(recipe).model_dump(mode="json", exclude={*UNDECIDED})
 
 
 def choose(context: Context, request: Recipe) -> Context:

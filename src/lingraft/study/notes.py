@@ -80,7 +80,12 @@ def _dropped(groups: Sequence[Group]) -> str:
 
 
 def words_note(groups: Sequence[Group], main: Group, metric: str = BITS) -> tuple[str, ...]:
-    """Whose bits per character are over other words, which their rows do not tell one by one."""
+    """Whose bits per character are over other words, which their rows do not tell one by one.
+
+    Of other metrics there is nothing to say.
+    """
+    if not is_of_words(metric):
+        return ()
     labels = [
         f"{group.label} ({_scored(group, metric)})"
         for group in groups

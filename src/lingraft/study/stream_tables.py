@@ -36,17 +36,13 @@ def of(results: Results, sentences: int | None, resampling: Resampling) -> Itera
         rows = [row(named(group), *_values(group, groups, names, main)) for group in groups]
         head = ("method", *results.streams, "seeds")
         size = f"{title}, {size_text(sentences)}" if len(results.sizes) > 1 else title
-        other = [note for name in names for note in _other_words(groups, main, name)]
+        other = [note for name in names for note in words_note(groups, main, name)]
         yield table(size, head, rows, (*other, *mixed_means(groups)))
         if metric != BITS:
             continue
         less = tables.differences(results, sentences, resampling, names)
         if less is not None:
             yield replace(less, title=f"{size}, differences")
-
-
-def _other_words(groups: list[Group], main: Group, name: str) -> tuple[str, ...]:
-    return words_note(groups, main, name) if is_of_words(name) else ()
 
 
 def _values(

@@ -17,7 +17,6 @@ from lingraft.study.notes import (
     OTHER_MASKS,
     OTHER_WORDS,
     asked,
-    is_of_words,
     left_out,
     quality_notes,
     words_note,
@@ -188,8 +187,7 @@ def _less(
     gap = difference(group, base, metric, resampling)
     if gap.mixed:
         notes.setdefault(MIXED_PAIRS)
-    if is_of_words(metric):
-        notes |= dict.fromkeys(words_note([group, base], base, metric))
+    notes |= dict.fromkeys(words_note([group, base], base, metric))
     return marked(interval(gap, group.mean(metric) or 0.0, metric), group, base, metric)
 
 
