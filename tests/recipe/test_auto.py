@@ -225,6 +225,23 @@ def test_a_larger_budget_gets_a_larger_batch():
     assert (sizes[0], sizes[-1]) == (512, 65_536)
 
 
+@pytest.mark.parametrize(
+    ("steps", "size"),
+    [(40, 512), (600, 512), (1_171, 512), (1_172, 1_024), (2_929, 1_024), (3_000, 2_048)],
+)
+def test_a_budget_in_steps_has_the_tokens_of_the_batch_that_is_chosen_by_them(steps, size):
+    recipe = asked({"budget": {"value": steps, "unit": "steps"}})
+    facts = choosing.at_own_step(recipe, FACTS)
+    assert facts.tokens == steps * size
+    assert decided(recipe, facts)["method.batch"].value["size"] == size
+
+
+def test_other_budgets_and_batches_that_are_given_leave_the_tokens_as_they_are():
+    given = {"batch": {"size": 64, "unit": "tokens"}}
+    for method in (given, {"budget": {"value": 3e5, "unit": "tokens"}}):
+        assert choosing.at_own_step(asked(method), FACTS) == FACTS
+
+
 def test_initialisers_are_compared_where_no_row_was_measured():
     measured = decided(asked())["graft.embeddings"]
     assert (measured.value, measured.sure, measured.candidates) == ("focus", True, ())

@@ -168,7 +168,7 @@ def _facts(context: Context) -> Facts:
     config = config_of(recipe.source)
     width, depth = int(config.hidden_size), int(getattr(config, family.depth_key))
     tokens, slowdown = _rough_tokens(context, text, width, depth)
-    return Facts(
+    facts = Facts(
         kind=family.kind,
         width=width,
         characters=characters,
@@ -179,6 +179,7 @@ def _facts(context: Context) -> Facts:
         share=foreseeing.share_read(recipe, int(text["sentences"])),
         step=foreseeing.step_given(recipe),
     )
+    return choosing.at_own_step(recipe, facts)
 
 
 def _rough_tokens(

@@ -65,6 +65,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
         share=share_read(recipe, sentences),
         step=step_given(recipe),
     )
+    facts = choosing.at_own_step(recipe, facts)
     early = choosing.choices(recipe, facts, before_speed=True)
     facts = facts.with_method(choosing.applied(recipe, early))
     decided = [*early, *choosing.choices(recipe, facts, before_speed=False)]

@@ -5,10 +5,10 @@ What the recipe gives itself, or its method prescribes, is never decided for it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lingraft.recipe import auto
+from lingraft.recipe import auto, scales
 from lingraft.recipe.decoding import decode
 from lingraft.recipe.methods import expand, settled
 from lingraft.recipe.run import UNSIZED
@@ -78,6 +78,22 @@ def choices(recipe: Recipe, facts: Facts, *, before_speed: bool) -> list[Choice]
                 rule.candidates(facts) if rule.candidates else (),
             )
     return list(decided.values())
+
+
+def at_own_step(recipe: Recipe, facts: Facts) -> Facts:
+    """The facts with the tokens of a budget in steps whose batch the rules choose.
+
+    They choose it by the tokens: it is the smallest that they take for so many steps of its size.
+    """
+    if recipe.method.batch is not None or any(p.budget.unit != "steps" for p in recipe.phases):
+        return facts
+    steps = sum(phase.budget.value for phase in recipe.phases)
+    for power in range(scales.SMALLEST_STEP, scales.LARGEST_STEP + 1):
+        facts = replace(facts, tokens=steps * 2**power)
+        decided = {one.key: one.value for one in choices(recipe, facts, before_speed=False)}
+        if decided["method.batch"]["size"] <= 2**power:
+            break
+    return facts
 
 
 def applied(recipe: Recipe, decided: Iterable[Choice]) -> Recipe:

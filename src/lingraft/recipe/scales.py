@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+SMALLEST_STEP, LARGEST_STEP = 9, 16
+"""Powers of two: the tokens of a step."""
 NARROW_RATE = 2e-3
 """The peak learning rate that won at 256, the same for all parts."""
 SIZES, LARGEST = ((3e6, 4_000), (3e7, 8_000), (3e8, 16_000), (3e9, 32_000)), 50_000
@@ -14,7 +16,8 @@ TOKENS_A_PIECE = 50
 
 def batch_for(tokens: float) -> int:
     """Tokens of a step: 1,024 at 1.2 M of training, with their root from there; a power of two."""
-    return 1 << min(16, max(9, round(math.log2(1_024 * math.sqrt(max(tokens, 1) / 1.2e6)))))
+    power = round(math.log2(1_024 * math.sqrt(max(tokens, 1) / 1.2e6)))
+    return 1 << min(LARGEST_STEP, max(SMALLEST_STEP, power))
 
 
 def rate_by_step(step: int) -> float:
