@@ -181,6 +181,13 @@ def test_no_system_takes_the_place_of_comet_s_reference(tmp_path: Path) -> None:
         scoring.export_comet(given, tmp_path)
 
 
+def test_comet_reads_one_reference(tmp_path: Path) -> None:
+    given = scoring.Systems({"a": ["said"]}, [["right"], ["right too"]], ["source"])
+    with pytest.raises(RecipeError, match="COMET reads one reference, and 2 are given"):
+        scoring.export_comet(given, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_comet_s_command_is_one_that_a_shell_reads_whatever_files_are_called(
     tmp_path: Path, files: dict[str, Path], command: Callable[..., Any]
 ) -> None:

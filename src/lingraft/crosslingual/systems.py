@@ -165,8 +165,13 @@ def export_comet(texts: Systems, folder: Path) -> str:
         The command that scores them.
 
     Raises:
-        RecipeError: a system is called as the file of the source or the reference.
+        RecipeError: there are several references; or a system is called as the file of the source
+            or the reference.
     """
+    if (several := len(texts.references)) > 1:
+        raise RecipeError(
+            f"--export-comet: COMET reads one reference, and {several} are given; give one"
+        )
     if clash := [name for name in ("src", "ref") if name in texts.systems]:
         raise RecipeError(
             f"--export-comet: a system is called '{clash[0]}', as COMET's own file is; give it "
