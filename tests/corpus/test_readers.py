@@ -7,6 +7,7 @@ import logging
 import lzma
 import os
 import random
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -132,6 +133,34 @@ def test_a_missing_optional_package_is_named_with_the_command(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=rf'{module}; run: pip install "lingraft\[data\]"'):
         read(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "extra"),
+    [
+        ("b.parquet", "pyarrow", "data"),
+        ("b.txt.zst", "zstandard", "data"),
+        ("b.xml.bz2", "mwparserfromhell", "wiki"),
+        ("b.html", "resiliparse", "web"),
+        ("b.md", "markdown_it", "web"),
+        ("b.warc.gz", "fastwarc", "web"),
+        ("hub:x/y", "datasets", "data"),
+    ],
+)
+def test_a_missing_package_is_told_before_the_first_of_many_files_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, module: str, extra: str
+):
+    (tmp_path / "a.txt").write_text("text\n")
+    if not name.startswith("hub:"):
+        (tmp_path / name).write_bytes(b"x\n")
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError) as caught:
+        readers.resolve(["a.txt", name])
+    package = module.replace("_", "-")
+    assert str(caught.value) == (
+        f'{name}: needs the package {package}; run: pip install "lingraft[{extra}]"'
+    )
 
 
 def test_a_line_is_a_document_by_default(tmp_path: Path):

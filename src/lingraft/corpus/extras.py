@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 from lingraft.errors import DataError
@@ -22,7 +23,20 @@ def require(module: str, purpose: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        package = module.split(".")[0].replace("_", "-")
-        raise DataError(
-            f'{purpose}: needs the package {package}; run: pip install "lingraft[{extra}]"'
-        ) from None
+        raise _missing(module, purpose, extra) from None
+
+
+def check(module: str, purpose: str, extra: str) -> None:
+    """Refuse what needs a package that is not installed, before it is needed; imports nothing.
+
+    Args, Raises: as `require`; the module is a package.
+    """
+    if importlib.util.find_spec(module) is None:
+        raise _missing(module, purpose, extra)
+
+
+def _missing(module: str, purpose: str, extra: str) -> DataError:
+    package = module.split(".")[0].replace("_", "-")
+    return DataError(
+        f'{purpose}: needs the package {package}; run: pip install "lingraft[{extra}]"'
+    )

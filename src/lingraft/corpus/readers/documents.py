@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations of `plan.Plan`
 from typing import TYPE_CHECKING, TypeAlias
 
+from lingraft.corpus import extras
 from lingraft.corpus.readers import folders, markup, po, web, wikimedia
 from lingraft.corpus.readers.columns import (
     HUB_PREFIX,
@@ -49,6 +50,15 @@ logger = logging.getLogger(__name__)
 
 TABLES = {".jsonl", ".ndjson", ".json", ".parquet", "hub"}
 """Formats with a row a document, whose fields `corpus.where` can ask for."""
+ZSTD = ("zstandard", "data")
+PAGES, MARKDOWN, CRAWL = ("resiliparse", "web"), ("markdown_it", "web"), ("fastwarc", "web")
+PACKAGES = {
+    "hub": (("datasets", "data"),), ".parquet": (("pyarrow", "data"),),
+    ".xml": (("mwparserfromhell", "wiki"),),
+    ".html": (PAGES,), ".htm": (PAGES,), ".md": (MARKDOWN,), ".markdown": (MARKDOWN,),
+    ".warc": (CRAWL, PAGES), ".wet": (CRAWL, PAGES),
+}  # fmt: skip
+"""What formats need beside the base install, and the extras that bring it."""
 MAX_DOCUMENT_CHARACTERS = 100_000_000
 OF_SHARDS: dict[str, object] = {
     "text_column": "text", "id_column": "id", "where": None,
@@ -104,6 +114,12 @@ class Source:
         """The suffix without the compression's, or 'hub'."""
         return _format(self.path) if self.path is not None else "hub"
 
+    @property
+    def packages(self) -> tuple[tuple[str, str], ...]:
+        """What reads it beside the base install: packages, and the extras that bring them."""
+        zstd = self.path is not None and self.path.suffix.lower() == ".zst"
+        return (*PACKAGES.get(self.format, ()), *((ZSTD,) if zstd else ()))
+
 
 def _format(path: Path) -> str:
     suffix = kind(path)
@@ -119,7 +135,8 @@ def resolve(texts: Iterable[str | Path]) -> list[Source]:
             or 'hub:NAME[:CONFIG]'.
 
     Raises:
-        DataError: nothing of that name, an unknown suffix, a directory without text.
+        DataError: nothing of that name, an unknown suffix, a directory without text; the packages
+            that read it are not installed.
     """
     sources: dict[str, Source] = {}
     for text in texts:
@@ -129,6 +146,9 @@ def resolve(texts: Iterable[str | Path]) -> list[Source]:
                 same = sources[key].name
                 logger.warning("%s: is the same file as %s; it is read once", source.name, same)
             sources.setdefault(key, source)
+    for source in sources.values():
+        for module, extra in source.packages:
+            extras.check(module, source.name, extra)
     return list(sources.values())
 
 
