@@ -434,6 +434,14 @@ def test_passes_are_counted_over_the_sentences_that_are_read(sentences, dropout,
     assert {one.key: one.value for one in foretold}["method.dropout"] == dropout
 
 
+def test_epochs_of_a_share_of_the_text_are_foreseen_as_passes_over_that_share(asked, tmp_path):
+    text = tmp_path / "long.txt"
+    text.write_text("".join(f"문장 {number}개가 여기에 있습니다.\n" for number in range(5_000)))
+    method = {"budget": {"value": 2, "unit": "epochs"}, "preset": "auto", "sentences": 20}
+    _, foretold = foreseen(asked(method, corpus={"text": [str(text)]}))
+    assert {one.key: one.rule for one in foretold}["method.dropout"] == "no-dropout"
+
+
 @pytest.mark.parametrize(
     ("batch", "rule"),
     [

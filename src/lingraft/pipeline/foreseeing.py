@@ -59,7 +59,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
         kind=family_of(plan.model_type).kind,
         width=plan.layers.width,
         characters=characters,
-        tokens=tokens_of(recipe, characters, speed),
+        tokens=tokens_of(recipe, characters, speed, sentences),
         seconds=promised(recipe),
         has_vectors=has_vectors(),
         share=share_read(recipe, sentences),
@@ -73,7 +73,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
 
 
 def tokens_of(
-    recipe: Recipe, characters: int, tokens_a_second: float, sentences: int | None = None
+    recipe: Recipe, characters: int, tokens_a_second: float, sentences: float | None = None
 ) -> float:
     """Tokens of the recipe's budget, shared with its baselines where it is in time.
 
