@@ -252,6 +252,23 @@ def test_few_large_steps_are_said_to_be_few(steps, warned):
     ] == [True] * warned
 
 
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("tokens", [18_400, 1])
+def test_the_minutes_that_would_do_are_enough_beside_baselines_and_looks(tokens, share):
+    row = planning.Row("phase-1", 100.0, tokens=tokens, steps=18, tokens_per_second=200.0)
+    (found,) = planning._warnings([row], 160.0, share)
+    minutes = int(re.search("about ([0-9,]+) minutes", found)[1].replace(",", ""))
+    trained = 100 + share * (minutes * 60 - 160)
+    assert 300_000 <= (1 - planning.SAFETY - planning.LOOKING) * trained * 200 < 335_000
+
+
+def test_steps_that_are_asked_for_are_those_that_are_planned(asked, tmp_path, monkeypatch):
+    clock = Timekeeper(0.0, Clock(monkeypatch))
+    run = pipeline.adapt(asked(of_steps(37, probe=False)), tmp_path / "run", time=clock)
+    planned = [row["steps"] for row in plan_of(run)["stages"] if row["tokens"]]
+    assert planned == [run.stage("phase-1").result()["steps"]] == [37]
+
+
 @pytest.fixture
 def unsure(monkeypatch):
     """Rules that have measured neither the tiny source nor its initialiser."""

@@ -168,7 +168,7 @@ def draft(context: Context, speeds: list[Speed], passed: float, slowdown: float)
         phases=tuple(rows),
         memory=plan.fits,
         disk_bytes=plan.disk_bytes_estimate,
-        warnings=_warnings(rows, whole),
+        warnings=_warnings(rows, whole, share),
     )
 
 
@@ -193,6 +193,8 @@ def _planned(phase: Phase, speed: Speed, text: Text, seconds: float | None) -> t
     in_tokens = phase.batch.unit == "tokens"
     step = phase.batch.size if in_tokens else speed.tokens_per_step
     steps = max(1, round(tokens / step))
+    if phase.budget.unit == "steps":
+        steps = math.ceil(phase.budget.value)
     return Row(phase.name, seconds, tokens, steps, round(speed.tokens_per_second, 1)), phase
 
 
@@ -251,7 +253,8 @@ def _ending(
     return ending | {name: (seconds + weights) * slowdown for name, seconds in ENDING.items()}
 
 
-def _warnings(rows: list[Row], whole: float | None) -> tuple[str, ...]:
+def _warnings(rows: list[Row], whole: float | None, share: float = 1.0) -> tuple[str, ...]:
+    """What is wrong with the phases; `share` of the time for training is theirs, not baselines'."""
     tokens = sum(row.tokens or 0 for row in rows)
     if tokens >= FEWEST_TOKENS:
         return tuple(_few_steps(row) for row in rows if 0 < (row.steps or 0) < FEWEST_STEPS)
@@ -259,11 +262,21 @@ def _warnings(rows: list[Row], whole: float | None) -> tuple[str, ...]:
         f"the budget is too small: {tokens:,} tokens of training, and with fewer than "
         f"{FEWEST_TOKENS:,} a model may be no better than guessing by frequency"
     )
-    seconds = sum(row.seconds for row in rows)
     if whole is not None:
-        enough = whole + seconds * (FEWEST_TOKENS / max(tokens, 1) - 1)
+        enough = whole + _missing(rows) / share
         return (f"{warning}; here that takes about {math.ceil(enough / 60):,} minutes",)
     return (f"{warning}; give more (--tokens)",)
+
+
+def _missing(rows: list[Row]) -> float:
+    """Seconds that phases lack for the fewest tokens, each at its own speed, with their looks."""
+    speeds = [row.tokens_per_second or 1.0 for row in rows]
+    fastest = sum(row.seconds * speed for row, speed in zip(rows, speeds, strict=True))
+    missing = sum(
+        FEWEST_TOKENS * row.seconds / fastest - (row.tokens or 0) / speed
+        for row, speed in zip(rows, speeds, strict=True)
+    )
+    return missing / (1 - SAFETY - LOOKING)
 
 
 def _few_steps(row: Row) -> str:
