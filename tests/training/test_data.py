@@ -6,8 +6,9 @@ import pytest
 from lingraft.errors import DataError
 from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
-from lingraft.recipe import Batch, Masking
+from lingraft.recipe import Batch, Budget, Masking
 from lingraft.training.data import Batcher, BatchPlan, Position, number_of, share, subset
+from lingraft.training.pace import expected_steps
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 LENGTHS = np.random.default_rng(0).integers(4, 60, 101)
@@ -77,6 +78,13 @@ def test_the_steps_of_an_epoch_in_tokens_are_nearly_known_in_advance():
     made = plan(Batch(size=200, unit="tokens"))
     counted = np.mean([len(made.epoch(epoch)) for epoch in range(20)])
     assert made.steps_per_epoch() == pytest.approx(counted, rel=0.05)
+
+
+@pytest.mark.parametrize("size", [200, 1_300, 2_400, 10_000])
+def test_epochs_read_a_small_text_as_often_as_they_say(size):
+    made = plan(Batch(size=size, unit="tokens"))
+    steps = expected_steps(Budget(value=4, unit="epochs"), made)
+    assert steps == sum(len(made.epoch(epoch)) for epoch in range(4))
 
 
 def test_a_batch_larger_than_the_text_is_the_text():

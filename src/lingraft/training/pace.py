@@ -55,7 +55,8 @@ def expected_steps(budget: Budget, plan: Plan) -> float:
     if budget.unit == "steps":
         return budget.value
     if budget.unit == "epochs":
-        return max(1.0, round(budget.value * per_epoch))
+        # the last batch of a pass is a step, too, however little is left for it
+        return max(1.0, round(budget.value * math.ceil(per_epoch)))
     return max(1.0, budget.value / plan.tokens_per_epoch() * per_epoch)
 
 
