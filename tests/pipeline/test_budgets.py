@@ -21,7 +21,7 @@ from lingraft.pipeline.foreseeing import foreseen
 from lingraft.pipeline.memory import Machine
 from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import graft_fingerprint
-from lingraft.recipe import Schedule, Validation, auto, facts
+from lingraft.recipe import Batch, Budget, Schedule, Validation, auto, facts
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.report.plan import lines, times
 from lingraft.rundir import Run, Stage
@@ -267,6 +267,16 @@ def test_steps_that_are_asked_for_are_those_that_are_planned(asked, tmp_path, mo
     run = pipeline.adapt(asked(of_steps(37, probe=False)), tmp_path / "run", time=clock)
     planned = [row["steps"] for row in plan_of(run)["stages"] if row["tokens"]]
     assert planned == [run.stage("phase-1").result()["steps"]] == [37]
+
+
+@pytest.mark.parametrize(("text", "tokens"), [(150, 1_200), (1_500, 6_000), (15_000, 8_000)])
+def test_a_step_is_planned_with_no_more_tokens_than_a_pass_has_left(text, tokens, asked):
+    changes = {"batch": Batch(size=1_000, unit="tokens")}
+    changes |= {"budget": Budget(value=tokens, unit="tokens")}
+    phase = asked(of_steps(8)).phases[-1].model_copy(update=changes)
+    measured = speed.Speed(tokens=1_500, steps=10, seconds=1.0, tokens_per_epoch=text)
+    row, _ = planning._planned(phase, measured, planning.Text(()), None)
+    assert row.steps == 8
 
 
 @pytest.fixture

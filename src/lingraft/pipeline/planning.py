@@ -190,8 +190,9 @@ def _planned(phase: Phase, speed: Speed, text: Text, seconds: float | None) -> t
         training = max(seconds * (1 - SAFETY) - looking, 0.0)
         tokens = max(round(training * speed.tokens_per_second), 1)
         phase = phase.model_copy(update={"budget": Budget(value=tokens, unit="tokens")})
-    in_tokens = phase.batch.unit == "tokens"
-    step = phase.batch.size if in_tokens else speed.tokens_per_step
+    step = speed.tokens_per_step
+    if phase.batch.unit == "tokens":  # the last one of a pass over the text is smaller
+        step = speed.tokens_per_epoch / math.ceil(speed.tokens_per_epoch / phase.batch.size)
     steps = max(1, round(tokens / step))
     if phase.budget.unit == "steps":
         steps = math.ceil(phase.budget.value)
