@@ -38,6 +38,24 @@ def test_a_probe_trains_everything_with_the_settings_of_the_first_phase(recipe):
     assert only.validation.every_steps == 10
 
 
+@pytest.mark.parametrize(
+    ("train", "rated"),
+    [("itl", {"layers[:2]": 2e-3}), ("embeddings.new", {"embeddings": 4e-3}), ("head", {})],
+)
+def test_settings_of_parts_that_rest_in_a_probe_are_left_out(recipe, train, rated):
+    rates = {"embeddings": 4e-3, "layers[:2]": 2e-3, "lora": 1e-3}
+    phase = {"name": "one", "train": ["embeddings"], "lora": {"parts": ["body"]}}
+    phase |= {"optimiser": {"rates": rates, "weight_decays": rates}}
+    phase |= {"budget": {"value": 9, "unit": "steps"}}
+    (own,) = recipe(method={}, phases=[phase]).phases
+    other = probe.shortened(own, 50, [train])
+    assert (other.lora, other.optimiser.rates, other.optimiser.weight_decays) == (
+        None, rated, rated,
+    )  # fmt: skip
+    same = probe.shortened(own, 50, own.train)
+    assert (same.lora, same.optimiser) == (own.lora, own.optimiser)
+
+
 def test_initialisers_without_their_resources_are_left_out_with_the_reason(recipe, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     names, left_out = probe.usable(recipe(), [])

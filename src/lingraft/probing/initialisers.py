@@ -17,11 +17,12 @@ from lingraft.pipeline.vocabularies import learns_vectors
 from lingraft.recipe import Budget, Initialiser, Recipe
 from lingraft.recipe.methods import settled
 from lingraft.recipe.run import RUN_MODEL
+from lingraft.recipe.selectors import trained_parts
 from lingraft.study import recipe as studies
 from lingraft.study.rows import CurveRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.recipe import Phase
     from lingraft.study.recipe import Study
@@ -79,7 +80,17 @@ def base_of(recipe: Recipe, steps: int, train: Sequence[str]) -> Recipe:
 
 
 def shortened(phase: Phase, steps: int, train: Sequence[str], looks: int = LOOKS) -> Phase:
-    """A phase of so many steps, with so many looks at the validation text."""
+    """A phase of so many steps, with so many looks at the validation text.
+
+    Where other parts train than the phase's, LoRA and settings of parts that rest are left out.
+    """
+    if tuple(train) != phase.train:
+        optimiser = phase.optimiser
+        settings = {
+            key: _of_trained(getattr(optimiser, key), train) for key in ("rates", "weight_decays")
+        }
+        changes = {"lora": None, "optimiser": optimiser.model_copy(update=settings)}
+        phase = phase.model_copy(update=changes)
     warmup = phase.schedule.warmup if phase.schedule.warmup < 1 else WARMUP
     often = {"every_steps": math.ceil(steps / looks), "patience": None}
     return phase.model_copy(
@@ -91,6 +102,18 @@ def shortened(phase: Phase, steps: int, train: Sequence[str], looks: int = LOOKS
             "validation": phase.validation.model_copy(update=often),
         }
     )
+
+
+def _of_trained(settings: Mapping[str, float], train: Sequence[str]) -> dict[str, float]:
+    """Settings by part, but for those of parts of which nothing trains."""
+    trained = {_whole(name) for name in trained_parts(train, "probe")}
+    return {name: value for name, value in settings.items() if _whole(name) in trained}
+
+
+def _whole(name: str) -> str:
+    """The part that rows or layers lie in; all layers are one."""
+    part = name.partition(".")[0].partition("[")[0]
+    return "layers" if part in ("body", "itl", "inserted") else part
 
 
 def study_of(base: Recipe, initialisers: Sequence[str], seeds: int) -> Study:
