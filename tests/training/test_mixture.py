@@ -10,13 +10,14 @@ from processes import train_together
 from safetensors.torch import load_file
 from two_terms import TWO_TERMS
 
-from lingraft.corpus.streams import rebalanced, shares
+from lingraft.corpus.streams import folder_of, rebalanced, shares, vocabulary_text
 from lingraft.models import cross_attention, loading
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel
 from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Masking, Mixture
+from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer.blocks import Blocks
 from lingraft.tokenizer.pairs import Edges, TokenPairs, translations
 from lingraft.training import checkpoint
@@ -264,6 +265,18 @@ def test_the_vocabulary_text_has_the_shares_that_were_asked_for():
     few = list(rebalanced(texts, [900, 100], 1.0, 50))
     assert len(few) == 50
     assert len(set(few)) == 50
+
+
+def test_a_vocabulary_is_trimmed_by_all_text_of_every_stream(tmp_path):
+    streams = [{"name": n, "language": n, "corpus": {"text": [f"{n}.txt"]}} for n in ("ko", "en")]
+    recipe = recipe_from(
+        {"source": {"model": "here"}, "streams": streams, "tokenizer": {"kind": "trim"}}
+    )
+    for stream, number in zip(recipe.streams, (90, 10), strict=True):
+        path = folder_of(tmp_path, stream) / "train.txt"
+        path.parent.mkdir()
+        path.write_text("".join(f"{stream.name} {n}\n" for n in range(number)), encoding="utf-8")
+    assert len(set(vocabulary_text(recipe, tmp_path))) == 100
 
 
 def test_batches_of_two_kinds_come_in_turn_and_each_has_its_size():

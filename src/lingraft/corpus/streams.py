@@ -189,7 +189,9 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def vocabulary_text(recipe: Recipe, corpus: Path) -> Iterator[str]:
-    """The sentences that the vocabulary is trained on: of several streams in the wanted shares.
+    """The sentences that the vocabulary is made of: of several streams in the wanted shares.
+
+    To trim a vocabulary all of them are read: the question is what occurs, and not how often.
 
     Args:
         recipe: names the streams, those of the vocabulary, and `tokenizer.alpha`.
@@ -198,8 +200,8 @@ def vocabulary_text(recipe: Recipe, corpus: Path) -> Iterator[str]:
     names = recipe.tokenizer.streams or [stream.name for stream in recipe.texts]
     texts_of = [stream for stream in recipe.texts if stream.name in names]
     paths = [folder_of(corpus, stream) / "train.txt" for stream in texts_of]
-    if len(paths) == 1:
-        return read_lines(paths[0])
+    if len(paths) == 1 or recipe.tokenizer.kind == "trim":
+        return itertools.chain.from_iterable(map(read_lines, paths))
     sizes = [sum(1 for _ in read_lines(path)) for path in paths]
     texts = [functools.partial(read_lines, path) for path in paths]
     return rebalanced(texts, sizes, recipe.tokenizer.alpha, recipe.tokenizer.train_sentences)
