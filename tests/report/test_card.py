@@ -228,8 +228,8 @@ def test_resources_in_the_card_are_file_names(build):
     assert "en.vec" in body
 
 
-def test_a_causal_model_is_used_by_generate_and_measured_on_every_token(build):
-    run = build().whole().run
+def causal(run):
+    """The run, its model judged as a causal one is."""
     stage = run.stage("evaluation")
     done = json.loads(stage.done_path.read_text(encoding="utf-8"))
     result = done["result"]
@@ -237,7 +237,20 @@ def test_a_causal_model_is_used_by_generate_and_measured_on_every_token(build):
     result["likelihood"] = {"bits_per_byte": 0.91, "bits_per_character": 2.5}
     del result["words"]
     stage.done_path.write_text(json.dumps(done), encoding="utf-8")
-    front, body = parts(card.model_card(run))
+    return run
+
+
+def test_a_causal_model_with_adapters_is_used_by_generate_too(build):
+    body = parts(card.model_card(causal(adapted(build))))[1]
+    assert "`AutoModelForCausalLM.from_pretrained` finds no weights" in body
+    example = ast.unparse(ast.parse(re.search(r"```python\n(.*?)```", body, re.DOTALL)[1]))
+    assert "lingraft.load(path)" in example
+    assert "model.generate(" in example
+    assert "fill-mask" not in example
+
+
+def test_a_causal_model_is_used_by_generate_and_measured_on_every_token(build):
+    front, body = parts(card.model_card(causal(build().whole().run)))
     assert front["pipeline_tag"] == "text-generation"
     (index,) = front["model-index"][0]["results"]
     measured = {metric["type"]: metric["value"] for metric in index["metrics"]}

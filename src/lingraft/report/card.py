@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import langcodes
 import yaml
 
+from lingraft.models.kinds import KINDS
 from lingraft.models.modules import MODULES, wanted_by
 from lingraft.recipe import decoding
 from lingraft.report import numbers, page, tables
@@ -88,6 +89,7 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
         "mask": mask,
         "writes": writes(evaluation),
         "kind": kind,
+        "auto_class": KINDS[kind].auto_class,
         "title": TITLES[kind],
         "corpus": _corpus(main),
         "data_licence": _one_line(recipe.export.data_licence),
