@@ -249,6 +249,18 @@ def test_a_causal_model_with_adapters_is_used_by_generate_too(build):
     assert "fill-mask" not in example
 
 
+def test_the_card_counts_layers_that_stand_between_those_of_the_source(build):
+    run = build().whole().run
+    assert "1 new before and 1 after them;" in card.model_card(run)
+    stage = run.stage("graft")
+    done = json.loads(stage.done_path.read_text(encoding="utf-8"))
+    done["result"]["layers"] = {"source": 8, "before": 0, "after": 0, "between": 2}
+    stage.done_path.write_text(json.dumps(done), encoding="utf-8")
+    assert "8 layers of the source, 0 new before, 2 between and 0 after them;" in card.model_card(
+        run
+    )
+
+
 def test_a_causal_model_is_used_by_generate_and_measured_on_every_token(build):
     front, body = parts(card.model_card(causal(build().whole().run)))
     assert front["pipeline_tag"] == "text-generation"

@@ -97,6 +97,7 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
         "method": f"{main.title} (preset {recipe.method.preset})",
         "seed": recipe.seed,
         "graft": graft,
+        "new_layers": sections.new_layers(graft) if graft else None,
         "parameters": numbers.count(graft["parameters"]["total"]) if graft else None,
         "provenance": _counts(graft["embeddings"]["provenance"]) if graft else None,
         "tokenizer": tokenizer,

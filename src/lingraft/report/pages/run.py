@@ -109,6 +109,7 @@ def _context(
         **_vocabulary(recipe, tokenizer),
         "norms": vocabulary.norms(main),
         "graft": graft,
+        "new_layers": sections.new_layers(graft) if graft else None,
         "parameters": sections.parameters(variants),
         "account": sections.account(variants),
         "tensors": sections.tensors(main),

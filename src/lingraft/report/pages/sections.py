@@ -187,6 +187,13 @@ def parameters(variants: Sequence[Variant]) -> Table | None:
     return table("Parameters by part", ("part", *(label for label, _ in grafts)), rows)
 
 
+def new_layers(graft: dict[str, Any]) -> str:
+    """How many layers were inserted, and where."""
+    layers = graft["layers"]
+    between = f", {layers['between']} between" if "between" in layers else ""
+    return f"{layers['before']} new before{between} and {layers['after']} after them"
+
+
 def account(variants: Sequence[Variant]) -> Table:
     """Where each model's tensors come from: how many of each kind, and their parameters."""
     counts = {
