@@ -139,3 +139,17 @@ def test_a_language_of_the_run_does_not_join_it_again_however_it_is_spelt(code):
     run = recipe_from({"source": {"model": "m"}, "streams": [stream]})
     with pytest.raises(RecipeError, match=f"the run has the language {code} already"):
         joined_recipe(run, "model", [stream | {"name": "new", "language": code}])
+
+
+def test_the_code_around_the_old_language_s_sentences_stays():
+    theirs = recipe_from(
+        {
+            "language": "ko",
+            "corpus": {"text": ["ko.txt"]},
+            "source": {"model": "mbart"},
+            "tokenizer": {"language_code": "xx_XX"},
+        }
+    )
+    danish = [{"name": "da", "language": "da", "corpus": {"text": ["da.txt"]}}]
+    recipe = recipe_from(joined_recipe(theirs, "run/model", danish, masked=False))
+    assert recipe.tokenizer.language_code == "xx_XX"

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 METHOD = "join"
 FEWEST = 32
-KEPT_OF_THE_TOKENIZER = ("normalisation", "character_coverage", "train_sentences", "max_tokens")
+KEPT_OF_THE_TOKENIZER = (
+    "normalisation",
+    "character_coverage",
+    "train_sentences",
+    "max_tokens",
+    "language_code",
+)
 
 
 def joined(
