@@ -122,6 +122,25 @@ def test_a_large_enough_learning_rate_is_not_blamed(trained):
         assert "More steps" in [change.split(" (")[0] for change in changes]
 
 
+def test_a_phase_that_its_patience_ended_is_not_told_to_take_a_larger_budget(build):
+    patient = phase("phase-1", 60) | {"validation": {"patience": 3}}
+    builder = build(baselines=[], phases=[patient]).corpus().tokenizer()
+    run = builder.model(perplexity=1_722.0, scratch=True).run
+    done = run.stage("phase-1").done()
+    write_json(run.stage("phase-1").done_path, done | {"result": done["result"] | {"steps": 8}})
+    assert about("More steps", said(run))
+    ended = done["result"] | {"steps": 8, "stopped": "patience"}
+    write_json(run.stage("phase-1").done_path, done | {"result": ended})
+    changes = said(run)
+    assert "after 3 looks at the validation text" in about("More patience", changes)
+    assert not any(change.startswith("More steps") for change in changes)
+    found = labelled([run])
+    step = advice.after_run(found[0], compare(found).lines[0])
+    assert "phases.0.validation.patience=12" in step.command
+    assert "budget" not in step.command
+    assert "4 times the patience" in step.why
+
+
 def test_a_warmup_of_half_a_phase_in_steps_is_called_long(trained):
     changes = said(trained(500.0, steps=400, warmup=100))
     assert "it took 50 % of a phase" in about("A shorter warm-up", changes)

@@ -69,6 +69,8 @@ class Facts:
     """Share of the text's characters that the vocabulary knows."""
     falling: tuple[float, float] | None
     """Validation loss before the last fifth of the last phase and at its end, where it fell."""
+    patience: int | None
+    """Looks without a better loss after which a phase ended before its budget; None if none did."""
 
 
 def facts(variant: Variant) -> Facts | None:
@@ -98,7 +100,13 @@ def facts(variant: Variant) -> Facts | None:
         longer=_option(variant),
         covered=tokenizer["statistics"]["train"]["character_coverage"],
         falling=_falling(done[-1][0], steps[-1]),
+        patience=next((p.validation.patience for phase, p, _ in done if _impatient(phase)), None),
     )
+
+
+def _impatient(phase: PhaseRecord) -> bool:
+    """Whether a phase ended before its budget: a larger one would not make it longer."""
+    return (phase.result or {}).get("stopped") == "patience"
 
 
 def _new_pieces(variant: Variant, tokenizer: Mapping[str, Any]) -> tuple[int, str]:
@@ -182,7 +190,12 @@ def _causes(stats: Facts) -> list[str]:
             f"{BATCH_TOKENS:,} the same number of tokens gives {more:,} steps in place of "
             f"{stats.steps:,}."
         )
-    if few and stats.falling is None:
+    if stats.patience is not None:
+        causes.append(
+            f"More patience (validation.patience): a phase ended before its budget, after "
+            f"{stats.patience:,} looks at the validation text without a better loss."
+        )
+    elif few and stats.falling is None:
         causes.append(
             f"{stats.longer}: {stats.steps:,} steps are few, with "
             f"{numbers.short(stats.tokens)} tokens in all."
@@ -225,9 +238,11 @@ def after_run(main: Variant, line: Line) -> NextStep:
             " ".join(words) if has_command else again,
         )
     if main.phases and not line.learnt:
+        early = any(map(_impatient, main.phases))
+        longer = f"give it {MORE} times the patience" if early else f"train it {MORE} times as long"
         return NextStep(
-            f"The model has learnt little. Change what the report proposes, or train it {MORE} "
-            "times as long, in a run of its own:",
+            f"The model has learnt little. Change what the report proposes, or {longer}, in a run "
+            "of its own:",
             command("adapt", path / "recipe.toml", *_longer(main), "--out", f"{path}-longer"),
         )
     if kind_of(evaluation) == "seq2seq":
@@ -241,10 +256,14 @@ def after_run(main: Variant, line: Line) -> NextStep:
 
 
 def _longer(main: Variant) -> list[str]:
-    """The options that multiply a run's budget."""
-    phases = enumerate(main.recipe.phases)
-    values = [(at, f"{MORE * phase.budget.value:.15g}") for at, phase in phases]
-    return [word for at, value in values for word in ("--set", f"phases.{at}.budget.value={value}")]
+    """The options that multiply a run's budget, or the patience of a phase that it ended."""
+    words = []
+    for at, (phase, record) in enumerate(zip(main.recipe.phases, main.phases, strict=True)):
+        key, value = "budget.value", phase.budget.value
+        if phase.validation.patience and _impatient(record):
+            key, value = "validation.patience", phase.validation.patience
+        words += ["--set", f"phases.{at}.{key}={MORE * value:.15g}"]
+    return words
 
 
 def _task(languages: Sequence[str]) -> tuple[str, str]:
