@@ -11,6 +11,7 @@ from lingraft.report.pages import sections
 from lingraft.report.table import terminal
 from lingraft.report.tables import Comparison, Line, comparison, verdict
 from lingraft.report.variants import labelled
+from lingraft.rundir import write_json
 
 UNIGRAMS = 411.6
 
@@ -107,7 +108,7 @@ def test_the_verdict_says_that_training_failed_where_perplexity_is_not_finite():
 def test_the_verdict_compares_nothing_where_the_masks_differ():
     sentence = said(line("XPT", 46.4), line("scratch", 164.6, fingerprint="b"), comparable=False)
     assert "times" not in sentence
-    assert "different masked tokens" in sentence
+    assert "evaluated on different tokens: perplexities do not compare" in sentence
 
 
 def test_the_best_of_each_column_is_marked(build):
@@ -138,7 +139,7 @@ def test_no_best_is_marked_where_the_masks_differ_and_a_note_says_so(build):
     found = comparison([builder.run])
     assert not found.comparable
     assert all(one.best == frozenset() for one in found.lines)
-    assert "2 different sets of masked tokens" in found.notes[1]
+    assert "2 different sets of tokens" in found.notes[1]
 
 
 def test_the_unigram_reference_is_one_line_for_each_test_text(build):
@@ -273,3 +274,24 @@ def test_what_was_left_out_of_a_text_adds_up_for_documents_and_for_sentences():
     for funnel, total in ((sections.document_drops(corpus), 20), (sections.drops(corpus), 50)):
         counts = [int(row.cells[1].text) for row in funnel.rows]
         assert counts[0] == total == sum(counts[1:])
+
+
+def test_bits_per_character_of_causal_models_compare_on_one_text_whatever_their_tokens(build):
+    builder = build().whole()
+    builder.model("baselines/scratch", perplexity=164.6, scratch=True, masks="bbbb")
+    stages = [builder.run.path / folder / "evaluation" for folder in ("", "baselines/scratch")]
+    for stage, bits_per_character, text in zip(stages, (2.5, 3.5), ("one", "one"), strict=True):
+        done = json.loads((stage / "done.json").read_text())
+        result = done["result"]
+        result |= {"metrics": {"next-token": result["metrics"]["mask-only"]}, "text": text}
+        result["likelihood"] = {"bits_per_character": bits_per_character}
+        del result["words"]
+        write_json(stage / "done.json", done)
+    found = comparison([builder.run])
+    assert [one.best for one in found.lines] == [frozenset({"bits_per_character"}), frozenset()]
+    assert found.notes[0].startswith("No best is marked but for bits per character")
+    result["text"] = "another"
+    write_json(stages[1] / "done.json", done)
+    found = comparison([builder.run])
+    assert not any(one.best for one in found.lines)
+    assert found.notes[0].startswith("No best is marked: ")

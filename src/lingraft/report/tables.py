@@ -68,6 +68,8 @@ class Line:
     ties: tuple[int, int] | None = None
     """Of how many masked tokens another token has the score, and of how many it was counted; None
     before evaluation, and where an old one did not count."""
+    text: str | None = None
+    """Of a causal model the fingerprint of its test text, every character of which is scored."""
 
     @property
     def perplexity(self) -> float | None:
@@ -124,7 +126,7 @@ def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Compa
     """Compare labelled variants; best ones are marked only where the masks are the same.
 
     Bits per character of models that dropped different words are taken over the words that none of
-    them dropped, and compare where the masks do not.
+    them dropped, and compare where the masks do not; of causal models they compare on one text.
     """
     lines = [_line(variant, scheme) for variant in variants]
     common = _common_words(variants)
@@ -136,14 +138,16 @@ def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Compa
     comparable = len(prints) <= 1
     words = _words_note(lines, common)
     notes += [words] if words else []
+    texts = {line.text for line in evaluated}
+    by_bits = common is not None or (len(texts) == 1 and None not in texts)
     if not comparable:
-        but = "" if common is None else " but for bits per character"
+        but, other = (" but for bits per character", "other ") if by_bits else ("", "")
         notes.append(
             f"No best is marked{but}: the models were evaluated on {len(prints)} different sets of "
-            "masked tokens (another tokenizer, test text or evaluation seed), so their numbers do "
+            f"tokens (another tokenizer, test text or evaluation seed), so their {other}numbers do "
             "not compare."
         )
-        lines = _with_best(lines, (BITS,)) if common is not None else lines
+        lines = _with_best(lines, (BITS,)) if by_bits else lines
     elif len(evaluated) > 1:
         alike = len({line.words for line in lines if line.words}) < 2
         lines = _with_best(lines, [name for name in METRIC_TITLES if alike or name != BITS])
@@ -161,10 +165,7 @@ def _line(variant: Variant, scheme: str) -> Line:
         words = evaluation.get("words") or evaluation.get("likelihood") or {}
         scores = evaluation["metrics"][headline(evaluation, scheme)]
         ties = (int(scores["ties"]), int(scores["positions"])) if "ties" in scores else None
-        measured = {
-            **scores,
-            "bits_per_character": (evaluation.get("likelihood") or words).get(BITS),
-        }
+        measured = {**scores, BITS: words.get(BITS)}
         metrics = {
             name: float(measured[name]) for name in METRIC_TITLES if measured[name] is not None
         }
@@ -179,6 +180,7 @@ def _line(variant: Variant, scheme: str) -> Line:
         unigram_perplexity=math.exp(evaluation["unigram_entropy"]) if evaluation else None,
         words=words.get("words"),
         ties=ties,
+        text=evaluation.get("text") if evaluation else None,
     )
 
 
@@ -324,7 +326,7 @@ def verdict(compared: Comparison) -> str:
     if not compared.comparable:
         return (
             f"{reached}{_budget(main)}; {_against_unigrams(main)}. "
-            "The models were evaluated on different masked tokens: perplexities do not compare."
+            "The models were evaluated on different tokens: perplexities do not compare."
         )
     rival = min(rivals, key=lambda line: (line.perplexity or math.inf, line.name))
     name = rival.name if len(rivals) == 1 else f"{rival.name} (the best of {len(rivals)} others)"
