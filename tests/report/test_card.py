@@ -90,6 +90,38 @@ def test_the_language_no_stays_norwegian(build):
     assert front["language"] == "no"
 
 
+@pytest.mark.parametrize(
+    ("graft", "taken"),
+    [
+        ({}, True),
+        ({"source_weights": "random", "embeddings": "random"}, False),
+        ({"source_weights": "random", "embeddings": "match"}, True),
+    ],
+)
+def test_a_model_that_takes_nothing_from_the_source_is_not_said_to_be_made_from_it(
+    build, graft, taken
+):
+    run = build(source={"model": "org/some-model"}, graft=graft).whole().run
+    front, body = parts(card.model_card(run))
+    assert front.get("base_model") == ("org/some-model" if taken else None)
+    assert ("made from org/some-model with" in body) == taken
+    assert ("org/some-model (architecture only, random weights)" in body) != taken
+    assert ("inherit those of the source model" in body) == taken
+    drawn = graft.get("source_weights") == "random"
+    assert ("4 layers like those of the source, with weights drawn anew" in body) == drawn
+    assert ("4 layers of the source," in body) != drawn
+
+
+def test_layers_between_those_of_the_source_are_counted_in_the_card(build):
+    builder = build().whole()
+    stage = builder.run.stage("graft")
+    done = stage.done()
+    done["result"]["layers"] |= {"between": 3}
+    stage.done_path.write_text(json.dumps(done), encoding="utf-8")
+    _, body = parts(card.model_card(builder.run))
+    assert "4 layers of the source, 1 new before, 3 between and 1 after them" in body
+
+
 def test_no_folder_of_the_machine_is_in_the_card(build, tmp_path):
     builder = build().whole()
     builder.corpus(sources=[{"name": "/home/someone/text/ko.txt", "bytes": 1, "documents": 1}])

@@ -96,6 +96,8 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
         "licence": _one_line(recipe.export.licence),
         "method": f"{main.title} (preset {recipe.method.preset})",
         "seed": recipe.seed,
+        "takes_weights": sections.takes_weights(recipe),
+        "drawn": recipe.graft.source_weights == "random",
         "graft": graft,
         "new_layers": sections.new_layers(graft) if graft else None,
         "parameters": numbers.count(graft["parameters"]["total"]) if graft else None,
@@ -135,7 +137,7 @@ def front_matter(main: Variant) -> dict[str, Any]:
         (data["language"],) = data["language"]
     if recipe.export.licence is not None:
         data["license"] = recipe.export.licence
-    if base is not None:
+    if base is not None and sections.takes_weights(recipe):
         data["base_model"] = base
     if hub_data:
         data["datasets"] = hub_data

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.cleaning.clean import REASONS
 from lingraft.corpus.result import HELD_OUT
 from lingraft.recipe import PARTS
+from lingraft.recipe.run import DRAWN
 from lingraft.recipe.selectors import described
 from lingraft.report import numbers
 from lingraft.report.table import Cell, Column, Row, Table, row, table
@@ -40,10 +41,21 @@ def title(variants: Sequence[Variant]) -> str:
 
 def source_name(recipe: Recipe) -> str:
     """What the run starts from, without the folders of this machine."""
-    if recipe.source.model is not None:
-        return recipe.source.model if hub_source(recipe) else Path(recipe.source.model).name
-    architecture = recipe.source.architecture or {}
-    return f"{architecture['model_type']} (architecture only, random weights)"
+    model = recipe.source.model
+    if model is None:
+        name = str((recipe.source.architecture or {})["model_type"])
+    else:
+        name = model if hub_source(recipe) else Path(model).name
+    return name if takes_weights(recipe) else f"{name} (architecture only, random weights)"
+
+
+def takes_weights(recipe: Recipe) -> bool:
+    """Whether the model has anything of the source's weights, or learns from them."""
+    graft = recipe.graft
+    pretrained = graft.source_weights == "pretrained" or graft.copies_special_tokens
+    taught = any(phase.distil for phase in recipe.phases)
+    rows = any(initialiser not in DRAWN for initialiser in graft.initialisers)
+    return recipe.source.model is not None and (pretrained or rows or taught)
 
 
 def hub_source(recipe: Recipe) -> str | None:
