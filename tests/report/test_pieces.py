@@ -1,6 +1,8 @@
 import pytest
 
+from lingraft.report.pages import vocabulary
 from lingraft.report.pieces import readable, running
+from lingraft.report.variants import labelled
 from lingraft.tokenizer.state import BYTE_OF
 
 LETTERS = {byte: letter for letter, byte in BYTE_OF.items()}
@@ -38,3 +40,14 @@ def test_latin_pieces_of_other_tokenizers_are_left_alone():
 )
 def test_pieces_in_a_row_make_the_sentence(kind, pieces):
     assert "".join(running(piece, kind) for piece in pieces) == " 표의 병합하면"
+
+
+@pytest.mark.parametrize("kind", ["source", "replace", "extend", "keep"])
+def test_a_source_s_piece_is_read_as_the_new_ones_are_where_the_tokenizer_is_of_its_kind(
+    build, kind
+):
+    builder = build(tokenizer={"kind": kind}).whole()
+    path = builder.run.stage("graft").path / "provenance.tsv"
+    path.write_text("head\n319\tĠF\texact\t275\tĠf\n", encoding="utf-8")
+    found = vocabulary.provenance(labelled([builder.run])[0], "byte-bpe")
+    assert "▁F ← ▁f" in [row.cells[-1].text for row in found.rows]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lingraft.report.variants import Variant
 
 EXAMPLES_PER_RULE = 6
+OWN_KINDS = ("unigram", "byte-bpe", "wordpiece", "given")
+"""Tokenizers that need not write their pieces as the source's does."""
 STATISTICS = (
     ("tokens_per_word", "tokens per word (fertility)", lambda value: numbers.fixed(value, 2)),
     ("characters_per_token", "characters per token", lambda value: numbers.fixed(value, 2)),
@@ -103,7 +105,7 @@ def provenance(variant: Variant, kind: str) -> Table | None:
         return None
     counts = {str(rule): int(n) for rule, n in graft["embeddings"]["provenance"].items()}
     total = max(sum(counts.values()), 1)
-    source_kind = kind if variant.recipe.tokenizer.kind == "source" else ""
+    source_kind = "" if variant.recipe.tokenizer.kind in OWN_KINDS else kind
     examples = _examples(variant.run.stage("graft").path / "provenance.tsv", kind, source_kind)
     rows = [
         (rule, numbers.count(n), numbers.percent(n / total), "  ".join(examples.get(rule, ())))
