@@ -15,6 +15,7 @@ import pytest
 from fake_slurm import FakeSlurm
 from tiny_study import run_here, write_study
 
+from lingraft import threads
 from lingraft.errors import DataError, RecipeError
 from lingraft.study import planning, processes, rows, runner
 from lingraft.study.executors import slurm, start_of
@@ -119,6 +120,18 @@ def test_a_number_is_found_among_what_a_sites_own_sbatch_says(cluster, folder, p
 def ends(status):
     """A script's last words, written at once as a cell writes them."""
     return f'echo \'{{"status": {status}}}\' > "$3/half"; mv "$3/half" "$3/{EXIT}"'
+
+
+@pytest.mark.parametrize(("limited", "said"), [(True, "7"), (False, "2")])
+def test_a_job_has_no_threads_of_a_quota_of_the_study_but_those_of_the_user(
+    limited, said, cluster, folder, python, monkeypatch
+):
+    monkeypatch.setenv(threads.COUNT, "2")
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "7")
+    monkeypatch.setattr(threads, "limited", limited)
+    python(f"echo ${threads.COUNT}; {ends(0)}")
+    assert end_of(start_of("slurm", {})(folder, 0, 1)) == 0
+    assert (folder / "log.txt").read_text() == f"{said}\n"
 
 
 @pytest.mark.parametrize("status", [0, 3])

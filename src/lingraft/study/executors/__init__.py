@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lingraft import threads
 from lingraft.errors import RecipeError
 from lingraft.study import processes
 
@@ -48,6 +49,8 @@ def start_of(kind: str, options: Mapping[str, str]) -> Start:
         DataError: Slurm's commands or the package ray are not here.
     """
     check_named(kind, options)
+    if kind != "local":
+        threads.leave_to_jobs()
     if kind == "slurm":
         from lingraft.study.executors.slurm import Slurm
 
