@@ -56,13 +56,13 @@ keep = "KEEP"
 
 @pytest.fixture(scope="module")
 def make(tiny_source, korean_text):
-    def written(folder, body, keep="none"):
+    def written(folder, body, keep="none", own=OWN, family="roberta"):
         folder.mkdir(exist_ok=True)
         shutil.copytree(OFFICIAL, folder / "official", dirs_exist_ok=True)
-        (folder / "mood.toml").write_text(OWN)
+        (folder / "mood.toml").write_text(own)
         (folder / "mood.csv").write_text("text,label\n비가 온다,down\n해가 난다,up\n좋다,up\n")
         head = HEAD.replace("KEEP", keep)
-        return write_study(folder, tiny_source("roberta"), korean_text, body, head)
+        return write_study(folder, tiny_source(family), korean_text, body, head)
 
     return written
 
@@ -105,6 +105,14 @@ def test_weights_are_deleted_once_the_tasks_are_done_and_nothing_runs_again(fini
     assert list(out.glob("cells/*/weights")) == []
     tally, here = run_here(study, out)
     assert (tally.kept, tally.done, here.started) == (3, 0, [])
+
+
+def test_a_task_is_done_where_a_causal_model_has_no_dropout_that_the_task_sets(make, tmp_path):
+    body = '[[grids]]\nmethod = ["scratch"]\nsentences = [200]\n' + MOOD
+    study = make(tmp_path, body, own=OWN + "classifier_dropout = 0.1\n", family="gpt2")
+    tally, _ = run_here(study, tmp_path / "out")
+    assert (tally.done, tally.failed) == (1, [])
+    assert [row.status for row in task_rows(tmp_path / "out")] == ["done"]
 
 
 def test_a_method_that_does_not_train_is_one_cell_for_all_sizes(finished):

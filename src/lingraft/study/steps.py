@@ -19,6 +19,7 @@ from lingraft.pipeline.preflight import BYTES_PER_TOKEN
 from lingraft.recipe import Recipe, Training
 from lingraft.recipe.auto import AUTO
 from lingraft.recipe.records import METHODS
+from lingraft.report import variants
 from lingraft.rundir import fingerprint, read_json
 from lingraft.study import collect, estimate, studydir
 from lingraft.study.rows import EndRow, TaskRow
@@ -119,7 +120,22 @@ class TaskStep:
         folder = self.folder(run)
         if not (folder / outcomes.SCORES).is_file():
             return False
-        return _fingerprint(read_json(folder / "inputs")) == self.plan.fingerprint
+        inputs = read_json(folder / "inputs")
+        return self.plan.fingerprint in (_fingerprint(inputs), self._as_asked(inputs, run))
+
+    def _as_asked(self, inputs: dict[str, Any], run: Run) -> str | None:
+        """The fingerprint with the task's own dropout of heads, which a causal model's lacks.
+
+        Fine-tuning leaves it out there (`finetuning.dropout.without_classifiers`).
+        """
+        dropout, evaluation = self.plan.task.settings.classifier_dropout, run.stage("evaluation")
+        asked = self.plan.section.settings.classifier_dropout is not None
+        if asked or not evaluation.done_path.is_file():
+            return None
+        if variants.kind_of(evaluation.result()) != "causal":
+            return None
+        settings = inputs["settings"] | {"classifier_dropout": dropout}
+        return _fingerprint(inputs | {"settings": settings})
 
     def progress(self, run: Run) -> float:
         """1 or 0."""
