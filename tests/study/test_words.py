@@ -67,6 +67,12 @@ def test_a_difference_and_its_interval_are_over_the_common_words():
     assert entry.whole == "−0.100 [−0.100, −0.100] p 0.010, text alone"
 
 
+def test_words_that_one_model_alone_lacks_are_not_called_left_out_for_all():
+    given = rows_of("scratch", 3.0) + rows_of("continued", 3.0, HARD)
+    table = tables.quality(collect(given + rows_of("xpt", 2.9, told=False)), 1_000)
+    assert table.notes[0] == "2,000 masked tokens, 90 to 120 words."
+
+
 def test_two_models_that_drop_different_words_are_compared_on_those_of_neither():
     given = rows_of("scratch", 3.0, range(10)) + rows_of("continued", 3.0, range(5, 20))
     assert bits(collect(given), "scratch").n == WORDS - 20

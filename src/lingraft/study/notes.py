@@ -67,7 +67,12 @@ def _range(values: Iterable[int]) -> str:
 
 
 def _dropped(groups: Sequence[Group]) -> str:
-    """How many of the words that models were asked for are left out for all of them."""
+    """How many of the words that models were asked for are left out for all of them.
+
+    Nothing where each is over its own words, since rows do not tell which all of them score.
+    """
+    if len({asked(group, BITS) for group in groups if group.rows(BITS)}) > 1:
+        return ""
     for group in groups:
         for row in group.rows(BITS).values():
             if row.words and row.n < len(row.words):
