@@ -16,6 +16,7 @@ def add(cases):
     )
     cases["a check of a study"] = lambda place: ["check", study()(place)[1]]
     cases["a study over another program's results"] = with_other_results
+    cases["a study with a folder in the place of results"] = study("--results", "source")
 
 
 def with_other_results(place):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lingraft.errors import DataError
 from lingraft.study import estimate, grid, identity, rows, steps
 from lingraft.study.steps import TaskStep, TrainStep
 from lingraft.study.studydir import StudyDir
@@ -112,7 +113,14 @@ def replaced(plans: Sequence[CellPlan], folder: StudyDir) -> str:
 
 
 def _read(path: Path | None) -> tuple[dict[str, Outcome], dict[str, Tuned]]:
-    """How cells and fine-tunings ended, by fingerprint of the cell."""
+    """How cells and fine-tunings ended, by fingerprint of the cell.
+
+    Raises:
+        DataError: the results file is a folder, or is broken.
+    """
+    if path is not None and path.is_dir():
+        example = StudyDir(path).results_path
+        raise DataError(f"{path}: is a folder; --results names a file, such as {example}")
     all_rows = rows.read(path) if path is not None and path.is_file() else []
     return rows.latest(all_rows), rows.fine_tuned(all_rows)
 
