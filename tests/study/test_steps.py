@@ -365,6 +365,17 @@ def test_a_learning_curve_is_a_task_a_size_with_a_learning_rate_of_its_own(make,
     assert all(step.is_done(Run(tmp_path / "out/cells/scratch-s0")) for step in planned.steps[1:])
 
 
+def test_a_task_that_diverges_leaves_no_other_task_undone(make, tmp_path):
+    wild = KORSTS.replace("epochs = 1", "epochs = 1, learning_rate = 1e12")
+    study = make(tmp_path, '[[grids]]\nmethod = ["scratch"]\nsentences = [200]\n' + wild + MOOD)
+    tally, _ = run_here(study, tmp_path / "out")
+    assert tally.failed == ["scratch-n200-s0"]
+    found = {(row.task, row.status): row.message for row in task_rows(tmp_path / "out")}
+    assert set(found) == {("korsts", "failed"), ("mood", "done")}
+    assert "seed 0" in found["korsts", "failed"]
+    assert "validation loss nan" in found["korsts", "failed"]
+
+
 def test_a_cell_process_that_dies_in_its_tasks_leaves_a_line_that_names_the_task(make, tmp_path):
     study = make(tmp_path, '[[grids]]\nmethod = ["xpt-sp"]\n' + KORSTS, "final")
     start = Here()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft import log
-from lingraft.errors import LingraftError, explain, is_disk_full
+from lingraft.errors import LingraftError, TrainingError, explain, is_disk_full
 from lingraft.rundir import Run, read_json, write_json, write_text
 from lingraft.study.collect import BEGAN, INITIAL
 from lingraft.study.studydir import EXIT, LABEL, TASKS, with_tokenizer, write_recipe
@@ -35,6 +35,8 @@ NO_ROOM = os.EX_IOERR
 """Exit status where the disk is full, for then there may be no room for a reason either."""
 STEPS = "steps.json"
 """In the folder: what is to be done there, in order."""
+TUNING = "finetune"
+"""What a step there that fine-tunes is called."""
 GRACE_SECONDS = 120.0
 """For the last step and a checkpoint, once the study is gone."""
 
@@ -42,16 +44,31 @@ GRACE_SECONDS = 120.0
 def take_steps(folder: Path) -> None:
     """Take the steps that the study asks for; what is done already is kept.
 
+    A task that diverges stops no other.
+
     Args:
         folder: holds steps.json and recipe.toml; a cell's also corpus and tokenizer.
+
+    Raises:
+        TrainingError: training, or the first of the tasks that did, diverged.
     """
     from lingraft.pretrained.load import quiet_transformers
+    from lingraft.training.phase import Stopped
 
     run = Run(folder)
     quiet_transformers()
+    diverged: list[TrainingError] = []
     with run.locked(GRACE_SECONDS + 10):  # a process that a study left behind is about to end
         for step in read_json(folder / STEPS):
-            ACTIONS[step.pop("step")](run, **step)
+            name = step.pop("step")
+            try:
+                ACTIONS[name](run, **step)
+            except TrainingError as error:
+                if name != TUNING or isinstance(error, Stopped):
+                    raise
+                diverged.append(error)
+    if diverged:
+        raise diverged[0]
 
 
 def share(run: Run) -> None:
@@ -160,7 +177,7 @@ def measure_initial_loss(context: Context) -> None:
     write_json(run.path / INITIAL, {"loss": loss} | by_stream)
 
 
-ACTIONS: dict[str, Callable[..., None]] = {"share": share, "train": train, "finetune": fine_tune}
+ACTIONS: dict[str, Callable[..., None]] = {"share": share, "train": train, TUNING: fine_tune}
 
 
 def end_with_the_study() -> None:
