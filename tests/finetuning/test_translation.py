@@ -207,6 +207,13 @@ def test_the_target_language_comes_first(kind, tmp_path):
             TranslationCoder(replace(task, codes=wrong), replace(shape, tokenizer=kind()))
 
 
+def test_settings_that_only_the_last_translations_could_not_have_are_refused_at_once(tmp_path):
+    task = task_in(tiny.write_task(tmp_path))
+    generation = GenerationConfig(**tiny.IDS, num_beams=4, num_beam_groups=2)
+    with pytest.raises(UnsupportedModelError, match="has num_beam_groups, "):
+        TranslationCoder(task, Shape(build("roberta"), 1, 64, types=False, generation=generation))
+
+
 def test_what_is_set_last_of_steps_and_epochs_holds():
     updates = task_of(decode(TABLE), Path()).alternatives["veco2021"]
     assert (updates.steps, updates.check_every) == (100_000, 5_000)

@@ -6,6 +6,7 @@ import pytest
 from tiny_tokenizers import build
 from tiny_translators import varied
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.models import generation
 from lingraft.models.generation import translate
 
@@ -127,3 +128,43 @@ class _Breaking:
 
     def batch_decode(self, ids, **options):
         return [" a\nb\u2028c\n" for _ in ids]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings_that_no_batch_can_have_are_left_out_and_said(kind, caplog):
+    own = {"prompt_lookup_num_tokens": 3, "is_assistant": True, "max_time": 1e-9, "use_mtp": True}
+    model, tokenizer = varied(kind, **own), build("xlm-roberta")
+    generation.check("m", model.generation_config, 1)
+    left_out = "prompt_lookup_num_tokens, is_assistant, use_mtp, max_time"
+    assert caplog.messages[-1].endswith(f"translated in batches: {left_out}")
+    options = {"beams": 1, "max_new_tokens": 12}
+    assert translate(model, tokenizer, TEXTS, **options) == translate(
+        varied(kind), tokenizer, TEXTS, **options
+    )
+    assert model.generation_config.prompt_lookup_num_tokens == 3
+
+
+def test_a_checkpoint_that_stops_at_strings_stops_there():
+    tokenizer, options = build("xlm-roberta"), {"beams": 1, "max_new_tokens": 12}
+    plain = translate(varied("bart"), tokenizer, TEXTS, **options)
+    letter = max("".join(plain).replace(" ", ""), key="".join(plain).count)
+    stopped = translate(varied("bart", stop_strings=[letter]), tokenizer, TEXTS, **options)
+    assert stopped != plain
+    assert all(map(str.startswith, plain, stopped))
+
+
+@pytest.mark.parametrize(
+    ("own", "beams", "key"),
+    [
+        ({"penalty_alpha": 0.6, "top_k": 4}, 1, "penalty_alpha"),
+        ({"num_beam_groups": 2, "diversity_penalty": 0.5}, 4, "num_beam_groups"),
+        ({"force_words_ids": [[5]]}, 4, "force_words_ids"),
+        ({"dola_layers": "low"}, 1, "dola_layers"),
+        ({"guidance_scale": 1.5}, 4, "guidance_scale"),
+    ],
+)
+def test_ways_to_decode_that_are_not_stock_are_refused(own, beams, key):
+    generation_config = varied("t5", **own).generation_config
+    with pytest.raises(UnsupportedModelError, match=f"^m: generation_config.json has {key}, "):
+        generation.check("m", generation_config, beams)
+    generation.check("m", varied("t5", num_beam_groups=1, guidance_scale=1).generation_config, 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import bad_input_translators
 from tiny_tokenizers import build
 from tiny_translators import varied
@@ -13,6 +15,7 @@ def add(cases):
     """Put the cases into the table of bad_input_cases.py."""
     cases["a translator that is an encoder"] = encoder
     cases["a language where the translator has none"] = translated("--target-language", "de")
+    cases["a translator that asks for a search that is code on the Hub"] = contrastive
     cases["a text to translate that is empty"] = translated(text="")
     cases["translations where a file is already"] = existing_file
     cases["translations with fewer lines than the reference"] = scored("the house\n")
@@ -43,6 +46,13 @@ def encoder(place):
     place.source()
     place.write("src.txt", "a\n")
     return ["translate", "source", "--text", "src.txt", "--out", "hyp.txt"]
+
+
+def contrastive(place):
+    arguments = translated()(place)
+    path = place.folder / "translator" / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"penalty_alpha": 0.6, "top_k": 4}))
+    return arguments
 
 
 def existing_file(place):

@@ -60,7 +60,8 @@ class Translator:
         Raises:
             DataError: the checkpoint is not there or broken, or its tokenizer cannot pad.
             RecipeError: it does not know a language.
-            UnsupportedModelError: it is no encoder–decoder.
+            UnsupportedModelError: it is no encoder–decoder, or its generation_config.json asks for
+                a way to decode that stock transformers does not have.
         """
         config = load_config(name)
         if type(config) not in AutoModelForSeq2SeqLM._model_mapping:
@@ -72,6 +73,7 @@ class Translator:
         tokenizer = padding_tokenizer(name)
         model, _ = load_model(AutoModelForSeq2SeqLM, name)
         check_rows(name, tokenizer, config)
+        generation.check(name, model.generation_config, settings.beams)
         _choose_languages(name, model, tokenizer, settings)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(model.eval().to(device), tokenizer, settings)

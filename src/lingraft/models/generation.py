@@ -5,31 +5,41 @@ Shape letters: B sequences, T tokens.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 from typing import TYPE_CHECKING, Any
 
-from transformers import DynamicCache, EncoderDecoderCache
+from transformers import DynamicCache, EncoderDecoderCache, GenerationConfig
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.models.padding import batches_by_length, padded
 from lingraft.pretrained.load import longest_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import torch
-    from transformers import (
-        GenerationConfig,
-        PreTrainedConfig,
-        PreTrainedModel,
-        PreTrainedTokenizerBase,
-    )
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
 
 MOST_NEW_TOKENS = 200
 """Where neither caller nor checkpoint says, as fairseq's --max-len-b; transformers takes 20."""
 BATCH_TOKENS = 4_096
+LEFT_OUT = (
+    *("prompt_lookup_num_tokens", "assistant_early_exit", "is_assistant", "use_mtp"),
+    *("speculation_type", "low_memory", "prefill_chunk_size", "token_healing", "max_time"),
+)
+"""Keys of `generation_config` that are for one text at a time, for prompts that go on, or for
+speed alone, and `max_time`, by which a translation would depend on its batch and the machine."""
+NOT_STOCK = {
+    "constrained_beam_search": "force_words_ids",
+    "contrastive_search": "penalty_alpha",
+    "dola_generation": "dola_layers",
+    "group_beam_search": "num_beam_groups",
+}
+"""Ways to decode that transformers 5 runs by code on the Hub alone, and what asks for them."""
 
 
 class SentenceCache(EncoderDecoderCache):
@@ -76,37 +86,90 @@ def translate(
     if on_batch is not None and len(filled) < len(texts):
         on_batch(len(texts) - len(filled))
     generate: Any = model.generate
-    was_training = model.training
-    model.eval()
+    more: dict[str, Any] = {"tokenizer": tokenizer} if settings.stop_strings else {}
     tokens, pad = batch_tokens // (settings.num_beams or 1), int(tokenizer.pad_token_id)
-    for places in batches_by_length(list(map(len, sequences)), tokens):
-        ids_BT, mask_BT = padded([sequences[place] for place in places], pad)
-        output_BT = generate(
-            input_ids=ids_BT.to(model.device),
-            attention_mask=mask_BT.long().to(model.device),
-            generation_config=settings,
-            **_cache(model, settings),
-        )
-        outputs = tokenizer.batch_decode(
-            output_BT, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        for place, text in zip(places, outputs, strict=True):
-            translations[filled[place]] = " ".join(text.splitlines()).strip()
-        if on_batch is not None:
-            on_batch(len(places))
-    model.train(was_training)
+    with _evaluating(model):
+        for places in batches_by_length(list(map(len, sequences)), tokens):
+            ids_BT, mask_BT = padded([sequences[place] for place in places], pad)
+            output_BT = generate(
+                input_ids=ids_BT.to(model.device),
+                attention_mask=mask_BT.long().to(model.device),
+                generation_config=settings,
+                **_cache(model, settings),
+                **more,
+            )
+            outputs = tokenizer.batch_decode(
+                output_BT, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+            for place, text in zip(places, outputs, strict=True):
+                translations[filled[place]] = " ".join(text.splitlines()).strip()
+            if on_batch is not None:
+                on_batch(len(places))
     return translations
+
+
+def check(name: str, generation: GenerationConfig, *beams: int | None) -> None:
+    """Say what of a checkpoint's own settings is left out.
+
+    Args:
+        name: of the checkpoint, for messages.
+        generation: its settings.
+        beams: each as in `translate`.
+
+    Raises:
+        UnsupportedModelError: they ask for what stock transformers does not do.
+    """
+    modes = [_decoding(generation, number).get_generation_mode() for number in beams]
+    keys = [NOT_STOCK[mode] for mode in modes if mode in NOT_STOCK]
+    if generation.guidance_scale not in (None, 1):
+        keys.append("guidance_scale")
+    for key in keys:
+        raise UnsupportedModelError(
+            f"{name}: generation_config.json has {key}, by which transformers cannot decode "
+            f"{'with an encoder' if key == 'guidance_scale' else 'without code on the Hub'}; "
+            "delete it there"
+        )
+    if left_out := [key for key in LEFT_OUT if getattr(generation, key) not in (None, False)]:
+        logger.warning(
+            "%s: left out of its generation_config.json, as texts are translated in batches: %s",
+            name,
+            ", ".join(left_out),
+        )
+
+
+@contextlib.contextmanager
+def _evaluating(model: PreTrainedModel) -> Iterator[None]:
+    """Without dropout, and without the checkpoint's own settings of generation.
+
+    transformers takes those wherever a setting is None, also for one that is left out.
+    """
+    was_training, own = model.training, model.generation_config
+    model.eval()
+    model.generation_config = GenerationConfig()
+    try:
+        yield
+    finally:
+        model.train(was_training)
+        model.generation_config = own
+
+
+def _decoding(generation: GenerationConfig, beams: int | None) -> GenerationConfig:
+    """The checkpoint's own, changed as asked, without sampling and what is `LEFT_OUT`."""
+    settings = copy.deepcopy(generation)
+    settings.do_sample, settings.num_return_sequences = False, 1
+    settings.return_dict_in_generate = False  # ids alone are wanted
+    for key in LEFT_OUT:
+        setattr(settings, key, None)
+    if beams is not None:
+        settings.num_beams = beams
+    return settings
 
 
 def _settings(
     model: PreTrainedModel, beams: int | None, max_new_tokens: int | None
 ) -> GenerationConfig:
-    """The checkpoint's own, changed as asked; never sampling, never past the last position."""
-    settings: GenerationConfig = copy.deepcopy(model.generation_config)
-    settings.do_sample, settings.num_return_sequences = False, 1
-    settings.return_dict_in_generate = False  # ids alone are wanted
-    if beams is not None:
-        settings.num_beams = beams
+    """As `_decoding`, and never past the last position."""
+    settings = _decoding(model.generation_config, beams)
     if max_new_tokens is None and settings.max_new_tokens is None and settings.max_length is None:
         max_new_tokens = MOST_NEW_TOKENS
     if max_new_tokens is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.coders.common import Coder, Item, padded
-from lingraft.models.generation import translate
+from lingraft.models.generation import check, translate
 from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.tasks.predictions import TranslationPrediction
 from lingraft.tasks.translation_metrics import signatures
@@ -66,6 +66,8 @@ class TranslationCoder(Coder):
                     f"'{tokenizer.name_or_path}': neither generation_config.json nor config.json "
                     f"has {key}; set it (the id of </s> where the model has no other)"
                 )
+        # with the beams of a check, and of the final scores
+        check(tokenizer.name_or_path, generation, 1, task.settings.beams)
         first = generation.forced_bos_token_id
         self.language: tuple[str, int] | None = None
         self.comes_first: int | None = None
