@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tiny_translators
 from tiny_tokenizers import build
 from tiny_translators import varied
 from transformers import MBart50Tokenizer, MBartTokenizer, NllbTokenizer
@@ -195,3 +196,15 @@ def test_languages_that_the_checkpoint_names_need_no_option(tmp_path: Path) -> N
     assert loaded.model.generation_config.forced_bos_token_id == tokenizer.convert_tokens_to_ids(
         "eng_Latn"
     )
+
+
+def test_a_special_token_in_a_text_is_text_unless_the_prefix_has_one(tmp_path: Path) -> None:
+    folder, tokenizer = tiny_translators.save(tmp_path, "bart"), build("roberta")
+    tokenizer.split_special_tokens = True  # as in finetuning/coders/translation.py
+    text = "open a </s> file"
+    for prefix in ("", "to German: "):
+        read = Translator.load(str(folder), Settings(prefix=prefix)).tokenizer(prefix + text)
+        assert read["input_ids"] == tokenizer(prefix + text)["input_ids"]
+        assert read["input_ids"].count(tokenizer.eos_token_id) == 1
+    read = Translator.load(str(folder), Settings(prefix="<s>")).tokenizer("<s>" + text)
+    assert [read["input_ids"].count(token) for token in (0, 2)] == [2, 2]

@@ -33,7 +33,8 @@ class Settings:
     source_language: str | None = None
     target_language: str | None = None
     prefix: str = ""
-    """Stands before every text: the task in T5's words, the language of some Marian models."""
+    """Stands before every text: the task in T5's words, the language of some Marian models. One
+    with a special token lets special tokens in texts be such, too."""
 
     def identity(self) -> tuple[object, ...]:
         """What translations depend on."""
@@ -75,6 +76,8 @@ class Translator:
         check_rows(name, tokenizer, config)
         generation.check(name, model.generation_config, settings.beams)
         _choose_languages(name, model, tokenizer, settings)
+        # a special token that is spelt out in a text is text, as where the model was fine-tuned
+        tokenizer.split_special_tokens = not _holds_special_token(tokenizer, settings.prefix)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(model.eval().to(device), tokenizer, settings)
 
@@ -92,6 +95,14 @@ class Translator:
             batch_tokens=self.settings.batch_tokens,
             on_batch=on_batch,
         )
+
+
+def _holds_special_token(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
+    ids, as_text = (
+        tokenizer(text, add_special_tokens=False, split_special_tokens=split)["input_ids"]
+        for split in (False, True)
+    )
+    return bool(ids != as_text)
 
 
 def _choose_languages(
