@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import tiny_translators
 import torch
+from tiny_tokenizers import build
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -212,9 +213,10 @@ def ids_of(folder, name, example, max_length=64):
 
 
 @pytest.mark.parametrize("written", ["</s>", "<mask>", "<pad>"])
-def test_special_tokens_in_a_text_are_text(written, tiny_source):
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
+def test_special_tokens_in_a_text_are_text(family, written, tiny_source):
     text = f"나는 {written} 책을"
-    words, folder = tuple(text.split()), tiny_source("roberta")
+    words, folder = tuple(text.split()), tiny_source(family)
     for name, example in {
         "klue-nli": TextExample("0", text, text, "neutral"),
         "klue-sts": TextExample("0", text, text, score=1.0),
@@ -253,8 +255,10 @@ def test_a_word_that_is_too_long_is_still_the_unknown_token(tiny_source):
     assert ids.count(tokenizer.eos_token_id) == len(found)
 
 
-def test_bart_classifies_a_text_with_its_end_token(tmp_path, accelerator):
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
+def test_bart_classifies_a_text_with_its_end_token(family, tmp_path, accelerator):
     folder = tiny_translators.save(tmp_path / "bart", "bart")
+    build(family).save_pretrained(folder)
     config = AutoConfig.from_pretrained(folder)
     BartForSequenceClassification(config).save_pretrained(folder)
     task = TASKS["klue-nli"]

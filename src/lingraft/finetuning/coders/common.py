@@ -166,15 +166,29 @@ class Shape:
         backend.enable_truncation(self.max_length, direction=self.tokenizer.truncation_side)
         return backend
 
+    @cached_property
+    def _no_text(self) -> set[int]:
+        """Ids that no piece of a text has."""
+        tokenizer = self.tokenizer
+        return {*tokenizer.all_special_ids} - {*map(tokenizer.convert_tokens_to_ids, self.inserted)}
+
     def item(self, example: int, encoding: Encoding, target: Any, extra: Any = None) -> Item:
         """An encoded text as the model's input.
 
-        One without any token, as GPT-2's tokenizer makes of an empty text, is the token that
+        A piece that spells a special token is unknown: vocabularies of Unigram have such pieces.
+        A text without any token, as GPT-2's tokenizer makes of an empty one, is the token that
         begins texts, or else the one that ends them.
         """
         tokenizer = self.tokenizer
         first = (tokenizer.bos_token_id, tokenizer.eos_token_id, self.pad)
-        ids = encoding.ids or [token for token in first if token is not None][:1]
+        ids, unknown = encoding.ids, tokenizer.unk_token_id
+        if unknown is not None and not self._no_text.isdisjoint(ids):
+            pairs = zip(ids, encoding.special_tokens_mask, strict=True)
+            ids = [
+                unknown if token in self._no_text and not around else token
+                for token, around in pairs
+            ]
+        ids = ids or [token for token in first if token is not None][:1]
         return Item(
             example,
             np.array(ids, dtype=np.int64),
