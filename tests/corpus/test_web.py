@@ -81,6 +81,14 @@ def test_the_text_of_wet_files_is_taken_as_it_is(tmp_path: Path) -> None:
     assert texts(tmp_path / "a.wet", data) == (["줄 하나\n줄 둘"], {})
 
 
+def test_what_wget_keeps_of_itself_is_no_page(tmp_path: Path) -> None:
+    log = b"Resolving a.example... 93.184.216.34\nHTTP request sent, awaiting response... 200 OK"
+    address = "<metadata://gnu.org/software/wget/warc/wget.log>"
+    data = response(page("The page.")) + record("resource", "text/plain", log, address)
+    data += record("resource", "text/plain", b"A page without its header.", "<http://a.example/2>")
+    assert texts(tmp_path / "a.warc", data) == (["The page.", "A page without its header."], {})
+
+
 @pytest.mark.parametrize("media", ["text/html; charset=euc-kr", "text/html; charset=EUC-KR; x=y"])
 def test_the_charset_that_the_server_declares_is_taken(tmp_path: Path, media: str) -> None:
     data = response(page("한국어 쪽이다.", "euc-kr"), media=media.partition("; x")[0])

@@ -27,14 +27,16 @@ CUT_SHORT = "record cut short"
 BROKEN_RECORD = "broken record"
 HTML_TYPES = {"text/html", "application/xhtml+xml"}
 HTTP_OK = 200
+OF_CRAWLER = ("metadata:", "<metadata:")
+"""How addresses begin of what wget keeps as resources: its log and its arguments."""
 
 
 def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[tuple[object, str]]:
     """The pages of a .warc or .wet file, plain or compressed; the id is the address.
 
-    Records other than pages (requests, metadata) are passed over; pages that were not sent well,
-    are of another kind, too long or without main text are counted. So is the last record of an
-    uncompressed file that was cut short, since a crawler that is stopped leaves one.
+    Records other than pages (requests, metadata, wget's log) are passed over; pages that were not
+    sent well, are of another kind, too long or without main text are counted. So is the last record
+    of an uncompressed file that was cut short, since a crawler that is stopped leaves one.
 
     Raises:
         DataError: the file cannot be read, a compressed one is cut short, a record does not begin
@@ -56,7 +58,8 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[t
                 ) from None
             if record is None:
                 break
-            if record.record_type & kinds:
+            address = record.headers.get("WARC-Target-URI") or ""
+            if record.record_type & kinds and not address.startswith(OF_CRAWLER):
                 page = _page(record, warc, section)
                 if isinstance(page, str):
                     reading.drop(page)
