@@ -25,14 +25,17 @@ EMAIL_PATTERN = regex.compile(
 WORDLIKE = r"\p{Latin}\p{N}_"
 # A plus and 8 to 15 digits (ITU-T E.164); a zero and 8 to 11 more digits in two or more groups;
 # an area code in brackets; the North American 3-3-4.
-PHONE_PATTERN = regex.compile(
-    rf"(?<![{WORDLIKE}.+/-])(?:"
-    r"\+[1-9](?:[ .()-]{0,2}\d){7,14}"
+NUMBER = (
+    r"(?:\+[1-9](?:[ .()-]{0,2}\d){7,14}"
     r"|0\d{1,4}[ .-]\d{3,4}[ .-]\d{3,4}"
     r"|0\d{1,4}(?:[ .-]\d{2}){4}"
     r"|\(0?\d{1,4}\) ?\d{3,4}[ .-]\d{3,4}"
-    r"|[2-9]\d{2}[.-][2-9]\d{2}[.-]\d{4}"
-    r")(?![\d-]|[./]\d)"
+    r"|[2-9]\d{2}[.-][2-9]\d{2}[.-]\d{4})"
+)
+# Several may have a stroke between them; before the first a point stands for "Tel.", but for a
+# digit's it is that of a version.
+PHONE_PATTERN = regex.compile(
+    rf"(?<![{WORDLIKE}+/-]|\p{{N}}\.){NUMBER}(?:/{NUMBER})*(?![\d-]|[./]\d)"
 )
 # Digits that nine or more make a number, fewer a date ("01-02-2020" has eight).
 MIN_PHONE_DIGITS = 9
@@ -58,12 +61,13 @@ def mask(text: str) -> tuple[str, Counter[str]]:
         text, count = EMAIL_PATTERN.subn(PLACEHOLDERS[EMAIL], text)
         counts[EMAIL] += count
 
-    def replace_phone(match: regex.Match[str]) -> str:
-        phone = str(match.group())
-        if sum(map(str.isdecimal, phone)) < MIN_PHONE_DIGITS:
-            return phone
-        counts[PHONE] += 1
-        return PLACEHOLDERS[PHONE]
+    def replace_phones(match: regex.Match[str]) -> str:
+        phones = str(match.group()).split("/")
+        for place, phone in enumerate(phones):
+            if sum(map(str.isdecimal, phone)) >= MIN_PHONE_DIGITS:
+                phones[place] = PLACEHOLDERS[PHONE]
+                counts[PHONE] += 1
+        return "/".join(phones)
 
     def replace_address(match: regex.Match[str]) -> str:
         address = str(match.group())
@@ -76,7 +80,7 @@ def mask(text: str) -> tuple[str, Counter[str]]:
         counts[IP] += public
         return PLACEHOLDERS[IP] if public else address
 
-    text = PHONE_PATTERN.sub(replace_phone, text)
+    text = PHONE_PATTERN.sub(replace_phones, text)
     if "." in text:
         text = IPV4_PATTERN.sub(replace_address, text)
     if ":" in text:
