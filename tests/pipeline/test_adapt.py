@@ -78,12 +78,13 @@ def test_the_same_command_again_keeps_every_stage(redone):
     assert redone() == set()
 
 
-def test_a_checkpoint_that_a_kill_left_in_a_phase_that_is_done_is_deleted(redone, finished):
-    left = finished / "phase-1" / "checkpoint-00000003"
-    left.mkdir()
-    (left / "state.json").write_text("{}", encoding="utf-8")
+def test_checkpoints_that_a_kill_left_in_a_phase_that_is_done_are_deleted(redone, finished):
+    left = [finished / "phase-1" / f"{name}-00000003" for name in ("checkpoint", "partial")]
+    for path in left:
+        path.mkdir()
+        (path / "state.json").write_text("{}", encoding="utf-8")
     assert redone() == set()
-    assert not left.exists()
+    assert not any(path.exists() for path in left)
 
 
 def test_a_plan_goes_once_the_recipe_is_complete_and_says_otherwise(redone, finished):

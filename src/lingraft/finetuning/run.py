@@ -27,7 +27,7 @@ from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_t
 from lingraft.tasks import predictions
 from lingraft.tasks.splits import TRAIN
 from lingraft.tasks.translation_metrics import signatures
-from lingraft.training import averaging, loop, machine
+from lingraft.training import averaging, checkpoint, loop, machine
 from lingraft.training.checkpoint import last_step
 from lingraft.training.data import BatchPlan
 from lingraft.training.phase import Stopped, Work
@@ -337,11 +337,11 @@ class _Call:
         In this order, since nobody looks for them once there are scores; a kill between the two
         costs the seed's training, and no result.
         """
-        leftovers = sorted(job.folder.glob("checkpoint-*"))
+        rest = checkpoint.leftovers(job.folder)
         averaging.clear(job.folder)
         if job.is_trial or not self.options.keep_models:
-            leftovers.append(job.folder / "best")
-        for leftover in leftovers:
+            rest.append(job.folder / "best")
+        for leftover in rest:
             shutil.rmtree(leftover)
         cell, task, best = job.cell, job.cell.task, result["best"]["step"]
         scores: dict[str, Any] = {

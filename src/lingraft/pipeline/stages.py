@@ -35,7 +35,7 @@ from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
 from lingraft.tokenizer.statistics import changed_tokens, statistics, warn
 from lingraft.tokenizer.vocabulary import Vocabulary
-from lingraft.training.checkpoint import last_step
+from lingraft.training.checkpoint import last_step, leftovers
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
 
@@ -349,7 +349,7 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
 
 def _clear_checkpoints(folder: Path) -> None:
     """Delete the checkpoints of a phase that is done."""
-    for leftover in folder.glob("checkpoint-*"):
+    for leftover in leftovers(folder):
         shutil.rmtree(leftover)
 
 

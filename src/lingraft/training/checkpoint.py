@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-NAME = re.compile(r"checkpoint-(\d+)")
+NAME, LEFTOVER = re.compile(r"checkpoint-(\d+)"), re.compile(r"(checkpoint|partial)-\d+")
 BROKEN = (
     *(OSError, LookupError, RuntimeError, ValueError, EOFError),
     *(SafetensorError, pickle.UnpicklingError),
@@ -53,6 +53,11 @@ def last_step(folder: Path) -> int:
     """The step that a phase goes on from; 0 where it begins."""
     path = latest(folder)
     return int(path.name.rpartition("-")[2]) if path else 0
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """The checkpoints of a phase, and those that a kill left half-written."""
+    return [path for path in sorted(folder.glob("*")) if LEFTOVER.fullmatch(path.name)]
 
 
 def weights(model: nn.Module, *, keep: bool = True) -> dict[str, torch.Tensor]:
@@ -116,8 +121,8 @@ def save(
     if path.exists():
         shutil.rmtree(path)
     partial.replace(path)
-    for entry in folder.iterdir():
-        if entry != path and re.fullmatch(r"(checkpoint|partial)-\d+", entry.name):
+    for entry in leftovers(folder):
+        if entry != path:
             shutil.rmtree(entry)
     return path
 
