@@ -373,6 +373,16 @@ def test_only_rows_with_the_wanted_values_are_read_and_the_others_counted(
     assert languages.values([str(tmp_path / name)], "lang") == {"de": 2, "ko": 1}
 
 
+def test_truth_values_are_asked_for_as_json_writes_them(tmp_path: Path):
+    rows = [{"text": "Haus", "checked": True}, {"text": "Baum", "checked": False}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.parquet"):
+        for value in ("true", "True"):
+            documents, _ = read(tmp_path / name, where={"checked": value})
+            assert [document.text for document in documents] == ["Haus"]
+
+
 def test_plain_text_has_no_fields_to_ask_for(tmp_path: Path):
     (tmp_path / "a.txt").write_text("Haus\n")
     with pytest.raises(DataError, match=r"a\.txt: has no fields that corpus.where could ask for"):

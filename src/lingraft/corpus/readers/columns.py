@@ -28,7 +28,12 @@ KEPT_FIELDS = ("title", "revision", "url")
 
 def meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
     """Whether a row has the values that `corpus.where` asks for."""
-    return all(str(row.get(field)) == value for field, value in (section.where or {}).items())
+    return all(value in _spelt(row.get(field)) for field, value in (section.where or {}).items())
+
+
+def _spelt(value: Any) -> tuple[str, ...]:
+    """How a value may be written: truth values as in JSON too, where they are small."""
+    return (str(value), str(value).lower()) if isinstance(value, bool) else (str(value),)
 
 
 def no_column(source: Source, column: str, columns: Sequence[str]) -> DataError:
