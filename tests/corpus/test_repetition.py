@@ -50,6 +50,7 @@ def test_repeated_paragraphs_count_even_where_their_lines_do_not() -> None:
     block = "\n".join(sentence() for _ in range(30))
     document = "\n\n".join([block, *(sentence(2) for _ in range(9)), *["끝 문단이다."] * 7])
     assert reason(document) == repetition.REPEATED_PARAGRAPHS
+    assert reason(document.replace("\n", "\r\n")) == repetition.REPEATED_PARAGRAPHS
 
 
 def test_one_in_three_repeated_lines_is_the_limit() -> None:

@@ -38,7 +38,8 @@ def _checks(document: str, limits: Repetition) -> Iterator[tuple[str, bool]]:
     if not ends(reach, limits.min_words):
         return
     lines = [line.strip() for line in document.splitlines() if line.strip()]
-    paragraphs = [part.strip() for part in document.split("\n\n") if part.strip()]
+    parts = document.replace("\r\n", "\n").split("\n\n")
+    paragraphs = [part.strip() for part in parts if part.strip()]
     bullets = sum(line.startswith(BULLETS) for line in lines)
     ellipses = sum(line.endswith(ELLIPSES) for line in lines)
     yield REPEATED_LINES, _repeats(lines, limits)
