@@ -132,13 +132,17 @@ def test_a_change_redoes_what_depends_on_it_and_nothing_else(change, stages, red
 
 
 @pytest.mark.slow
-def test_a_resource_that_changes_is_read_again(redone, tmp_path):
+def test_a_resource_that_changes_is_read_again(redone, finished, command, tmp_path):
     lexicon = tmp_path / "ko-en.tsv"
     lexicon.write_text("나\tI\n", encoding="utf-8")
     change = ("--resume", "--set", f'resources.lexicons=["{lexicon}"]')
     assert "graft" in redone(*change)
     assert redone(*change) == set()
     lexicon.write_text("나\tI\n너\tyou\n", encoding="utf-8")
+    before = made(finished)
+    refused = command("adapt", finished / "recipe.toml", "--out", finished)
+    assert "holds another run (differs in: the contents of [resources]); --resume" in refused.err
+    assert made(finished) == before
     assert redone(*change) == STAGES - {"corpus", "tokenizer"}
 
 

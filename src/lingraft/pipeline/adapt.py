@@ -12,7 +12,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import budgeting, evaluating, plans, stages
+from lingraft.pipeline import budgeting, evaluating, learnt, plans, stages
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.clearing import check_outside, empty
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small, unread
@@ -225,7 +225,12 @@ def changed_files(recipe: Recipe, run: Run) -> list[str]:
         return ["the text's contents"]
     same = vocabulary in (None, stages.tokenizer_fingerprint(recipe, str(text)))
     which = "the source's contents" if recipe.tokenizer.model is None else "source or tokenizer"
-    return [] if same else [which]
+    if not same:
+        return [which]
+    if vocabulary is None or is_open(recipe) or not learnt.resources(recipe):
+        return []
+    same = run.stage("graft").fingerprint() in (None, stages.graft_fingerprint(recipe, vocabulary))
+    return [] if same else ["the contents of [resources]"]
 
 
 def alone(context: Context, name: str, work: Callable[[], str]) -> str:
