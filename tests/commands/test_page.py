@@ -105,6 +105,15 @@ def test_samples_stand_under_their_reason_the_most_frequent_first():
     assert "Counted, but not shown: redirect, near duplicate." in page_of(made())
 
 
+def test_what_was_found_in_documents_that_went_as_a_whole_is_no_sample():
+    data = made()
+    data["result"]["samples"]["few letters"] = ["123"]  # of a near-duplicate
+    assert [sample.reason for sample in corpus_page.samples(data["result"])] == [
+        "wrong script",
+        "duplicate",
+    ]
+
+
 def test_tables_show_sources_hosts_languages_lengths_scripts_and_settings():
     rows = [row[:2] for row in outline(page_of(made())).rows]
     for row in (

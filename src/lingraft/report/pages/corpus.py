@@ -106,13 +106,16 @@ def render(data: dict[str, Any], folder: Path) -> str:
 
 
 def samples(result: dict[str, Any]) -> list[Sample]:
-    """What was dropped, by reason, the most frequent first."""
+    """What was dropped, by reason, the most frequent first.
+
+    A reason of which nothing is counted was one of sentences whose documents went as a whole.
+    """
     dropped = result["dropped"]
-    reasons = sorted(result["samples"], key=lambda reason: (-dropped.get(reason, 0), reason))
+    reasons = [reason for reason in by_count(dropped) if reason in result["samples"]]
     return [
         Sample(
             reason,
-            f"{numbers.count(dropped.get(reason, 0))} "
+            f"{numbers.count(dropped[reason])} "
             f"{'sentences' if sections.is_of_sentences(reason) else 'documents'}",
             tuple(result["samples"][reason]),
         )
