@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +138,26 @@ def test_standard_input_and_output_are_files_too(
     monkeypatch.setattr(sys, "stdin", given)
     ended = command("translate", model, "--text", "-", "--out", "-", *OPTIONS)
     assert ended.out == expected.decode()
+
+
+@pytest.mark.parametrize("out", ["-", "hyp.txt"])
+def test_a_pipe_is_read_once(
+    out: str,
+    model: Path,
+    text: Path,
+    expected: bytes,
+    command: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")  # as a shell's <(zcat src.gz)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(Path("pipe").write_bytes, text.read_bytes())
+        ended = command("translate", model, "--text", "pipe", "--out", out, *OPTIONS)
+    assert ended.status == 0, ended.err
+    written = ended.out.encode() if out == "-" else Path(out).read_bytes()
+    assert written == expected
 
 
 def test_a_byte_order_mark_before_standard_input_is_no_text(

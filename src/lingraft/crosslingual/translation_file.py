@@ -31,7 +31,7 @@ STANDARD_INPUT = "-"
 
 
 class Text:
-    """Lines to translate, of a file or of standard input, which is read once and whole.
+    """Lines to translate, of a file, or of standard input or a pipe, which are read once and whole.
 
     Raises:
         DataError: it cannot be read, is not UTF-8, or holds no line.
@@ -39,7 +39,11 @@ class Text:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lines = list(_standard_input()) if str(path) == STANDARD_INPUT else None
+        self._lines: list[str] | None = None
+        if str(path) == STANDARD_INPUT:
+            self._lines = list(_standard_input())
+        elif not path.is_file():
+            self._lines = list(sentences.lines(path))
         self.total = sum(1 for _ in self)
         if not self.total:
             raise DataError(f"{path}: holds no line; give a text with a sentence a line")
