@@ -90,6 +90,8 @@ def test_a_system_with_the_translations_of_the_first_does_not_differ_from_it(
 ) -> None:
     given = scoring.Systems.read({"a": files["a"], "same": files["a"]}, [files["reference"]])
     results = scoring.score(given, resamples=100)
+    twice = scoring.score(given, ("bleu", "chrf", "bleu"), resamples=100)
+    assert twice == results  # a score that is named twice has one row
     assert [result.p for result in results if result.system == "same"] == [1.0, 1.0]
     assert not any(result.mark for result in results)
 

@@ -127,8 +127,9 @@ def score(
         if name not in SCORERS:
             raise RecipeError(f"--metrics {name}: allowed: {', '.join(SCORERS)}")
     results: list[Result] = []
-    with log.progress("score", len(metrics), "scores") as ticker:
-        for name in metrics:
+    names = dict.fromkeys(metrics)  # each once
+    with log.progress("score", len(names), "scores") as ticker:
+        for name in names:
             results += _of_metric(texts, name, language, resamples)
             ticker.advance()
     return results
