@@ -112,6 +112,22 @@ def test_a_source_is_grafted_as_its_recipe_says(tiny_source):
     assert len(model.config.layer_types) == 5
 
 
+def test_a_recipe_that_leaves_things_to_rules_is_measured_as_it_would_train(
+    tiny_source, korean_text, tmp_path
+):
+    path = tmp_path / "recipe.toml"
+    text = f"""name = "x"\nlanguage = "ko"\ncorpus.text = ["{korean_text}"]\nsource.model = "SOURCE"
+method = {{preset = "auto", budget = {{value = 100, unit = "steps"}}}}"""
+    path.write_text(text.replace("SOURCE", str(tiny_source("roberta"))))
+    asked = subject(path, None, None, SHORT, None, [])
+    (phase,) = asked.recipe.phases
+    assert (phase.batch.unit, phase.batch.size, phase.masking.rate) == ("tokens", 512, 0.4)
+    assert not any(asked.recipe.graft.places)
+    path.write_text(text.replace("SOURCE", "some/model"))
+    with pytest.raises(RecipeError, match="those of 'some/model' are not on this machine"):
+        subject(path, None, None, SHORT, None, [])
+
+
 def test_exactly_one_thing_is_measured(tiny_source):
     for named in ((None, None), (str(tiny_source("bert")), SHAPE)):
         with pytest.raises(RecipeError, match="give a recipe, the folder of a run, --source or"):

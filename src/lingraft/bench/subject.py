@@ -20,6 +20,7 @@ from lingraft.models.graft import build, deeper_config
 from lingraft.models.loading import stock_class
 from lingraft.models.modules import wanted_by
 from lingraft.models.plans import layer_plans
+from lingraft.pipeline.foreseeing import decided_now
 from lingraft.pipeline.rows import names_rows, new_rows
 from lingraft.pipeline.stages import position_settings
 from lingraft.pretrained import load as pretrained
@@ -211,7 +212,7 @@ def subject(
     batch: int | None,
     settings: Sequence[str],
 ) -> Subject:
-    """Make a subject of what was asked for.
+    """Make a subject of what was asked for; what a recipe leaves to rules they choose now.
 
     Args:
         path: a recipe, or the folder of a run.
@@ -222,13 +223,15 @@ def subject(
         settings: `a.b=c` overrides of the recipe.
 
     Raises:
-        RecipeError: not exactly one of the three is given, or one is wrong.
+        RecipeError: not exactly one of the three is given, or one is wrong; rules are to choose
+            for a source that is not on this machine.
     """
     if sum(value is not None for value in (path, model, shape)) != 1:
         raise RecipeError("give a recipe, the folder of a run, --source or --shape, and only one")
     run = path if path is not None and path.is_dir() else None
     if path is not None:
-        recipe = read_recipe(Run.existing(run).recipe_path if run else path, settings)
+        written = Run.existing(run).recipe_path if run else path
+        recipe = decided_now(read_recipe(written, settings))
     else:
         plain: dict[str, Any] = {
             "name": "bench",

@@ -67,10 +67,10 @@ def command(
 
     Any size, no files:   lingraft bench --shape 14x768x50000 --batch 64
 
-    Weights are random and the text is made up, unless the folder of a run is named. Tokens are real
-    ones, padding never counts; MFU is useful operations a second over the fastest matrix product
-    measured in the same process. With several phases, each has a process of its own, so that
-    memory is its own too.
+    Weights are random and the text is made up, unless the folder of a run is named. What a recipe
+    leaves to preset auto is chosen as `lingraft check` shows it. Tokens are real ones, padding
+    never counts; MFU is useful operations a second over the fastest matrix product measured in the
+    same process. With several phases, each has a process of its own, so that memory is its own too.
     """
     from lingraft.bench import measure
     from lingraft.bench.subject import subject

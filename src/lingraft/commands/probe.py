@@ -32,13 +32,13 @@ def command(
     The settings are those of the recipe's first phase, with everything trained. The loss before the
     first step is shown too: it ranks initialisers wrongly.
     """
-    from lingraft.pipeline.foreseeing import foreseen
+    from lingraft.pipeline.foreseeing import decided_now
     from lingraft.probing import initialisers as probing
     from lingraft.report.table import table
     from lingraft.study import planning, runner
 
     path = recipe / "recipe.toml" if recipe.is_dir() else recipe
-    decided, _ = foreseen(read_recipe(path, settings or []))
+    decided = decided_now(read_recipe(path, settings or []))
     base = probing.base_of(decided, steps, ask.names_in(train))
     names, left_out = probing.usable(base, ask.names_in(initialisers))
     for name, reason in left_out.items():

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lingraft import threads
+from lingraft.errors import RecipeError
 from lingraft.models.families import family_of
 from lingraft.pipeline import preflight
 from lingraft.pipeline.memory import this_machine
@@ -70,6 +71,22 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     facts = facts.with_method(choosing.applied(recipe, early))
     decided = [*early, *choosing.choices(recipe, facts, before_speed=False)]
     return choosing.applied(recipe, decided), decided
+
+
+def decided_now(recipe: Recipe) -> Recipe:
+    """The recipe as preset 'auto' would decide it now, for what cannot wait for a run.
+
+    Raises:
+        RecipeError: rules are to choose, and the files of the source are not on this machine.
+    """
+    decided, choices = foreseen(recipe)
+    if is_open(recipe) and recipe.method.preset == auto.AUTO and not choices:
+        raise RecipeError(
+            f"preset 'auto' chooses by the source's config.json and .safetensors, and those of "
+            f"'{recipe.source.model or 'source.architecture'}' are not on this machine; download "
+            "it first, or name a paper's preset (lingraft list presets)"
+        )
+    return decided
 
 
 def tokens_of(
