@@ -116,6 +116,20 @@ def test_a_csv_has_what_it_is_given():
     assert list(csv.reader(text.splitlines())) == [["a", "b"], ["x, y", "0.1234567890123"]]
 
 
+@pytest.mark.parametrize("rows", [1, 2, 9])
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_no_number_is_cut_off_beside_text(rows, width):
+    head = ("phase", Column("trains", "long"), "parameters", "budget", "rate", "tokens (estimate)")
+    cells = ("phase-1", "embeddings, itl", "126,123,456", "150,000 steps", "0.001", "1,234,567,890")
+    lines = lines_of(table("", head, [cells] * rows), width)
+    if rows < 9:
+        for text in (*cells, "tokens (estimate)"):
+            assert sum(line.count(text) for line in lines) >= (rows if text in cells else 1)
+    columns = zip(*(line.split("│")[1:-1] for line in lines if "│" in line), strict=True)
+    whole = "|".join("".join(part.strip() for part in column) for column in columns)
+    assert whole.count("126,123,456") == whole.count("1,234,567,890") == rows
+
+
 def test_the_terminal_has_a_sign_for_the_best():
     text = "\n".join(lines_of(MODELS, 80, best="!"))
     assert "90.1* ± 0.1!" in text

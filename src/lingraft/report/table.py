@@ -266,7 +266,8 @@ def terminal(data: Table, width: int, best: str = "*") -> RichTable:
     """A table for a terminal, without its notes.
 
     Where its columns do not fit, uncertainties stand beneath the numbers; where they do not fit
-    then, it is swapped.
+    then, or only with numbers cut off beside folded text, it is swapped. One of text and many rows
+    is folded everywhere instead, for then it would not fit swapped.
 
     Args:
         data: the table.
@@ -276,14 +277,15 @@ def terminal(data: Table, width: int, best: str = "*") -> RichTable:
     columns = data.columns
     numbers = all(column.kind == "number" for column in columns[1:])
     stacked = numbers and not fits(data, width) and fits(data, width, stacked=True)
-    swapped = numbers and not stacked and not fits(data, width)
+    cut = not numbers and not _folds(data, width)
+    swapped = not stacked and not fits(data, width) if numbers else cut and len(data.rows) < WIDE
     grid = _grid(data, best, stacked=stacked)
     if swapped:
         grid = [list(cells) for cells in zip(*grid, strict=True)]
     rich_table = RichTable(title=data.title or None, title_justify="left")
     for at, heading in enumerate(grid[0]):
         number = at > 0 if swapped else columns[at].kind == "number"
-        whole = not swapped and (number or (at == 0 and not numbers))
+        whole = not swapped and not cut and (number or (at == 0 and not numbers))
         rich_table.add_column(
             heading, justify="right" if number else "left", overflow="fold", no_wrap=whole
         )
@@ -306,7 +308,20 @@ def fits(data: Table, width: int, name: int = NARROW_NAME, *, stacked: bool = Fa
     return sum(widths[1:]) + min(widths[0], name) < width
 
 
-def _grid(data: Table, best: str, *, stacked: bool) -> list[list[Text]]:
+def _folds(data: Table, width: int) -> bool:
+    """Whether a terminal's line holds every number, and the first column, beside folded text."""
+    kinds = [column.kind for column in data.columns]
+    if "number" not in kinds[1:]:
+        return True
+    columns = [max(len(cell.plain) for cell in c) for c in zip(*_grid(data, "*"), strict=True)]
+    least = [
+        size if at == 0 or kind == "number" else min(size, NARROW_NAME)
+        for at, (size, kind) in enumerate(zip(columns, kinds, strict=True))
+    ]
+    return sum(least) + 3 * len(least) < width
+
+
+def _grid(data: Table, best: str, *, stacked: bool = False) -> list[list[Text]]:
     """The heading and the rows."""
     rows = ([_terminal_cell(c, row.role, best, stacked=stacked) for c in row.cells]
             for row in data.rows)  # fmt: skip
