@@ -49,8 +49,8 @@ FACTS: dict[str, Fact] = {
         "tokens/word",
         False,
         "number",
-        "tokens of the candidate's tokenizer to a word of the target text (fertility); a "
-        "character that it does not know counts as a token",
+        "tokens of the candidate's tokenizer to what stands between white space in the target "
+        "text (fertility); a character that it does not know counts as a token",
     ),
     "unknown_rate": Fact(
         "unknown",
@@ -59,7 +59,10 @@ FACTS: dict[str, Fact] = {
         "share of the tokens that are unknown; a run of unknown characters may be one token",
     ),
     "whole_words": Fact(
-        "whole words", True, "share", "share of the target's words that are one known token"
+        "whole words",
+        True,
+        "share",
+        "share of what stands between white space in the target that is one known token",
     ),
     "vocabulary_scripts": Fact(
         "scripts (pieces)",
@@ -78,7 +81,8 @@ FACTS: dict[str, Fact] = {
         False,
         "number",
         "difference of the two texts' type-token ratios over equally many of their first words, "
-        f"{RATIO_WORDS:,} at most (a character is a word in Chinese and Japanese)",
+        f"{RATIO_WORDS:,} at most (a character is a word in scripts that put no spaces between "
+        "words, such as those of Chinese, Japanese and Thai)",
     ),
 }
 """By name; the last five need a text of the candidate's own."""
