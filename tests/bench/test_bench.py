@@ -1,6 +1,7 @@
 import dataclasses
 import itertools
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -126,6 +127,20 @@ method = {{preset = "auto", budget = {{value = 100, unit = "steps"}}}}"""
     path.write_text(text.replace("SOURCE", "some/model"))
     with pytest.raises(RecipeError, match="those of 'some/model' are not on this machine"):
         subject(path, None, None, SHORT, None, [])
+
+
+def test_the_peak_of_memory_is_that_of_the_model_and_not_of_the_fastest_product(tiny, monkeypatch):
+    calls = []
+    limit = throughput.Ceiling(1e15, "fp32", "", None)
+    monkeypatch.setattr(throughput, "matrix_product_ceiling", lambda *_: limit)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", calls.append)
+    gpu = SimpleNamespace(device=torch.device("cuda"), mixed_precision="no")
+    assert measure._ceiling(tiny.model()[0], gpu, EFFORT) == limit
+    assert calls == [gpu.device]
+    monkeypatch.setattr(measure, "_ceiling", lambda *_: calls.append("product") or limit)
+    monkeypatch.setattr(measure, "peak_memory", lambda _: calls.append("peak"))
+    measured(tiny, "evaluation", EFFORT)
+    assert calls[1:] == ["product", "peak", "product"]
 
 
 def test_exactly_one_thing_is_measured(tiny_source):
