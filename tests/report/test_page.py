@@ -5,8 +5,9 @@ import re
 import pytest
 
 from lingraft.errors import DataError
+from lingraft.report import card
 from lingraft.report.pages import run as run_page
-from lingraft.rundir import Run
+from lingraft.rundir import Run, write_json
 
 EVIL = "<script>alert(1)</script>"
 VOID = {"meta", "br", "img", "input", "link", "hr", "path", "use"}
@@ -175,3 +176,27 @@ def test_sentences_outside_the_subset_are_counted_among_those_left_out(build, tm
     builder = build().whole().corpus(subset={"not in the subset": 5_000})
     text = written([builder.run], tmp_path)
     assert '<th scope="row">not in the subset</th><td>5,000</td>' in text
+
+
+def test_a_model_of_which_nothing_was_trained_is_not_said_to_lack_its_log(build, tmp_path):
+    builder = build(baselines=[], phases=[]).corpus().tokenizer().model()
+    (builder.run.path / "metrics.jsonl").unlink()
+    text = written([builder.run], tmp_path)
+    assert "Nothing was trained" in text
+    assert "nothing has been logged" not in text
+    assert "Nothing was trained." in card.model_card(builder.run)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [({"samples": 0}, "samples = 0"), ({"generated": 0}, "generated = 0")],
+)
+def test_a_page_without_samples_names_the_setting_that_leaves_them_out(
+    build, tmp_path, asked, said
+):
+    builder = build(evaluation=asked).whole()
+    stage = builder.run.stage("evaluation")
+    done = stage.done()
+    done["result"]["samples"] = []
+    write_json(stage.done_path, done)
+    assert f"asks for no samples (evaluation.{said})" in written([builder.run], tmp_path)

@@ -73,7 +73,7 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
     recipe = main.recipe
     tokenizer, graft, evaluation = map(main.result, ("tokenizer", "graft", "evaluation"))
     compared, kind = tables.compare(variants), kind_of(evaluation)
-    by_stream = sections.languages(variants)
+    by_stream, schedule = sections.languages(variants), sections.schedule(variants)
     mask = str(tokenizer["specials"].get("mask", ["<extra_id_0>"])[0]) if tokenizer else "<mask>"
     return {
         "front_matter": as_yaml(front_matter(main)),
@@ -106,7 +106,7 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
         "pieces": numbers.count(tokenizer["vocab_size"]) if tokenizer else None,
         "pieces_from": _pieces_from(recipe, tokenizer),
         "modules": _modules(graft or {}),
-        "schedule": markdown(sections.schedule(variants), plain),
+        "schedule": markdown(schedule, plain) if schedule.rows else None,
         "metrics": _metrics(variants) if evaluation else None,
         "languages": markdown(by_stream, plain) if by_stream else None,
         "unigrams": numbers.significant(math.exp(evaluation["unigram_entropy"]))

@@ -351,6 +351,7 @@ def section(variants: Sequence[Variant]) -> dict[str, Any] | None:
     if not judged:
         return None
     return {
+        "has_source": any(model.is_source for model in judged),
         "text": text_table(judged),
         "pieces": pieces_table(judged),
         "kept": kept_table(judged),
