@@ -94,6 +94,21 @@ def test_longer_training_is_advised_in_the_unit_that_the_run_was_asked_for(train
     assert found.startswith(f"More {unit} (--{unit}): the validation loss")
 
 
+@pytest.mark.parametrize("start", ["--join runs/a --steps 9", "recipe.toml --steps=9"])
+def test_longer_training_is_advised_by_the_option_that_was_given(trained, start):
+    run = trained(46.4, losses=(4.0, 3.9))
+    write_json(run.path / "environment.json", {"command": f"lingraft adapt {start}"})
+    assert said(run)[0].startswith("More steps (--steps): ")
+
+
+def test_epochs_which_no_option_gives_are_advised_by_their_key(trained):
+    run = trained(46.4, losses=(4.0, 3.9))
+    budget = {"value": 1, "unit": "epochs"}
+    write_json(run.plan_path, {"asked": {"method": {"budget": budget}}})
+    write_json(run.path / "environment.json", {"command": "lingraft adapt --source a --yes"})
+    assert said(run)[0].startswith("More epochs (budget.value): ")
+
+
 def test_a_loss_that_rises_at_the_end_is_not_called_falling(trained):
     assert said(trained(46.4, losses=(3.9, 4.0))) == []
 

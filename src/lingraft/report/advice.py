@@ -125,7 +125,10 @@ def _option(variant: Variant) -> str:
     run, called = variant.run, str((variant.environment or {}).get("command", ""))
     method = read_json(run.plan_path)["asked"]["method"] if run.plan_path.is_file() else {}
     asked = method.get("budget") or variant.recipe.phases[-1].budget.model_dump()
-    where = f"--{asked['unit']}" if "--source" in called.split() else "budget.value"
+    words = {word.partition("=")[0] for word in called.split()}
+    by_option = words & {"--source", "--join", f"--{asked['unit']}"}
+    has_option = by_option and asked["unit"] != "epochs"  # which no option gives
+    where = f"--{asked['unit']}" if has_option else "budget.value"
     return f"More {asked['unit']} ({where})"
 
 
