@@ -45,6 +45,16 @@ def test_pieces_of_bytes_are_shown_as_the_korean_they_stand_for(tiny_tokenizer):
     assert korean > 5
 
 
+@pytest.mark.parametrize("family", ["roberta", "llama"])
+def test_pieces_of_bytes_that_are_no_character_are_told_apart(family, tiny_tokenizer):
+    tokenizer = tiny_tokenizer(family)
+    shown = [readable(index, tokenizer) for index in range(len(tokenizer))]
+    assert not any("\N{REPLACEMENT CHARACTER}" in piece for piece in shown)
+    broken = [piece for piece in shown if piece.startswith(("‹", "<0x"))]
+    assert len(broken) > 100
+    assert len(set(broken)) == len(broken)
+
+
 @pytest.mark.parametrize(("family", "piece"), [("bert", "##e"), ("xlm-roberta", "▁the")])
 def test_pieces_of_characters_keep_their_spelling(family, piece, tiny_tokenizer):
     tokenizer = tiny_tokenizer(family)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from lingraft.tokenizer.state import BYTE_OF
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from lingraft.evaluation.scorer import Scorer
 
 GUESSES = 5
+BROKEN = "\N{REPLACEMENT CHARACTER}"
 SHORTEST, LONGEST = 8, 40
 
 
@@ -66,9 +69,15 @@ def predictions(
 
 
 def readable(token: int, tokenizer: PreTrainedTokenizerBase) -> str:
-    """A vocabulary piece as a person reads it: bytes decoded, a space in front shown as '▁'."""
+    """A vocabulary piece as a person reads it: bytes decoded, a space in front shown as '▁'.
+
+    Bytes that are no whole character are told apart: as ‹ed 95›, or <0xED> where they stand so.
+    """
     piece = str(tokenizer.convert_ids_to_tokens(token))
     if token in tokenizer.all_special_ids or piece.startswith("##"):
         return piece
     text = str(tokenizer.decode([token])).strip()
+    if BROKEN in text:
+        whole = all(letter in BYTE_OF for letter in piece)
+        return f"‹{bytes(BYTE_OF[letter] for letter in piece).hex(' ')}›" if whole else piece
     return ("▁" if piece[:1] in ("▁", "Ġ") else "") + text
