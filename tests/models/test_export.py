@@ -225,6 +225,18 @@ def test_a_tokenizer_that_transformers_reads_otherwise_beside_the_model_is_found
         check_reload(model, tmp_path)
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta", "deberta-v2"])
+def test_an_untied_head_has_the_bias_that_trained_under_both_names(family, tiny_model, tmp_path):
+    model = tiny_model(family, tie_word_embeddings=False)  # 4.57's BERT reads the first of them
+    first, last = FAMILIES[family].output_bias
+    trained = model.get_parameter(last).detach().clone()
+    assert not model.get_parameter(first).equal(trained)
+    write_model(model, tmp_path)
+    stored = load_file(tmp_path / "model.safetensors")
+    assert stored[first].equal(trained)
+    assert stored[last].equal(trained)
+
+
 def test_the_mask_token_of_eurobert_s_config_is_that_of_the_new_vocabulary(tiny_model, exported):
     vocabulary = Vocabulary.of(exported[1]["bert"][1])
     changes = vocabulary_settings(tiny_model("eurobert", mask_token_id=300).config, vocabulary)

@@ -169,12 +169,17 @@ def write_model(model: PreTrainedModel, folder: Path) -> None:
         model: a stock model, with any head.
         folder: takes them.
     """
+    family = FAMILIES.get(model.config.model_type)
+    own_head = family and model.get_output_embeddings() is not None and not is_tied(model)
+    if family and own_head and len(family.output_bias) > 1:
+        with torch.no_grad():  # 5 reads the last of the two, BERT in 4.57 the first
+            first, last = map(model.get_parameter, family.output_bias)
+            first.copy_(last)
     save(model, folder)
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= settings_for_4_57(config)
-    predicts = config["model_type"] in FAMILIES and model.get_output_embeddings() is not None
-    if predicts and not is_tied(model):  # in transformers 5 T5 1.1 and mT5 say that they are
+    if own_head:  # in transformers 5 T5 1.1 and mT5 say that they are tied
         config["tie_word_embeddings"] = False
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
