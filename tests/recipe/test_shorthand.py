@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import lingraft
@@ -85,6 +86,16 @@ def test_one_name_by_itself_is_a_list_of_one(monkeypatch) -> None:
     lists = {key: [name] for key, name in names.items()}
     lingraft.adapt(out="runs/x", settings=["seed=4"], **form, **lists)
     assert asked[0] == asked[1]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """They are what a sweep over np.logspace or np.arange gives."""
+    plain = {"learning_rate": 1e-3, "vocab_size": 300, "batch_tokens": 64, "seed": 4, "steps": 7}
+    numpys = {
+        name: np.float64(value) if isinstance(value, float) else np.int64(value)
+        for name, value in plain.items()
+    }
+    assert recipe_of(NEEDED | numpys, "runs/x") == recipe_of(NEEDED | plain, "runs/x")
 
 
 def test_several_languages_are_a_dict_of_texts() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from numbers import Number
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lingraft.commands import budgets
 from lingraft.commands.options import recipe_name
@@ -38,6 +39,7 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
             near = difflib.get_close_matches(name, ShortForm.__annotations__, 1)
             hint = f"did you mean {near[0]}=?" if near else "see help(lingraft.adapt)"
             raise RecipeError(f"adapt: there is no argument {name}=; {hint}")
+    form = cast("ShortForm", {name: _plain(value) for name, value in form.items()})
     text = form.get("text")
     several = isinstance(text, Mapping)
     missing = [
@@ -66,6 +68,11 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
     data = {"name": recipe_name(Path(out), data)} | data
     budgets.check_given(data, assignments)
     return complete(data, assignments, "lingraft.adapt")
+
+
+def _plain(value: Any) -> Any:
+    """Of a number of numpy, as a sweep has them, Python's own; else what was given."""
+    return value.item() if isinstance(value, Number) and hasattr(value, "item") else value
 
 
 def _texts(text: Any, language: str | None) -> dict[str, Any]:
