@@ -117,6 +117,8 @@ def test_several_languages_are_a_dict_of_texts() -> None:
         (NEEDED | {"languages": "ko"}, "o", "no argument languages=; did you mean language="),
         (NEEDED | {"joy": 1}, "o", r"no argument joy=; see help\(lingraft.adapt\)"),
         (NEEDED | {"text": {"en": "en.txt"}}, "o", "leave language= out"),
+        ({"source": "s", "text": {"pt_BR": "a"}}, "o", "text= has 'pt_BR' in the place of a lang"),
+        ({"source": "s", "text": {"en": "a", "de": []}}, "o", "text= names no file for 'de'"),
         (NEEDED | {"method": "magic"}, "o", "method 'magic' is not known"),
     ],
 )

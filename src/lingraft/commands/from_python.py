@@ -12,7 +12,7 @@ from lingraft.commands import budgets
 from lingraft.commands.options import recipe_name
 from lingraft.errors import RecipeError
 from lingraft.recipe.shorthand import ShortForm, complete, tables
-from lingraft.recipe.streams import named_texts
+from lingraft.recipe.streams import CODE, named_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +77,15 @@ def _plain(value: Any) -> Any:
 
 def _texts(text: Any, language: str | None) -> dict[str, Any]:
     if isinstance(text, Mapping):
+        if wrong := [code for code in text if not CODE.fullmatch(str(code))]:
+            raise RecipeError(
+                f"adapt: text= has '{wrong[0]}' in the place of a language code; write ko, say, or "
+                "pt-BR"
+            )
+        if empty := [code for code in text if not _paths(text[code])]:
+            raise RecipeError(
+                f"adapt: text= names no file for '{empty[0]}'; give one, or leave it out"
+            )
         return named_texts([f"{code}={path}" for code in text for path in _paths(text[code])], None)
     return named_texts(_paths(text), language)
 
