@@ -71,8 +71,11 @@ def test_a_budget_chooses_what_is_left_open(given, budget) -> None:
 
 
 def test_without_a_budget_it_asks_for_one(tiny_source, korean_text) -> None:
-    with pytest.raises(RecipeError, match="no budget: give"):
-        recipe_of(NEEDED | {"source": tiny_source("bert"), "text": korean_text}, "runs/x")
+    form = NEEDED | {"source": tiny_source("bert"), "text": korean_text}
+    with pytest.raises(RecipeError, match="no budget: give minutes=, hours=") as ended:
+        recipe_of(form, "runs/x")
+    assert "(preset='xpt2021' takes them" in str(ended.value)  # there is no --yes in Python
+    assert recipe_of(form | {"preset": "xpt2021"}, "runs/x").method.preset == "xpt2021"
 
 
 def test_one_name_by_itself_is_a_list_of_one(monkeypatch) -> None:

@@ -80,7 +80,9 @@ def default_preset(
     return AUTO if has_rules and measured and not by_hand and not papers else None
 
 
-def check_given(data: dict[str, Any], assignments: Sequence[str], *, yes: bool = False) -> None:
+def check_given(
+    data: dict[str, Any], assignments: Sequence[str], *, yes: bool = False, in_python: bool = False
+) -> None:
     """Refuse a run that nobody gave a budget, and say what the paper's would take here.
 
     A paper's preset that is named, or a phase set by hand, asks for what it says.
@@ -89,6 +91,7 @@ def check_given(data: dict[str, Any], assignments: Sequence[str], *, yes: bool =
         data: a recipe as plain data.
         assignments: of --set.
         yes: whether the paper's budget is taken where none is given.
+        in_python: whether `lingraft.adapt` was called, which has arguments and no --yes.
 
     Raises:
         RecipeError: there is no budget.
@@ -109,9 +112,13 @@ def check_given(data: dict[str, Any], assignments: Sequence[str], *, yes: bool =
     steps = sum(phase.budget.value for phase in papers.phases)
     batch = papers.phases[0].batch
     more = " without --preset takes them, with the paper's settings" if preset else " takes them"
+    options, taken = "--minutes, --hours, --tokens or --steps", f"--yes{more}"
+    if in_python:
+        options = "minutes=, hours=, tokens= or steps="
+        taken = f"preset={papers.method.preset!r} takes them, with the paper's settings"
     raise RecipeError(
-        f"no budget: give --minutes, --hours, --tokens or --steps; the paper's {steps:,.0f} steps "
-        f"of {batch.size:,} {batch.unit} would take {_estimate(papers)} here (--yes{more})"
+        f"no budget: give {options}; the paper's {steps:,.0f} steps "
+        f"of {batch.size:,} {batch.unit} would take {_estimate(papers)} here ({taken})"
     )
 
 

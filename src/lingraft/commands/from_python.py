@@ -66,7 +66,7 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
     }
     data = tables(form, texts, budgets.chosen(form))
     data = {"name": recipe_name(Path(out), data)} | data
-    budgets.check_given(data, assignments)
+    budgets.check_given(data, assignments, in_python=True)
     return complete(data, assignments, "lingraft.adapt")
 
 
