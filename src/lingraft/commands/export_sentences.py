@@ -43,7 +43,8 @@ def command(
     if retrieval is not None:
         settings = sentence_export.chosen_in(retrieval, name)
     facts = sentence_export.export(name, out_dir, *settings)
-    more = "" if facts.kept == facts.layer else ", one more for the norm that this model ends with"
+    why = "for the norm that this model ends with" if facts.layer else "since a model needs one"
+    more = "" if facts.kept == facts.layer else f", one more {why}"
     console.line(
         f"{out_dir}: layer {facts.layer} of {facts.depth}, {settings[1]} pooling; "
         f"{facts.kept} layer{'s'[: facts.kept != 1]} kept{more}; "
