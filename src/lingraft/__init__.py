@@ -174,7 +174,8 @@ def evaluate(
         model: directory or Hub id.
         text: a file or a directory, or several.
         language: of the text, for sentence splitting.
-        options: those of `lingraft.pipeline.standalone.evaluate`, say sentences, rate, seed.
+        options: `sentences` (10,000 at most), `precision` ("auto"), and of a masked model `rate`
+            (0.15), `seed` (0) and `num_words` (2,000), as `lingraft evaluate` has them.
 
     Raises:
         LingraftError: the model or the text cannot be used.
