@@ -307,6 +307,15 @@ def test_shorthand_beside_phases_is_refused():
         recipe(phases=[PHASE], method={"batch": {"size": 7}})
 
 
+@pytest.mark.parametrize("setting", ["method.preset='auto'", "method.name='xpt-sp'"])
+def test_a_setting_that_would_replace_phases_beside_them_is_refused(setting):
+    key = setting.partition("=")[0]
+    with pytest.raises(RecipeError, match=f"--set {key}: .* of recipe are those of method 'xpt'"):
+        recipe(setting, phases=[PHASE])
+    as_a_run_leaves_it = {"preset": "auto"}
+    assert recipe("method.preset='auto'", phases=[PHASE], method=as_a_run_leaves_it).phases
+
+
 def test_phases_that_the_recipe_gives_are_kept():
     assert [phase.name for phase in recipe(phases=[PHASE]).phases] == ["one"]
 

@@ -258,8 +258,7 @@ def _given(section: Section) -> dict[str, Any]:
 def read_recipe(path: str | Path, assignments: Sequence[str] = ()) -> Recipe:
     """Load, override, check and expand a recipe file.
 
-    Overrides of phases apply after the method has filled them in, so that
-    `phases.0.budget.value=10` works on any recipe.
+    Overrides of phases apply after the method has filled them in: they work on any recipe.
 
     Raises:
         RecipeError: whatever is wrong with it, on one line.
@@ -276,10 +275,12 @@ def recipe_from(
     ]
     late = [text for text in assignments if text not in early]
     changed = decode(override(data, early), where)
-    if "phases" in data and changed.method.name != (old := decode(data, where).method.name):
+    old = decode(data, where).method if "phases" in data else changed.method
+    is_auto_now = changed.method.preset == "auto" != old.preset
+    if changed.method.name != old.name or is_auto_now:
         raise RecipeError(
-            f"--set method.name: [graft] and [[phases]] of {where} are those of method '{old}'; "
-            "leave both out of it"
+            f"--set method.{'preset' if is_auto_now else 'name'}: [graft] and [[phases]] of "
+            f"{where} are those of method '{old.name}'; leave both out of it"
         )
     recipe = _with_known_source(expand(changed))
     if not late:
@@ -289,8 +290,7 @@ def recipe_from(
             f"--set {late[0]}: the phases are decided when the run has begun; set "
             "method.learning_rate and the like, or take a paper's preset and a budget in steps"
         )
-    plain = recipe.model_dump(mode="json", exclude_none=True)
-    plain["method"] = _lasting(recipe)
+    plain = recipe.model_dump(mode="json", exclude_none=True) | {"method": _lasting(recipe)}
     return expand(decode(override(plain, late), where))
 
 
