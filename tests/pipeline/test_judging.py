@@ -295,6 +295,31 @@ def test_a_file_of_questions_that_changes_makes_the_evaluation_stale(run, files)
         path.write_text(text)
 
 
+def test_questions_that_cannot_be_asked_end_a_run_before_it_trains(
+    source, korean_text, tmp_path, command
+):
+    for content, said in (
+        ('{"context": "a", "choices": ["' + "개 " * 90 + '", "b"], "label": 0}', "is longer than"),
+        ('{"context": "a", "choices": ["b", "c"]}', "label"),
+    ):
+        questions = tmp_path / "quiz.jsonl"
+        questions.write_text(content, encoding="utf-8")
+        ended = command(
+            *("adapt", "--source", source, "--text", korean_text, "--lang", "ko"),
+            *("--preset", "xpt2021", "--steps", 4, "--vocab-size", 400, "--out", tmp_path / said),
+            *(
+                "--set",
+                "method.batch={size=500, unit='tokens'}",
+                "--set",
+                "tokenizer.max_tokens=64",
+            ),
+            *("--set", f"evaluation.choices=[{{file='{questions}'}}]"),
+        )
+        assert ended.status == 1
+        assert said in ended.err
+        assert not list((tmp_path / said).glob("phase-*"))
+
+
 def test_a_judged_model_reads_no_more_than_it_was_trained_on(source):
     assert judging.Judged.load(str(source), "fp32", 32).context == 32
     assert judging.Judged.load(str(source), "fp32").context == tiny_judged.LONGEST

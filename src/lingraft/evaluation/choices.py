@@ -125,6 +125,16 @@ def answer(
     return Result(answers, cut)
 
 
+def check(tokenizer: PreTrainedTokenizerBase, questions: Sequence[Question], longest: int) -> None:
+    """Refuse questions that `answer` would; needs no model.
+
+    Args, Raises: as `answer`.
+    """
+    for question in questions:
+        for ids, context in encode(tokenizer, question):
+            _item(ids, context, longest, question)
+
+
 def _item(ids: list[int], context: int, longest: int, question: Question) -> tuple[Item, bool]:
     """What the model reads and is asked for, and whether the start was cut off."""
     count = len(ids) - context

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from lingraft.evaluation.records import Blocks
     from lingraft.recipe import Evaluation, Recipe
+    from lingraft.rundir import Stage
     from lingraft.tasks.choice_metrics import Answered
     from lingraft.tasks.choices import Question
 
@@ -191,6 +192,29 @@ def untouched(
     for of_stream in scores.values():
         del of_stream["targets"]
     return judge(model, section, texts, partial, choice_metrics.UNTOUCHED) | {"streams": scores}
+
+
+def check_choices(recipe: Recipe, vocabulary: Stage) -> None:
+    """Refuse, before anything trains, questions that could not be asked of the model behind it.
+
+    Args:
+        recipe: with the files of questions, and the source where that is asked too.
+        vocabulary: of the run, made.
+
+    Raises:
+        DataError: a file is broken, or a choice cannot be scored.
+    """
+    section, source = recipe.evaluation, recipe.source
+    if not section.choices:
+        return
+    longest = int(vocabulary.result()["max_tokens"])
+    tokenizers = [tokenizer_files.load(str(vocabulary.path))]
+    if section.untouched and source.model is not None:
+        tokenizers.append(tokenizer_files.load(source.model, source.revision))
+    for choices in section.choices:
+        questions = asking.read(path_of(choices.file), choices.shape)
+        for tokenizer in tokenizers:
+            answering.check(tokenizer, questions, longest)
 
 
 def choose(

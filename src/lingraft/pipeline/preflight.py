@@ -26,7 +26,7 @@ from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
 from lingraft.recipe.selectors import described, trained_parts
 from lingraft.recipe.streams import distilled
-from lingraft.tasks.choices import PLAIN, shape_named
+from lingraft.tasks.choices import read as read_questions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +200,7 @@ def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
     """Check that what a model is judged by is there, and that no kept text is among those read.
 
     Raises:
-        DataError: a file is missing.
+        DataError: a file is missing, or one of questions is broken.
         RecipeError: a kept text is trained on, or a shape is not known.
     """
     judged = recipe.evaluation
@@ -219,7 +219,7 @@ def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
                 "it does not read"
             )
     for questions in judged.choices:
-        shape_named(questions.shape or PLAIN)
+        read_questions(path_of(questions.file), questions.shape)
 
 
 def named_files(resources: Resources) -> list[str]:
