@@ -32,6 +32,19 @@ def test_perplexity_is_drawn_beside_that_of_unigrams(found):
     assert "unigrams" not in plots.against_data(found, BITS).wide
 
 
+def test_models_that_diverged_are_no_points_of_a_figure():
+    found = study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000))
+    for diverged, names in (({"xpt"}, ["scratch"]), ({"xpt", "scratch"}, None)):
+        rows = [
+            row.model_copy(update={"value": math.nan})
+            if hasattr(row, "metric") and row.axes["method"] in diverged
+            else row
+            for row in found
+        ]
+        drawing = plots.against_data(collect(rows), PERPLEXITY)
+        assert (drawing and [name for name, _ in drawing.names]) == names
+
+
 def test_one_size_is_no_curve():
     found = collect(study_rows(methods=["xpt", "scratch"], sizes=(1_000,)))
     assert plots.against_data(found, PERPLEXITY) is None

@@ -37,7 +37,7 @@ STEPS = (1, 1.5, 2, 3, 5, 7)
 
 
 def against_data(results: Results, metric: str) -> Figure | None:
-    """A metric against the number of sentences; None with fewer than two sizes.
+    """A metric against the number of sentences; None with fewer than two sizes that have it.
 
     Where the masks of some labels differ from the first one's, they are left out of metrics on
     masked tokens.
@@ -45,7 +45,8 @@ def against_data(results: Results, metric: str) -> Figure | None:
     record = metric_named(metric)
     lines: dict[str, list[Group]] = {}
     for label in results.plain:
-        groups = [g for g in results.of(label) if g.sentences is not None and g.rows(metric)]
+        sized = [g for g in results.of(label) if g.sentences is not None]
+        groups = [g for g in sized if g.sound(metric) is not None]
         first = next(iter(lines.values()), groups)
         if groups and incomparable((*first, *groups), metric) is None:
             lines[label] = groups
