@@ -80,6 +80,7 @@ def test_an_option_reaches_sbatch_as_it_was_written(value):
     ("kind", "options", "said"),
     [
         ("pbs", {}, "must be local, slurm or ray; got pbs"),
+        ("slurm", {"clusters": "gpu"}, "clusters: jobs of another cluster are not found again"),
         ("local", {"partition": "gpu"}, "is for jobs of a cluster"),
         ("slurm", {"output": "x"}, "is set by lingraft"),
         ("slurm", {"Time limit": "x"}, "write a long option of sbatch"),

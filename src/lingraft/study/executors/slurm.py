@@ -51,6 +51,11 @@ def option_lines(options: Mapping[str, str]) -> list[str]:
         name = key.replace("_", "-").lstrip("-")
         if name in OURS:
             raise RecipeError(f"--executor-option {key}: is set by lingraft; leave it out")
+        if name == "clusters":  # squeue would not show its jobs, which would count as ended
+            raise RecipeError(
+                f"--executor-option {key}: jobs of another cluster are not found again; start the "
+                "study where jobs go to that cluster"
+            )
         if not re.fullmatch(r"[a-z][a-z-]*", name) or "\n" in value:
             raise RecipeError(
                 f"--executor-option {key}: write a long option of sbatch without its dashes, "
