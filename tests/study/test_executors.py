@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -325,6 +326,35 @@ def test_a_task_of_ray_is_asked_to_stop_and_its_cell_hears_it(ray, folder, pytho
     task.terminate_once()
     assert end_of(task) == 143
     assert (folder / "log.txt").read_text().count("stopped") == 1
+
+
+STUDY = """
+import sys, time
+from pathlib import Path
+from lingraft.study.executors import start_of
+start = start_of("ray", {"address": "local", "num_cpus": "1"})
+sys.executable = sys.argv[2]
+task = start(Path(sys.argv[1]), 0, 1)
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_a_cell_of_ray_has_time_for_a_checkpoint_where_its_study_is_killed(
+    folder, python, monkeypatch
+):
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    usual = sys.executable
+    python("echo begun; cat > /dev/null; sleep 1; echo written")
+    study = subprocess.Popen([usual, "-c", STUDY, str(folder), sys.executable])
+    for words in ("begun", "written"):
+        deadline = time.monotonic() + 60
+        while processes.last_line(folder / "log.txt") != words:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        study.kill()
+    assert study.wait() == -signal.SIGKILL
 
 
 def kill(task):

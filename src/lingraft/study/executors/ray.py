@@ -121,6 +121,8 @@ class Ray:
         self.ray = require("ray", "--executor ray", "ray")
         if not self.ray.is_initialized():
             os.environ.setdefault("RAY_worker_niceness", "0")  # else cells yield to all other work
+            # else cells are killed with their worker, before they can write a checkpoint
+            os.environ.setdefault("RAY_kill_child_processes_on_worker_exit", "0")
             passed = {key: value for key, value in os.environ.items() if key.startswith(PASSED)}
             try:
                 self.ray.init(
