@@ -101,6 +101,14 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert recipe_of(NEEDED | numpys, "runs/x") == recipe_of(NEEDED | plain, "runs/x")
 
 
+def test_files_of_a_language_may_come_from_a_generator() -> None:
+    """Such as Path.glob gives, which is read once."""
+    form = {"source": "s", "method": "metaxlm", "steps": 9}
+    text = {"en": "en.txt", "de": ["a.txt", "b.txt"]}
+    given = recipe_of(form | {"text": text | {"de": iter(text["de"])}}, "runs/x")
+    assert given == recipe_of(form | {"text": text}, "runs/x")
+
+
 def test_several_languages_are_a_dict_of_texts() -> None:
     text = {"en": "en.txt", "de": ["de/", "more.txt"]}
     form = {"source": "s", "text": text, "method": "metaxlm", "steps": 9}

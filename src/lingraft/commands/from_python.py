@@ -82,11 +82,12 @@ def _texts(text: Any, language: str | None) -> dict[str, Any]:
                 f"adapt: text= has '{wrong[0]}' in the place of a language code; write ko, say, or "
                 "pt-BR"
             )
-        if empty := [code for code in text if not _paths(text[code])]:
+        paths = {code: _paths(text[code]) for code in text}
+        if empty := [code for code in paths if not paths[code]]:
             raise RecipeError(
                 f"adapt: text= names no file for '{empty[0]}'; give one, or leave it out"
             )
-        return named_texts([f"{code}={path}" for code in text for path in _paths(text[code])], None)
+        return named_texts([f"{code}={path}" for code in paths for path in paths[code]], None)
     return named_texts(_paths(text), language)
 
 
