@@ -14,6 +14,7 @@ from huggingface_hub import ModelCard
 from tiny_study import GRID, Here, run_here, write_study
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from lingraft.errors import DataError, LingraftError, NoRoomError, TrainingError
 from lingraft.rundir import Run
 from lingraft.study import cell, collect, estimate, grid, planning, processes, studydir
 from lingraft.study.estimate import Cost
@@ -50,6 +51,29 @@ def test_an_unexpected_error_is_one_line_with_its_kind_and_the_log_has_the_rest(
     assert cell.work(tmp_path) == 1
     assert processes.failure(tmp_path, 1) == "ZeroDivisionError: by zero"
     assert "Traceback" in caplog.text or caplog.records[0].exc_info
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (DataError("broken"), "diverged"),
+        (TrainingError("diverged, too"), "diverged"),
+        (NoRoomError("full"), "full"),
+    ],
+)
+def test_a_task_that_fails_behind_one_that_diverged_does_not_speak_for_it(
+    second, said, monkeypatch, tmp_path
+):
+    errors = [TrainingError("diverged"), second]
+    (tmp_path / cell.STEPS).write_text(json.dumps([{"step": "finetune"}] * 2))
+
+    def fail(run):
+        raise errors.pop(0)
+
+    monkeypatch.setitem(cell.ACTIONS, "finetune", fail)
+    with pytest.raises(LingraftError, match=f"^{said}$"):
+        cell.take_steps(tmp_path)
+    assert not errors
 
 
 def test_the_reason_of_an_earlier_failure_does_not_outlive_it(monkeypatch, tmp_path):

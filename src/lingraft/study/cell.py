@@ -44,7 +44,8 @@ GRACE_SECONDS = 120.0
 def take_steps(folder: Path) -> None:
     """Take the steps that the study asks for; what is done already is kept.
 
-    A task that diverges stops no other.
+    A task that diverges stops no other. Where another fails behind it, what is said is still how
+    the first diverged: the study takes it for that of the first step that is not done.
 
     Args:
         folder: holds steps.json and recipe.toml; a cell's also corpus and tokenizer.
@@ -63,10 +64,15 @@ def take_steps(folder: Path) -> None:
             name = step.pop("step")
             try:
                 ACTIONS[name](run, **step)
-            except TrainingError as error:
-                if name != TUNING or isinstance(error, Stopped):
+            except LingraftError as error:
+                if isinstance(error, Stopped) or is_disk_full(error):
                     raise
-                diverged.append(error)
+                if name == TUNING and isinstance(error, TrainingError):
+                    diverged.append(error)
+                elif diverged:
+                    raise diverged[0] from None
+                else:
+                    raise
     if diverged:
         raise diverged[0]
 
