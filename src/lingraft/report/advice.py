@@ -126,7 +126,7 @@ def _option(variant: Variant) -> str:
     method = read_json(run.plan_path)["asked"]["method"] if run.plan_path.is_file() else {}
     asked = method.get("budget") or variant.recipe.phases[-1].budget.model_dump()
     words = {word.partition("=")[0] for word in called.split()}
-    by_option = words & {"--source", "--join", f"--{asked['unit']}"}
+    by_option = words & {"--source", "--join"}  # beside a recipe no option gives a budget
     has_option = by_option and asked["unit"] != "epochs"  # which no option gives
     where = f"--{asked['unit']}" if has_option else "budget.value"
     return f"More {asked['unit']} ({where})"
