@@ -112,16 +112,6 @@ def test_a_model_that_takes_nothing_from_the_source_is_not_said_to_be_made_from_
     assert ("4 layers of the source," in body) != drawn
 
 
-def test_layers_between_those_of_the_source_are_counted_in_the_card(build):
-    builder = build().whole()
-    stage = builder.run.stage("graft")
-    done = stage.done()
-    done["result"]["layers"] |= {"between": 3}
-    stage.done_path.write_text(json.dumps(done), encoding="utf-8")
-    _, body = parts(card.model_card(builder.run))
-    assert "4 layers of the source, 1 new before, 3 between and 1 after them" in body
-
-
 def test_no_folder_of_the_machine_is_in_the_card(build, tmp_path):
     builder = build().whole()
     builder.corpus(sources=[{"name": "/home/someone/text/ko.txt", "bytes": 1, "documents": 1}])
