@@ -127,6 +127,11 @@ method = {{preset = "auto", budget = {{value = 100, unit = "steps"}}}}"""
     path.write_text(text.replace("SOURCE", "some/model"))
     with pytest.raises(RecipeError, match="those of 'some/model' are not on this machine"):
         subject(path, None, None, SHORT, None, [])
+    shape = 'architecture = {model_type = "roberta"}\ntokenizer.kind = "unigram"'
+    text = text.replace('model = "SOURCE"', shape)
+    path.write_text(text.replace("{preset", '{name = "scratch", preset'))
+    with pytest.raises(RecipeError, match=r"and source\.architecture has none; name a paper's"):
+        subject(path, None, None, SHORT, None, [])
 
 
 def test_the_peak_of_memory_is_that_of_the_model_and_not_of_the_fastest_product(tiny, monkeypatch):

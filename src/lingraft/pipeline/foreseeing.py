@@ -77,14 +77,17 @@ def decided_now(recipe: Recipe) -> Recipe:
     """The recipe as preset 'auto' would decide it now, for what cannot wait for a run.
 
     Raises:
-        RecipeError: rules are to choose, and the files of the source are not on this machine.
+        RecipeError: rules are to choose, and the files of the source are not on this machine, or
+            it is an architecture, which has none.
     """
     decided, choices = foreseen(recipe)
     if is_open(recipe) and recipe.method.preset == auto.AUTO and not choices:
+        why = "source.architecture has none;"
+        if recipe.source.model is not None:
+            why = f"those of '{recipe.source.model}' are not on this machine; download it first, or"
         raise RecipeError(
-            f"preset 'auto' chooses by the source's config.json and .safetensors, and those of "
-            f"'{recipe.source.model or 'source.architecture'}' are not on this machine; download "
-            "it first, or name a paper's preset (lingraft list presets)"
+            f"preset 'auto' chooses by the source's config.json and .safetensors, and {why} name a "
+            "paper's preset (lingraft list presets)"
         )
     return decided
 
