@@ -10,10 +10,13 @@ import random
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lingraft.corpus import inputs, streams
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.readers import languages
 from lingraft.corpus.readers.columns import NOT_WHERE
@@ -21,6 +24,7 @@ from lingraft.corpus.readers.documents import BROKEN_JSON, NO_TEXT_FIELD, Docume
 from lingraft.corpus.readers.lines import BROKEN_UTF8, EMPTY, LINE_TOO_LONG, Reading
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
+from lingraft.recipe.methods import read_recipe
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -135,6 +139,27 @@ def test_a_missing_optional_package_is_named_with_the_command(
         read(name)
 
 
+def test_text_whose_package_is_missing_is_not_sound_and_no_stream_is_read_before_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Callable[..., Any],
+    tiny_source: Callable[..., Path],
+):
+    (tmp_path / "a.txt").write_text("text\n")
+    (tmp_path / "b.md").write_text("text\n")
+    source, path = tiny_source("roberta"), tmp_path / "recipe.toml"
+    written = [f'[[streams]]\nname="{n}"\nlanguage="{n}"\ncorpus.text=["{file}"]\n'
+               for n, file in (("en", "a.txt"), ("de", "b.md"))]  # fmt: skip
+    path.write_text(f'source.model="{source}"\nmethod.name="metaxlm"\n' + "".join(written))
+    monkeypatch.chdir(tmp_path)
+    assert command("check", path).status == 0
+    monkeypatch.setitem(sys.modules, "markdown_it", None)
+    assert "b.md: needs the package markdown-it" in command("check", path).err
+    with pytest.raises(DataError, match="needs the package markdown-it"):
+        streams.prepare(read_recipe(path), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "module", "extra"),
     [
@@ -161,6 +186,7 @@ def test_a_missing_package_is_told_before_the_first_of_many_files_is_read(
     assert str(caught.value) == (
         f'{name}: needs the package {package}; run: pip install "lingraft[{extra}]"'
     )
+    assert len(inputs.inputs(["a.txt", name])) == len(inputs.texts(["a.txt", name])) == 2
 
 
 def test_a_line_is_a_document_by_default(tmp_path: Path):

@@ -20,6 +20,7 @@ def command(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML).")], settings: ask.Settings = None
 ) -> None:
     """Say whether a recipe is sound and what it will do; loads and downloads no model."""
+    from lingraft.corpus.streams import check_packages
     from lingraft.pipeline import preflight
     from lingraft.pipeline.foreseeing import foreseen
     from lingraft.report.plan import decisions
@@ -31,6 +32,7 @@ def command(
         raise RecipeError(f"{recipe}: is a study; `{look}` says what it will do")
     planned, decided = foreseen(recipe_from(data, settings or [], str(recipe)))
     plan = preflight.check(planned)
+    check_packages(planned)
     console.line(f"{recipe}: sound")
     if decided:
         console.line("preset auto, from the text as stored and a rough speed:")

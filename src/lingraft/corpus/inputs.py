@@ -36,7 +36,7 @@ def texts(names: Sequence[str]) -> list[str]:
     Raises:
         DataError: a file is missing or of an unknown kind, or a directory holds no text.
     """
-    sources = documents.resolve(names)
+    sources = documents.resolve(names, read=False)
     return [s.name if s.path is None else file_digest(s.path) for s in sources]
 
 
@@ -135,7 +135,8 @@ def inputs(names: Sequence[str]) -> list[dict[str, Any]]:
     Raises:
         DataError: a file is missing or of an unknown kind, or a directory holds no text.
     """
-    return [entry(source.name, source.path) for source in documents.resolve(names)]
+    sources = documents.resolve(names, read=False)
+    return [entry(source.name, source.path) for source in sources]
 
 
 def entry(name: str, path: Path | None) -> dict[str, Any]:

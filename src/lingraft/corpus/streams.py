@@ -13,7 +13,7 @@ import numpy as np
 
 from lingraft.corpus import inputs as text_inputs
 from lingraft.corpus import overlaps, pair_stage, stage
-from lingraft.corpus.readers import parallel
+from lingraft.corpus.readers import documents, parallel
 from lingraft.corpus.readers.folders import ending
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -90,6 +90,17 @@ def inputs_of(stream: Stream) -> list[dict[str, Any]]:
     return files
 
 
+def check_packages(recipe: Recipe) -> None:
+    """Say what is not installed and reads a stream, before any is read.
+
+    Raises:
+        DataError: a package is missing.
+    """
+    for stream in recipe.texts:
+        if stream.pair is None:
+            documents.resolve(stream.corpus.text)
+
+
 def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
     """Read, clean and split every stream.
 
@@ -99,6 +110,7 @@ def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
     Raises:
         RecipeError, DataError: as `stage.prepare`.
     """
+    check_packages(recipe)
     if not recipe.streams:
         (short,) = recipe.texts
         return stage.prepare(short.corpus, short.language, out)

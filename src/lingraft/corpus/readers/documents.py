@@ -127,12 +127,14 @@ def _format(path: Path) -> str:
     return suffix if readable else ""
 
 
-def resolve(texts: Iterable[str | Path]) -> list[Source]:
+def resolve(texts: Iterable[str | Path], *, read: bool = True) -> list[Source]:
     """The files and Hub datasets that the names stand for, directories opened up, in a fixed order.
 
     Args:
         texts: files, directories (read recursively, sorted; hidden and unknown files are skipped)
             or 'hub:NAME[:CONFIG]'.
+        read: whether they are to be read, and not only told apart from others: a corpus that is
+            done needs no packages any more.
 
     Raises:
         DataError: nothing of that name, an unknown suffix, a directory without text; the packages
@@ -146,7 +148,7 @@ def resolve(texts: Iterable[str | Path]) -> list[Source]:
                 same = sources[key].name
                 logger.warning("%s: is the same file as %s; it is read once", source.name, same)
             sources.setdefault(key, source)
-    for source in sources.values():
+    for source in sources.values() if read else ():
         for module, extra in source.packages:
             extras.check(module, source.name, extra)
     return list(sources.values())
