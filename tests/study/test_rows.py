@@ -167,3 +167,12 @@ def test_cells_are_told_apart_by_their_fingerprint():
     found = [metric(1.0), metric(2.0, fingerprint="g"), end(fingerprint="g"), end()]
     numbers = {name: outcome.rows for name, outcome in rows.latest(found).items()}
     assert numbers == {"f": (metric(1.0),), "g": (metric(2.0, fingerprint="g"),)}
+
+
+def test_words_whose_bits_are_no_numbers_come_back_and_leave_the_file_readable(tmp_path):
+    path = tmp_path / "results.jsonl"
+    words = ((math.nan, 4.0), (0.0, 0.0))
+    rows.append(path, [metric(math.nan, "bits_per_character").model_copy(update={"words": words})])
+    (row,) = rows.read(path)
+    assert math.isnan(row.words[0][0])
+    assert (row.words[0][1], row.words[1]) == (4.0, (0.0, 0.0))

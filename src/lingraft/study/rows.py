@@ -6,11 +6,12 @@ machine or another, and the weights are not needed any more.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lingraft.errors import DataError
 from lingraft.locks import wait_for_lock
@@ -39,6 +40,13 @@ class CellRow(BaseModel):
     """Where the cell stands: `method`, `sentences`, `seed`, and any dotted path of the recipe."""
 
 
+def _with_nan(words: Any) -> Any:
+    """Words whose null is a number again."""
+    if not words:
+        return words
+    return [[math.nan if value is None else value for value in word] for word in words]
+
+
 class MetricRow(Score, CellRow):
     """One measured number."""
 
@@ -48,9 +56,10 @@ class MetricRow(Score, CellRow):
     """Real tokens trained on, over all phases."""
     seconds: float
     """Training time over all phases."""
-    words: Blocks | None = None
+    words: Annotated[Blocks | None, BeforeValidator(_with_nan)] = None
     """Of bits per character: bits and characters of each word that was asked for, in an order that
-    is the same for every model; 0 and 0 of one that the model dropped."""
+    is the same for every model; 0 and 0 of one that the model dropped, null in a file for bits that
+    were not finite."""
 
 
 class CurveRow(CellRow):
