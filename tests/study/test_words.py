@@ -130,3 +130,22 @@ def test_a_model_that_diverged_takes_no_words_from_the_others():
     found = collect(rows_of("scratch", 3.0) + rows_of("continued", math.nan, HARD))
     assert bits(found, "scratch").value == pytest.approx(3.0)
     assert "nan" not in markdown(tables.quality(found, 1_000))
+    less = tables.differences(found, 1_000, RESAMPLING)
+    assert column(less, "bits/char")["continued"].whole == "–"
+
+
+@pytest.mark.parametrize("diverged", ["scratch", "continued"])
+def test_the_words_of_a_model_that_diverged_are_not_called_others(diverged):
+    """The blocks of what is not finite are not kept, so they do not tell which words it was."""
+    lost = {"value": math.nan, "blocks": None}
+    found = collect(
+        [
+            row.model_copy(update=lost) if hasattr(row, "metric") and name == diverged else row
+            for name in ("scratch", "continued", "xpt", "xpt-sp")
+            for row in rows_of(name, 2.9 if name == "xpt" else 3.0)
+        ]
+    )
+    for table in (tables.quality(found, 1_000), tables.differences(found, 1_000, RESAMPLING)):
+        assert not any(entry.mark for entry in column(table, "bits/char").values())
+        assert not any("‡" in note for note in table.notes)
+    assert column(tables.quality(found, 1_000), "bits/char")["XPT"].rank == BEST

@@ -34,6 +34,12 @@ def asked(group: Group, metric: str) -> frozenset[object]:
     return frozenset(group.masks()) if record.by_tokens else frozenset()
 
 
+def alike(group: Group, main: Group, metric: str) -> bool:
+    """Whether a metric of two groups was measured on the same, as far as both tell."""
+    ours, theirs = asked(group, metric), asked(main, metric)
+    return ours == theirs or (is_of_words(metric) and not (ours and theirs))
+
+
 def quality_notes(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
     """The notes of a table with metrics of several groups.
 
@@ -42,8 +48,8 @@ def quality_notes(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
         main: the one that the others are compared with.
     """
     notes = []
-    alike = [group for group in groups if group.masks() == main.masks()]
-    positions = {row.n for group in alike for row in group.rows(PERPLEXITY).values()}
+    same = [group for group in groups if group.masks() == main.masks()]
+    positions = {row.n for group in same for row in group.rows(PERPLEXITY).values()}
     words = {row.n for group in groups for row in group.rows(BITS).values()}
     writes = any(group.writes for group in groups)
     tokens = "predicted tokens" if writes else "masked tokens"
@@ -71,7 +77,7 @@ def _dropped(groups: Sequence[Group]) -> str:
 
     Nothing where each is over its own words, since rows do not tell which all of them score.
     """
-    if len({asked(group, BITS) for group in groups if group.rows(BITS)}) > 1:
+    if len({asked(group, BITS) for group in groups if asked(group, BITS)}) > 1:
         return ""
     for group in groups:
         for row in group.rows(BITS).values():
@@ -94,9 +100,9 @@ def words_note(groups: Sequence[Group], main: Group, metric: str = BITS) -> tupl
     labels = [
         f"{group.label} ({_scored(group, metric)})"
         for group in groups
-        if group.rows(metric) and asked(group, metric) != asked(main, metric)
+        if not alike(group, main, metric)
     ]
-    if not labels or not main.rows(metric):
+    if not labels:
         return ()
     stream = "" if metric == BITS else f" of {metric_named(metric).title}"
     return (

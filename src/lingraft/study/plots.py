@@ -87,7 +87,7 @@ def against_data(results: Results, metric: str) -> Figure | None:
 
 def _other_words(lines: dict[str, list[Group]], metric: str) -> str:
     sets = {asked(group, metric) for groups in lines.values() for group in groups}
-    apart = metric == BITS and len(sets) > 1
+    apart = metric == BITS and len(sets - {frozenset()}) > 1  # empty: not a finite number
     return " Not all over the same words, so lines compare only roughly." if apart else ""
 
 

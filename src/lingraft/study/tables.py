@@ -16,7 +16,7 @@ from lingraft.study.metrics import BITS, LOSS, PERPLEXITY, TASK, UNIGRAMS, metri
 from lingraft.study.notes import (
     OTHER_MASKS,
     OTHER_WORDS,
-    asked,
+    alike,
     left_out,
     quality_notes,
     words_note,
@@ -60,8 +60,8 @@ def quality(results: Results, sentences: int | None) -> Table:
         for group in (*groups, *results.floors)
     ]
     head = ("method", *titles(QUALITY), "seeds", "tokens", "parameters", "trained")
-    alike = [group for group in groups if asked(group, PERPLEXITY) == asked(main, PERPLEXITY)]
-    floor = [value for group in alike for value in group.values(UNIGRAMS)]
+    same = [group for group in groups if alike(group, main, PERPLEXITY)]
+    floor = [value for group in same for value in group.values(UNIGRAMS)]
     if floor:
         unigrams = numbers.significant(sum(floor) / len(floor))
         blank = [numbers.ABSENT] * (len(head) - 2)
@@ -76,16 +76,24 @@ def titles(metrics: Iterable[str]) -> Iterable[str]:
 
 
 def _main(results: Results, groups: Sequence[Group]) -> Group:
-    """The reference, else one of those with the commonest masks: others are compared with it."""
+    """The reference, else one of those with the commonest masks: others are compared with it.
+
+    One whose training diverged only where all did.
+    """
     reference = results.reference()
     counted = Counter(group.masks() for group in groups)
-    return max(groups, key=lambda group: (group.label == reference, counted[group.masks()]))
+
+    def rank(group: Group) -> tuple[bool, bool, int]:
+        diverged = group.sound(PERPLEXITY) is None
+        return not diverged, group.label == reference, counted[group.masks()]
+
+    return max(groups, key=rank)
 
 
 def _best(groups: Sequence[Group], main: Group) -> dict[str, float | None]:
     """By metric, the best mean among groups that compare; none where there is but one."""
     return {
-        metric: best_sound((g for g in groups if asked(g, metric) == asked(main, metric)), metric)
+        metric: best_sound((g for g in groups if alike(g, main, metric)), metric)
         for metric in QUALITY
     }
 
@@ -99,8 +107,7 @@ def best_sound(rivals: Iterable[Group], metric: str) -> float | None:
 
 def _measured(group: Group, metric: str, main: Group, best: dict[str, float | None]) -> Cell:
     cell = marked(spread(group, metric), group, main, metric)
-    alike = asked(group, metric) == asked(main, metric)
-    return ranked(cell, group, metric, best[metric] if alike else None)
+    return ranked(cell, group, metric, best[metric] if alike(group, main, metric) else None)
 
 
 def ranked(cell: Cell, group: Group, metric: str, best: float | None) -> Cell:
@@ -123,7 +130,7 @@ def marked(cell: Cell, group: Group, main: Group, metric: str) -> Cell:
     A sum over words compares roughly with one over most of them; one over tokens of another
     vocabulary does not.
     """
-    if asked(group, metric) == asked(main, metric) or cell.text == numbers.ABSENT:
+    if alike(group, main, metric) or cell.text == numbers.ABSENT:
         return cell
     sign = OTHER_MASKS if metric_named(metric).by_tokens else OTHER_WORDS
     return replace(cell, mark=cell.mark + sign)
@@ -262,8 +269,8 @@ def initialisers(
         return None
     gains = [_gain(group, groups, resampling, by) for group in groups]
     places = [group.beside for group in groups]
-    alike = {key for key in places[0] if len({repr(place.get(key)) for place in places}) == 1}
-    alike -= {"method"}
+    equal = {key for key in places[0] if len({repr(place.get(key)) for place in places}) == 1}
+    equal -= {"method"}
     marked_by = main or groups[0]
     rows = [
         row(
@@ -271,7 +278,7 @@ def initialisers(
             ", ".join(
                 TITLES.get(str(place), str(place))
                 for key, place in group.beside.items()
-                if key not in alike
+                if key not in equal
             ),
             numbers.ABSENT if group.sentences is None else f"{group.sentences:,}",
             *(marked(spread(group, m), group, marked_by, m) for m in metrics),

@@ -7,6 +7,7 @@ so beside the number.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from lingraft.evaluation.records import Array, blocks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from lingraft.evaluation.records import Blocks
     from lingraft.study.results import Cell
     from lingraft.study.rows import MetricRow
 
@@ -61,13 +63,25 @@ def _on_common(rows: Sequence[MetricRow]) -> list[MetricRow]:
             update={
                 "value": float(scores_W2[:, 0].sum() / scores_W2[:, 1].sum()),
                 "n": int(common_W.sum()),
-                "blocks": tuple(map(tuple, blocks(*scores_W2.T))),
+                "blocks": _finite(blocks(*scores_W2.T)),
             }
         )
         for row, scores_W2 in zip(rows, scores_RW2 * common_W[:, None], strict=True)
     ]
 
 
+def _finite(sums: Blocks) -> tuple[tuple[float, ...], ...] | None:
+    """Blocks as a row has them: none where one is not finite."""
+    return tuple(map(tuple, sums)) if np.isfinite(sums).all() else None
+
+
 def word_sets(rows: Iterable[MetricRow]) -> frozenset[WordSet]:
-    """Which words rows of bits per character are over, as well as they tell."""
-    return frozenset((row.n, tuple(count for _, count in row.blocks or ())) for row in rows)
+    """Which words rows of bits per character are over, as well as they tell.
+
+    A row that is not finite tells nothing: its blocks are not kept.
+    """
+    return frozenset(
+        (row.n, tuple(count for _, count in row.blocks or ()))
+        for row in rows
+        if math.isfinite(row.value)
+    )
