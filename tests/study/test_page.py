@@ -1,4 +1,5 @@
 import html.parser
+import math
 import re
 from pathlib import Path
 
@@ -204,10 +205,31 @@ def test_what_follows_is_the_cells_that_lack_then_seeds_then_a_model(rows, tmp_p
     assert page.next_step(collect([]), [], study, place) is None
 
 
-def test_the_verdict_keeps_other_masks_out():
-    rows = study_rows(methods=["xpt", "scratch"], sizes=(4_000,))
-    rows += cell_rows("continued", 4_000, 0, 0.5, masks="bbbb")
-    assert "XPT is best of 2: perplexity" in told(rows)
+def without(rows, metric):
+    return [row for row in rows if getattr(row, "metric", "") != metric]
+
+
+def test_the_verdict_is_by_what_compares_all_models_and_names_those_that_nothing_compares():
+    ours = study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,))
+    other = cell_rows("continued", 4_000, 0, 3.9, masks="bbbb")
+    assert "continued is best of 3: bits per character 2.340, XPT 2.509, sc" in told(ours + other)
+    assert page.leaders(collect(ours + other))[1][0].label == "continued"
+    assert "Not compared" not in told(ours + other)
+    by_tokens = told(without(ours + other, BITS))
+    assert "XPT is best of 2: perplexity" in by_tokens
+    assert by_tokens.endswith("Not compared: continued (measured on other tokens or text).")
+
+
+def test_the_verdict_names_a_model_that_diverged():
+    rows = study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,))
+    rows += [
+        row.model_copy(update={"value": math.nan, "blocks": None})
+        if isinstance(row, MetricRow)
+        else row
+        for row in cell_rows("adapters", 4_000, 0, 3.0)
+    ]
+    assert told(rows).endswith(" Not compared: Adapters (without a finite PPL).")
+    assert "XPT is best of 2" in told(rows)
 
 
 def test_settings_machine_and_versions_are_on_the_page(text):

@@ -25,7 +25,7 @@ from lingraft.study import (
 )
 from lingraft.study.analysis import difference
 from lingraft.study.metrics import BITS, BYTES, LOSS, PERPLEXITY, metric_named
-from lingraft.study.notes import asked
+from lingraft.study.notes import alike
 from lingraft.study.results import collect, size_text
 from lingraft.study.studydir import StudyDir
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lingraft.study.rows import AnyRow
 
 TITLES = {PERPLEXITY: "perplexity", BITS: "bits per character", BYTES: "bits per byte"}
-"""What a verdict is by, the first that two labels have."""
+"""What a verdict is by: what compares most of the models, the first of equals."""
 ALPHA = 0.05
 """A larger p separates nothing."""
 LONG_NAME = 30
@@ -198,25 +198,26 @@ def _facts(results: Results, planned: Sequence[str]) -> list[tuple[str, str]]:
 def leaders(results: Results) -> tuple[str, list[Group]]:
     """The metric that the largest size is judged by, and its groups, the best one first.
 
-    The first of `TITLES` that two groups have which were asked for the same; without one, the
-    groups are none.
+    The one of `TITLES` that most groups have which were asked for the same as the reference: bits
+    per character where some have another vocabulary. Without two such groups there are none.
     """
     groups = results.at(results.sizes[-1]) if results.groups else ()
     reference = next((g for g in groups if g.label == results.reference()), None)
+    best: tuple[str, list[Group]] = ("", [])
     for metric in TITLES:
         rivals = [
             (mean, group)
             for group in groups
             if (mean := group.sound(metric)) is not None
-            and asked(group, metric) == asked(reference or groups[0], metric)
+            and alike(group, reference or groups[0], metric)
         ]
-        if len(rivals) > 1:
-            return metric, [group for _, group in sorted(rivals, key=lambda pair: pair[0])]
-    return "", []
+        if len(rivals) > max(1, len(best[1])):
+            best = metric, [group for _, group in sorted(rivals, key=lambda pair: pair[0])]
+    return best
 
 
 def verdict(results: Results, resampling: Resampling) -> str:
-    """Who wins at the largest size and whether that is more than luck, in two sentences."""
+    """Who wins at the largest size, whether that is more than luck, and who is left out."""
     if not results.groups:
         return "No verdict yet: no cell has ended."
     metric, groups = leaders(results)
@@ -233,7 +234,23 @@ def verdict(results: Results, resampling: Resampling) -> str:
     beside = {second.label: second} | reference
     beside.pop(first.label, None)
     scores = ", ".join(f"{label} {show(g.mean(metric))}" for label, g in beside.items())
-    return f"{best}: {reached}, {scores}. {_luck(first, second, metric, resampling)}"
+    luck = _luck(first, second, metric, resampling)
+    return f"{best}: {reached}, {scores}. {luck}{_left_out(results, groups, metric)}"
+
+
+def _left_out(results: Results, groups: Sequence[Group], metric: str) -> str:
+    """Whom the verdict passes over, and why."""
+    others = [group for group in results.at(results.sizes[-1]) if group not in groups]
+    reasons = {
+        f"measured on other {'words' if metric == BITS else 'tokens or text'}": [
+            group.label for group in others if group.sound(metric) is not None
+        ],
+        f"without a finite {metric_named(metric).title}": [
+            group.label for group in others if group.sound(metric) is None
+        ],
+    }
+    said = [f"{', '.join(labels)} ({why})" for why, labels in reasons.items() if labels]
+    return f" Not compared: {'; '.join(said)}." if said else ""
 
 
 def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> str:
