@@ -1,6 +1,7 @@
 import io
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -9,8 +10,9 @@ from lingraft.evaluation.records import WordRecord, key, text_of
 from lingraft.report import numbers, tables
 from lingraft.report.pages import sections
 from lingraft.report.table import terminal
-from lingraft.report.tables import Comparison, Line, comparison, verdict
+from lingraft.report.tables import Comparison, Line, comparison
 from lingraft.report.variants import labelled
+from lingraft.report.verdict import verdict
 from lingraft.rundir import write_json
 
 UNIGRAMS = 411.6
@@ -109,6 +111,35 @@ def test_the_verdict_compares_nothing_where_the_masks_differ():
     sentence = said(line("XPT", 46.4), line("scratch", 164.6, fingerprint="b"), comparable=False)
     assert "times" not in sentence
     assert "evaluated on different tokens: perplexities do not compare" in sentence
+
+
+def in_bits(*bits, by_bits=True):
+    """What is said of models with a vocabulary each."""
+    lines = [
+        replace(one, metrics=one.metrics | {"bits_per_character": value})
+        for one, value in zip(
+            (line("XPT", 46.4), line("lapt", 20.0, fingerprint="b"), line("ja", 9.0)),
+            bits,
+            strict=False,
+        )
+    ]
+    sentence = verdict(Comparison(tuple(lines), (), False, (), by_bits))
+    return sentence.replace(numbers.NO_BREAK, " ").partition(" do not compare.")[2]
+
+
+def test_the_verdict_goes_by_bits_per_character_where_the_masks_differ_and_the_words_do_not():
+    assert in_bits(2.0, 2.5) == (
+        " In bits per character, which do, XPT reaches 2.00, lapt 2.50 with the same 0.88 M "
+        "tokens: 20.0 % lower."
+    )
+    assert in_bits(2.0, 2.5, 1.6).endswith(
+        "ja (the best of 2 others) 1.60 with the same 0.88 M tokens: 25.0 % higher, so ja is the "
+        "better model here."
+    )
+    assert in_bits(2.0, 2.0).endswith("tokens: the same.")
+    assert (
+        in_bits(2.0, math.nan) == in_bits(math.nan, 2.0) == in_bits(2.0, 2.5, by_bits=False) == ""
+    )
 
 
 def test_the_best_of_each_column_is_marked(build):
@@ -212,6 +243,18 @@ def test_bits_per_character_compare_where_the_masks_differ_but_the_words_do_not(
     found = comparison([builder.run])
     assert [one.best for one in found.lines] == [frozenset({"bits_per_character"}), frozenset()]
     assert "No best is marked but for bits per character" in found.notes[1]
+    assert "In bits per character, which do, XPT reaches" in verdict(found)
+
+
+def test_bits_that_were_not_measured_are_not_said_to_compare(build):
+    builder = build().whole()
+    builder.model("baselines/scratch", perplexity=164.6, scratch=True, masks="bbbb")
+    for folder in ("", "baselines/scratch"):
+        write_words(builder.run, folder, [])
+        changed(builder.run, folder, lambda of: of["words"].update(bits_per_character=None))
+    found = comparison([builder.run])
+    assert not found.by_bits
+    assert not any("but for bits per character" in note for note in found.notes)
 
 
 def test_models_asked_for_other_words_keep_their_own_bits_per_character(build):

@@ -255,6 +255,7 @@ def show(run: Run) -> None:
     from lingraft.report import advice, numbers, streams, tables
     from lingraft.report.pages import sections
     from lingraft.report.variants import labelled
+    from lingraft.report.verdict import verdict
 
     variants = labelled([run])
     compared = tables.compare(variants)
@@ -267,7 +268,7 @@ def show(run: Run) -> None:
         took = f"{numbers.short(main.tokens)} tokens in {numbers.duration(main.seconds)}"
     console.summary(
         ("what", f"{sections.title(variants)}; {main.title}, {took}"),
-        ("result", tables.verdict(compared)),
+        ("result", verdict(compared)),
         ("model", run.model_path),
         ("report", run.path / "report.html"),
         next_step=advice.after_run(main, line),

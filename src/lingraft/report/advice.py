@@ -11,6 +11,7 @@ from lingraft.recipe.scales import TOKENS_A_PIECE
 from lingraft.report import numbers, tables
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.variants import kind_of, labelled
+from lingraft.report.verdict import verdict
 from lingraft.rundir import read_json
 from lingraft.tasks import GROUPS, TASKS
 
@@ -295,4 +296,4 @@ def summary(runs: Sequence[Run]) -> str:
     """
     variants = labelled(runs)
     compared = tables.compare(variants)
-    return "\n".join([tables.verdict(compared), *lines(variants[0], compared.lines[0])])
+    return "\n".join([verdict(compared), *lines(variants[0], compared.lines[0])])

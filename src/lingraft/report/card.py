@@ -29,6 +29,7 @@ from lingraft.report.variants import (
     labelled,
     writes,
 )
+from lingraft.report.verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,7 +81,7 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
         "name": plain(recipe.name),
         "codes": recipe.languages,
         "source": _source(recipe),
-        "verdict": plain(tables.verdict(compared)) if evaluation else None,
+        "verdict": plain(verdict(compared)) if evaluation else None,
         "model_argument": json.dumps(recipe.export.push_to_hub or "path/to/this/folder"),
         "example": json.dumps(
             _beginning(evaluation) if kind == "causal" else _example(evaluation, mask),

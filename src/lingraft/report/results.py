@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 from lingraft.report import plots, tables
 from lingraft.report.variants import labelled
+from lingraft.report.verdict import verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -109,7 +110,7 @@ def results(run: Run) -> Results:
         run,
         compared.lines,
         unigrams[0].unigram_perplexity if unigrams else None,
-        tables.verdict(compared),
+        verdict(compared),
         compared.notes,
         tuple(variants),
     )

@@ -1,4 +1,4 @@
-"""Models side by side, for the page, the card and the terminal; and the verdict in a sentence."""
+"""Models side by side, for the page, the card and the terminal."""
 
 from __future__ import annotations
 
@@ -43,8 +43,6 @@ FORMATS: dict[str, Callable[[float | None], str]] = {
 }
 CLEARLY = 0.8
 """A perplexity above this share of the unigrams' is hardly better than theirs."""
-SAME = 0.01
-"""Perplexities or budgets that differ by less than this share are called the same."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +105,8 @@ class Comparison:
     comparable: bool
     """Whether all evaluated models were asked for the same masked tokens."""
     notes: tuple[str, ...]
+    by_bits: bool = False
+    """Whether bits per character compare where the masked tokens do not."""
 
 
 def comparison(runs: Sequence[Run], scheme: str = HEADLINE_SCHEME) -> Comparison:
@@ -140,6 +140,7 @@ def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Compa
     notes += [words] if words else []
     texts = {line.text for line in evaluated}
     by_bits = common is not None or (len(texts) == 1 and None not in texts)
+    by_bits &= sum(math.isfinite(line.metrics.get(BITS, math.nan)) for line in lines) > 1
     if not comparable:
         but, other = (" but for bits per character", "other ") if by_bits else ("", "")
         notes.append(
@@ -153,7 +154,7 @@ def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Compa
         lines = _with_best(lines, [name for name in METRIC_TITLES if alike or name != BITS])
     ties = _ties_note(lines)
     notes += [ties] if ties else []
-    return Comparison(tuple(lines), _unigrams(evaluated), comparable, tuple(notes))
+    return Comparison(tuple(lines), _unigrams(evaluated), comparable, tuple(notes), by_bits)
 
 
 def _line(variant: Variant, scheme: str) -> Line:
@@ -308,89 +309,6 @@ def for_terminal(runs: Sequence[Run], width: int) -> Table:
     """
     full_table = table_of(comparison(runs))
     return full_table if width >= WIDE else full_table.only(ESSENTIAL)
-
-
-def verdict(compared: Comparison) -> str:
-    """What the numbers say, in a sentence: good news and bad news alike."""
-    main, rest = compared.lines[0], compared.lines[1:]
-    if main.perplexity is None:
-        return f"No verdict yet: {main.name} has not been evaluated."
-    reached = f"{main.name} reaches perplexity {main.shown('perplexity')}"
-    rivals = [
-        line for line in rest if line.perplexity is not None and math.isfinite(line.perplexity)
-    ]
-    if not math.isfinite(main.perplexity):
-        return f"{main.name} has no finite perplexity: its training failed."
-    if not rivals:
-        return f"{reached}{_budget(main)}; {_against_unigrams(main)}."
-    if not compared.comparable:
-        return (
-            f"{reached}{_budget(main)}; {_against_unigrams(main)}. "
-            "The models were evaluated on different tokens: perplexities do not compare."
-        )
-    rival = min(rivals, key=lambda line: (line.perplexity or math.inf, line.name))
-    name = rival.name if len(rivals) == 1 else f"{rival.name} (the best of {len(rivals)} others)"
-    sentence = (
-        f"{reached}, {name} {rival.shown('perplexity')}{_budgets(main, rival)}: "
-        f"{_ratio(main, rival)}."
-    )
-    unlearnt: dict[str, list[str]] = {}
-    for line in (main, rival):
-        if not line.learnt:
-            unlearnt.setdefault(line.beside_unigrams, []).append(line.name)
-    if unlearnt:
-        said = [
-            f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} {level}"
-            for level, names in unlearnt.items()
-        ]
-        sentence += (
-            f" But {' and '.join(said)} guessing by token frequency alone "
-            f"(perplexity {numbers.significant(main.unigram_perplexity)})."
-        )
-    return sentence
-
-
-def _budget(line: Line) -> str:
-    return f" after {numbers.short(line.tokens)} tokens" if line.tokens else ""
-
-
-def _budgets(main: Line, rival: Line) -> str:
-    if not (main.tokens and rival.tokens):
-        return ""
-    if abs(main.tokens - rival.tokens) <= SAME * max(main.tokens, rival.tokens):
-        return f" with the same {numbers.short(main.tokens)} tokens"
-    return f" with {numbers.short(main.tokens)} and {numbers.short(rival.tokens)} tokens"
-
-
-def _ratio(main: Line, rival: Line) -> str:
-    ratio = (rival.perplexity or math.nan) / (main.perplexity or math.nan)
-    if abs(ratio - 1) < SAME:
-        return "no difference worth the name"
-    if ratio > 1:
-        return _times(ratio, "lower")
-    return f"{_times(1 / ratio, 'higher')}, so {rival.name} is the better model here"
-
-
-def _times(ratio: float, direction: str) -> str:
-    if ratio < 1.1:
-        share = ratio - 1 if direction == "higher" else 1 - 1 / ratio
-        return f"{numbers.percent(share, 0)} {direction}"
-    return (
-        f"{ratio:.2f} times {direction}"
-        if ratio < 2
-        else f"{numbers.significant(ratio, 2)} times {direction}"
-    )
-
-
-def _against_unigrams(line: Line) -> str:
-    unigrams = numbers.significant(line.unigram_perplexity)
-    if line.learnt:
-        nats = math.log((line.unigram_perplexity or math.nan) / (line.perplexity or math.nan))
-        return (
-            f"guessing by token frequency alone gives {unigrams}, "
-            f"which is {numbers.fixed(nats, 1)} nats a token worse"
-        )
-    return f"that is {line.beside_unigrams} guessing by token frequency alone ({unigrams})"
 
 
 def advice_heading(line: Line) -> str:

@@ -21,6 +21,7 @@ from lingraft.report import (
 )
 from lingraft.report.pages import sections, vocabulary
 from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, kind_of, labelled, writes
+from lingraft.report.verdict import verdict
 from lingraft.rundir import Run, write_text
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _context(
     sample_models, sentences = samples.samples(variants, kind, specials)
     return {
         "title": title or sections.title(variants),
-        "verdict": tables.verdict(compared),
+        "verdict": verdict(compared),
         "next_step": advice.after_run(main, compared.lines[0]),
         "advice": advice.advice(main, compared.lines[0]),
         "advice_heading": tables.advice_heading(compared.lines[0]),
