@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from lingraft.errors import DataError
+from lingraft.recipe import decoding
 from lingraft.report import variants
 from lingraft.report.pages import sections
 from lingraft.rundir import Run, json_line
@@ -61,6 +62,20 @@ def test_a_run_beside_itself_has_another_label(build):
     run = build(baselines=[]).whole().run
     mains = [one for one in variants.labelled([run, run]) if not one.is_baseline]
     assert [one.label for one in mains] == ["demo-ko: XPT", "demo-ko: XPT (2)"]
+
+
+def test_a_baseline_that_is_named_beside_its_run_counts_once(build):
+    run = build().whole().run
+    baseline = Run(run.path / "baselines" / "scratch")
+    recipe = decoding.decode(decoding.load(run.recipe_path), where="recipe")
+    alone = recipe.model_copy(update={"baselines": ()})
+    baseline.recipe_path.write_text(decoding.to_toml(alone), encoding="utf-8")
+    first = [one.label for one in variants.labelled([run])]
+    assert first == ["XPT", "scratch"]
+    assert [one.label for one in variants.labelled([run, baseline])] == first
+    turned = variants.labelled([baseline, run])  # the first is the one that the page is of
+    assert [one.run.path for one in turned] == [baseline.path, run.path]
+    assert [one.run_name for one in turned] == ["scratch", run.path.name]
 
 
 def test_a_model_of_which_no_word_could_be_scored_has_its_other_scores(build):

@@ -202,12 +202,17 @@ def _baseline(main: Variant, path: Path) -> Variant:
 
 
 def labelled(runs: Sequence[Run]) -> list[Variant]:
-    """The variants of all runs, each with its own label: method, and run if there are several."""
+    """The variants of all runs, each with its own label: method, and run if there are several.
+
+    A baseline that is named beside its run stands there once, as what comes first.
+    """
     labels: list[str] = []
     models: list[Variant] = []
-    for run, name in zip(runs, _names([run.path.resolve() for run in runs]), strict=True):
-        for variant in variants(run):
-            base = label = variant.title if len(runs) == 1 else f"{name}: {variant.title}"
+    groups = _each_once([variants(run) for run in runs])
+    names = _names([of_run[0].run.path.resolve() for of_run in groups])
+    for of_run, name in zip(groups, names, strict=True):
+        for variant in of_run:
+            base = label = variant.title if len(groups) == 1 else f"{name}: {variant.title}"
             again = 1
             while label in labels:
                 again += 1
@@ -215,6 +220,21 @@ def labelled(runs: Sequence[Run]) -> list[Variant]:
             labels.append(label)
             models.append(replace(variant, label=label, run_name=name))
     return models
+
+
+def _each_once(groups: Sequence[Sequence[Variant]]) -> list[list[Variant]]:
+    """The variants of each run, without baselines that are there already and runs that are such."""
+    seen: dict[Path, bool] = {}
+    kept = []
+    for of_run in groups:
+        new = []
+        for variant in of_run:
+            path = variant.run.path.resolve()
+            if path not in seen or not (variant.is_baseline or seen[path]):
+                new.append(variant)
+            seen.setdefault(path, variant.is_baseline)
+        kept += [new] if new else []
+    return kept
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
