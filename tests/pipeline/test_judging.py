@@ -202,12 +202,16 @@ def test_beside_a_run_that_was_asked_less_the_source_keeps_its_answers(run, resu
 
 
 def test_speeds_of_two_machines_do_not_compare(run):
-    judged, (main, *_) = causal.models(labelled([run])), labelled([run])
-    other = main.environment | {"cpu": "another processor"}
-    one, two = (
-        causal.speed_table(judged, [main.environment, e]) for e in (main.environment, other)
+    judged = causal.models(labelled([run]))
+    written = json.loads((run.path / "environment.json").read_text())
+    assert judged[0].machine == {key: written[key] for key in ("cpu", "devices", "threads")}
+    other = dataclasses.replace(
+        judged[0], machine={**judged[0].machine, "cpu": "another processor"}
     )
+    silent = dataclasses.replace(other, more={**other.more, "speeds": []})
+    one, two = causal.speed_table([*judged, silent]), causal.speed_table([*judged, other])
     assert len(one.notes) == 1
+    assert "another processor" not in one.notes[0]
     assert "another processor" in two.notes[0]
     assert "do not compare" in two.notes[1]
 

@@ -28,6 +28,7 @@ from lingraft.tasks import choices
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
+from lingraft.training.machine import environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +63,9 @@ def evaluate(context: Context, trained: str) -> str:
             context_length = int(run.stage("tokenizer").result()["max_tokens"])
             judged = judging.Judged(scorer, tokenizer, context_length)
             result |= _evaluate_documents(context, judged, partial)
+            if "speeds" in result:
+                now = environment(context.accelerator, "")
+                result["machine"] = {key: now[key] for key in ("cpu", "devices", "threads")}
             return stage_fingerprint
         scores = {
             stream.name: _evaluate_stream(context, stream, scorer, tokenizer, partial)

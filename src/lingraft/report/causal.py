@@ -50,6 +50,8 @@ class Model:
     """That it was trained on; None of the source."""
     source: Model | None = None
     """What it was made of, where that was judged too."""
+    machine: Mapping[str, Any] | None = None
+    """On which speeds were measured; of an older evaluation that of the run."""
 
     @property
     def is_source(self) -> bool:
@@ -76,14 +78,17 @@ def models(variants: Sequence[Variant]) -> list[Model]:
         if evaluation is None or kind_of(evaluation) != "causal":
             continue
         folder = variant.run.stage("evaluation").path
+        machine = evaluation.get("machine") or variant.environment
         source = None
         if untouched := evaluation.get("untouched"):
             text = next(iter(untouched["streams"].values()))  # of the stream that was the first
             bits = f"{text['likelihood']['bits_per_byte']:.9g}"
             key = fingerprint(text["masks"]["fingerprint"], bits, _asked(untouched))
             label = SOURCE if not sources else f"{SOURCE} ({variant.label})"
-            source = sources.setdefault(key, Model(label, text, untouched, folder))
-        judged.append(Model(variant.label, evaluation, evaluation, folder, variant.tokens, source))
+            model = Model(label, text, untouched, folder, machine=machine)
+            source = sources.setdefault(key, model)
+        numbers_of = (evaluation, evaluation, folder, variant.tokens, source, machine)
+        judged.append(Model(variant.label, *numbers_of))
     return [*judged, *sources.values()]
 
 
@@ -287,18 +292,13 @@ def choices_table(variants: Sequence[Variant]) -> Table | None:
     return table("Multiple choice", head, rows, notes)
 
 
-def speed_table(
-    judged: Sequence[Model], environments: Sequence[Mapping[str, Any] | None]
-) -> Table | None:
-    """Characters a second of generation.
-
-    Args:
-        judged: the models.
-        environments: of the runs in which they were measured.
-    """
+def speed_table(judged: Sequence[Model]) -> Table | None:
+    """Characters a second of generation."""
     rows = []
+    machines: dict[str, None] = {}
     for model in judged:
         for speed in model.more.get("speeds", ()):
+            machines.setdefault(_machine(model.machine))
             rate = speed["tokens_per_second"]
             rows.append(
                 row(
@@ -312,7 +312,6 @@ def speed_table(
                 )
             )
     head = ("model", "batch", "tokens", "tokens/s", "characters/token", "characters/s")
-    machines = list(dict.fromkeys(map(_machine, environments)))
     which = "the run" if len(machines) == 1 else "each run"
     notes = [
         "Stock generate(), greedy, with a cache, in fp32; tokens a second of all sequences times "
@@ -356,6 +355,6 @@ def section(variants: Sequence[Variant]) -> dict[str, Any] | None:
         "pieces": pieces_table(judged),
         "kept": kept_table(judged),
         "choices": choices_table(variants),
-        "speed": speed_table(judged, [variant.environment for variant in variants]),
+        "speed": speed_table(judged),
         "samples": list(samples(judged)),
     }
