@@ -468,6 +468,19 @@ def test_runs_of_one_process_may_differ_in_precision(korean_text, tiny_source, t
     assert digest(tmp_path / "bf16") != digest(tmp_path / "fp32")
 
 
+def test_the_environment_is_that_of_the_last_training_and_the_command_the_newest(redone, finished):
+    path = finished / "environment.json"
+    trained = json.loads(path.read_text()) | {"cpu": "of the training", "started": "2026-01-01"}
+    write_json(path, trained)
+    redone("--resume", "--set", 'export.licence="mit"')
+    now = json.loads(path.read_text())
+    assert "export.licence" in now["command"]
+    assert now == trained | {"command": now["command"]}
+    assert "of the training" in (finished / "model/README.md").read_text()
+    redone("--resume", "--set", "phases.1.budget.value=2")
+    assert json.loads(path.read_text())["cpu"] != "of the training"
+
+
 def test_tensorboard_gets_the_metrics_where_it_is_asked_for(redone, finished):
     pytest.importorskip("tensorboard")
     changes = ("training.trackers=['tensorboard']", "phases.1.masking.rate=0.2")

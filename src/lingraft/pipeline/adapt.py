@@ -25,9 +25,9 @@ from lingraft.recipe.methods import baseline, is_open, recipe_from, settled
 from lingraft.report import card
 from lingraft.report import plan as plan_report
 from lingraft.report.pages import run as run_page
-from lingraft.rundir import FORMAT, Run, clear_temporary, fingerprint, write_json, write_text
+from lingraft.rundir import FORMAT, Run, clear_temporary, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.training.machine import accelerator_for, environment
+from lingraft.training.machine import accelerator_for, environment, note_environment
 from lingraft.workers import check_one_process
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def adapt(
     recipe = request if overwrite else budgeting.remembered(request, run)
     check_context(recipe, family, stages.position_settings(recipe)[1])
     accelerator = accelerator_for(recipe.training, out)
-    main = accelerator.is_main_process
+    main, now = accelerator.is_main_process, environment(accelerator, command)
     with run.locked() if main else contextlib.nullcontext():
         if main:
             same = plans.is_undecided(run) and budgeting.knows(run, request)
@@ -92,13 +92,13 @@ def adapt(
             notes = [] if is_open(recipe) else too_small(recipe)
             for note in (*unread(recipe), *notes):
                 logger.warning("%s", note)
-            write_json(run.path / "environment.json", environment(accelerator, command))
+            note_environment(run, now)
         accelerator.wait_for_everyone()
         if recipe.training.trackers:
             accelerator.init_trackers(
                 "lingraft", config={"recipe": json.dumps(recipe.model_dump(mode="json"))}
             )
-        go_through(Context(recipe, run, accelerator), request, time)
+        go_through(Context(recipe, run, accelerator, environment=now), request, time)
         if main:
             logger.info("report: %s", report(run))
             upload(run, recipe)

@@ -37,7 +37,7 @@ from lingraft.tokenizer.statistics import changed_tokens, statistics, warn
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.checkpoint import last_step, leftovers
 from lingraft.training.loop import train_phase
-from lingraft.training.machine import resolve_precision
+from lingraft.training.machine import note_environment, resolve_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,6 +72,8 @@ class Context:
     accelerator: Accelerator
     deadlines: dict[str, Deadline] = field(default_factory=dict)
     """When phases must end, by name; those that are not here have no promise to keep."""
+    environment: dict[str, Any] | None = None
+    """Of this process, where the run's `environment.json` is to name what trained it."""
 
     def seed_for(self, purpose: str) -> int:
         """A seed that is fixed by the run's seed and a purpose."""
@@ -341,6 +343,8 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
         return stage_fingerprint
     if main:
         _claim(run, stage.path, stage_fingerprint)
+        if context.environment is not None:
+            note_environment(run, context.environment, trains=True)
     context.accelerator.wait_for_everyone()
     pretrained.quiet_transformers()
     job, model = prepared(

@@ -107,14 +107,15 @@ def train(run: Run, *, initial_loss: bool) -> None:
     from lingraft.pipeline.budgeting import Timekeeper
     from lingraft.pipeline.stages import Context
     from lingraft.recipe.methods import is_open
-    from lingraft.training.machine import accelerator_for, environment
+    from lingraft.training.machine import accelerator_for, environment, note_environment
 
     recipe = recipe_in(run)
     if not is_open(recipe):
         write_recipe(run, recipe)  # with the phases that its source goes through
     accelerator = accelerator_for(recipe.training, run.path)
-    write_json(run.path / "environment.json", environment(accelerator, "lingraft study"))
-    context = budgeting.choose(Context(recipe, run, accelerator), recipe)
+    now = environment(accelerator, "lingraft study")
+    note_environment(run, now)
+    context = budgeting.choose(Context(recipe, run, accelerator, environment=now), recipe)
     tokenizer = str(run.stage("tokenizer").done()["fingerprint"])
     context, grafted = pipeline.decided(
         context, recipe, pipeline.graft(context, tokenizer), Timekeeper(time.monotonic())

@@ -17,15 +17,18 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import GradientAccumulationPlugin, InitProcessGroupKwargs
 
 from lingraft.errors import RecipeError
+from lingraft.rundir import read_json, write_json
 from lingraft.training import compiling
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.recipe import Training
+    from lingraft.rundir import Run
 
 logger = logging.getLogger(__name__)
 
+ENVIRONMENT = "environment.json"
 PACKAGES = (
     "lingraft",
     "torch",
@@ -139,6 +142,21 @@ def environment(accelerator: Accelerator, command: str) -> dict[str, Any]:
         "precision": "bf16" if accelerator.mixed_precision == "bf16" else "fp32",
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
+
+
+def note_environment(run: Run, now: dict[str, Any], *, trains: bool = False) -> None:
+    """Write `environment.json`: the newest command, and what the model was last trained on.
+
+    Where nothing trains, as where the licence alone has changed, what was there before stays.
+
+    Args:
+        run: the run.
+        now: of this process, as `environment`.
+        trains: a phase begins.
+    """
+    path = run.path / ENVIRONMENT
+    known = read_json(path) if path.is_file() and not trains else now
+    write_json(path, known | {"command": now["command"]})
 
 
 def _cpu_name() -> str:
