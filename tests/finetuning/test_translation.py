@@ -28,13 +28,14 @@ from transformers import (
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import dropout, heads
+from lingraft.finetuning.cells import Cell
 from lingraft.finetuning.coders import translation
 from lingraft.finetuning.coders.common import Shape, log_cuts
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.outcomes import examples, outcomes
 from lingraft.finetuning.problem import TASK, Finetuning, Judged
 from lingraft.models.losses import summed_cross_entropy
-from lingraft.tasks import TASKS
+from lingraft.tasks import TASKS, Data
 from lingraft.tasks.definition import Changes, changed, decode, task_in, task_of
 from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import TranslationPrediction
@@ -371,6 +372,19 @@ def test_the_other_direction_is_the_same_files_with_the_columns_swapped(run, tmp
     assert run("bart", "out", "steps=1,batch=60", task=task).status == 0
     (found,) = outcomes(tmp_path / "out")
     assert [(one.translation, one.text) for one in examples(found, "test")] == tiny.PAIRS
+
+
+def test_how_a_checkpoint_writes_counts_for_translations_alone(run, tmp_path):
+    assert run("bart", "out", "steps=1,batch=60").status == 0
+    place = tmp_path / "models" / "bart" / "generation_config.json"
+    place.write_text(json.dumps(json.loads(place.read_text()) | {"num_beams": 3}))
+    ended = run("bart", "out", "steps=1,batch=60")
+    assert ended.status == 1
+    assert "holds results of other inputs (they differ in: generation_config)" in ended.err
+    other = Cell("bart", "bart", place.parent, TASKS["klue-nli"], Data({}, {}, ()), "")
+    assert "generation_config" not in other.inputs(0, "fp32")
+    place.unlink()  # then config.json says it
+    assert "differ in: generation_config" in run("bart", "out", "steps=1,batch=60").err
 
 
 def test_a_missing_package_is_named_before_anything_is_trained(run, monkeypatch):

@@ -16,7 +16,7 @@ from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.recipe import HUB, sized, tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.pretrained.load import load_config
-from lingraft.rundir import FORMAT, Run, fingerprint, write_json
+from lingraft.rundir import FORMAT, Run, digest, fingerprint, write_json
 from lingraft.tasks import rules
 from lingraft.tasks.splits import DEV, TRAIN
 from lingraft.training.checkpoint import last_step
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from lingraft.finetuning.recipe import Finetune, PlugIn
     from lingraft.finetuning.transfer import Transfer
     from lingraft.tasks import Data, Task
+
+GENERATION = "generation_config.json"
+"""Of a checkpoint: by it a translator writes, and no other task reads it."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,8 @@ class Cell:
         }
         if self.rates:
             parts["learning_rates"] = self.rates
+        if self.task.kind == "translation" and (writes := self.folder / GENERATION).is_file():
+            parts["generation_config"] = digest(writes)
         if self.transfer:
             parts |= self.transfer.decisive()
         if self.plug_in:
