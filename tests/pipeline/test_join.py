@@ -6,8 +6,10 @@ import json
 
 import pytest
 from safetensors.torch import load_file
+from tiny_tokenizers import SIZE, build
 
 from lingraft.errors import RecipeError
+from lingraft.pipeline.vocabularies import sizes_of
 from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined as joined_recipe
 from lingraft.recipe.methods import recipe_from
@@ -131,6 +133,29 @@ def test_each_language_gets_as_many_pieces_whenever_it_joins():
         sizes.append(plain["tokenizer"]["vocab_size"])
         run = recipe_from(plain)
     assert sizes == [2000, 4000, 2000]
+
+
+@pytest.mark.parametrize(
+    ("section", "size"),
+    [
+        ({"kind": "keep"}, SIZE),
+        ({"kind": "trim"}, SIZE),
+        ({"kind": "given", "model": "g"}, SIZE),
+        ({"kind": "extend", "new_pieces": 700}, 700),
+        ({"vocab_size": 600}, 600),
+        ({"vocab_size": 40}, 256 + 5 + 32),
+    ],
+)
+def test_a_vocabulary_that_was_not_trained_counts_by_its_pieces(section, size, tmp_path):
+    saved = build("roberta")
+    saved.save_pretrained(tmp_path)
+    assert len(saved) == SIZE
+    stream = {"name": "ko", "language": "ko", "corpus": {"text": ["ko.txt"]}}
+    run = recipe_from({"source": {"model": "m"}, "tokenizer": section, "streams": [stream]})
+    pieces, fewest = sizes_of(run, tmp_path)
+    new = [stream | {"name": "sw", "language": "sw"}]
+    plain = joined_recipe(run, "model", new, pieces=pieces, fewest=fewest)
+    assert plain["tokenizer"]["vocab_size"] == size
 
 
 @pytest.mark.parametrize("code", ["ko", "KO", "kor", "ko-Kore"])

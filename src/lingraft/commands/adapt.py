@@ -287,6 +287,8 @@ def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, A
 
 def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     """The recipe in which the languages of `texts` join those of a finished run."""
+    from lingraft.pipeline.vocabularies import sizes_of
+
     run = Run.existing(path)
     if not (run.model_path / "config.json").is_file():
         raise DataError(f"{path}: the run has no model yet; finish it (--resume) before you join")
@@ -295,7 +297,10 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     new = texts.get("streams") or plain_streams(alone)
     model_type = str(read_json(run.model_path / "config.json")["model_type"])
     masked = family_of(model_type).kind == "masked"
-    plain = joined(run_recipe, str(run.model_path), new, masked=masked)
+    pieces, fewest = sizes_of(run_recipe, run.model_path)
+    plain = joined(
+        run_recipe, str(run.model_path), new, masked=masked, pieces=pieces, fewest=fewest
+    )
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
     own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
     return plain | own | {key: data[key] for key in ("resources", "baselines")}

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.recipe.run import RUN_MODEL
+from lingraft.recipe import Tokenizer
+from lingraft.recipe.joining import FEWEST
+from lingraft.recipe.run import RUN_MODEL, UNSIZED
 from lingraft.rundir import checkpoint_digests
 from lingraft.tokenizer.state import (
+    MERGING,
     PLACEHOLDER,
     check_chat,
     check_continues,
@@ -24,13 +27,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.models.families import Family
-    from lingraft.recipe import Graft, Recipe, Resources, Tokenizer
+    from lingraft.recipe import Graft, Recipe, Resources
 
 FOLLOWING = ("extend", "append", "trim", "replace")
 """Kinds of vocabulary that are made of the source's tokenizer.json."""
-
-
 WEIGHTS = (".safetensors", ".bin")
+BYTES = 256
 
 
 def check_initialisers(recipe: Recipe, family: Family) -> None:
@@ -118,6 +120,30 @@ def decisive(section: Tokenizer) -> list[Any]:
         return [section]
     files = [entry for entry in checkpoint_digests(folder) if not entry[0].endswith(WEIGHTS)]
     return [section.model_copy(update={"model": None}), files]
+
+
+def sizes_of(recipe: Recipe, model: Path) -> tuple[int, int]:
+    """Pieces of a finished run's vocabulary, and the fewest that another of its kind can have.
+
+    Of a vocabulary that was not trained `vocab_size` says nothing: what 'extend' adds counts, else
+    what is there, but no more than a new one has that nobody gives a size.
+
+    Args:
+        recipe: the run's.
+        model: the folder of its model.
+    """
+    section = recipe.tokenizer
+    state = _state(model / "tokenizer.json")
+    if state is None:
+        return section.vocab_size, FEWEST
+    pieces = pieces_of(state) | outside(state)
+    has_bytes = kind_of_state(state) in MERGING or state["model"].get("byte_fallback")
+    fewest = FEWEST + len(state["added_tokens"]) + (BYTES if has_bytes else 0)
+    if section.kind == "extend":
+        return section.new_pieces, fewest
+    if section.kind in (*UNSIZED, "given"):
+        return min(len(pieces), Tokenizer().vocab_size), fewest
+    return section.vocab_size, fewest
 
 
 def _template(folder: Path) -> str:

@@ -24,7 +24,13 @@ KEPT_OF_THE_TOKENIZER = (
 
 
 def joined(
-    theirs: Recipe, model: str, new: Sequence[dict[str, Any]], *, masked: bool = True
+    theirs: Recipe,
+    model: str,
+    new: Sequence[dict[str, Any]],
+    *,
+    masked: bool = True,
+    pieces: int | None = None,
+    fewest: int = FEWEST,
 ) -> dict[str, Any]:
     """Plain data of a recipe in which new languages join those of a finished run.
 
@@ -38,6 +44,8 @@ def joined(
         model: the folder of the model that the run exported.
         new: streams of the new languages, as plain data.
         masked: whether the model is a masked one. A causal one is judged beside its source anyway.
+        pieces: of the run's vocabulary; None takes the size in its recipe.
+        fewest: pieces that a vocabulary of the run's kind must have.
 
     Raises:
         RecipeError: there is no new language, or one is among the run's.
@@ -60,7 +68,7 @@ def joined(
         if not shared or stream.name in shared
         for code in stream.languages
     }
-    size = theirs.tokenizer.vocab_size // len(learnt)
+    size = (pieces or theirs.tokenizer.vocab_size) // len(learnt)
     before = [stream["name"] for stream in old if masked and "/" not in stream["language"]]
     return {
         "source": {"model": model},
@@ -68,7 +76,7 @@ def joined(
         "tokenizer": tokenizer
         | {
             "kind": "append",
-            "vocab_size": max(FEWEST, size * len(new)),
+            "vocab_size": max(fewest, size * len(new)),
             "streams": [stream["name"] for stream in new],
         },
         "method": {"name": METHOD},
