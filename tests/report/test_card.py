@@ -49,6 +49,20 @@ def test_a_hub_id_is_the_base_model_and_a_local_folder_is_not(build):
     assert "“english-small” (a local model)" in body
 
 
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("/runs/ko/model", "ko/model"),
+        ("runs/ko/graft/model", "ko/graft/model"),
+        ("tuned/a/nli/seed-0/best", "nli/seed-0/best"),
+        ("../model", "model"),
+    ],
+)
+def test_a_folder_that_every_run_has_is_named_with_the_run_s(folder, name, build):
+    _, body = parts(card.model_card(build(source={"model": folder}).run))
+    assert f"made from “{name}” (a local model)" in body
+
+
 def test_a_relative_folder_that_exists_is_not_taken_for_a_hub_id(build, tmp_path, monkeypatch):
     (tmp_path / "models" / "small").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)

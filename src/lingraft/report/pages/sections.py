@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MOST_TENSORS = 600
 """Rows of the tensor account that the page holds; the file has them all."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+OF_EVERY_RUN = re.compile(r"model|best|graft|(phase|seed)-\d+")
+"""Folders of models that tell nothing of them."""
 STATUS = {True: "done", False: "not there yet"}
 
 
@@ -45,8 +47,17 @@ def source_name(recipe: Recipe) -> str:
     if model is None:
         name = str((recipe.source.architecture or {})["model_type"])
     else:
-        name = model if hub_source(recipe) else Path(model).name
+        name = model if hub_source(recipe) else _folder_name(Path(model))
     return name if takes_weights(recipe) else f"{name} (architecture only, random weights)"
+
+
+def _folder_name(folder: Path) -> str:
+    """A folder's name, with those above it up to one that tells runs apart: ko/model."""
+    parts = folder.parts or folder.resolve().parts
+    first = len(parts) - 1
+    while first and OF_EVERY_RUN.fullmatch(parts[first]) and parts[first - 1] not in ("/", ".."):
+        first -= 1
+    return "/".join(parts[first:])
 
 
 def takes_weights(recipe: Recipe) -> bool:
