@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
 from lingraft.errors import RecipeError
@@ -312,8 +314,16 @@ def test_a_setting_that_would_replace_phases_beside_them_is_refused(setting):
     key = setting.partition("=")[0]
     with pytest.raises(RecipeError, match=f"--set {key}: .* of recipe are those of method 'xpt'"):
         recipe(setting, phases=[PHASE])
-    as_a_run_leaves_it = {"preset": "auto"}
-    assert recipe("method.preset='auto'", phases=[PHASE], method=as_a_run_leaves_it).phases
+
+
+def test_preset_auto_beside_phases_is_refused_but_where_a_run_has_left_both():
+    with pytest.raises(RecipeError, match=r"^method\.preset: 'auto' has no effect"):
+        recipe(phases=[PHASE], method={"preset": "auto"})
+    auto = {"preset": "auto", "budget": {"value": 1, "unit": "minutes"}}
+    left = tomllib.loads(to_toml(settled(recipe(method=auto))))
+    assert left["method"]["preset"] == "auto"
+    assert recipe_from(left).phases
+    assert recipe_from(left, ["method.preset='auto'"]).phases
 
 
 def test_phases_that_the_recipe_gives_are_kept():

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 PAIR_RATES, PAIR_TOKENS = (0.15, 0.25), (512, 128)
 PAIR_ALPHA = 0.5  # of the mixture (VECO, §4; for translations ours, SPEC A.3)
 EMBEDDINGS = "embeddings"  # the part
+EVERY_TABLE = {"resources", "training", "export"}  # the recipe that a run leaves has them
 
 
 def preset_of(method: Method) -> Preset:
@@ -177,8 +178,7 @@ def with_tied_head(recipe: Recipe) -> Recipe:
     on_head = any(name.startswith("head.") for phase in recipe.phases for name in phase.train)
     if not on_head or not tied or len(units) > 1 or tied.keys() - phases_by_name.keys():
         return recipe
-    total = sum(phase.budget.value for phase in recipe.phases)
-    budget = Budget(value=total, unit=units.pop())
+    budget = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=units.pop())
     values = split(budget, shares_of(list(tied.values()), recipe.method))
     phases = tuple(
         phases_by_name[name].model_copy(
@@ -270,18 +270,19 @@ def recipe_from(
     data: dict[str, Any], assignments: Sequence[str] = (), where: str = "recipe"
 ) -> Recipe:
     """Override, check and expand plain data."""
-    early = [
-        text for text in assignments if not text.strip().startswith("phases.") or "phases" in data
-    ]
+    has_phases = "phases" in data
+    early = [text for text in assignments if has_phases or not text.strip().startswith("phases.")]
     late = [text for text in assignments if text not in early]
     changed = decode(override(data, early), where)
-    old = decode(data, where).method if "phases" in data else changed.method
+    old = decode(data, where).method if has_phases else changed.method
     is_auto_now = changed.method.preset == "auto" != old.preset
     if changed.method.name != old.name or is_auto_now:
         raise RecipeError(
             f"--set method.{'preset' if is_auto_now else 'name'}: [graft] and [[phases]] of "
             f"{where} are those of method '{old.name}'; leave both out of it"
         )
+    if has_phases and old.preset == "auto" and not data.keys() >= EVERY_TABLE:
+        raise RecipeError("method.preset: 'auto' has no effect beside [[phases]]; leave out one")
     recipe = _with_known_source(expand(changed))
     if not late:
         return recipe
@@ -299,8 +300,7 @@ def _with_known_source(recipe: Recipe) -> Recipe:
     name = recipe.source.model
     if name is None or (model := catalogue.resolve(name)) == name:
         return recipe
-    source = recipe.source.model_copy(update={"model": model})
-    return recipe.model_copy(update={"source": source})
+    return recipe.model_copy(update={"source": recipe.source.model_copy(update={"model": model})})
 
 
 def _lasting(recipe: Recipe) -> dict[str, Any]:
