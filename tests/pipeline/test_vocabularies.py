@@ -187,8 +187,9 @@ def test_input_and_output_rows_have_initialisers_of_their_own(family, graft):
 
 
 def test_a_tied_model_has_no_output_rows_of_its_own_and_says_so(graft):
-    made = graft(tied=True, output_embeddings="first-piece")
-    assert any("output_embeddings: without effect" in note for note in made.counts["notes"])
+    made = graft(tied=True, output_embeddings="first-piece", output_norms="all")
+    for key in ("output_embeddings", "output_norms"):
+        assert any(f"{key}: without effect" in note for note in made.counts["notes"])
     assert "output" not in made.counts["embeddings"]
 
 

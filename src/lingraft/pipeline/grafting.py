@@ -339,12 +339,10 @@ def _notes(loaded: source.LoadedSource, recipe: Recipe, *, tied: bool) -> list[s
     notes = [
         f"{name}: in the source checkpoint, not part of the {title}" for name in loaded.unexpected
     ]
-    if recipe.graft.output_embeddings is not None and tied:
-        notes.append(
-            "graft.output_embeddings: without effect, for the output projection is tied to the "
-            "word embeddings"
-        )
-    return notes
+    return notes + [
+        f"graft.{key}: without effect, for the output projection is tied to the word embeddings"
+        for key in (recipe.graft.of_output if tied else ())
+    ]
 
 
 def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe) -> dict[str, Any]:

@@ -173,11 +173,11 @@ def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:
         UnsupportedModelError: 'extend' with a tokenizer that has no merges.
     """
     section, messages = recipe.tokenizer, list[str]()
-    if recipe.graft.output_embeddings is not None and tied:
-        messages.append(
-            "graft.output_embeddings is without effect: the source's output projection is tied to "
-            "its word embeddings"
-        )
+    messages += [
+        f"graft.{key} is without effect: the source's output projection is tied to its word "
+        "embeddings"
+        for key in (recipe.graft.of_output if tied else ())
+    ]
     state = _state(folder / "tokenizer.json") if section.kind in FOLLOWING else None
     if state is None:
         return messages

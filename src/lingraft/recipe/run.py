@@ -180,6 +180,12 @@ class Graft(Section):
         return Places(self.layers_before, self.layers_after, self.layers_every)
 
     @property
+    def of_output(self) -> tuple[str, ...]:
+        """Keys that are given and are of an output projection that is not tied."""
+        untold = {"output_embeddings": None, "output_norms": "made"}
+        return tuple(key for key, value in untold.items() if getattr(self, key) != value)
+
+    @property
     def initialisers(self) -> tuple[Initialiser, ...]:
         """Of the word embeddings and, where it has its own, of the output projection."""
         output = self.output_embeddings
