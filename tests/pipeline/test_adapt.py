@@ -18,6 +18,7 @@ from lingraft.pipeline import learnt, stages
 from lingraft.recipe.methods import read_recipe, recipe_from, settled
 from lingraft.report import variants
 from lingraft.rundir import Run, write_json
+from lingraft.training import machine
 
 STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
 
@@ -129,6 +130,18 @@ def test_a_phase_that_the_recipe_has_no_more_is_no_part_of_the_model(finished, c
 )
 def test_a_change_redoes_what_depends_on_it_and_nothing_else(change, stages, redone):
     assert redone("--resume", "--set", change) == stages
+
+
+def test_another_precision_is_refused_and_auto_is_what_it_takes(
+    redone, finished, command, monkeypatch
+):
+    assert redone("--set", "training.precision=fp32") == set()
+    before = made(finished)
+    assert redone("--set", "training.precision=auto") == set()
+    monkeypatch.setattr(machine, "multiplies_bf16", lambda: True)  # as on a GPU
+    refused = command("adapt", finished / "recipe.toml", "--out", finished)
+    assert "(differs in: the precision, fp32 there and bf16 here); --resume" in refused.err
+    assert made(finished) == before
 
 
 @pytest.mark.slow

@@ -212,13 +212,16 @@ def changed_sections(recipe: Recipe, run: Run) -> list[str]:
         return budgeting.changed(run, recipe)
     run_recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     new, old = (settled(version).model_dump(mode="json") for version in (recipe, run_recipe))
+    computes = COMPUTES if stages.other_precision(recipe, run) else COMPUTES[1:]  # 'auto' is one
     for version in (new, old):
-        version["training"] = {key: version["training"][key] for key in COMPUTES}
+        version["training"] = {key: version["training"][key] for key in computes}
     return plans.differing(old, new, run, recipe)
 
 
 def changed_files(recipe: Recipe, run: Run) -> list[str]:
-    """What a run of the same recipe was made from and is another now."""
+    """What a run of the same recipe was made from, or in, and is another now."""
+    if differing := stages.other_precision(recipe, run):
+        return differing
     text, vocabulary = (run.stage(name).fingerprint() for name in ("corpus", "tokenizer"))
     is_same = text in (None, plans.corpus_fingerprint(recipe)) or plans.has_text_of(run, recipe)
     if not is_same:

@@ -27,7 +27,7 @@ from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.plans import corpus_fingerprint, has_text_of
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of, named_weights
-from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint, write_text
+from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint, read_json, write_text
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
@@ -356,6 +356,14 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
         _clear_checkpoints(stage.path)
     context.accelerator.wait_for_everyone()
     return stage_fingerprint
+
+
+def other_precision(recipe: Recipe, run: Run) -> list[str]:
+    """In what precision a run has trained, where it would be another now: all phases begin anew."""
+    path, now = run.path / "environment.json", resolve_precision(recipe.training.precision)
+    trained = any((run.stage(section.name).path / "inputs").is_file() for section in recipe.phases)
+    before = read_json(path).get("precision", now) if trained and path.is_file() else now
+    return [] if before == now else [f"the precision, {before} there and {now} here"]
 
 
 def _clear_checkpoints(folder: Path) -> None:
