@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import tempfile
+from types import SimpleNamespace
 
 import pytest
 from accelerate import Accelerator
@@ -277,6 +278,24 @@ def test_a_step_is_planned_with_no_more_tokens_than_a_pass_has_left(text, tokens
     measured = speed.Speed(tokens=1_500, steps=10, seconds=1.0, tokens_per_epoch=text)
     row, _ = planning._planned(phase, measured, planning.Text(()), None)
     assert row.steps == 8
+
+
+def test_the_evaluation_is_planned_for_the_one_process_that_does_it(adapted, asked, monkeypatch):
+    monkeypatch.setattr(planning, "FORWARD", 3.0)
+    run = Run(adapted("roberta"))
+    recipe = asked({"budget": {"value": 5, "unit": "minutes"}, "name": "xpt"}, evaluation={})
+
+    def planned(processes, tokens_per_second):
+        context = stages.Context(recipe, run, SimpleNamespace(num_processes=processes))
+        measured = [speed.Speed(tokens_per_second, 1, 1.0, tokens_per_epoch=9e3)] * 2
+        draft = planning.draft(context, measured, 9.0, 1.0)
+        (row,) = (row for row in draft.stages if row.name == "evaluation")
+        return row.seconds - 1.0, draft.recipe.evaluation.words
+
+    (alone, _), (together, _) = planned(1, 200), planned(4, 200)
+    assert together == pytest.approx(4 * alone, rel=1e-3)
+    (_, alone), (_, together) = planned(1, 50), planned(4, 50)  # that takes a tenth of the time
+    assert together < alone == 2_000
 
 
 @pytest.fixture

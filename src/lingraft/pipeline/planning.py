@@ -129,10 +129,11 @@ def draft(context: Context, speeds: list[Speed], passed: float, slowdown: float)
     text = Text.of(context.run.stage("tokenizer").result())
     whole = promised(recipe)
     fastest = max(rate.tokens_per_second for rate in speeds)
-    recipe = _smaller(recipe, text, whole, fastest)
+    processes = context.accelerator.num_processes  # all of them train, one evaluates
+    recipe = _smaller(recipe, text, whole, fastest, processes)
     plan = preflight.check(recipe)
-    slowed = min(MOST_SLOWED, slowdown)
-    ending = _ending(recipe, text, speeds[-1].tokens_per_second, slowed, plan.parameters or 0)
+    slowed, alone = min(MOST_SLOWED, slowdown), speeds[-1].tokens_per_second / processes
+    ending = _ending(recipe, text, alone, slowed, plan.parameters or 0)
     models = 1 + len(recipe.baselines)
     share = 1 / (1 + sum(_ratio(recipe, index, plan) for index in range(models - 1)))
     left = math.inf if whole is None else whole - passed - sum(ending.values()) * models
@@ -215,13 +216,16 @@ def _ratio(recipe: Recipe, index: int, plan: preflight.Plan) -> float:
     return sizes[0] / sizes[1] if all(sizes) else 1.0
 
 
-def _smaller(recipe: Recipe, text: Text, whole: float | None, speed: float) -> Recipe:
+def _smaller(
+    recipe: Recipe, text: Text, whole: float | None, speed: float, processes: int
+) -> Recipe:
     """Less to look at and to score, where it would take too much of a promise in time."""
     if whole is None:
         return recipe
     section = recipe.evaluation
     models = 1 + len(recipe.baselines)
-    cost = models * text.scored(section.sentences, section.words) / FORWARD / speed
+    scored = text.scored(section.sentences, section.words)
+    cost = models * scored / FORWARD / speed * processes
     changes: dict[str, int] = {}
     if cost > EVALUATING * whole:
         share = EVALUATING * whole / cost
@@ -246,7 +250,7 @@ def _smaller(recipe: Recipe, text: Text, whole: float | None, speed: float) -> R
 def _ending(
     recipe: Recipe, text: Text, speed: float, slowdown: float, parameters: int
 ) -> dict[str, float]:
-    """Seconds of what comes after training."""
+    """Seconds of what comes after training, at the speed of one process."""
     section = recipe.evaluation
     scored = text.scored(section.sentences, section.words) / FORWARD / speed
     weights = 4 * parameters * A_BYTE
