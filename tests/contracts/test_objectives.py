@@ -13,7 +13,8 @@ from lingraft.objectives.mlm import sentence_keys
 from lingraft.recipe import Masking
 from lingraft.tokenizer.documents import Documents
 from lingraft.tokenizer.pairs import Edges, TokenPairs
-from lingraft.training.data import Batcher
+from lingraft.training.data import Batcher, Reading
+from lingraft.training.problem import MaskedText
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 
@@ -103,3 +104,19 @@ def test_its_loss_reaches_the_embeddings_and_the_layers(name, tiny_tokens, whole
     sum(loss.nats for loss in found.values()).backward()
     silent = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert silent == []
+
+
+def test_several_processes_know_whether_it_reaches_all_that_trains(
+    name, tiny_tokens, tiny_model, tiny_job
+):
+    family = FAMILIES[family_for(name)]
+    model, tokens = tiny_model(family_for(name)), units(name, tiny_tokens(12))
+    if family.cross_site is not None:
+        cross_attention.insert(model, family, 2, 0)
+    reading = Reading("", tokens, tokens, name, Masking())
+    job = tiny_job(family=family, vocabulary=IDS, phase={"objective": name}, readings=(reading,))
+    problem = MaskedText(job, model)
+    batch = problem.step(np.arange(4), 0, 0, 1).micro_batches[-1]
+    sum(loss.nats for loss in problem.module(batch).values()).backward()
+    unreached = any(parameter.grad is None for parameter in model.parameters())
+    assert problem.uneven == unreached

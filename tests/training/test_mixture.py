@@ -325,6 +325,7 @@ PAIRED = {
     "also": ((("tlm", "pairs", ("ca_mlm",)),), {}),
     "batches": ((("mlm", "alone", ()), ("ca_mlm", "pairs", ())), {"draw": "batches"}),
     "sentences": ((("mlm", "alone", ()), ("ca_mlm", "pairs", ())), {}),
+    "none": ((("mlm", "alone", ()), ("tlm", "pairs", ())), {}),
 }
 
 
@@ -348,12 +349,8 @@ def paired(tiny_model, tiny_tokens, tiny_job):
     def made(case, name="job", phase=(), **training):
         readings, mixture = PAIRED[case]
         settings = {"objective": "ca_mlm", "budget": {"value": 4}, "mixture": mixture}
-        job = tiny_job(
-            name,
-            phase=settings | dict(phase),
-            training={"row_tokens": 64} | training,
-            readings=tuple(read(*reading) for reading in readings),
-        )
+        use, texts = {"row_tokens": 64} | training, tuple(read(*reading) for reading in readings)
+        job = tiny_job(name, phase=settings | dict(phase), training=use, readings=texts)
         model = tiny_model("roberta", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
         cross_attention.insert(model, FAMILIES["roberta"], 2, 0)
         return job, model

@@ -14,6 +14,7 @@ import torch
 
 from lingraft.models import dropout, export, lora
 from lingraft.models.graft import is_tied
+from lingraft.models.modules import MODULES
 from lingraft.models.packed import check_isolation
 from lingraft.models.paired import check_pairs
 from lingraft.models.selection import Layout, Selection, gains_of
@@ -124,8 +125,15 @@ class MaskedText:
         everything = [entry for reading in readings for entry in (reading, *reading.also)]
         objectives = [objective_for(reading.objective, trained) for reading in everything]
         self.reads_pairs = any("pairs" in objective.reads for objective in objectives)
-        self.uneven = len({objective.sides for objective in objectives}) > 1
-        """Whether a step may hold no pairs, and then not reach cross-attention."""
+        crosses = any(
+            parameter.requires_grad and MODULES["cross_attention"].owns(name)
+            for name, parameter in model.named_parameters()
+        )
+        self.uneven = crosses and not all(
+            any(objective_for(entry.objective, trained).sides == 2 for entry in (one, *one.also))
+            for one in readings
+        )
+        """Whether a step may hold no pairs, and then not reach cross-attention that trains."""
         packed = packed_model(model, job.family)
         dropout.use_bits(model)
         dropout.keep_layers(model)
