@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from transformers import BertTokenizer
 
 from lingraft.embeddings.segmentation import Segmenter
 from lingraft.tokenizer.vocabulary import Canonical, Vocabulary
@@ -67,3 +68,14 @@ def test_punctuation_parts_words_of_a_wordpiece_tokenizer(tiny_tokenizer):
     tokenizer = tiny_tokenizer("bert")
     expected = tokenizer("nine;the", add_special_tokens=False)["input_ids"]
     assert Segmenter(tokenizer)(Canonical(True, b"nine;the")) == expected
+
+
+def test_signs_and_chinese_characters_begin_a_word_of_a_wordpiece_tokenizer_behind_a_letter_too():
+    """BERT has "." and "漢" and no "##.": a piece of another kind is as often inside a word."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", ".", "?", "漢", "字"]
+    tokenizer = BertTokenizer(vocab={piece: index for index, piece in enumerate(pieces)})
+    segment = Segmenter(tokenizer)
+    for text in (".", "?.", "漢", "漢字", ".a"):
+        _, *expected = tokenizer(f"a{text}", add_special_tokens=False)["input_ids"]
+        assert segment(Canonical(False, text.encode())) == expected
+    assert [pieces[i] for i in segment(Canonical(False, b"a."))] == ["##a", "."]

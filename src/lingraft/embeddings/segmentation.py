@@ -60,7 +60,8 @@ class Segmenter:
             ids = [self.byte_ids.get(byte) for byte in form.text]
             return [index for index in ids if index is not None]
         if self.kind == "wordpiece":
-            return self._longest_matches(form.word_start, text)
+            begins = form.word_start or self._begins_word(form.text.decode())
+            return self._longest_matches(begins, text)
         if self.kind == "byte-bpe":
             return self._learnt(_spelt(Canonical(form.word_start, text.encode())))
         return self._learnt(WORD_START * form.word_start + text.replace(" ", WORD_START))
@@ -78,6 +79,16 @@ class Segmenter:
         return [
             token.id for token in self.model.tokenize(spelt) if token.id not in self.special_ids
         ]
+
+    def _begins_word(self, text: str) -> bool:
+        """Whether text begins a word behind a letter too, as signs and Chinese characters do."""
+        if self.pre_tokenizer is None:
+            return False
+        behind = (
+            f"a{text}" if self.normalizer is None else self.normalizer.normalize_str(f"a{text}")
+        )
+        words = self.pre_tokenizer.pre_tokenize_str(behind)
+        return bool(words) and words[0][0] == "a"
 
     def _longest_matches(self, word_start: bool, text: str) -> list[int]:
         """WordPiece: the longest piece first; a word that does not come out even gives nothing."""
