@@ -79,3 +79,10 @@ def test_signs_and_chinese_characters_begin_a_word_of_a_wordpiece_tokenizer_behi
         _, *expected = tokenizer(f"a{text}", add_special_tokens=False)["input_ids"]
         assert segment(Canonical(False, text.encode())) == expected
     assert [pieces[i] for i in segment(Canonical(False, b"a."))] == ["##a", "."]
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
+def test_a_run_of_spaces_is_made_of_word_starts(tiny_tokenizer, family):
+    tokenizer = tiny_tokenizer(family)
+    start = tokenizer.convert_tokens_to_ids("Ġ" if family == "roberta" else "▁")
+    assert Segmenter(tokenizer)(Canonical(True, b"  ")) == [start] * 3

@@ -49,7 +49,7 @@ class Segmenter:
         A bare word start is no piece of a word of which nothing else is known.
         """
         ids = self._pieces(form)
-        return [] if form.text and self.bare.issuperset(ids) else ids
+        return [] if form.text.strip(b" ") and self.bare.issuperset(ids) else ids
 
     def _pieces(self, form: Canonical) -> list[int]:
         try:
