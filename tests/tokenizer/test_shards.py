@@ -7,7 +7,8 @@ import pytest
 
 from lingraft.errors import DataError
 from lingraft.tokenizer import shards
-from lingraft.tokenizer.shards import Tokens, encode
+from lingraft.tokenizer.frame import kept_ids
+from lingraft.tokenizer.shards import Tokens, encode, special_ids_around
 
 FAMILIES = ["bert", "roberta", "xlm-roberta", "electra", "modernbert"]
 
@@ -76,6 +77,23 @@ def test_special_tokens_spelt_out_in_the_text_are_text(tiny_tokenizer, tmp_path)
     row = Tokens.open(tmp_path, "train").rows([0])[0]
     assert not set(row[1:-1].tolist()) & set(tokenizer.all_special_ids)
     assert tokenizer.decode(row[1:-1].tolist()) == "a <mask> </s> b"
+
+
+@pytest.mark.parametrize("family", ["xlm-roberta", "mbart", "t5", "mt5", "deberta-v2"])
+def test_special_tokens_that_are_pieces_of_unigram_are_unknown_in_a_text(
+    family, tiny_tokenizer, tmp_path
+):
+    tokenizer = tiny_tokenizer(family)
+    text = "a <s> <mask> </s> <pad> [MASK] en_XX <extra_id_0> dog"
+    (tmp_path / "text.txt").write_text(f"{text}\n", encoding="utf-8")
+    encode(tokenizer, tmp_path / "text.txt", tmp_path, "train", 512)
+    before, after = special_ids_around(tokenizer.backend_tokenizer)
+    row = Tokens.open(tmp_path, "train").rows([0])[0].tolist()
+    found = row[len(before) : len(row) - len(after)]
+    special = {*tokenizer.all_special_ids, *kept_ids(tokenizer).values()} - {tokenizer.unk_token_id}
+    assert not {*found} & special
+    assert tokenizer.unk_token_id in found
+    assert tokenizer.convert_ids_to_tokens([found[0], found[-1]]) == ["▁a", "▁dog"]
 
 
 def test_encoding_leaves_the_tokenizer_as_it_was(tiny_tokenizer, text_path, tmp_path):

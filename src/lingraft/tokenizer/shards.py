@@ -14,12 +14,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tokenizers import models
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.errors import DataError
 from lingraft.log import progress
 from lingraft.rundir import read_json, write_json
 from lingraft.tokenizer.files import plain_backend
+from lingraft.tokenizer.frame import kept_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +43,8 @@ def encode(
     """Tokenise a file of text, a line a sentence.
 
     A sentence of more than `max_tokens` tokens becomes several rows, each with its own special
-    tokens; nothing is lost. Special tokens spelt out in the text are text.
+    tokens; nothing is lost. Special tokens spelt out in the text are text, or unknown where they
+    are pieces of the vocabulary (XLM-R, mBART, T5).
 
     Args:
         tokenizer: the tokenizer.
@@ -73,6 +76,8 @@ class Layout:
     """Tokens of text that fit."""
     cuts: bool = True
     """Whether what is longer becomes several rows; else it is only counted."""
+    read_as: Array | None = None
+    """[V] what each id of a text becomes; None leaves them."""
 
     @classmethod
     def of(
@@ -88,7 +93,23 @@ class Layout:
         dtype = np.uint16 if len(tokenizer) <= SMALL else np.uint32
         room = longest - len(prefix) - len(suffix)
         assert room > 0, f"{longest} tokens leave no room for text"
-        return cls(np.array(prefix, dtype), np.array(suffix, dtype), room, cuts)
+        read_as = _without_special(tokenizer, dtype)
+        return cls(np.array(prefix, dtype), np.array(suffix, dtype), room, cuts, read_as)
+
+
+def _without_special(tokenizer: PreTrainedTokenizerFast, dtype: type) -> Array | None:
+    """[V] each id itself, special ones that a text can spell unknown; None where it can none.
+
+    Unigram segments a text into them, whatever its tokenizer is told, for they are its pieces.
+    """
+    unknown = tokenizer.unk_token_id
+    if unknown is None or not isinstance(tokenizer.backend_tokenizer.model, models.Unigram):
+        return None
+    special = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
+    special |= {*tokenizer.all_special_ids, *kept_ids(tokenizer).values()}
+    read_as = np.arange(max(tokenizer.get_vocab().values()) + 1, dtype=dtype)
+    read_as[sorted(special)] = unknown
+    return read_as
 
 
 def write_rows(
@@ -124,7 +145,8 @@ def write_rows(
             f"tokenizing {split}", None, "sentences" if layout.cuts else "documents"
         ) as ticker,
     ):
-        for ids, lengths in _encoded(backend, chunks, dtype):
+        for text_ids, lengths in _encoded(backend, chunks, dtype):
+            ids = text_ids if layout.read_as is None else layout.read_as[text_ids]
             empty += int((lengths == 0).sum())
             cut += int((lengths > layout.room).sum())
             room = layout.room if layout.cuts else int(lengths.max(initial=1))
