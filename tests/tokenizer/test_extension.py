@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import functools
 
 import pytest
@@ -184,3 +185,15 @@ def test_any_other_kind_trains_a_vocabulary_of_its_own(tiny_tokenizer):
     ours, counts = make("source", tiny_tokenizer("roberta"), vocab_size=300)
     assert counts is None
     assert len(ours) == 300
+
+
+@pytest.mark.parametrize("kind", ["keep", "replace", "unigram"])
+def test_the_sides_on_which_the_source_pads_and_cuts_stay(kind, tiny_tokenizer, tmp_path):
+    """Texts in a batch that are to go on are padded before them."""
+    source = copy.deepcopy(tiny_tokenizer("mistral"))
+    source.padding_side = source.truncation_side = "left"
+    section = Section(kind=kind, vocab_size=420)
+    made, _ = extension.make(section, source, lambda: NEW, pad_id=None, seed=0, causal=True)
+    tokenizer_files.save(made, tmp_path)
+    again = AutoTokenizer.from_pretrained(tmp_path)
+    assert [again.padding_side, again.truncation_side] == ["left", "left"]

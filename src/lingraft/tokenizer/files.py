@@ -37,7 +37,7 @@ from lingraft.tokenizer.frame import ROLES, Frame, default_frame, frame_of
 from lingraft.tokenizer.state import Kind, kind_of_state, merges_are_lost, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from transformers import PreTrainedTokenizerBase
@@ -126,7 +126,7 @@ def train(
         logger.info(
             "tokenizer: the text gives %d pieces; %d were asked for", size, section.vocab_size
         )
-    return _wrap(backend, kind, frame)
+    return _wrap(backend, kind, frame, {} if source is None else _sides(source))
 
 
 def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample) -> Tokenizer:
@@ -168,7 +168,15 @@ def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample
     return backend
 
 
-def _wrap(backend: Tokenizer, kind: Kind, frame: Frame) -> PreTrainedTokenizerFast:
+def _sides(source: PreTrainedTokenizerBase) -> dict[str, str]:
+    """Where a tokenizer pads and cuts, as settings; nothing where it does both on the right."""
+    sides = {"padding_side": source.padding_side, "truncation_side": source.truncation_side}
+    return {key: side for key, side in sides.items() if side != "right"}
+
+
+def _wrap(
+    backend: Tokenizer, kind: Kind, frame: Frame, sides: Mapping[str, str]
+) -> PreTrainedTokenizerFast:
     added = {
         token: AddedToken(token, special=True, normalized=False, lstrip=token == frame.stripping)
         for token in (*frame.tokens, *frame.last)
@@ -188,6 +196,7 @@ def _wrap(backend: Tokenizer, kind: Kind, frame: Frame) -> PreTrainedTokenizerFa
         model_input_names=list(frame.input_names),
         model_max_length=frame.max_length,
         clean_up_tokenization_spaces=False,
+        **sides,
         **{role: added[token] for role, token in frame.roles.items()},
     )
 
@@ -208,11 +217,9 @@ def wrapped(
         for role, token in source.special_tokens_map.items()
         if role in ROLES
     }
-    set_otherwise: dict[str, Any] = {}
+    set_otherwise: dict[str, Any] = _sides(source)
     if source.chat_template:
         set_otherwise["chat_template"] = source.chat_template
-    if source.padding_side != "right":
-        set_otherwise["padding_side"] = source.padding_side
     return PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(state)),
         model_input_names=list(inputs or source.model_input_names),
