@@ -137,6 +137,18 @@ def test_the_mask_token_takes_the_space_before_it_where_the_source_s_does(family
     assert with_space == without
 
 
+@pytest.mark.parametrize("family", ["bert", "deberta-v2", "xlm-roberta"])
+def test_a_byte_level_mask_takes_the_space_though_the_source_s_need_not(
+    family, tiny_tokenizer, tiny_text
+):
+    section = Section(kind="byte-bpe", vocab_size=420)
+    made = tokenizer_files.train(
+        section, tiny_tokenizer(family), lambda: tiny_text, pad_id=None, seed=0
+    )
+    hidden = made(f"나는 {made.mask_token} 가서").input_ids
+    assert hidden[1 : hidden.index(made.mask_token_id)] == made("나는").input_ids[1:-1]
+
+
 def test_a_piece_right_after_the_unigram_mask_is_no_word_start(trained):
     ours = trained["xlm-roberta"]
     row = ours("학교<mask>는", add_special_tokens=False)["input_ids"]

@@ -11,6 +11,7 @@ never lower-cased, never stripped of accents.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -111,6 +112,8 @@ def train(
     if source is not None:
         kind = kind_of(source) if section.kind == "source" else cast("Kind", section.kind)
         frame = frame_of(fast(source), causal=causal, kind=kind)
+        if kind == "byte-bpe" != kind_of(source):  # BERT has no space that a mask could take along
+            frame = dataclasses.replace(frame, stripping=frame.roles.get("mask_token"))
         if lower_cases(fast(source)):
             logger.info(
                 "the source tokenizer lower-cases its text; the new one keeps case and accents"
