@@ -197,3 +197,13 @@ def test_the_sides_on_which_the_source_pads_and_cuts_stay(kind, tiny_tokenizer, 
     tokenizer_files.save(made, tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)
     assert [again.padding_side, again.truncation_side] == ["left", "left"]
+
+
+def test_a_vocabulary_is_trimmed_by_all_of_a_text_however_few_sentences_others_learn_from(
+    tiny_tokenizer,
+):
+    source = tiny_tokenizer("xlm-roberta")
+    text = ["the dog sleeps in the sun", "문서를 열고 형식을 선택한 다음", "a café in the city"] * 3
+    trimmed, counts = make("trim", source, text, train_sentences=2)
+    assert counts["removed"] > 0
+    assert [trimmed.tokenize(line) for line in text] == [source.tokenize(line) for line in text]

@@ -16,6 +16,7 @@ Source: vocabulary extension before continued pretraining ("LAPT", Chau et al. 2
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError, UnsupportedModelError
@@ -83,7 +84,8 @@ def make(
             "added": 0,
             "unreachable": 0,
         }
-    sample = Sample(sentences, section.train_sentences, seed)
+    limit = sys.maxsize if mode == "trim" else section.train_sentences  # what occurs, wherever
+    sample = Sample(sentences, limit, seed)
     in_use = [*map(str, source.special_tokens_map.values()), str(source.chat_template or "")]
     new_state, counts = (
         _extend(section, state, sample, in_use)
