@@ -120,6 +120,16 @@ def test_a_file_that_is_missing_or_of_another_kind_is_refused(tmp_path: Path, na
         read(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", [".", "/", "", "folder"])
+def test_a_folder_is_refused_also_where_its_path_has_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="give files of parallel text"):
+        read(name)
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_tmx_gives_the_pairs_of_two_languages_in_any_encoding(
     tmp_path: Path, encoding: str

@@ -127,7 +127,7 @@ def _moses_files(path: Path, layout: Layout) -> tuple[Path, Path] | None:
             break
     for packed in dict.fromkeys((packing, "", *COMPRESSED)):
         files = tuple(
-            path.with_name(f"{stem}.{language}{packed}")
+            path.parent / f"{stem}.{language}{packed}"  # with_name refuses a path such as '.'
             for language in (layout.source, layout.target)
         )
         if files[0].is_file() and files[1].is_file():
