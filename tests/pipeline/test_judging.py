@@ -404,3 +404,23 @@ def test_a_studys_curve_is_in_bits_per_byte_over_characters_seen(study, run):
     )
     assert page.verdict(found, Resampling(200)).count("bits per byte") == 1
     assert "<svg" in page.render("s", rows)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--choices", "gone.jsonl"),
+        ("--choices", "quiz.jsonl", "--shape", "kobest"),
+        ("--choices", "quiz.jsonl", "--against", "./gone"),
+    ],
+)
+def test_wrong_questions_and_other_models_are_refused_before_anything_is_scored(
+    wrong, source, files, tiny_source, command, monkeypatch
+):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(Scorer, "load", lambda *_: pytest.fail("a model was loaded"))
+    ended = command("evaluate", source, "--text", "en.txt", *wrong)
+    assert ended.status == 1
+    assert ended.err.startswith("lingraft: ")
+    ended = command("evaluate", source, "--choices", "quiz.jsonl", "--against", tiny_source("bert"))
+    assert "is of type 'bert'" in ended.err

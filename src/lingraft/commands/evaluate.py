@@ -83,10 +83,13 @@ def command(
         if value and not choices:
             raise RecipeError(f"{name}: is for questions; give --choices FILE too")
     result: dict[str, Any] = {}
+    asked = [Choices(file=file, shape=shape) for file in choices or ()]
     if not text:
         ask.check_idle(context, OF_TEXT, "is for text; give --text FILE too, or leave it out")
     elif standalone.is_causal(load_config(catalogue.resolve(model))):
         ask.check_idle(context, OF_MASKED, f"is for masked models, not for {model}; leave it out")
+    if asked:  # before a text is scored for nothing
+        standalone.check_answerable((model, *(against or ())), asked, questions)
     if text:
         result |= standalone.evaluate(
             model,
@@ -98,10 +101,10 @@ def command(
             num_words=words,
             precision=precision,
         )
-    if choices:
+    if asked:
         result |= standalone.answer(
             model,
-            [Choices(file=file, shape=shape) for file in choices],
+            asked,
             against=against or (),
             limit=questions,
             precision=precision,

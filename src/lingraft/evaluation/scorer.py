@@ -59,6 +59,21 @@ class Item:
         return max(len(self.ids), 0 if self.written is None else len(self.written))
 
 
+def check_kind(name: str, kind: KindName, revision: str | None = None) -> None:
+    """Refuse a checkpoint of another kind by its configuration alone.
+
+    Raises:
+        DataError: no checkpoint, or one of another kind.
+    """
+    config = load_config(name, revision)
+    family = FAMILIES.get(config.model_type) if kind == "masked" else family_of(config.model_type)
+    if (family and family.kind != kind) or loading.stock_class(config) is None:
+        raise DataError(
+            f"model '{name}' is of type '{config.model_type}', which has no "
+            f"{KINDS[kind].title}; its perplexity would be of another kind, give a {kind} one"
+        )
+
+
 class Scorer:
     """A model ready to score items; its weights become fp32.
 
@@ -93,15 +108,7 @@ class Scorer:
         Raises:
             DataError: no checkpoint, a broken one, or one without a masked-language-model head.
         """
-        config = load_config(name, revision)
-        family = (
-            FAMILIES.get(config.model_type) if kind == "masked" else family_of(config.model_type)
-        )
-        if (family and family.kind != kind) or loading.stock_class(config) is None:
-            raise DataError(
-                f"model '{name}' is of type '{config.model_type}', which has no "
-                f"{KINDS[kind].title}; its perplexity would be of another kind, give a {kind} one"
-            )
+        check_kind(name, kind, revision)
         model, info = loading.load(name, revision)
         if info["missing_keys"]:
             head = f"{KINDS[kind].title.replace(' ', '-')} head"

@@ -11,7 +11,7 @@ import numpy as np
 from lingraft.corpus import stage as corpus_stage
 from lingraft.errors import DataError, RecipeError
 from lingraft.evaluation import words
-from lingraft.evaluation.scorer import Scorer
+from lingraft.evaluation.scorer import Scorer, check_kind
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
 from lingraft.paths import path_of
@@ -172,6 +172,29 @@ def _likelihood(model: str, text: Sequence[str], sentences: int, precision: str)
     }
 
 
+def check_answerable(
+    models: Sequence[str], files: Sequence[Choices], limit: int | None = None
+) -> None:
+    """Refuse what `answer` would, as far as it is known before a model is loaded.
+
+    Args:
+        models: directories, Hub ids, or names of `lingraft list models`.
+        files: of questions.
+        limit: at most the first so many questions of a file.
+
+    Raises:
+        DataError: no model, one that is not causal, or a broken file.
+        RecipeError: two files have one name.
+    """
+    titles = [entry.title for entry in files]
+    if len(set(titles)) < len(titles):
+        raise RecipeError(f"--choices: two files have one name, in {titles}; rename one")
+    for entry in files:
+        choices.read(path_of(entry.file), entry.shape, limit)
+    for name in models:
+        check_kind(catalogue.resolve(name), "causal")
+
+
 def answer(
     model: str,
     files: Sequence[Choices],
@@ -200,11 +223,7 @@ def answer(
         RecipeError: two files have one name; no such precision.
     """
     check_precision(precision)
-    titles = [entry.title for entry in files]
-    if len(set(titles)) < len(titles):
-        raise RecipeError(f"--choices: two files have one name, in {titles}; rename one")
-    for entry in files:  # what is wrong with a file is known before a model is loaded
-        choices.read(path_of(entry.file), entry.shape, limit)
+    check_answerable((model, *against), files, limit)
     names = [catalogue.resolve(name) for name in (model, *against)]
     results = {}
     for name in dict.fromkeys(names):
