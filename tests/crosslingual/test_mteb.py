@@ -64,6 +64,19 @@ def test_models_stand_beside_each_other_with_the_mean_over_subsets(
         assert "has no effect with --mteb alone; add --pairs" in refused.err
 
 
+def test_results_that_are_not_there_are_told_before_anything_is_computed(
+    tmp_path: Path, tiny_source: Any, command: Any
+) -> None:
+    pairs = tmp_path / "eng-kor.tsv"
+    pairs.write_text("A cat.\t고양이.\nTwo dogs.\t개 두 마리.\n", encoding="utf-8")
+    ended = command(
+        *("retrieve", tiny_source("roberta"), "--pairs", pairs, "--mteb", tmp_path / "gone"),
+        *("--out", tmp_path / "out"),
+    )
+    assert "gone: no such directory; give the folder of mteb's results" in ended.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_of_one_model_is_read_too(tmp_path: Path) -> None:
     write(tmp_path / "runs__ko" / "r1" / "Tatoeba.json", scores(default=0.5))
     (found,) = mteb.read(tmp_path / "runs__ko")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import real_data
+import tiny_translators
 import torch
 from made_up_pairs import made_up
 from sklearn.neighbors import NearestNeighbors
@@ -247,3 +248,24 @@ def test_an_english_side_in_alphabetical_order_is_warned_of(
     assert ended.status == 0, ended.err
     assert "(test) is in" not in ended.err
     assert "'kor' (dev) is in alphabetical order" in ended.err
+
+
+@pytest.mark.parametrize("kind", ["folder", "translator"])
+def test_a_second_model_that_is_no_encoder_is_refused_before_the_first_one_reads(
+    kind: str,
+    tiny_source: Callable[[str], Path],
+    pair_file: Callable[..., Path],
+    tmp_path: Path,
+    command: Any,
+) -> None:
+    wrong = tmp_path / kind
+    wrong.mkdir()
+    if kind == "translator":
+        tiny_translators.save(wrong, "bart")
+    pairs = pair_file("eng-kor.tsv", 4)
+    ended = command(
+        *("retrieve", tiny_source("roberta"), wrong, "--pairs", pairs, "--out", tmp_path / "out")
+    )
+    says = {"folder": "holds no config.json", "translator": "is an encoder–decoder"}
+    assert says[kind] in ended.err
+    assert not (tmp_path / "out").exists()

@@ -119,6 +119,11 @@ def command(
         ask.check_idle(
             context, idle, "has no effect with --mteb alone; add --pairs, --task or --mine"
         )
+    measured = None
+    if mteb is not None:
+        from lingraft.crosslingual import mteb as results
+
+        measured = results.shown(results.read(mteb))
     if len(inputs) > 1:
         raise RecipeError(f"--{' and --'.join(inputs)} are two tasks; give them in two calls")
     if inputs:
@@ -148,10 +153,8 @@ def command(
             dev_pairs = _pairs(dev, [], None, [p.language for p in test], sentences) if dev else []
             _check_dev(test, dev_pairs)
             _retrieve(by_label, (test, dev_pairs), out_dir, options, overwrite=overwrite)
-    if mteb is not None:
-        from lingraft.crosslingual import mteb as results
-
-        console.show(results.shown(results.read(mteb)), best="")
+    if measured is not None:
+        console.show(measured, best="")
 
 
 def _pool(pool: str | None, parity: str | None, *, mining: bool) -> Pool:

@@ -25,7 +25,23 @@ from lingraft.pretrained.load import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+
+def encoder_config(name: str, revision: str | None = None) -> PreTrainedConfig:
+    """The configuration of a checkpoint that is no encoder–decoder.
+
+    Raises:
+        DataError: there is none.
+        UnsupportedModelError: it is an encoder–decoder.
+    """
+    config = load_config(name, revision)
+    if config.is_encoder_decoder:
+        raise UnsupportedModelError(
+            f"{name}: is an encoder–decoder, and the hidden states of an encoder alone are wanted; "
+            "choose an encoder such as BERT, RoBERTa, XLM-R or ModernBERT"
+        )
+    return config
 
 
 def load_encoder(name: str, revision: str | None = None) -> tuple[PreTrainedModel, dict[str, Any]]:
@@ -34,11 +50,7 @@ def load_encoder(name: str, revision: str | None = None) -> tuple[PreTrainedMode
     Raises:
         UnsupportedModelError: it is an encoder–decoder, or transformers has no such class.
     """
-    if load_config(name, revision).is_encoder_decoder:
-        raise UnsupportedModelError(
-            f"{name}: is an encoder–decoder, and the hidden states of an encoder alone are wanted; "
-            "choose an encoder such as BERT, RoBERTa, XLM-R or ModernBERT"
-        )
+    encoder_config(name, revision)
     return load_model(AutoModel, name, revision)
 
 
@@ -77,6 +89,7 @@ class Encoder:
             UnsupportedModelError: as `load_encoder`.
         """
         quiet_transformers()
+        encoder_config(name, revision)
         tokenizer = padding_tokenizer(name, revision)
         model, _ = load_encoder(name, revision)
         check_rows(name, tokenizer, model.config)

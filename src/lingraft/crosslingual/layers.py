@@ -45,14 +45,14 @@ XTREME_MINING_LAYERS = {12: 8, 24: 8}
 
 
 def depth_of(name: str) -> int:
-    """How many layers a checkpoint has, its embeddings not counted.
+    """How many layers an encoder has, its embeddings not counted.
 
     Raises:
-        LingraftError: there is no such checkpoint.
+        LingraftError: there is no such checkpoint, or it is an encoder–decoder.
     """
-    from lingraft.pretrained.load import load_config  # torch
+    from lingraft.crosslingual.encoder import encoder_config  # torch
 
-    return int(load_config(name).num_hidden_layers)
+    return int(encoder_config(name).num_hidden_layers)
 
 
 def usual_layer(depth: int) -> int:
@@ -167,11 +167,11 @@ class Options:
 
         Raises:
             RecipeError: two models are the same, or one has no such layer.
+            DataError, UnsupportedModelError: one is no checkpoint, or an encoder–decoder.
         """
         marks = check_distinct(models)
-        if self.layer is not None or self.parity:
-            for name in models.values():
-                self.asked_layer(depth_of(name), name)
+        for name in models.values():
+            self.asked_layer(depth_of(name), name)
         settings = asdict(self)
         del settings["resamples"], settings["task"]
         return {"models": marks, **settings}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors.torch import save_file
 
-from lingraft.crosslingual.encoder import load_encoder
+from lingraft.crosslingual.encoder import encoder_config, load_encoder
 from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
 from lingraft.crosslingual.pooling import LONGEST
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
@@ -123,6 +123,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
         )
     check_free(out)
     quiet_transformers()
+    encoder_config(name)
     tokenizer = load_tokenizer(name)
     model, loading_info = load_encoder(name)
     check_rows(name, tokenizer, model.config)
