@@ -39,3 +39,9 @@ def test_what_is_read_is_never_replaced(tmp_path):
     for out in (text, other):
         with pytest.raises(DataError, match="is the text that is read"):
             PartialFile(out, [text], overwrite=True)
+
+
+def test_a_folder_is_no_file_to_replace(tmp_path):
+    for overwrite in (False, True):
+        with pytest.raises(DataError, match="is a folder; name a file with --out"):
+            PartialFile(tmp_path, [], overwrite=overwrite)

@@ -210,3 +210,12 @@ def test_a_file_alone_is_called_as_it_is_and_its_empty_lines_are_said(
     ended = command("score-translations", "--reference", files["reference"], files["b"])
     assert "b.txt" in ended.out
     assert "b.txt: 1 of 60 lines are empty" in ended.err
+
+
+def test_a_file_is_no_folder_to_write_scores_into(
+    files: dict[str, Path], command: Callable[..., Any]
+) -> None:
+    given = ("--reference", files["reference"], files["a"], "--out", files["a"])
+    for overwrite in ((), ("--overwrite",)):
+        ended = command("score-translations", *given, *overwrite)
+        assert ended.err.endswith("is a file; name a folder\n")

@@ -68,7 +68,9 @@ def command(
     from lingraft.crosslingual import systems as scoring
 
     for folder in filter(None, (out, export_comet)):
-        if folder.is_file() or not overwrite:
+        if folder.is_file():
+            raise RecipeError(f"{folder}: is a file; name a folder")
+        if not overwrite:
             check_free(folder, "choose another folder, or --overwrite")
     inputs = scoring.Systems.read(_named(systems), reference, source)
     if export_comet is not None:

@@ -33,13 +33,15 @@ class PartialFile:
         overwrite: replace a file that is there, and half of another one.
 
     Raises:
-        DataError: `out` is there already, is one of `read`, or its folder is not there.
+        DataError: `out` is there already, is a folder or one of `read`, or its folder is not there.
     """
 
     def __init__(self, out: Path, read: Sequence[Path], *, overwrite: bool = False) -> None:
         if any(out.resolve() == path.resolve() for path in read):
             raise DataError(f"{out}: is the text that is read; choose another --out")
-        if out.is_dir() or (out.exists() and not overwrite):
+        if out.is_dir():
+            raise DataError(f"{out}: is a folder; name a file with --out")
+        if out.exists() and not overwrite:
             raise DataError(f"{out}: is there already; choose another --out, or --overwrite")
         if not out.parent.is_dir():
             raise DataError(
