@@ -36,6 +36,22 @@ if __name__ == "__main__":
     time.sleep(60)
 """
 
+INTERRUPTED = """
+import os, sys, time
+from lingraft import workers
+if __name__ == "__main__":
+    pool = workers.pool(2)
+    tasks = [pool.submit(time.sleep, 60) for _ in range(8)]
+    if "working" in sys.argv:
+        time.sleep(3)
+    print(os.getpid(), flush=True)
+    try:
+        tasks[0].result()
+    except KeyboardInterrupt:
+        pool.shutdown(cancel_futures=True)
+        sys.exit(130)
+"""
+
 
 def runs(number):
     """Whether a process is there and is no zombie."""
@@ -60,6 +76,25 @@ def test_workers_end_at_once_when_the_process_that_started_them_is_killed(script
             os.kill(worker, signal.SIGKILL)
             pytest.fail("the worker lived on")
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("when", ["working", "starting"])
+def test_ctrl_c_ends_workers_without_a_word(when, tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(INTERRUPTED)
+    process = subprocess.Popen(
+        [sys.executable, path, when],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        process.stdout.readline()
+        time.sleep(0.3)  # it is about to wait for its workers
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=30)
+    assert (process.returncode, *said) == (130, "", "")
 
 
 def test_a_worker_watches_before_it_loads_anything_that_takes_long():

@@ -9,25 +9,45 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import connection
+from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
-def pool(processes: int) -> ProcessPoolExecutor:
+
+class Pool(ProcessPoolExecutor):
+    """A pool whose workers start with Ctrl-C held back, until `end_with_parent` runs in them."""
+
+    def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Give a task to a worker, which may start here."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(*args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def pool(processes: int) -> Pool:
     """A pool of fresh processes, not forked ones: this process may hold threads of a library."""
     fresh = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(processes, mp_context=fresh, initializer=end_with_parent)
+    return Pool(processes, mp_context=fresh, initializer=end_with_parent)
 
 
 def end_with_parent() -> None:
-    """End this worker when the process that started it is killed.
+    """End this worker when the process that started it is killed, and on Ctrl-C without a word.
 
     Else it would wait for ever for its next task. A thread watches, rather than Linux's
     PR_SET_PDEATHSIG, which also ends a worker when only the thread that started it has ended.
+    Ctrl-C reaches the workers, too; only the process that started them says something.
     """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = multiprocessing.parent_process()
     assert parent is not None
 

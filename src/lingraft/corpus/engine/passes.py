@@ -147,9 +147,9 @@ def _run_pass(
             "corpus: a worker process was killed, most likely for want of memory; "
             "the parts that are done are kept: run the same command with fewer --processes"
         ) from None
-    finally:
-        for future in waiting:
-            future.cancel()
+    except BaseException:
+        pool.shutdown(cancel_futures=True)  # by itself, for it fails on what others have cancelled
+        raise
 
 
 def run_task(folder: Folder, name: str, rank: int) -> None:
