@@ -378,6 +378,30 @@ def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_pa
     )
 
 
+INTERRUPTED_WHILE_LOADING = """
+import os, signal, sys
+
+class CtrlC:
+    def find_spec(name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, CtrlC)
+from lingraft.cli import main
+"""
+
+
+@pytest.mark.parametrize("module", ["pydantic", "lingraft.commands.adapt"])
+def test_ctrl_c_while_modules_load_ends_the_command_without_a_word(module, tmp_path):
+    script = INTERRUPTED_WHILE_LOADING.format(module=module)
+    (tmp_path / "lingraft").write_text(script)
+    (tmp_path / "mine.py").write_text(script)
+    ended = python(tmp_path / "lingraft")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+    ended = python(tmp_path / "mine.py")  # an application of its own
+    assert ended.stderr.endswith("KeyboardInterrupt\n")
+
+
 def test_processes_other_than_the_first_are_silent(command, monkeypatch):
     import logging
 

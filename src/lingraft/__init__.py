@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from lingraft import starting  # the first of ours: Ctrl-C from here on
 from lingraft.errors import (
     DataError,
     LingraftError,
