@@ -358,6 +358,17 @@ def test_the_command_prints_a_table_and_writes_what_it_measured(command, tmp_pat
     assert one["machine"]["command"].startswith("lingraft bench --shape")
 
 
+def test_a_folder_as_the_file_for_json_is_refused_before_anything_is_measured(
+    command, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(measure, "measured", lambda *_: pytest.fail("measured"))
+    ended = command("bench", "--shape", SHAPE, "--phase", "1", "--json", tmp_path)
+    assert (ended.status, ended.err) == (
+        1,
+        f"lingraft: --json {tmp_path}: is a folder; name a file\n",
+    )
+
+
 @pytest.mark.slow
 def test_a_run_is_measured_on_its_own_text(command, adapted, tmp_path):
     path = tmp_path / "bench.json"

@@ -78,6 +78,8 @@ def command(
 
     if recipe is None and source is None and shape is None:
         shape = BASE
+    if json_file is not None and json_file.is_dir():
+        raise RecipeError(f"--json {json_file}: is a folder; name a file")
     if recipe is not None and recipe.is_dir():
         made_up = ("mean_length", "length_spread", "longest", "sentences")
         ask.check_idle(context, made_up, "is of made-up text, and a run has its own; leave it out")
