@@ -22,6 +22,9 @@ def command(
     Those named demo and metaxlm-demo read the folder demo, which this makes:
 
     lingraft demo --files-to demo
+
+    All others but start and xpt-roberta-ko need files of a clone of the repository, and their
+    comments say which: among them demo-causal and veco-demo.
     """
     if name is not None:
         typer.echo(shipped.text(name), nl=False)
