@@ -82,6 +82,7 @@ def test_an_option_reaches_sbatch_as_it_was_written(value):
     [
         ("pbs", {}, "must be local, slurm or ray; got pbs"),
         ("slurm", {"clusters": "gpu"}, "clusters: jobs of another cluster are not found again"),
+        ("slurm", {"wait": ""}, "wait: sbatch would come back only when its job has ended"),
         ("local", {"partition": "gpu"}, "is for jobs of a cluster"),
         ("slurm", {"output": "x"}, "is set by lingraft"),
         ("slurm", {"Time limit": "x"}, "write a long option of sbatch"),

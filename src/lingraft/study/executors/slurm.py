@@ -56,6 +56,11 @@ def option_lines(options: Mapping[str, str]) -> list[str]:
                 f"--executor-option {key}: jobs of another cluster are not found again; start the "
                 "study where jobs go to that cluster"
             )
+        if name == "wait":
+            raise RecipeError(
+                f"--executor-option {key}: sbatch would come back only when its job has ended, and "
+                "the study waits for its jobs by itself; leave it out"
+            )
         if not re.fullmatch(r"[a-z][a-z-]*", name) or "\n" in value:
             raise RecipeError(
                 f"--executor-option {key}: write a long option of sbatch without its dashes, "
