@@ -102,8 +102,9 @@ def table(rows: Iterable[AnyRow]) -> str:
     for method in sorted(NAMES, key=lambda one: groups[one].mean(COLUMNS[0][0]) or math.inf):
         cells: list[str] = []
         for metric, _, form in COLUMNS:
-            spread = form.format(groups[method].deviation(metric)).removesuffix(" %")
-            cells.append(f"{form.format(groups[method].mean(metric))} ± {spread}")
+            mean, deviation = groups[method].mean(metric), groups[method].deviation(metric)
+            spread = "" if deviation is None else f" ± {form.format(deviation).removesuffix(' %')}"
+            cells.append(form.format(mean) + spread)
         lines.append(tables.row(NAMES[method], *cells))
     made = tables.table("", ["", *(title for _, title, _ in COLUMNS)], lines)
     return f"{tables.markdown(made)}\n\n{about(groups)}"
@@ -111,13 +112,16 @@ def table(rows: Iterable[AnyRow]) -> str:
 
 def about(groups: Mapping[str, Group]) -> str:
     """How many runs there were, and of what."""
+    counts = sorted({len(group.rows(COLUMNS[0][0])) for group in groups.values()})
+    number = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    several = "run each" if counts[-1] == 1 else "runs each, mean ± standard deviation"
     runs = list(groups["scratch"].rows(COLUMNS[0][0]).values())
     ties = [value for group in groups.values() for value in group.values(TIES)]
     asked, tied = runs[0].n, round(sum(ties))
     return (
-        f"{len(runs)} runs each, mean ± standard deviation, "
-        f"{runs[0].tokens / 1e6:.1f} M tokens of training a run. Asked were {asked:,} hidden "
-        "tokens of pages that no model has seen. Guessing by frequency alone has a perplexity of "
+        f"{number} {several}, {runs[0].tokens / 1e6:.1f} M tokens of training a run. "
+        f"Asked were {asked:,} hidden tokens of pages that no model has seen. "
+        "Guessing by frequency alone has a perplexity of "
         f"{groups['scratch'].values(UNIGRAMS)[0]:.0f}."
         + (f" Ties: {tied:,} of {asked * len(ties):,}." if tied else "")
         + " `make demo-seeds` measures it again."

@@ -190,6 +190,18 @@ def test_the_demos_table_counts_ties_where_there_are_any(demo: Any, rows: list[A
     assert f"Ties: {2 * runs} of {runs * asked:,}." in demo.table(with_ties(2))
 
 
+def test_the_demos_table_says_how_many_runs_there_are(demo: Any, rows: list[Any]) -> None:
+    def about(dropped: set[tuple[str, int]]) -> str:
+        left = [row for row in rows if (row.axes["method"], row.axes["seed"]) not in dropped]
+        return str(demo.table(left))
+
+    assert "\n3 runs each, mean ± standard deviation, " in about(set())
+    assert "\n2 to 3 runs each, mean ± " in about({("xpt", 1)})
+    one = about({(method, seed) for method in demo.NAMES for seed in (1, 2)})
+    assert "\n1 run each, " in one
+    assert "±" not in one
+
+
 @pytest.mark.parametrize(
     "page",
     [
