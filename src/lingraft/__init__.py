@@ -19,6 +19,7 @@ from lingraft.errors import (
     UnsupportedModelError,
 )
 from lingraft.guest import as_guest
+from lingraft.recipe import Recipe
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 from lingraft.threads import stay_within_quota, wait_passively
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
-    from lingraft.recipe import Recipe
     from lingraft.recipe.shorthand import ShortForm
     from lingraft.report.results import Results
 
@@ -105,6 +105,10 @@ def adapt(
         recipe = read_recipe(Path(recipe), settings)
     elif isinstance(recipe, dict):
         recipe = recipe_from(recipe, settings)
+    elif not isinstance(recipe, Recipe):
+        raise RecipeError(
+            f"adapt: a recipe is a file, its tables as a dict, or a Recipe; got {recipe!r:.100}"
+        )
     elif settings:
         raise RecipeError("settings: give them with a recipe file or a dict; a Recipe is complete")
     folder = Path("runs") / recipe.name if out is None else Path(out)
@@ -179,7 +183,7 @@ def evaluate(
             (0.15), `seed` (0) and `num_words` (2,000), as `lingraft evaluate` has them.
 
     Raises:
-        LingraftError: the model or the text cannot be used.
+        LingraftError: the model or the text cannot be used; an option is not for such a model.
     """
     from lingraft.pipeline import standalone
 

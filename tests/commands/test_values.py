@@ -78,6 +78,25 @@ def test_a_wrong_option_of_evaluate_is_one_line_in_python_too(options):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("option", [{"rate": 0.3}, {"seed": 1}, {"num_words": 0}], ids=str)
+def test_what_is_for_masked_models_is_refused_of_a_causal_one_in_python_too(option):
+    source = Path(__file__).parents[2] / "demo" / "causal-source"
+    with pytest.raises(RecipeError, match=f"{next(iter(option))} is for masked models"):
+        lingraft.evaluate(source, "ko.txt", **option)
+
+
+@pytest.mark.parametrize("recipe", [["r.toml"], 3], ids=str)
+def test_what_is_no_recipe_is_one_line_in_python(recipe):
+    with pytest.raises(RecipeError, match="a recipe is a file, its tables as a dict, or a Recipe"):
+        lingraft.adapt(recipe)
+
+
+def test_one_setting_by_itself_is_no_list_of_letters(tmp_path):
+    data = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
+    assert lingraft.recipe_from(data, "seed=3").seed == 3
+    assert lingraft.recipe_from(data, ["seed=3"]).seed == 3
+
+
 def test_models_whose_folders_are_one_where_case_does_not_count_are_two_of_one_name():
     with pytest.raises(RecipeError, match="two models would be called 'base'"):
         labelled(["a/Base", "b/base"], [])

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from lingraft.stats import Difference
 
 LONGEST = 512
+OF_MASKED = {"rate": 0.15, "seed": 0, "num_words": 2_000}
+"""What `evaluate` asks of masked models alone, where it is left out."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,13 +68,19 @@ def evaluate(
         scheme, words; of a causal model documents, metrics, likelihood, next_token, masks.
 
     Raises:
-        DataError, RecipeError: no model, head or text; an option's value is not allowed.
+        DataError, RecipeError: no model, head or text; an option's value is not allowed, or not for
+            such a model.
     """
     _check(text, rate, sentences, num_words)
     check_precision(precision)
     model = catalogue.resolve(model)
     config = load_config(model)
     if is_causal(config):
+        for name, value in {"rate": rate, "seed": seed, "num_words": num_words}.items():
+            if value != OF_MASKED[name]:
+                raise RecipeError(
+                    f"evaluate: {name} is for masked models, not for {model}; leave it out"
+                )
         return _likelihood(model, text, sentences, precision)
     lines = _first_sentences(text, language, sentences)
     return _of_sentences(

@@ -269,7 +269,8 @@ def read_recipe(path: str | Path, assignments: Sequence[str] = ()) -> Recipe:
 def recipe_from(
     data: dict[str, Any], assignments: Sequence[str] = (), where: str = "recipe"
 ) -> Recipe:
-    """Override, check and expand plain data."""
+    """Override, check and expand plain data; one assignment may stand by itself."""
+    assignments = [assignments] if isinstance(assignments, str) else assignments
     has_phases = "phases" in data
     early = [text for text in assignments if has_phases or not text.strip().startswith("phases.")]
     late = [text for text in assignments if text not in early]
