@@ -147,6 +147,31 @@ def test_a_source_of_old_weights_has_no_size_yet(tiny_source, korean_text, tmp_p
     assert "has no .safetensors file" in plan.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("graft", "refused"),
+    [
+        ({"layers_before": 1}, True),
+        ({"layers_before": 0, "layers_every": 1, "layer_initialiser": "copy"}, True),
+        ({"layers_before": 0, "layers_every": 1}, False),
+        ({"layers_before": 1, "source_weights": "random"}, False),
+    ],
+    ids=str,
+)
+def test_a_layer_before_one_without_the_bias_of_a_norm_is_refused(
+    graft, refused, tiny_source, korean_text, tmp_path
+):
+    """Before anything is made: the graft cannot be."""
+    folder = shutil.copytree(tiny_source("modernbert"), tmp_path / "source")
+    config = json.loads((folder / "config.json").read_text()) | {"norm_bias": True}
+    (folder / "config.json").write_text(json.dumps(config))
+    recipe = small(tiny_source, korean_text, source={"model": str(folder)}, graft=graft)
+    if not refused:
+        preflight.check_inputs(recipe)
+        return
+    with pytest.raises(UnsupportedModelError, match="with norm_bias this modernbert model"):
+        preflight.check_inputs(recipe)
+
+
 def test_an_unknown_architecture_is_refused(tiny_source, korean_text):
     recipe = small(
         tiny_source,

@@ -94,7 +94,7 @@ def nearest(plan: Plan) -> list[int]:
 
 
 def check_layers(family: Family, config: Mapping[str, Any], graft: Graft) -> None:
-    """Refuse inserted layers that a source cannot have; raises as the two checks below.
+    """Refuse inserted layers that a source cannot have; raises as the three checks below.
 
     Args:
         family: of the source.
@@ -104,6 +104,31 @@ def check_layers(family: Family, config: Mapping[str, Any], graft: Graft) -> Non
     if graft.layer_initialiser == "identity" and any(graft.places):
         check_identity(family, config)
     check_every(family, config, graft.layers_every)
+    if graft.source_weights == "pretrained":
+        check_first(family, config, graft)
+
+
+def check_first(family: Family, config: Mapping[str, Any], graft: Graft) -> None:
+    """Refuse a layer before a first one that would need the bias of a norm which it lacks.
+
+    Args:
+        family: of the source.
+        config: its config.json; a depth that it leaves open is not checked.
+        graft: of the recipe.
+
+    Raises:
+        UnsupportedModelError: for the weight of that norm there is a stand-in, for a bias none.
+    """
+    depth = config.get(family.lists[0].depth_key)
+    if family.first_layer_lacks is None or not config.get("norm_bias") or depth is None:
+        return
+    plan = layer_plan(int(depth), *graft.places[:2], graft.layer_initialiser, graft.places.every)
+    if 0 in plan[1:]:
+        raise UnsupportedModelError(
+            f"graft: with norm_bias this {family.model_type} model takes no new layer before its "
+            "first one, nor a copy of that, for it lacks the bias of a norm; set "
+            "graft.layers_before=0 and graft.layer_initialiser=random"
+        )
 
 
 def check_every(family: Family, config: Mapping[str, Any], every: int) -> None:
