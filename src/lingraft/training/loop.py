@@ -266,7 +266,8 @@ class _Trainer:
         mend = "" if clips else " or clip gradients (optimiser.max_gradient_norm, of a task clip)"
         return TrainingError(
             f"phase '{phase.name}': {value} at step {self.state.step}; {hint}; lower the "
-            f"learning rate{mend} and run again with --resume; the phase then starts afresh"
+            f"learning rate{mend} and run again with --resume (a study: without); "
+            "the phase then starts afresh"
         )
 
     def look(self, ended: bool) -> None:
