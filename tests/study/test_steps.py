@@ -165,6 +165,18 @@ def test_a_new_task_leaves_all_rows_as_they_are_and_trains_again_only_where_weig
     assert {path.name for path in folders.iterdir()} == {"korsts", "kqp"}
 
 
+def test_a_cell_that_dies_while_it_is_trained_again_says_so_in_the_row_of_its_task(again, make):
+    folder, out = again
+    more = KORSTS.replace("korsts", "kqp").replace("seeds = 2", 'methods = ["scratch"]')
+    study, name = make(folder, GRID + KORSTS + MOOD + more), "scratch-n100-s0"
+    tally, _ = run_here(study, out, only=(name,), start=Here({name: -9}))
+    assert tally.failed == [name]
+    (failed,) = (row for row in task_rows(out) if row.status == "failed")
+    assert failed.message.startswith(
+        "task kqp, seed 0: while the cell was trained again for its weights: killed by SIGKILL"
+    )
+
+
 def test_where_the_weights_are_kept_a_new_task_or_seed_needs_no_training(make, tmp_path):
     body = '[[grids]]\nmethod = ["xpt-sp"]\n'
     out = tmp_path / "out"

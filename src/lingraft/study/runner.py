@@ -276,10 +276,7 @@ class _Runner:
         self.live[slot] = _Live(plan, run, process, todo, plan.trains_again)
 
     def end(self, live: _Live, status: int) -> None:
-        """Write down how a process ended; nothing if it was stopped.
-
-        A step that failed leaves what was done before it.
-        """
+        """Write down how a process ended, nothing if it was stopped; what was done stays."""
         plan, seconds = self.record(live.plan), live.seconds
         if live.again and plan.training.is_done(live.run):
             self.compare(live)
@@ -289,7 +286,9 @@ class _Runner:
             self.fail(plan, "its files were changed while it ran; run the study again", seconds)
         elif self.stop.number is None:
             self.disk_is_full |= status == NO_ROOM
-            self.fail(plan, processes.failure(live.run.path, status), seconds)
+            unfinished = live.again and not plan.training.is_done(live.run)
+            when = "while the cell was trained again for its weights: " if unfinished else ""
+            self.fail(plan, when + processes.failure(live.run.path, status), seconds)
         self.ended_weight += sum(step.cost.weight for step in live.todo)
 
     def record(self, plan: CellPlan) -> CellPlan:
