@@ -312,8 +312,7 @@ def _lasting(recipe: Recipe) -> dict[str, Any]:
 
 def settled(recipe: Recipe) -> Recipe:
     """The recipe as it is written into a run: phases written out, without their shorthand."""
-    plain = recipe.model_dump(mode="json", exclude_none=True) | {"method": _lasting(recipe)}
-    return decode(plain)
+    return decode(recipe.model_dump(mode="json", exclude_none=True) | {"method": _lasting(recipe)})
 
 
 def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:

@@ -107,7 +107,7 @@ def _without_special(tokenizer: PreTrainedTokenizerFast, dtype: type) -> Array |
         return None
     special = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
     special |= {*tokenizer.all_special_ids, *kept_ids(tokenizer).values()}
-    read_as = np.arange(max(tokenizer.get_vocab().values()) + 1, dtype=dtype)
+    read_as: Array = np.arange(max(tokenizer.get_vocab().values()) + 1, dtype=dtype)
     read_as[sorted(special)] = unknown
     return read_as
 
