@@ -256,14 +256,12 @@ class _Trainer:
 
     def diverged(self, value: str) -> TrainingError:
         """The error that stops a run whose numbers are not finite."""
-        hint = (
-            f"the last good checkpoint is {self.last_checkpoint}"
-            if self.last_checkpoint
-            else "no checkpoint was due before"
-        )
-        phase = self.job.phase
-        clips = bool(phase.optimiser.max_gradient_norm)
-        mend = "" if clips else " or clip gradients (optimiser.max_gradient_norm, of a task clip)"
+        hint = "no checkpoint was due before"
+        if self.last_checkpoint:
+            hint = f"the last good checkpoint is {self.last_checkpoint}"
+        phase, mend = self.job.phase, ""
+        if not phase.optimiser.max_gradient_norm:
+            mend = " or clip gradients (optimiser.max_gradient_norm, of a task clip)"
         return TrainingError(
             f"phase '{phase.name}': {value} at step {self.state.step}; {hint}; lower the "
             f"learning rate{mend} and run again with --resume (a study: without); "
