@@ -52,8 +52,10 @@ def test_settings_of_parts_that_rest_in_a_probe_are_left_out(recipe, train, rate
     assert (other.lora, other.optimiser.rates, other.optimiser.weight_decays) == (
         None, rated, rated,
     )  # fmt: skip
-    same = probe.shortened(own, 50, own.train)
-    assert (same.lora, same.optimiser) == (own.lora, own.optimiser)
+    parts = ("embeddings", "body")
+    for named in (parts, parts[::-1]):
+        same = probe.shortened(own.model_copy(update={"train": parts}), 50, named)
+        assert (same.lora, same.optimiser) == (own.lora, own.optimiser)
 
 
 def test_initialisers_without_their_resources_are_left_out_with_the_reason(recipe, monkeypatch):

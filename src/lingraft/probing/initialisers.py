@@ -84,7 +84,7 @@ def shortened(phase: Phase, steps: int, train: Sequence[str], looks: int = LOOKS
 
     Where other parts train than the phase's, LoRA and settings of parts that rest are left out.
     """
-    if tuple(train) != phase.train:
+    if {*train} != {*phase.train}:
         optimiser = phase.optimiser
         settings = {
             key: _of_trained(getattr(optimiser, key), train) for key in ("rates", "weight_decays")
