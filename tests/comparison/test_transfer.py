@@ -83,6 +83,14 @@ def test_a_model_that_lacks_a_language_has_no_average(two: Path) -> None:
     assert [cell.text for cell in row.cells[3:]] == ["–", "–", "–"]
 
 
+def test_a_trained_language_that_is_not_scored_is_not_called_included(tmp_path: Path) -> None:
+    write_transfer(tmp_path, "A", "pawsx", {"de": 0.7, "ko": 0.5}, n=40)
+    (setting,) = settings_in(tmp_path)
+    notes = " ".join(across.language_table(setting, {}).notes)
+    assert "average: over the 2 languages, en not among them; only" in notes
+    assert "gap:" not in notes
+
+
 def test_what_chose_the_weights_is_said_where_it_differs(two: Path) -> None:
     write_transfer(two, "C", "pawsx", QUALITIES["A"], select_on="mean", n=400)
     (setting,) = settings_in(two)

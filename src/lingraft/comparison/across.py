@@ -230,11 +230,13 @@ def of_seeds(values: BySeed) -> Summary | None:
 
 def _notes(setting: Setting) -> list[str]:
     trained = ", ".join(setting.train)
+    here = set(setting.train) <= set(setting.languages)
+    included = f", {trained} {'included' if here else 'not among them'}"
     notes = [
-        f"average: over the {len(setting.languages)} languages, {trained} included; only for "
-        "models that have all."
+        f"average: over the {len(setting.languages)} languages{included}; only for models that "
+        "have all."
     ]
-    if setting.others:
+    if setting.others and here:
         notes.append(f"gap: {trained} less the mean over the other {len(setting.others)}.")
     by_choice: dict[str, list[str]] = {}
     for label, choices in setting.chosen.items():

@@ -114,7 +114,8 @@ def summary_table(settings: Sequence[Setting], retrieved: Sequence[Retrieved] = 
         )
     if len(results) < len(xtreme.NINE):
         lacking = [task for task in xtreme.NINE if task not in results]
-        notes.append(f"No XTREME average: {', '.join(lacking)} are not there.")
+        are = "is" if len(lacking) == 1 else "are"
+        notes.append(f"No XTREME average: {', '.join(lacking)} {are} not there.")
     cut = [s.task for s in settings if results.get(s.task) is s and is_cut(s.note)]
     if cut:
         notes.append(f"Not the official splits, so not XTREME's numbers: {', '.join(cut)}.")
