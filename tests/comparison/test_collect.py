@@ -79,7 +79,9 @@ def test_seeds_that_were_scored_on_other_examples_than_the_others_are_named(tmp_
     part = comparison.parts[0]
     assert [run.seed for run in part.runs["xpt"]] == [0, 1]
     (note,) = (note for note in tables.scores(comparison).notes if "left out" in note)
-    assert note.startswith("nsmc: seed 2, 3 of xpt was scored on other examples")
+    assert note == (
+        "nsmc: left out of xpt, since scored on other examples than its other seeds: seed 2, 3."
+    )
 
 
 def test_trainings_that_chose_a_learning_rate_are_no_results(tmp_path: Path) -> None:

@@ -115,15 +115,24 @@ def test_the_verdict_says_what_is_significant_and_what_comes_next(tmp_path: Path
     tested = significance.differences(found, 200)
     scores = tables.scores(found, tested)
     assert tables.verdict(found, scores, tested) == (
-        "good is best of 2 models in 1 of 1 columns. "
-        "1 of 1 differences to scratch is significant (p < 0.05)."
+        "good is best of 2 models. The difference to scratch is significant (p < 0.05)."
     )
     step = tables.next_step(found, scores, tested)
     assert step is not None
     assert step.command.endswith("--keep-models --overwrite")
     assert "models/good" in step.command
     alike = [replace(one, found=replace(one.found, p=0.4)) for one in tested]
-    assert "But none of 1 differences to scratch is sig" in tables.verdict(found, scores, alike)
+    assert tables.verdict(found, scores, alike).endswith(
+        "models. But the difference to scratch is not significant (p < 0.05)."
+    )
+    assert "But none of 2 differences to sc" in tables.verdict(found, scores, [*alike, *alike])
+    few = [replace(one, found=replace(one.found, p=None)) for one in tested]
+    assert tables.verdict(found, scores, few).endswith(
+        " Nothing is known of luck: the test sets have fewer than 5 documents."
+    )
+    chosen = tables.next_step(found, scores, few)
+    assert chosen is not None
+    assert "--seeds" not in chosen.command  # which would tell no more
     step = tables.next_step(found, scores, alike)
     assert step is not None
     assert step.command.endswith(" --seeds 4")  # twice as many
@@ -178,9 +187,26 @@ def test_a_model_that_another_one_equals_is_not_called_best(three: Path) -> None
         return tables.verdict(collect([three]), scores, ())
 
     assert said([best, other], [best, best]) == "b is best of 2 models in 1 of 2 columns."
-    assert said([best], [best]) == "None of 2 models is best alone in any of 1 columns."
+    assert said([best], [best]) == "Neither model is best alone."
+    assert said([best] * 2, [best] * 2) == "Neither model is best alone in any of 2 columns."
     assert said([best, other], [other, best]) == (
         "a and b are each best of 2 models in 1 of 2 columns."
+    )
+
+
+def test_where_none_is_best_alone_nothing_is_said_to_be_but_luck(tmp_path: Path) -> None:
+    for label in ("scratch", "same"):
+        write_model(tmp_path, label, 0.5, ["nsmc"], n=80)
+    found = collect([tmp_path])
+    (test, *_) = significance.differences(found, 100)
+    alike = replace(test, found=replace(test.found, p=1.0))
+    best = Cell("90.0", rank=1)
+    drawn = table("Scores", ("model", "x", "seeds"), [row(name, best, "2") for name in "ab"])
+    assert tables.verdict(found, drawn, [alike]) == (
+        "Neither model is best alone. The difference to scratch is not significant (p < 0.05)."
+    )
+    assert tables.verdict(found, drawn, [alike] * 2).endswith(
+        ". None of 2 differences to scratch is significant (p < 0.05)."
     )
 
 

@@ -196,13 +196,13 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
             notes.append(f"{part.title} without a model: {reached}.")
         if part.apart:
             notes.append(
-                f"{OTHER_EXAMPLES} {part.title}: {', '.join(part.apart)} was scored on other "
-                "examples and does not compare."
+                f"{OTHER_EXAMPLES} {part.title}: scored on other examples, does not compare: "
+                f"{', '.join(part.apart)}."
             )
         for label, seeds in part.left_out.items():
             notes.append(
-                f"{part.title}: seed {', '.join(map(str, seeds))} of {label} was scored on other "
-                "examples than its others and is left out."
+                f"{part.title}: left out of {label}, since scored on other examples than its "
+                f"other seeds: seed {', '.join(map(str, seeds))}."
             )
         notes += [f"{part.title} {metric_name(key)}: {text}." for key, text in _signatures(part)]
         if differing := differing_settings(part):
@@ -211,8 +211,9 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
     for setting in settings_of(comparison):
         number = len(setting.languages)
         notes.append(
-            f"{setting.title}{number}: trained in {', '.join(setting.train)}, the mean over "
-            f"{number} languages ({', '.join(setting.languages)})."
+            f"{setting.title}{number}: trained in {', '.join(setting.train)}, "
+            f"{f'the mean over {number} languages' if number > 1 else 'scored in one language'} "
+            f"({', '.join(setting.languages)})."
         )
     if len({part.family for part in comparison.parts}) > 1:
         notes.append(
@@ -278,8 +279,15 @@ def _tested_notes(tested: Sequence[Tested]) -> tuple[str, ...]:
         "Points, with 95 % intervals and two-sided p: paired bootstrap, "
         f"{tested[0].found.resamples:,} draws of test examples and of the {over} "
         f"seed{'s' if seeds != [1] else ''} that both models have.{more}{single}{without}",
-        f"* {'each p' if more else 'p'} < 0.05, not corrected for {len(tested)} differences"
-        f"{': one in twenty has a mark where models are alike' if len(tested) > 1 else ''}.",
+        f"* {'each p' if more else 'p'} < 0.05{_uncorrected(len(tested))}.",
+    )
+
+
+def _uncorrected(number: int) -> str:
+    if number == 1:
+        return ""
+    return (
+        f", not corrected for {number} differences: one in twenty has a mark where models are alike"
     )
 
 
@@ -329,16 +337,27 @@ def verdict(comparison: Comparison, results: Table, tested: Sequence[Tested]) ->
     firsts, wins = _winners(results)
     count, width = len(results.rows), len(results.columns) - 2
     best = f"{' and '.join(firsts)} {'is' if len(firsts) == 1 else 'are each'} best of {count} "
-    best += f"models in {wins} of {width} columns."
+    best += f"models in {wins} of {width} columns." if width > 1 else "models."
     if not wins:
-        best = f"None of {count} models is best alone in any of {width} columns."
-    if not tested:
-        return best
-    marked = sum(bool(test.mark) for test in tested)
-    many = f"of {len(tested)} differences to {comparison.reference}"
+        best = "Neither model is" if count == 2 else f"None of {count} models is"
+        best += f" best alone in any of {width} columns." if width > 1 else " best alone."
+    return f"{best} {_significant(tested, comparison.reference, wins)}" if tested else best
+
+
+def _significant(tested: Sequence[Tested], reference: str, wins: int) -> str:
+    """How many of the differences to the reference are more than luck."""
+    known = [test for test in tested if test.found.larger_p is not None]
+    marked, number = sum(bool(test.mark) for test in known), len(known)
+    if not known:
+        return f"Nothing is known of luck: the test sets have fewer than {FEWEST_BLOCKS} documents."
+    level = "significant (p < 0.05)."
+    if number == 1:
+        what = f"{'T' if marked or not wins else 'But t'}he difference to {reference} is "
+        return f"{what}{'' if marked else 'not '}{level}"
+    many = f"of {number} differences to {reference}"
     if not marked:
-        return f"{best} But none {many} is significant (p < 0.05)."
-    return f"{best} {marked} {many} {'is' if marked == 1 else 'are'} significant (p < 0.05)."
+        return f"{'But none' if wins else 'None'} {many} is {level}"
+    return f"{marked} {many} {'is' if marked == 1 else 'are'} {level}"
 
 
 def _winners(results: Table) -> tuple[list[str], int]:
@@ -370,8 +389,9 @@ def next_step(comparison: Comparison, results: Table, tested: Sequence[Tested]) 
         called = command("finetune", out.model, "--task", out.task, "--data", "data")
     words = [word for word in shlex.split(called) if word not in ("--resume", "--overwrite")]
     called = shlex.join(words)
-    if tested and not any(test.mark for test in tested):
-        seeds, why = 2 * max(test.seeds for test in tested), "More seeds may tell the models apart"
+    known = [test for test in tested if test.found.larger_p is not None]
+    if known and not any(test.mark for test in known):
+        seeds, why = 2 * max(test.seeds for test in known), "More seeds may tell the models apart"
         if out.model not in words:  # a recipe names the models, and the seeds
             return NextStep(f"{why} (seeds = {seeds} in the recipe):", called)
         return NextStep(f"{why}:", f"{called} --seeds {seeds}")
