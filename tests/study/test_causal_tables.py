@@ -54,6 +54,24 @@ def rows():
     return made
 
 
+@pytest.mark.parametrize("diverged", ["focus", "random"])
+def test_a_causal_model_that_diverged_does_not_keep_the_best_from_its_mark(diverged):
+    lost = {"value": math.nan, "blocks": None}
+    values = {"focus": 1.5, "random": 2.0, "mean": 1.7}
+    found = results_of(
+        [
+            row.model_copy(update=lost)
+            if isinstance(row, MetricRow) and initialiser == diverged
+            else row
+            for initialiser, bits in values.items()
+            for row in causal_rows(initialiser, 0, bits)
+        ]
+    )
+    column = causal_tables.quality(found, None).column("bits/byte")
+    (best,) = [name for name, cell in column.items() if cell.rank == BEST]
+    assert best.endswith("mean" if diverged == "focus" else "focus")
+
+
 def test_initialisers_of_causal_models_are_compared_by_the_byte(rows):
     table = causal_tables.initialisers(results_of(rows), RESAMPLING)
     assert [column.title for column in table.columns] == [

@@ -116,12 +116,9 @@ def ranked(cell: Cell, group: Group, metric: str, best: float | None) -> Cell:
 
 
 def best_of(groups: Iterable[Group], metric: str) -> float | None:
-    """The best mean of those groups that have a metric; None of one, or where they compare not."""
+    """`best_sound` of those groups that have a metric; None where they do not compare."""
     rivals = [group for group in groups if group.rows(metric)]
-    if len(rivals) < 2 or incomparable(rivals, metric) is not None:
-        return None
-    pick = min if metric_named(metric).lower else max
-    return pick(group.mean(metric) or 0.0 for group in rivals)
+    return None if incomparable(rivals, metric) is not None else best_sound(rivals, metric)
 
 
 def marked(cell: Cell, group: Group, main: Group, metric: str) -> Cell:
