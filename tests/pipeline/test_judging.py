@@ -16,6 +16,7 @@ from lingraft.models.loading import load
 from lingraft.pipeline import judging
 from lingraft.recipe.methods import read_recipe
 from lingraft.report import causal
+from lingraft.report.table import BEST
 from lingraft.report.variants import labelled, scores
 from lingraft.rundir import Run
 from lingraft.stats import Resampling
@@ -142,6 +143,23 @@ def test_the_table_of_bits_has_every_model_the_source_once_and_unigrams(run):
     names = [row.cells[0].text for row in shown.rows]
     assert names == ["XPT", "scratch", "source untouched", "unigrams"]
     assert "do not compare" in " ".join(shown.notes)  # perplexities of other tokens
+
+
+def test_bits_that_are_too_few_since_text_is_unknown_are_never_the_best(run):
+    ours, scratch, source = causal.models(labelled([run]))
+
+    def with_bits(model, bits, unknown):
+        counted = model.text["likelihood"] | {"bits_per_byte": bits, "unknown": unknown}
+        return dataclasses.replace(model, text=model.text | {"likelihood": counted})
+
+    def best(*models):
+        shown = causal.text_table(models).column("bits/byte")
+        return [name for name, cell in shown.items() if cell.rank == BEST]
+
+    models = [with_bits(ours, 1.5, 0), with_bits(scratch, 1.9, 0), with_bits(source, 0.9, 40)]
+    assert best(*models) == ["XPT"]
+    assert best(models[0], models[2]) == []
+    assert best(*models[:2], with_bits(source, math.nan, 0)) == ["XPT"]
 
 
 def test_unigrams_have_the_bits_of_their_frequencies(run, result):

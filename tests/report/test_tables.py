@@ -333,6 +333,10 @@ def test_bits_per_character_of_causal_models_compare_on_one_text_whatever_their_
     found = comparison([builder.run])
     assert [one.best for one in found.lines] == [frozenset({"bits_per_character"}), frozenset()]
     assert found.notes[0].startswith("No best is marked but for bits per character")
+    result["likelihood"]["unknown"] = 3  # tokens, whose text has no bits
+    write_json(stages[1] / "done.json", done)
+    assert not any(one.best for one in comparison([builder.run]).lines)
+    result["likelihood"]["unknown"] = 0
     result["text"] = "another"
     write_json(stages[1] / "done.json", done)
     found = comparison([builder.run])

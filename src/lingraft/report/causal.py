@@ -113,11 +113,13 @@ def text_table(judged: Sequence[Model]) -> Table | None:
         return None
     alike = len({model.text["masks"]["fingerprint"] for model in judged}) == 1
     same_text = len({model.text["text"] for model in judged}) == 1
-    least = min(model.text["likelihood"]["bits_per_byte"] for model in judged)
+    known = [m.text["likelihood"] for m in judged if not m.text["likelihood"]["unknown"]]
+    whole = [n["bits_per_byte"] for n in known if math.isfinite(n["bits_per_byte"] or math.nan)]
+    least = min(whole) if same_text and len(whole) > 1 else None
     rows = []
     for model in judged:
         counted = model.text["likelihood"]
-        best = same_text and len(judged) > 1 and counted["bits_per_byte"] == least
+        best = not counted["unknown"] and counted["bits_per_byte"] == least
         rows.append(
             row(
                 model.label,

@@ -67,7 +67,8 @@ class Line:
     """Of how many masked tokens another token has the score, and of how many it was counted; None
     before evaluation, and where an old one did not count."""
     text: str | None = None
-    """Of a causal model the fingerprint of its test text, every character of which is scored."""
+    """Of a causal model the fingerprint of its test text, every character of which is scored; None
+    where some of it is unknown, since its bits are too few then."""
 
     @property
     def perplexity(self) -> float | None:
@@ -181,7 +182,7 @@ def _line(variant: Variant, scheme: str) -> Line:
         unigram_perplexity=math.exp(evaluation["unigram_entropy"]) if evaluation else None,
         words=words.get("words"),
         ties=ties,
-        text=evaluation.get("text") if evaluation else None,
+        text=evaluation.get("text") if evaluation and not words.get("unknown") else None,
     )
 
 
