@@ -72,6 +72,19 @@ def test_a_causal_model_that_diverged_does_not_keep_the_best_from_its_mark(diver
     assert best.endswith("mean" if diverged == "focus" else "focus")
 
 
+def test_a_causal_model_of_other_seeds_is_not_said_to_have_masked_tokens():
+    rows = [
+        row.model_copy(
+            update={"axes": row.axes | {"method": method}, "fingerprint": method}
+            | ({"masks": method} if getattr(row, "metric", "") == SPEED else {})
+        )
+        for seed, method in enumerate(("scratch", "xpt"))
+        for row in causal_rows("random", seed, 1.5)
+    ]
+    less = causal_tables.differences_of(results_of(rows), None, RESAMPLING)
+    assert less.notes == ("XPT and scratch lack a metric or a seed that both have.",)
+
+
 def test_initialisers_of_causal_models_are_compared_by_the_byte(rows):
     table = causal_tables.initialisers(results_of(rows), RESAMPLING)
     assert [column.title for column in table.columns] == [

@@ -6,6 +6,7 @@ from synthetic_study import cell_rows, initialiser_rows, study_rows
 from lingraft.report.table import BEST, Table
 from lingraft.stats import Resampling
 from lingraft.study import tables
+from lingraft.study.metrics import BITS
 from lingraft.study.results import collect
 from lingraft.study.rows import MetricRow
 
@@ -165,6 +166,16 @@ def test_what_does_not_compare_has_no_difference_and_a_reason(rows):
     assert column(table, "PPL")["continued"].text == "–"
     assert column(table, "bits/char")["continued"].text.startswith("−")
     assert any("continued and scratch were asked for different masked" in n for n in table.notes)
+
+
+def test_bits_that_were_not_measured_are_not_said_to_compare(rows):
+    others = cell_rows("continued", 4_000, 0, 0.5, masks="bbbb")
+    found = collect([row for row in rows + others if getattr(row, "metric", "") != BITS])
+    quality, less = tables.quality(found, 4_000), tables.differences(found, 4_000, RESAMPLING)
+    notes = " ".join([*quality.notes, *less.notes])
+    assert "other masked tokens (another vocabulary); these columns do not compare." in notes
+    assert "(another vocabulary or text): none of these compares." in notes
+    assert "bits/char" not in notes
 
 
 def test_without_the_reference_there_are_neither_differences_nor_factors():

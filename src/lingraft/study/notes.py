@@ -62,7 +62,7 @@ def quality_notes(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
         compares = f"of these columns only {METRICS[BITS].title} compares with the others"
         notes.append(
             f"{OTHER_MASKS} {', '.join(labels)}: other {tokens} (another vocabulary); "
-            f"{'these columns do not compare' if writes else compares}."
+            f"{compares if words else 'these columns do not compare'}."
         )
     return (*notes, *words_note(groups, main), *ties_note(groups))
 
@@ -129,13 +129,19 @@ def ties_note(groups: Sequence[Group]) -> tuple[str, ...]:
     return (f"Ties (another token has the target's score; the middle rank counts): {text}.",)
 
 
-def left_out(group: Group, *base: Group) -> str:
-    """Why a group has no difference or factor to others."""
-    if any(group.masks() != reference.masks() for reference in base):
+def left_out(group: Group, metric: str, *base: Group) -> str:
+    """Why a group has no difference or factor to others in a metric."""
+    names = f"{group.label} and {base[0].label}"
+    groups, record = (group, *base), metric_named(metric)
+    if record.by_own:
+        if all(one.rows(metric) for one in groups) and len({asked(g, metric) for g in groups}) > 1:
+            return f"{names} were judged on different texts: {record.title} does not compare."
+    elif any(group.masks() != reference.masks() for reference in base):
         tokens = "predicted" if group.writes else "masked"
-        compares = "none of these" if group.writes else f"of these only {METRICS[BITS].title}"
+        bits = any(one.rows(BITS) for one in groups)
+        compares = f"of these only {METRICS[BITS].title}" if bits else "none of these"
         return (
-            f"{group.label} and {base[0].label} were asked for different {tokens} tokens (another "
-            f"vocabulary or text): {compares} compares."
+            f"{names} were asked for different {tokens} tokens (another vocabulary or text): "
+            f"{compares} compares."
         )
-    return f"{group.label} and {base[0].label} lack a metric or a seed that both have."
+    return f"{names} lack a metric or a seed that both have."

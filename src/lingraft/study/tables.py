@@ -186,7 +186,7 @@ def _less(
     """A group less the base; what there is to say of it is added to the notes."""
     if apart(group, base, metric) is not None:
         if not metric.startswith(TASK):
-            notes.setdefault(left_out(group, base))
+            notes.setdefault(left_out(group, metric, base))
         return Cell(numbers.ABSENT)
     gap = difference(group, base, metric, resampling)
     if gap.mixed:
@@ -236,7 +236,7 @@ def _factor(
     same = [g for g in baseline if g.rows(metric)]
     if not same or incomparable((group, *same), metric) is not None:
         if not metric.startswith(TASK):
-            notes.setdefault(left_out(group, *baseline))
+            notes.setdefault(left_out(group, metric, *baseline))
         return Cell(numbers.ABSENT)
     if metric == BITS:
         notes |= dict.fromkeys(words_note([group, same[0]], same[0]))
