@@ -54,8 +54,10 @@ class PairedBits:
 
     @property
     def outcome(self) -> str:
-        """'better', 'worse', or 'not clearly different'; without an interval the last."""
-        if self.low is None or self.high is None or self.low <= 0 <= self.high:
+        """'better', 'worse', 'not clearly different', or 'not known' without an interval."""
+        if self.low is None or self.high is None:
+            return "not known"
+        if self.low <= 0 <= self.high:
             return "not clearly different"
         return "better" if self.high < 0 else "worse"
 
@@ -130,9 +132,11 @@ def against_source(main: Variant) -> list[PairedBits]:
 def kept_or_lost(pairs: Sequence[PairedBits]) -> str:
     """Which of the source's languages were kept, in a sentence."""
     lost_streams = [pair.stream for pair in pairs if pair.outcome == "worse"]
-    kept_streams = [pair.stream for pair in pairs if pair.outcome != "worse"]
+    kept_streams = [pair.stream for pair in pairs if pair.outcome not in ("worse", "not known")]
+    unknown = [pair.stream for pair in pairs if pair.outcome == "not known"]
     parts = [f"kept: {', '.join(kept_streams)}"] if kept_streams else []
     parts += [f"lost in part: {', '.join(lost_streams)}"] if lost_streams else []
+    parts += [f"too little text to tell: {', '.join(unknown)}"] if unknown else []
     return (
         f"Against the source itself in bits per character, {'; '.join(parts)} (a language is lost "
         "in part where the whole 95 % interval of the difference is above 0)."
@@ -155,10 +159,13 @@ def verdict(main: str, pairs: Sequence[PairedBits]) -> str:
         better = [pair.stream for pair in own if pair.outcome == "better"]
         worse = [pair.stream for pair in own if pair.outcome == "worse"]
         sentence = f"In bits per character {main} is better than {label} in {len(better)} of "
-        sentence += f"{len(own)} streams{_named(better)}"
+        sentence += f"{len(own)} stream{'' if len(own) == 1 else 's'}{_named(better)}"
         sentence += f", worse in {len(worse)}{_named(worse)}" if worse else ""
-        unclear = len(own) - len(better) - len(worse)
-        sentence += f"; {unclear} differ by no more than chance" if unclear else ""
+        unclear = sum(pair.outcome == "not clearly different" for pair in own)
+        differ = "differs" if unclear == 1 else "differ"
+        sentence += f"; {unclear} {differ} by no more than chance" if unclear else ""
+        unknown = [pair.stream for pair in own if pair.outcome == "not known"]
+        sentence += f"; too little text to tell: {', '.join(unknown)}" if unknown else ""
         sentences.append(f"{sentence} (95 % interval of a paired bootstrap over the test text).")
     return " ".join(sentences)
 
