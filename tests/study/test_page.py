@@ -220,6 +220,13 @@ def test_the_verdict_is_by_what_compares_all_models_and_names_those_that_nothing
     assert by_tokens.endswith("Not compared: continued (measured on other tokens or text).")
 
 
+def test_one_cell_is_told_in_the_singular():
+    rows = cell_rows("xpt", 4_000, 0, 3.0)
+    assert told(rows) == "1 cell has ended; at the largest size there is nothing to compare."
+    rows += cell_rows("xpt", 4_000, 1, 3.0)
+    assert told(rows).startswith("2 cells have ended; ")
+
+
 def test_the_verdict_names_a_model_that_diverged():
     rows = study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,))
     rows += [

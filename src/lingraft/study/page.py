@@ -222,10 +222,8 @@ def verdict(results: Results, resampling: Resampling) -> str:
         return "No verdict yet: no cell has ended."
     metric, groups = leaders(results)
     if not groups:
-        return (
-            f"{len(results.cells)} cells have ended; at the largest size there is nothing to "
-            "compare."
-        )
+        ended = "1 cell has" if len(results.cells) == 1 else f"{len(results.cells)} cells have"
+        return f"{ended} ended; at the largest size there is nothing to compare."
     first, second = groups[:2]
     show = metric_named(metric).show
     best = f"With {size_text(results.sizes[-1])}, {first.label} is best of {len(groups)}"
