@@ -159,6 +159,21 @@ def test_a_resource_that_changes_is_read_again(redone, finished, command, tmp_pa
     assert redone(*change) == STAGES - {"corpus", "tokenizer"}
 
 
+def test_a_resource_that_lies_elsewhere_now_redoes_nothing(redone, finished, command, tmp_path):
+    paths = [tmp_path / place / "ko-en.tsv" for place in ("here", "there")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("나\tI\n", encoding="utf-8")
+    changes = [f'resources.lexicons=["{path}"]' for path in paths]
+    assert "graft" in redone("--resume", "--set", changes[0])
+    paths[0].unlink()
+    assert redone("--resume", "--set", changes[1]) == set()
+    assert redone("--set", changes[1]) == set()
+    paths[1].write_text("너\tyou\n", encoding="utf-8")
+    refused = command("adapt", finished / "recipe.toml", "--out", finished)
+    assert "(differs in: the contents of [resources]); --resume" in refused.err
+
+
 def test_an_epoch_of_a_phase_is_over_its_own_sentences(redone, finished):
     budget = "phases.1.budget={value=2, unit='epochs'}"
     redone("--resume", "--set", "phases.1.sentences=50", "--set", budget)

@@ -232,7 +232,7 @@ def changed_files(recipe: Recipe, run: Run) -> list[str]:
         return [which]
     if vocabulary is None or is_open(recipe) or not learnt.resources(recipe):
         return []
-    same = run.stage("graft").fingerprint() in (None, stages.graft_fingerprint(recipe, vocabulary))
+    same = run.stage("graft").fingerprint() is None or stages.is_grafted(run, recipe, vocabulary)
     return [] if same else ["the contents of [resources]"]
 
 

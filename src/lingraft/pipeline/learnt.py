@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
+from lingraft.corpus.readers.folders import ending
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
 from lingraft.paths import path_of
@@ -17,20 +18,43 @@ from lingraft.rundir import digest
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Recipe, Stream
 
 
-def resources(recipe: Recipe) -> list[Any]:
-    """What an initialiser learns from beside source and text, as parts of a fingerprint."""
+FILES = ("lexicons", "parallel", "source_text", "source_vectors", "target_vectors")
+"""Keys of [resources] that name files."""
+
+
+def resources(recipe: Recipe, *, placed: bool = True) -> list[Any]:
+    """What an initialiser learns from beside source and text, as parts of a fingerprint.
+
+    Args:
+        recipe: whose [resources] are read.
+        placed: whether the files' names are part of it, or how they end alone.
+    """
     section = recipe.resources
     if section == Resources():
         return []
+    if not placed:
+        named = section.model_dump(include={*FILES})
+        rest = section.model_copy(update={key: getattr(Resources(), key) for key in FILES})
+        return [rest, {key: _contents(names) for key, names in named.items() if names}]
     paths = [path_of(name) for name in named_files(section)]
     files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*"))]
     return [section, sorted((str(path), digest(path)) for path in files if path.is_file())]
+
+
+def _contents(names: str | Sequence[str]) -> list[list[str]]:
+    """Endings and digests of named files, in their order; of Hub data sets the names."""
+    parts = []
+    for name in [names] if isinstance(names, str) else names:
+        path = path_of(name)
+        files = [path] if path.is_file() else sorted(path.rglob("*"))
+        parts += [[ending(file), digest(file)] for file in files if file.is_file()] or [[name]]
+    return parts
 
 
 def share(recipe: Recipe) -> list[Any]:

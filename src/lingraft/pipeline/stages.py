@@ -281,27 +281,36 @@ def _tokenise(
     return result
 
 
-def graft_fingerprint(recipe: Recipe, vocabulary_fingerprint: str) -> str:
-    """Of what decides the target model before training."""
+def graft_fingerprint(recipe: Recipe, vocabulary_fingerprint: str, *, placed: bool = True) -> str:
+    """Of what decides the target model before training; see `learnt.resources` for `placed`."""
     return fingerprint(
         FORMAT["graft"],
         vocabulary_fingerprint,
         source_fingerprint(recipe),
         recipe.graft.decisive,
         recipe.seed,
-        *learnt.resources(recipe),
+        *learnt.resources(recipe, placed=placed),
         *learnt.share(recipe),
         *(["output too"] if recipe.graft.initialisers == ("random-statistics",) else []),
     )
+
+
+def is_grafted(run: Run, recipe: Recipe, vocabulary_fingerprint: str) -> bool:
+    """Whether a run has this graft; the files of [resources] may have lain elsewhere."""
+    stage = run.stage("graft")
+    if stage.fingerprint() in (None, graft_fingerprint(recipe, vocabulary_fingerprint)):
+        return stage.fingerprint() is not None
+    contents = graft_fingerprint(recipe, vocabulary_fingerprint, placed=False)
+    return bool(stage.result().get("contents") == contents)
 
 
 def graft(context: Context, vocabulary_fingerprint: str) -> str:
     """Build the target model from the source."""
     recipe = context.recipe
     stage = context.run.stage("graft")
+    if is_grafted(context.run, recipe, vocabulary_fingerprint):
+        return str(stage.fingerprint())
     stage_fingerprint = graft_fingerprint(recipe, vocabulary_fingerprint)
-    if stage.is_done(stage_fingerprint):
-        return stage_fingerprint
     pretrained.quiet_transformers()
     plan = grafting.Grafting(
         recipe,
@@ -312,7 +321,8 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
         unfinished := stage.path.with_name(f"{stage.path.name}.unfinished"),
     )
     with stage.building(stage_fingerprint) as (folder, result):
-        result.update(plan.run(folder))
+        contents = graft_fingerprint(recipe, vocabulary_fingerprint, placed=False)
+        result.update(plan.run(folder), contents=contents)
     shutil.rmtree(unfinished, ignore_errors=True)
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:
