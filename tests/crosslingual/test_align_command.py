@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -212,6 +213,19 @@ def test_what_scores_links_is_refused_without_gold(
     assert ended.status == 1
     assert f"{option[0]}: is for scoring links; give --gold FILE" in ended.err
     assert not (tmp_path / "links.txt").exists()
+
+
+def test_a_pipe_is_refused_since_it_can_be_read_once_alone(
+    files: dict[str, Path],
+    command: Callable[..., Any],
+    tiny_source: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    files["en"].unlink()
+    os.mkfifo(files["en"])
+    ended = command(*plain(files, tiny_source("bert"), tmp_path / "links.txt"))
+    assert f"{files['en']}: is a pipe, and the text is read twice" in ended.err
+    assert not (tmp_path / "links.txt.partial").exists()
 
 
 def test_a_killed_file_of_links_goes_on_where_it_was(

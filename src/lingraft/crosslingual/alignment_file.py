@@ -46,6 +46,10 @@ def write(
         DataError: a file cannot be read, sides differ in length, or `out` is there already.
         RecipeError: there is no such layer.
     """
+    if pipe := next((path for path in text if path.is_fifo()), None):
+        raise DataError(
+            f"{pipe}: is a pipe, and the text is read twice; write it into a file first"
+        )
     file = PartialFile(out, text, overwrite=overwrite)
     where = catalogue.resolve(model)
     for layer in settings.layers or ():
