@@ -3,6 +3,7 @@
 import copy
 import functools
 import itertools
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,8 +12,8 @@ import pytest
 import tiny_tokenizers
 import torch
 from right_answers import gold
-from tiny_shapes import ENCODERS
-from transformers import AutoConfig
+from tiny_shapes import ENCODERS, SHAPES
+from transformers import AutoConfig, AutoModelForMaskedLM
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import heads
@@ -196,6 +197,26 @@ def test_where_each_process_skips_layers_of_its_own_no_gradient_is_waited_for(pr
     made.model.get_encoder().layerdrop = 0.1
     again = Finetuning(made.model, made.coder, made.shape, made.items, made.dev, 64)
     assert again.uneven
+
+
+@pytest.mark.parametrize(("family", "waits"), [("big_bird", False), ("electra", True)])
+def test_no_gradient_is_waited_for_of_what_no_head_asks(
+    family, waits, problem, tiny_source, tmp_path
+):
+    folder = tiny_source("electra")
+    if family == "big_bird":
+        folder = shutil.copytree(tiny_source("bert"), tmp_path / family)
+        small = SHAPES["bert"] | {"vocab_size": 320, "attention_type": "original_full"}
+        config = AutoConfig.for_model(family, **small)
+        AutoModelForMaskedLM.from_config(config).save_pretrained(folder)
+    task = TASKS["klue-nli"]
+    model = heads.build(folder, task, heads.tokenizer_for(folder, task), seed=0)
+    other = problem("klue-nli")
+    made = Finetuning(model, other.coder, other.shape, other.items, other.dev, 4_096)
+    (batch,) = made.step(np.arange(4), 0, 0, 1).micro_batches
+    made.module(batch)[TASK].nats.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters()) == waits
+    assert made.uneven != waits
 
 
 def test_a_process_without_an_example_adds_nothing(problem):

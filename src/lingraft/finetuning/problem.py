@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from accelerate.utils import gather_object
 from torch import nn
+from transformers import PreTrainedModel
 
 from lingraft.finetuning import causal, heads
 from lingraft.finetuning.coders.common import collate
 from lingraft.models import dropout
+from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import LossSum
 from lingraft.training.data import BatchPlan, Step, share
 from lingraft.training.problem import Look
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from accelerate import Accelerator
     from torch import Tensor
-    from transformers import PreTrainedModel
 
     from lingraft.finetuning.coders.biaffine import Parser
     from lingraft.finetuning.coders.common import Coder, Item, Shape, TaskBatch
@@ -70,6 +71,11 @@ class WithLoss(nn.Module):
             TASK: LossSum(nats / 2, batch.count),
             PARTNER: LossSum(self.coder.loss(partner_outputs, partner.targets) / 2, partner.count),
         }
+
+
+def _has_records(model: nn.Module) -> bool:
+    parts = (part for part in model.modules() if isinstance(part, PreTrainedModel))
+    return all(part.config.model_type in FAMILIES for part in parts)
 
 
 def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int, cost: int) -> list[list[int]]:
@@ -125,8 +131,10 @@ class Finetuning:
         micro_batch_tokens: int,
     ) -> None:
         self.model, self.coder, self.shape = model, coder, shape
-        self.uneven = any(getattr(module, "layerdrop", 0.0) for module in model.modules())
-        """Whether layers are skipped at random (M2M), each process' own."""
+        skips = any(getattr(module, "layerdrop", 0.0) for module in model.modules())
+        self.uneven = skips or (coder.head != "translation" and not _has_records(model))
+        """Whether layers are skipped at random (M2M), each process' own; or nobody knows that a
+        loss reaches all of a model: not of BigBird, whose pooler no head asks."""
         self.items, self.dev = train, dev
         self.micro_batch_tokens = micro_batch_tokens
         device = next(model.parameters()).device.type
