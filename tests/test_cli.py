@@ -370,6 +370,10 @@ def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_pa
     assert ended.status == 130
     said = ended.err.strip().splitlines()[-1]
     assert said == "lingraft: stopped; the same command keeps what is finished"
+    with monkeypatch.context() as second:  # all processes get the signal, the first one says so
+        second.setenv("RANK", "1")
+        ended = command("check", adapted("bert") / "recipe.toml")
+    assert (ended.status, "stopped" in ended.err) == (130, False)
     monkeypatch.setattr("lingraft.corpus.streams.prepare", stop)
     recipe = adapted("bert") / "recipe.toml"
     ended = command("adapt", recipe, "--out", tmp_path / "run", "--overwrite")

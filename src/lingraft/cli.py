@@ -218,7 +218,8 @@ def main() -> None:
         typer.echo(f"lingraft: {' '.join(str(error).split())}", err=True)
         sys.exit(error.exit_status)
     except SystemExit as end:
-        if end.code == INTERRUPTED:  # typer's answer to Ctrl-C
+        # typer's answer to Ctrl-C, which all processes get
+        if end.code == INTERRUPTED and options.is_first_process():
             same = "the same command"
             same += " without --overwrite" if "--overwrite" in sys.argv else ""
             typer.echo(f"lingraft: stopped; {same} keeps what is finished", err=True)
