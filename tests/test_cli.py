@@ -348,6 +348,31 @@ def test_a_wrong_option_is_a_usage_error(arguments, command):
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("corpus", "", "--lang", "ko", "--out", "out"),
+        ("evaluate", "source", "--text", "ko.txt", ""),
+        ("finetune", "source", "--task", "klue-nli", "--train-sizes", ""),
+        ("adapt", "recipe.toml", "--out", ""),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_argument_is_refused_and_names_no_folder(
+    arguments, command, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    ended = command(*arguments)
+    assert ended.status == 1
+    assert "an argument is empty (a variable that is not set?); give a value" in ended.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_prefix_may_be_empty(command):
+    ended = command("translate", "./gone", "--text", "-", "--out", "-", "--prefix", "")
+    assert "empty" not in ended.err
+
+
 def test_an_error_of_the_system_is_one_line(command, monkeypatch, adapted):
     def fail(*_):
         raise OSError(28, "No space left on device", "run/model/config.json")

@@ -167,6 +167,27 @@ def many(arguments: list[str]) -> tuple[str, ...]:
     return tuple(flag for param in params if param.multiple for flag in param.opts if flag in MANY)
 
 
+MAY_BE_EMPTY = ("--prefix", "--train", "--candidates", "--initialisers")
+"""Options whose default is the empty text."""
+
+
+def check_empty(arguments: list[str]) -> None:
+    """Refuse what a shell makes of a variable that is not set.
+
+    As a path it would name this folder, and many options would count as not given.
+
+    Raises:
+        RecipeError: an argument is empty.
+    """
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        option = before if before.startswith("--") else ""
+        if not argument and option not in MAY_BE_EMPTY:
+            raise RecipeError(
+                f"{option or 'command line'}: an argument is empty (a variable that is not set?); "
+                "give a value, or leave it out"
+            )
+
+
 GPU_FULL = (
     "the GPU's memory is full; look whether another program fills it, or let less go through it at "
     "once (--set training.micro_batch_tokens=2048; of a fine-tuning micro_batch_tokens, of align "
@@ -187,6 +208,7 @@ def call() -> None:
     """
     arguments = sys.argv[1:]
     try:
+        check_empty(arguments)
         COMMAND_LINE(args=spread(arguments, many(arguments)), standalone_mode=True)
     except Exception as error:
         if not options.is_first_process():
