@@ -87,10 +87,13 @@ def command(
     bench_subject = subject(recipe, source, shape, lengths, batch, settings or [])
     effort = measure.Effort(warmup, steps, windows, evaluated, ceiling_seconds)
     command = ask.command_line()
+    if json_file is not None:  # before minutes are measured for nothing
+        if json_file.is_dir():
+            raise RecipeError(f"--json: {json_file} is a folder; name a file")
+        json_file.parent.mkdir(parents=True, exist_ok=True)
     records = results(bench_subject, chosen(bench_subject, phase), effort, command)
     console.show(table_of(records))
     if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
         console.line(f"written: {json_file}")
 
