@@ -6,6 +6,8 @@ from lingraft.report import numbers
 @pytest.mark.parametrize(
     ("show", "value", "text"),
     [
+        (lambda value: numbers.fixed(value, 1), -0.31, "−0.3"),
+        (lambda value: numbers.fixed(value, 1), -0.01, "0.0"),
         (numbers.significant, 46.42, "46.4"),
         (numbers.significant, 164.6, "164.6"),
         (numbers.significant, 5.071, "5.07"),

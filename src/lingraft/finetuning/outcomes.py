@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.finetuning.names import language_of, learnt, split_in, titled, without_language
+from lingraft.report import numbers
 from lingraft.rundir import TEMPORARY, read_json, write_json, write_rows
 from lingraft.tasks import predictions as saved
 from lingraft.tasks.examples import (
@@ -377,7 +378,7 @@ class Summary:
     def shown(self) -> str:
         """`83.1 ± 0.4`, or `83.1`."""
         deviation = "" if self.deviation is None else f" ± {self.deviation:.1f}"
-        return f"{self.mean:.1f}{deviation}"
+        return numbers.fixed(self.mean, 1) + deviation
 
 
 def summary(values: Sequence[float]) -> Summary:

@@ -23,8 +23,10 @@ def significant(value: float | None, digits: int = 3) -> str:
 
 
 def fixed(value: float | None, decimals: int) -> str:
-    """A value with a fixed number of decimals."""
-    return ABSENT if value is None or not math.isfinite(value) else f"{value:,.{decimals}f}"
+    """A value with a fixed number of decimals, below nothing with the sign of a difference."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    return f"{value:z,.{decimals}f}".replace("-", "−")
 
 
 def signed(value: float | None, decimals: int) -> str:
