@@ -10,6 +10,7 @@ from transformers import AutoTokenizer
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.pipeline import preflight, stages
+from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 from lingraft.tokenizer import extension
@@ -92,6 +93,23 @@ def test_tokens_are_estimated_from_the_budget(budget, tokens, adapted, korean_te
     plan = planned(adapted("bert"), f"phases.0.budget={budget}")
     expected = tokens or 3 * korean_text.stat().st_size / preflight.BYTES_PER_TOKEN
     assert plan.phases[0]["tokens_estimate"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("ending", "factor"), [(".jsonl.gz", 4), (".parquet", 2), (".txt", 1)])
+def test_packed_text_is_estimated_by_what_it_roughly_holds(
+    ending, factor, tiny_source, tmp_path, command
+):
+    (tmp_path / f"ko{ending}").write_bytes(b"x" * 1_000_000)
+    phase = {"name": "p", "train": ["all"], "budget": {"value": 1, "unit": "epochs"}}
+    text = {"text": [str(tmp_path / f"ko{ending}")]}
+    recipe = small(tiny_source, None, corpus=text, phases=[phase])
+    plan = preflight.check(recipe)
+    assert (plan.text_bytes, plan.unpacked_bytes_estimate) == (1_000_000, factor * 1_000_000)
+    tokens = factor * 1_000_000 / preflight.BYTES_PER_TOKEN
+    assert plan.phases[0]["tokens_estimate"] == pytest.approx(tokens)
+    (tmp_path / "r.toml").write_text(to_toml(recipe))
+    said = command("check", tmp_path / "r.toml").out
+    assert (f"1.0 MB as stored, roughly {factor}.0 MB unpacked" in said) == (factor > 1)
 
 
 def test_learning_rates_of_parts_are_told_beside_that_of_the_rest(adapted):

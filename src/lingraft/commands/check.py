@@ -39,7 +39,9 @@ def command(
     for line in decisions([decision.plain() for decision in decided]):
         console.line(line)
     console.line(f"stages: {' → '.join(plan.stages)}")
-    console.line(f"text: {plan.text_files} files, {plan.text_bytes / 1e6:,.1f} MB as stored")
+    unpacked = plan.unpacked_bytes_estimate
+    rough = f", roughly {unpacked / 1e6:,.1f} MB unpacked" if unpacked > plan.text_bytes else ""
+    console.line(f"text: {plan.text_files} files, {plan.text_bytes / 1e6:,.1f} MB as stored{rough}")
     if plan.parameters:
         parts = ", ".join(f"{part} {size:,}" for part, size in plan.by_part.items() if size)
         console.line(f"model: {plan.model_type}, {plan.parameters:,} parameters ({parts})")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
-from lingraft.corpus.readers.lines import Reading, reading_errors
+from lingraft.corpus.readers.lines import COMPRESSED, Reading, reading_errors
 from lingraft.errors import DataError
 from lingraft.paths import path_of
 from lingraft.recipe import Corpus
@@ -28,6 +29,9 @@ HELD = (
 )
 """Settings of a finished corpus that hold where it is cleaned again, and would not by themselves:
 what it was freed of stays away, and how its sources were read is no matter any more."""
+UNPACKED = {".parquet": 2.0} | dict.fromkeys(COMPRESSED, 4.0)
+"""Bytes of text in one that is stored, by the end of a name. Of documentation and prose in five
+languages a byte held 1.6 to 2.3 in Parquet, 2.7 to 4.2 in .gz and .zst, 3.0 to 5.6 in .xz, .bz2."""
 
 
 def texts(names: Sequence[str]) -> list[str]:
@@ -137,6 +141,14 @@ def inputs(names: Sequence[str]) -> list[dict[str, Any]]:
     """
     sources = documents.resolve(names, read=False)
     return [entry(source.name, source.path) for source in sources]
+
+
+def unpacked_bytes(entries: Sequence[dict[str, Any]]) -> float:
+    """About how many bytes of text files hold, of which `inputs` gives the sizes."""
+    return sum(
+        (one.get("bytes") or 0) * UNPACKED.get(PurePath(one["name"]).suffix.lower(), 1.0)
+        for one in entries
+    )
 
 
 def entry(name: str, path: Path | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import evaluations, scripts
+from lingraft.corpus.inputs import unpacked_bytes
 from lingraft.errors import DataError, LingraftError, RecipeError
 from lingraft.models.modules import wanted_by
 from lingraft.models.plans import check_layers
@@ -49,6 +50,7 @@ class Plan:
     """Whether the source's output projection is its word embeddings; None: nobody knows yet."""
     stages: list[str] = field(default_factory=list)
     text_bytes: int = 0
+    unpacked_bytes_estimate: float = 0.0
     text_files: int = 0
     model_type: str = ""
     parameters: int | None = None
@@ -244,10 +246,9 @@ def check(recipe: Recipe) -> Plan:
     positions = source.config.get("max_position_embeddings", source.config.get("n_positions"))
     if source.family is not None and positions is not None:
         check_context(recipe, source.family, int(positions))
-    plan.text_files, plan.text_bytes = (
-        len(files),
-        sum(int(entry.get("bytes") or 0) for entry in files),
-    )
+    plan.text_files = len(files)
+    plan.text_bytes = sum(int(entry.get("bytes") or 0) for entry in files)
+    plan.unpacked_bytes_estimate = unpacked_bytes(files)
     plan.stages = [
         "corpus",
         "tokenizer",
@@ -366,7 +367,7 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
     """An estimate; None where the budget is in time, which `lingraft adapt` turns into tokens."""
     if phase.budget.seconds is not None:
         return None
-    per_epoch = plan.text_bytes / BYTES_PER_TOKEN
+    per_epoch = plan.unpacked_bytes_estimate / BYTES_PER_TOKEN
     if phase.sentences is not None:
         per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)
     per_sample = recipe.tokenizer.max_tokens if phase.join_sentences else TOKENS_PER_SENTENCE
@@ -389,7 +390,8 @@ def _estimates(recipe: Recipe, plan: Plan) -> None:
     # clean text and tokens
     copies = 1 + len(recipe.phases) + 1
     plan.disk_bytes_estimate = int(
-        models * (parameters * 4 * copies + parameters * 4 + most * 8) + 2.5 * plan.text_bytes
+        models * (parameters * 4 * copies + parameters * 4 + most * 8)
+        + 2.5 * plan.unpacked_bytes_estimate
     )
     if plan.layers is not None:
         target = Target(recipe, plan.by_part, plan.layers, this_machine())
