@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 import csv
+import json
 
 import causal_tokenizers
 import pytest
 import torch
 from tiny_tokenizers import TEXT
+from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 import lingraft
 from lingraft.embeddings.norms import FEWEST, script_of
 from lingraft.pipeline import grafting, preflight
+from lingraft.pipeline.stages import vocabulary_text
 from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.run import KEEPING
 from lingraft.tokenizer import extension
@@ -318,6 +321,37 @@ def test_a_run_with_the_vocabulary_ends_in_a_stock_model_and_says_what_became_of
         assert english < 0.05 < target
     if kind == "extend":
         assert result["extension"] == {"source": 320, "added": 40, "unreachable": 0}
+
+
+def test_a_causal_model_s_vocabulary_is_trimmed_by_documents_with_their_line_ends(tmp_path):
+    lines = ["The dog sleeps.", "Open the file."]
+    source = copy.deepcopy(causal_tokenizers.build("qwen"))
+    state = json.loads(source.backend_tokenizer.to_str())
+    last = "".join(state["model"]["merges"][-1])
+    state["model"]["vocab"][".Ċ"] = state["model"]["vocab"].pop(last)
+    state["model"]["merges"][-1] = [".", "Ċ"]
+    source._tokenizer = Tokenizer.from_str(json.dumps(state))
+    (tmp_path / "train.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    recipe = recipe_from(
+        {
+            "language": "en",
+            "source": {"model": str(tmp_path)},
+            "corpus": {"text": ["unread.txt"]},
+            "method": {"name": "lapt"},
+            "tokenizer": {"kind": "trim"},
+        }
+    )
+    ours, counts = extension.make(
+        recipe.tokenizer,
+        source,
+        lambda: vocabulary_text(recipe, tmp_path, causal=True),
+        pad_id=None,
+        seed=0,
+        causal=True,
+    )
+    text = "\n".join(lines)
+    assert counts["removed"] > 10
+    assert ".Ċ" in ours.tokenize(text) == source.tokenize(text)
 
 
 def test_check_refuses_to_go_on_with_what_has_no_merges(tiny_source, korean_text):

@@ -200,6 +200,13 @@ def read_lines(path: Path) -> Iterator[str]:
             yield line.rstrip("\n")
 
 
+def vocabulary_files(recipe: Recipe, corpus: Path) -> list[Path]:
+    """The training text of the streams that the vocabulary is made of."""
+    names = recipe.tokenizer.streams or [stream.name for stream in recipe.texts]
+    texts_of = [stream for stream in recipe.texts if stream.name in names]
+    return [folder_of(corpus, stream) / "train.txt" for stream in texts_of]
+
+
 def vocabulary_text(recipe: Recipe, corpus: Path) -> Iterator[str]:
     """The sentences that the vocabulary is made of: of several streams in the wanted shares.
 
@@ -209,9 +216,7 @@ def vocabulary_text(recipe: Recipe, corpus: Path) -> Iterator[str]:
         recipe: names the streams, those of the vocabulary, and `tokenizer.alpha`.
         corpus: the corpus stage's folder.
     """
-    names = recipe.tokenizer.streams or [stream.name for stream in recipe.texts]
-    texts_of = [stream for stream in recipe.texts if stream.name in names]
-    paths = [folder_of(corpus, stream) / "train.txt" for stream in texts_of]
+    paths = vocabulary_files(recipe, corpus)
     if len(paths) == 1 or recipe.tokenizer.kind == "trim":
         return itertools.chain.from_iterable(map(read_lines, paths))
     sizes = [sum(1 for _ in read_lines(path)) for path in paths]

@@ -11,7 +11,7 @@ import functools
 import logging
 import shutil
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
@@ -178,7 +178,7 @@ def _vocabulary(context: Context, text_fingerprint: str) -> str:
         new_tokenizer, extension = tokenizer_extension.make(
             recipe.tokenizer,
             old_tokenizer,
-            lambda: streams.vocabulary_text(recipe, text),
+            lambda: vocabulary_text(recipe, text, causal=causal),
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
             causal=causal,
@@ -213,6 +213,18 @@ def _vocabulary(context: Context, text_fingerprint: str) -> str:
                 for split in SPLITS
             }
     return stage_fingerprint
+
+
+def vocabulary_text(recipe: Recipe, corpus: Path, *, causal: bool) -> Iterator[str]:
+    """What the vocabulary is made of: sentences, to trim a causal model's whole documents.
+
+    So it reads them: some pieces hold the end of a line, and SentencePiece's first word of a line
+    is another piece than that of a sentence.
+    """
+    if causal and recipe.tokenizer.kind == "trim":
+        files = streams.vocabulary_files(recipe, corpus)
+        return chain.from_iterable(map(documents.read, files))
+    return streams.vocabulary_text(recipe, corpus)
 
 
 def _limit_of(recipe: Recipe, longest: int, source: PreTrainedTokenizerFast | None) -> int:
