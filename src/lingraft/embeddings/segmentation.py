@@ -87,7 +87,7 @@ class Segmenter:
         behind = (
             f"a{text}" if self.normalizer is None else self.normalizer.normalize_str(f"a{text}")
         )
-        words = self.pre_tokenizer.pre_tokenize_str(behind)
+        words: list[tuple[str, Any]] = self.pre_tokenizer.pre_tokenize_str(behind)
         return bool(words) and words[0][0] == "a"
 
     def _longest_matches(self, word_start: bool, text: str) -> list[int]:
