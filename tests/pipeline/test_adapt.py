@@ -14,7 +14,7 @@ from tiny_shapes import ENCODERS
 import lingraft
 from lingraft.errors import RecipeError
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import learnt, stages
+from lingraft.pipeline import clearing, learnt, stages
 from lingraft.recipe.methods import read_recipe, recipe_from, settled
 from lingraft.report import variants
 from lingraft.rundir import Run, write_json
@@ -419,7 +419,7 @@ def test_a_phase_that_was_trained_otherwise_is_not_thrown_away_without_a_word(tm
         (folder / "done.json").write_text("{}")
         caplog.clear()
         with caplog.at_level("INFO", logger="lingraft"):
-            stages._claim(run, folder, "this")
+            clearing.claim(run, folder, "this")
         assert ("phase-1: begins anew" in caplog.text) == said
 
 

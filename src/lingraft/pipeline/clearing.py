@@ -1,7 +1,8 @@
-"""What lingraft has made in a run's folder: deleted on demand, but not where it is an input."""
+"""What lingraft has made in a run's folder: deleted on demand, or where other settings made it."""
 
 from __future__ import annotations
 
+import logging
 import shutil
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,16 @@ from lingraft.errors import RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import speed
 from lingraft.recipe import STAGE_NAMES
+from lingraft.rundir import write_text
+from lingraft.training.checkpoint import last_step, leftovers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.recipe import Recipe
     from lingraft.rundir import Run
+
+logger = logging.getLogger(__name__)
 
 TRACKER_FOLDERS = ("lingraft", "wandb", "mlruns")
 """Where TensorBoard, W&B and MLflow write inside a run."""
@@ -57,3 +62,27 @@ def empty(run: Run) -> None:
     for path in (*files, run.plan_path):
         path.unlink(missing_ok=True)
     run.recipe_path.unlink(missing_ok=True)
+
+
+def clear_checkpoints(folder: Path) -> None:
+    """Delete the checkpoints of a phase that is done."""
+    for leftover in leftovers(folder):
+        shutil.rmtree(leftover)
+
+
+def claim(run: Run, folder: Path, stage_fingerprint: str) -> None:
+    """Make a phase's folder ready; what other settings left goes, and rows to be written again."""
+    mark = folder / "inputs"
+    if folder.exists() and not (mark.is_file() and mark.read_text() == stage_fingerprint):
+        if last_step(folder) or (folder / "done.json").is_file():
+            logger.info(
+                "%s: begins anew, since what lies in %s was made by other settings, text, source "
+                "or precision", folder.name, folder,
+            )  # fmt: skip
+        shutil.rmtree(folder)
+    step = last_step(folder)
+    run.keep_metrics(lambda row: row["phase"] != folder.name or row["step"] <= step)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "done.json").unlink(missing_ok=True)
+    if not mark.is_file():
+        write_text(mark, stage_fingerprint)

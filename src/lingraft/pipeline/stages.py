@@ -22,12 +22,12 @@ from lingraft.corpus.streams import read_lines
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.pipeline import grafting, held_out, judging, learnt, vocabularies
+from lingraft.pipeline import clearing, grafting, held_out, judging, learnt, vocabularies
 from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.plans import corpus_fingerprint, has_text_of
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of, named_weights
-from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint, read_json, write_text
+from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint, read_json
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
@@ -35,7 +35,6 @@ from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
 from lingraft.tokenizer.statistics import changed_tokens, statistics, warn
 from lingraft.tokenizer.vocabulary import Vocabulary
-from lingraft.training.checkpoint import last_step, leftovers
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import note_environment, resolve_precision
 
@@ -361,10 +360,10 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
     main = context.accelerator.is_main_process
     if stage.is_done(stage_fingerprint):
         if main:  # a kill may have come between
-            _clear_checkpoints(stage.path)
+            clearing.clear_checkpoints(stage.path)
         return stage_fingerprint
     if main:
-        _claim(run, stage.path, stage_fingerprint)
+        clearing.claim(run, stage.path, stage_fingerprint)
         if context.environment is not None:
             note_environment(run, context.environment, trains=True)
     context.accelerator.wait_for_everyone()
@@ -375,7 +374,7 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
     result = train_phase(job, model, context.accelerator)
     if main:
         stage.finish(stage_fingerprint, result, result["seconds"])
-        _clear_checkpoints(stage.path)
+        clearing.clear_checkpoints(stage.path)
     context.accelerator.wait_for_everyone()
     return stage_fingerprint
 
@@ -386,27 +385,3 @@ def other_precision(recipe: Recipe, run: Run) -> list[str]:
     trained = any((run.stage(section.name).path / "inputs").is_file() for section in recipe.phases)
     before = read_json(path).get("precision", now) if trained and path.is_file() else now
     return [] if before == now else [f"the precision, {before} there and {now} here"]
-
-
-def _clear_checkpoints(folder: Path) -> None:
-    """Delete the checkpoints of a phase that is done."""
-    for leftover in leftovers(folder):
-        shutil.rmtree(leftover)
-
-
-def _claim(run: Run, folder: Path, stage_fingerprint: str) -> None:
-    """Make a phase's folder ready; what other settings left goes, and rows to be written again."""
-    mark = folder / "inputs"
-    if folder.exists() and not (mark.is_file() and mark.read_text() == stage_fingerprint):
-        if last_step(folder) or (folder / "done.json").is_file():
-            logger.info(
-                "%s: begins anew, since what lies in %s was made by other settings, text, source "
-                "or precision", folder.name, folder,
-            )  # fmt: skip
-        shutil.rmtree(folder)
-    step = last_step(folder)
-    run.keep_metrics(lambda row: row["phase"] != folder.name or row["step"] <= step)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "done.json").unlink(missing_ok=True)
-    if not mark.is_file():
-        write_text(mark, stage_fingerprint)
