@@ -379,3 +379,16 @@ def test_a_special_token_that_the_model_has_no_row_for_is_no_obstacle(kind, init
         has_row = theirs < len(made.input("source"))
         assert int(has_row.sum()) == len(theirs) - 1 > 50
         assert torch.equal(made.input()[ours[has_row]], made.input("source")[theirs[has_row]])
+
+
+def test_a_folder_without_a_tokenizer_is_told_before_any_text_is_read(shorthand, tmp_path, command):
+    (tmp_path / "empty").mkdir()
+    start = [word for word in shorthand(tmp_path / "run") if word not in ("--vocab-size", 300)]
+    ended = command(*start, "--tokenizer", tmp_path / "empty")
+    assert "empty: has no tokenizer (none of tokenizer.json" in ended.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_depth_that_no_memory_holds_is_one_line(shorthand, tmp_path, command):
+    ended = command(*shorthand(tmp_path / "run"), "--set", f"graft.layers_before={2**62}")
+    assert "graft.layers_before: must be less than or equal to 1000; got" in ended.err

@@ -17,6 +17,7 @@ from lingraft.tokenizer.state import (
     PLACEHOLDER,
     check_chat,
     check_continues,
+    check_holds_tokenizer,
     kind_of_state,
     outside,
     pieces_of,
@@ -101,6 +102,7 @@ def with_its_size(recipe: Recipe) -> Recipe:
     folder = folder_of(section.model)
     if folder is None:
         return recipe  # of the Hub, which nobody asks before the run
+    check_holds_tokenizer(folder)
     state = _state(folder / "tokenizer.json")
     if state is None:
         return recipe

@@ -138,11 +138,11 @@ class Graft(Section):
     source_weights: Literal["pretrained", "random"] = "pretrained"
     """'random' keeps the architecture and draws every weight anew (scratch, and the 'w/ random'
     ablation); rows that `embeddings` takes from the source are still the pretrained ones."""
-    layers_before: Annotated[int, Field(ge=0)] = 1
+    layers_before: Annotated[int, Field(ge=0, le=1_000)] = 1
     """Implicit translation layers (ITL) before the first source layer."""
-    layers_after: Annotated[int, Field(ge=0)] = 1
+    layers_after: Annotated[int, Field(ge=0, le=1_000)] = 1
     """Implicit translation layers after the last source layer."""
-    layers_every: Annotated[int, Field(ge=0)] = 0
+    layers_every: Annotated[int, Field(ge=0, le=1_000)] = 0
     """One more layer after every so many source layers (LLaMA Pro); 0 has none between them."""
     layer_initialiser: Literal["random", "copy", "identity"] = "random"
     """How inserted layers start. 'random': drawn as the family draws its own (the paper). 'copy': a

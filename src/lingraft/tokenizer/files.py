@@ -29,13 +29,19 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 from lingraft.corpus.cleaning.clean import INVISIBLE_CHARACTERS
-from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.errors import UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_tokenizer
 from lingraft.rundir import read_json, write_json, writing
 from lingraft.tokenizer.algorithms import Sample, train_byte_bpe, train_unigram, train_wordpiece
 from lingraft.tokenizer.frame import ROLES, Frame, default_frame, frame_of
-from lingraft.tokenizer.state import Kind, kind_of_state, merges_are_lost, steps
+from lingraft.tokenizer.state import (
+    Kind,
+    check_holds_tokenizer,
+    kind_of_state,
+    merges_are_lost,
+    steps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,7 +55,6 @@ logger = logging.getLogger(__name__)
 
 TRAINED = ("unigram", "byte-bpe", "wordpiece")
 """Kinds of a vocabulary that follows no source."""
-TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
 
 # GPT-2's pattern cuts a word at every vowel sign of Devanagari, Thai or Tamil, because those are
 # marks (\p{M}) and not letters; here a word is letters and marks, and the joiners between them,
@@ -275,11 +280,8 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
         UnsupportedModelError: it has no `tokenizers` backend, or needs Python code of its own.
     """
     folder = folder_of(str(path_or_id))
-    if folder and not any(match for pattern in TOKENIZER_FILES for match in folder.glob(pattern)):
-        raise DataError(
-            f"{folder}: has no tokenizer (none of {', '.join(TOKENIZER_FILES)}); "
-            "save the model's tokenizer there with save_pretrained"
-        )
+    if folder:
+        check_holds_tokenizer(folder)
     tokenizer = fast(load_tokenizer(str(path_or_id), revision))
     if merges_are_lost(state_of(tokenizer)):
         raise UnsupportedModelError(

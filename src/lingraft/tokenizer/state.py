@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from lingraft.errors import UnsupportedModelError
+from lingraft.errors import DataError, UnsupportedModelError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
 
+FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
+"""One of these every tokenizer has."""
 Kind = Literal["unigram", "byte-bpe", "sp-bpe", "wordpiece"]
 """`sp-bpe` is SentencePiece's BPE with byte fallback (Llama 2, Gemma, Mistral)."""
 MERGING = ("byte-bpe", "sp-bpe")
@@ -40,6 +43,19 @@ def _bytes_of_characters() -> dict[str, int]:
 
 
 BYTE_OF = _bytes_of_characters()
+
+
+def check_holds_tokenizer(folder: Path) -> None:
+    """Refuse a folder without a tokenizer.
+
+    Raises:
+        DataError: it has none.
+    """
+    if not any(match for pattern in FILES for match in folder.glob(pattern)):
+        raise DataError(
+            f"{folder}: has no tokenizer (none of {', '.join(FILES)}); "
+            "save the model's tokenizer there with save_pretrained"
+        )
 
 
 def kind_of_state(state: Mapping[str, Any]) -> Kind:
