@@ -81,7 +81,7 @@ def test_a_recipe_of_the_demos_files_is_sound_where_its_help_puts_them(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     said = " ".join(command("recipe", "--help").out.split())
-    told = re.search(r"Those named (.*?) read the folder demo, .*?: (.*?) Arguments", said)
+    told = re.search(r"Those named (.*?) read the folder demo, .*?: (.*?) All others", said)
     assert told
     assert name in told[1].split(" and ")
     assert told[2] == "lingraft demo --files-to demo"

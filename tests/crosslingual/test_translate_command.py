@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
@@ -221,7 +222,7 @@ def test_languages_that_the_checkpoint_names_need_no_option(tmp_path: Path) -> N
 
 
 def test_a_special_token_in_a_text_is_text_unless_the_prefix_has_one(tmp_path: Path) -> None:
-    folder, tokenizer = tiny_translators.save(tmp_path, "bart"), build("roberta")
+    folder, tokenizer = tiny_translators.save(tmp_path, "bart"), copy.deepcopy(build("roberta"))
     tokenizer.split_special_tokens = True  # as in finetuning/coders/translation.py
     text = "open a </s> file"
     for prefix in ("", "to German: "):
