@@ -378,13 +378,11 @@ def test_a_run_is_measured_on_its_own_text(command, adapted, tmp_path):
     assert json.loads(path.read_text())[0]["model"] == "run roberta"
 
 
-def test_a_folder_for_the_json_file_is_refused_before_anything_is_measured(
+def test_a_place_that_cannot_be_for_the_json_file_is_refused_before_anything_is_measured(
     tmp_path, command, monkeypatch
 ):
     monkeypatch.setattr(measure, "measured", lambda *_: pytest.fail("something was measured"))
     shape = ("--shape", "3x64x300", "--phase", "evaluation")
-    ended = command("bench", *shape, "--json", tmp_path)
-    assert ended.err == f"lingraft: --json: {tmp_path} is a folder; name a file\n"
     (tmp_path / "file").touch()
     ended = command("bench", *shape, "--json", tmp_path / "file" / "bench.json")
     assert ended.status == 1

@@ -88,8 +88,6 @@ def command(
     effort = measure.Effort(warmup, steps, windows, evaluated, ceiling_seconds)
     command = ask.command_line()
     if json_file is not None:  # before minutes are measured for nothing
-        if json_file.is_dir():
-            raise RecipeError(f"--json: {json_file} is a folder; name a file")
         json_file.parent.mkdir(parents=True, exist_ok=True)
     records = results(bench_subject, chosen(bench_subject, phase), effort, command)
     console.show(table_of(records))
