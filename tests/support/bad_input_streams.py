@@ -64,6 +64,9 @@ def add(cases):
     cases["a method that needs dictionaries, without any"] = recipe(
         "", TWO + '[method]\nname = "metaxlm-dict"'
     )
+    cases["an initialiser that needs sentence pairs, without any"] = recipe(
+        'graft.embeddings = "ramen"', TWO
+    )
 
 
 def pairs(cases):

@@ -108,7 +108,7 @@ def check_names(recipe: Recipe) -> None:
         variant = baseline(recipe, index)
         pairs.check(variant)
         grafts.append(variant.graft)
-    _check_lexicons(recipe, grafts)
+    _check_resources(recipe, grafts)
     vocabularies.check_vectors(recipe, grafts)
     for tracker in recipe.training.trackers:
         if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
@@ -146,16 +146,17 @@ def _check_teachers(recipe: Recipe) -> None:
                 )
 
 
-def _check_lexicons(recipe: Recipe, grafts: Sequence[Graft]) -> None:
-    """Refuse an initialiser without the dictionaries that it needs."""
-    for graft in grafts:
-        needing = [name for name in graft.initialisers if name in NEED_LEXICONS]
-        if needing and not recipe.resources.lexicons:
-            key = "embeddings" if graft.embeddings in needing else "output_embeddings"
+def _check_resources(recipe: Recipe, grafts: Sequence[Graft]) -> None:
+    """Refuse an initialiser without the dictionaries or the sentence pairs that it needs."""
+    needs = dict.fromkeys(NEED_LEXICONS, ("lexicons", "a bilingual lexicon", " (--lexicons)"))
+    needs["ramen"] = ("parallel", "sentence pairs", "")
+    for graft, name in ((one, name) for one in grafts for name in one.initialisers):
+        resource, what, option = needs.get(name, ("", "", ""))
+        if resource and not getattr(recipe.resources, resource):
+            key = "embeddings" if graft.embeddings == name else "output_embeddings"
             raise RecipeError(
-                f"resources.lexicons: is empty, and graft.{key} = '{needing[0]}' needs "
-                "a bilingual lexicon; set resources.lexicons (--lexicons), or use another "
-                "initialiser"
+                f"resources.{resource}: is empty, and graft.{key} = '{name}' needs {what}; set "
+                f"resources.{resource}{option}, or use another initialiser"
             )
 
 
