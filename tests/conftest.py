@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import shutil
+import signal
 import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +56,8 @@ ROOM = 4 * 2**30
 
 def pytest_configure() -> None:
     """No test asks the Hub; temporary files, thousands of small ones, lie in memory if they fit."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of what a script starts with &
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests inherit it
     if "HF_HUB_OFFLINE" not in os.environ:
         os.environ["HF_HUB_OFFLINE"] = "1"  # for processes that tests start
         constants.HF_HUB_OFFLINE = True  # huggingface_hub has read the variable already
