@@ -211,7 +211,8 @@ def predictor_table(found: list[dict[str, Any]]) -> Any:
     for one in found:
         held = one["held"]
         mean = numbers.fixed(held["correlation"], 2)
-        between = "" if held["low"] is None else f"[{held['low']:.2f}, {held['high']:.2f}]"
+        low, high = (numbers.fixed(held[bound], 2) for bound in ("low", "high"))
+        between = "" if held["low"] is None else f"[{low}, {high}]"
         p = numbers.ABSENT if held["p"] is None else numbers.fixed(held["p"], 3)
         sign = "higher" if one["higher"] else "lower"
         known = sum(value is not None for value in held["by_target"].values())
@@ -240,7 +241,9 @@ def drawing(found: list[dict[str, Any]]) -> Figure:
         if form == "wide":
             axes.set_position([0.2, 0.13, 0.77, 0.78])
 
-    told = "; ".join(f"{one['name']} {one['held']['correlation']:.2f}" for one in shown)
+    told = "; ".join(
+        f"{one['name']} {numbers.fixed(one['held']['correlation'], 2)}" for one in shown
+    )
     names = (("fact", 0), ("other targets of the grid", 1), ("the run's own early loss", 2))
     return Figure("predictors", draw, names, told, "", 1.25)
 
