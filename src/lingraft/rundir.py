@@ -47,6 +47,7 @@ FORMAT = {
 """Of what a stage or command makes, part of its fingerprint; raised when equal inputs give another
 result."""
 SHARED_STAGES = ("corpus", "tokenizer")
+ENVIRONMENT = "environment.json"
 CHECKPOINT_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
 LARGE = 1 << 24
 """Bytes of a file whose digest is remembered from one process to the next: a shard of plain text,

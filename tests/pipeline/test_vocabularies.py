@@ -14,12 +14,12 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 import lingraft
+from lingraft.corpus.streams import vocabulary_text
 from lingraft.embeddings.norms import FEWEST, script_of
 from lingraft.pipeline import grafting, preflight
-from lingraft.pipeline.stages import vocabulary_text
 from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.run import KEEPING
-from lingraft.tokenizer import extension
+from lingraft.tokenizer import documents, extension
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -344,7 +344,7 @@ def test_a_causal_model_s_vocabulary_is_trimmed_by_documents_with_their_line_end
     ours, counts = extension.make(
         recipe.tokenizer,
         source,
-        lambda: vocabulary_text(recipe, tmp_path, causal=True),
+        lambda: vocabulary_text(recipe, tmp_path, documents.read),
         pad_id=None,
         seed=0,
         causal=True,

@@ -88,7 +88,7 @@ def command(
         ask.check_idle(context, OF_TEXT, "is for text; give --text FILE too, or leave it out")
     elif standalone.is_causal(load_config(catalogue.resolve(model))):
         ask.check_idle(context, OF_MASKED, f"is for masked models, not for {model}; leave it out")
-    if asked:  # before a text is scored for nothing
+    if text and asked:  # before it is scored for nothing; without it `answer` begins so
         standalone.check_answerable((model, *(against or ())), asked, questions)
     if text:
         result |= standalone.evaluate(

@@ -110,10 +110,10 @@ def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
     Raises:
         RecipeError, DataError: as `stage.prepare`.
     """
-    check_packages(recipe)
     if not recipe.streams:
         (short,) = recipe.texts
         return stage.prepare(short.corpus, short.language, out)
+    check_packages(recipe)  # of all, before the first is read
     results = {}
     folders = {folder_of(out, stream): stream for stream in recipe.streams}
     for folder, stream in folders.items():
@@ -200,14 +200,9 @@ def read_lines(path: Path) -> Iterator[str]:
             yield line.rstrip("\n")
 
 
-def vocabulary_files(recipe: Recipe, corpus: Path) -> list[Path]:
-    """The training text of the streams that the vocabulary is made of."""
-    names = recipe.tokenizer.streams or [stream.name for stream in recipe.texts]
-    texts_of = [stream for stream in recipe.texts if stream.name in names]
-    return [folder_of(corpus, stream) / "train.txt" for stream in texts_of]
-
-
-def vocabulary_text(recipe: Recipe, corpus: Path) -> Iterator[str]:
+def vocabulary_text(
+    recipe: Recipe, corpus: Path, whole: Callable[[Path], Iterator[str]] = read_lines
+) -> Iterator[str]:
     """The sentences that the vocabulary is made of: of several streams in the wanted shares.
 
     To trim a vocabulary all of them are read: the question is what occurs, and not how often.
@@ -215,10 +210,17 @@ def vocabulary_text(recipe: Recipe, corpus: Path) -> Iterator[str]:
     Args:
         recipe: names the streams, those of the vocabulary, and `tokenizer.alpha`.
         corpus: the corpus stage's folder.
+        whole: reads a file to trim a vocabulary: in the texts that the model reads, for some pieces
+            hold the end of a line, and SentencePiece's first word of a line is another piece than
+            that of a sentence.
     """
-    paths = vocabulary_files(recipe, corpus)
-    if len(paths) == 1 or recipe.tokenizer.kind == "trim":
-        return itertools.chain.from_iterable(map(read_lines, paths))
+    names = recipe.tokenizer.streams or [stream.name for stream in recipe.texts]
+    texts_of = [stream for stream in recipe.texts if stream.name in names]
+    paths = [folder_of(corpus, stream) / "train.txt" for stream in texts_of]
+    if recipe.tokenizer.kind == "trim":
+        return itertools.chain.from_iterable(map(whole, paths))
+    if len(paths) == 1:
+        return read_lines(paths[0])
     sizes = [sum(1 for _ in read_lines(path)) for path in paths]
     texts = [functools.partial(read_lines, path) for path in paths]
     return rebalanced(texts, sizes, recipe.tokenizer.alpha, recipe.tokenizer.train_sentences)

@@ -10,7 +10,7 @@ from lingraft.errors import RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import speed
 from lingraft.recipe import STAGE_NAMES
-from lingraft.rundir import write_text
+from lingraft.rundir import ENVIRONMENT, write_text
 from lingraft.training.checkpoint import last_step, leftovers
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def empty(run: Run) -> None:
             path.unlink()
         elif path.is_dir() and (stage or path.name in (*TRACKER_FOLDERS, speed.FOLDER)):
             shutil.rmtree(path)
-    files = (run.path / "environment.json", run.path / "report.html", run.metrics_path)
+    files = (run.path / ENVIRONMENT, run.path / "report.html", run.metrics_path)
     for path in (*files, run.plan_path):
         path.unlink(missing_ok=True)
     run.recipe_path.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ import functools
 import logging
 import shutil
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
@@ -27,7 +27,7 @@ from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.plans import corpus_fingerprint, has_text_of
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of, named_weights
-from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint, read_json
+from lingraft.rundir import ENVIRONMENT, FORMAT, checkpoint_digests, fingerprint, read_json
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
@@ -177,7 +177,7 @@ def _vocabulary(context: Context, text_fingerprint: str) -> str:
         new_tokenizer, extension = tokenizer_extension.make(
             recipe.tokenizer,
             old_tokenizer,
-            lambda: vocabulary_text(recipe, text, causal=causal),
+            lambda: streams.vocabulary_text(recipe, text, documents.read if causal else read_lines),
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
             causal=causal,
@@ -212,18 +212,6 @@ def _vocabulary(context: Context, text_fingerprint: str) -> str:
                 for split in SPLITS
             }
     return stage_fingerprint
-
-
-def vocabulary_text(recipe: Recipe, corpus: Path, *, causal: bool) -> Iterator[str]:
-    """What the vocabulary is made of: sentences, to trim a causal model's whole documents.
-
-    So it reads them: some pieces hold the end of a line, and SentencePiece's first word of a line
-    is another piece than that of a sentence.
-    """
-    if causal and recipe.tokenizer.kind == "trim":
-        files = streams.vocabulary_files(recipe, corpus)
-        return chain.from_iterable(map(documents.read, files))
-    return streams.vocabulary_text(recipe, corpus)
 
 
 def _limit_of(recipe: Recipe, longest: int, source: PreTrainedTokenizerFast | None) -> int:
@@ -381,7 +369,7 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
 
 def other_precision(recipe: Recipe, run: Run) -> list[str]:
     """In what precision a run has trained, where it would be another now: all phases begin anew."""
-    path, now = run.path / "environment.json", resolve_precision(recipe.training.precision)
+    path, now = run.path / ENVIRONMENT, resolve_precision(recipe.training.precision)
     trained = any((run.stage(section.name).path / "inputs").is_file() for section in recipe.phases)
     before = read_json(path).get("precision", now) if trained and path.is_file() else now
     return [] if before == now else [f"the precision, {before} there and {now} here"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from lingraft.stats import Difference
 
 LONGEST = 512
-OF_MASKED = {"rate": 0.15, "seed": 0, "num_words": 2_000}
-"""What `evaluate` asks of masked models alone, where it is left out."""
 
 logger = logging.getLogger(__name__)
 
@@ -76,8 +75,9 @@ def evaluate(
     model = catalogue.resolve(model)
     config = load_config(model)
     if is_causal(config):
+        defaults = inspect.signature(evaluate).parameters
         for name, value in {"rate": rate, "seed": seed, "num_words": num_words}.items():
-            if value != OF_MASKED[name]:
+            if value != defaults[name].default:
                 raise RecipeError(
                     f"evaluate: {name} is for masked models, not for {model}; leave it out"
                 )

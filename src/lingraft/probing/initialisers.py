@@ -16,7 +16,7 @@ from lingraft.errors import RecipeError
 from lingraft.pipeline.vocabularies import learns_vectors
 from lingraft.recipe import Budget, Initialiser, Recipe
 from lingraft.recipe.methods import settled
-from lingraft.recipe.run import RUN_MODEL
+from lingraft.recipe.run import NEEDS, RUN_MODEL
 from lingraft.recipe.selectors import trained_parts
 from lingraft.study import recipe as studies
 from lingraft.study.rows import CurveRow
@@ -155,12 +155,12 @@ def missing(recipe: Recipe, initialiser: str) -> str | None:
             f"--initialisers: '{initialiser}' is not known; there are {', '.join(INITIALISERS)}"
         )
     resources = recipe.resources
-    if initialiser in ("dictionary", "wechsel") and not resources.lexicons:
-        return "needs a bilingual dictionary: resources.lexicons"
+    key = NEEDS.get(initialiser)
+    if key and not getattr(resources, key):
+        what = {"lexicons": "a bilingual dictionary", "parallel": "sentence pairs"}[key]
+        return f"needs {what}: resources.{key}"
     if initialiser == "wechsel" and not (resources.source_vectors or resources.source_text):
         return "needs vectors or text of the source language: resources.source_vectors, source_text"
-    if initialiser == "ramen" and not resources.parallel:
-        return "needs sentence pairs: resources.parallel"
     if learns_vectors(resources, initialiser) and importlib.util.find_spec("gensim") is None:
         return 'learns static vectors, which needs gensim: pip install "lingraft[vectors]"'
     return None

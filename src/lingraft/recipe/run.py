@@ -126,8 +126,8 @@ class Tokenizer(Section):
 
 DRAWN = ("random", "random-statistics")
 """Initialisers that take no row of the source."""
-NEED_LEXICONS = ("dictionary", "wechsel")
-"""Initialisers that read `resources.lexicons`."""
+NEEDS = {"dictionary": "lexicons", "wechsel": "lexicons", "ramen": "parallel"}
+"""Initialisers that cannot do without files, and the key of [resources] that names them."""
 RUN_MODEL = ("token-distillation",)
 """Initialisers that run the source, which has to be a causal language model."""
 

@@ -11,7 +11,7 @@ from lingraft.errors import DataError
 from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.recipe import decoding
 from lingraft.report.row import Score
-from lingraft.rundir import Run, read_json
+from lingraft.rundir import ENVIRONMENT, Run, read_json
 from lingraft.tasks.choice_metrics import METRICS
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def variants(run: Run) -> list[Variant]:
             "give a folder that lingraft adapt wrote"
         )
     recipe = decoding.decode(decoding.load(run.recipe_path), where=str(run.recipe_path))
-    path = run.path / "environment.json"
+    path = run.path / ENVIRONMENT
     environment = read_json(path) if path.is_file() else None
     main = Variant(run, recipe.method.name, recipe, environment)
     names = dict.fromkeys(baseline.method for baseline in recipe.baselines)

@@ -17,7 +17,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import GradientAccumulationPlugin, InitProcessGroupKwargs
 
 from lingraft.errors import RecipeError
-from lingraft.rundir import read_json, write_json
+from lingraft.rundir import ENVIRONMENT, read_json, write_json
 from lingraft.training import compiling
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ENVIRONMENT = "environment.json"
 PACKAGES = (
     "lingraft",
     "torch",
