@@ -8,6 +8,9 @@ import sentencepiece
 from tokenizers import AddedToken, processors
 from transformers import M2M100Tokenizer
 
+from lingraft.errors import RecipeError
+from lingraft.pipeline import preflight
+from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer.frame import code_for, languages, target_setting
 
 
@@ -54,3 +57,17 @@ def test_the_code_of_a_language_is_found_however_it_is_written(
         special_tokens=[(token, backend.token_to_id(token)) for token in (first, end)],
     )
     assert code_for(source, None, language) == expected
+
+
+@pytest.mark.parametrize("family", ["mbart", "m2m_100"])
+def test_a_language_of_which_the_source_has_no_code_is_refused_before_any_text_is_read(
+    family, tiny_source, korean_text
+):
+    tables = {
+        "source": {"model": str(tiny_source(family))},
+        "corpus": {"text": [str(korean_text)]},
+        "method": {"name": "lapt"},
+    }
+    preflight.check(recipe_from({"language": "ko", **tables}))
+    with pytest.raises(RecipeError, match="has no code of 'jje'; give one of its own"):
+        preflight.check(recipe_from({"language": "jje", **tables}))

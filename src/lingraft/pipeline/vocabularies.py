@@ -12,6 +12,7 @@ from lingraft.recipe import Tokenizer
 from lingraft.recipe.joining import FEWEST
 from lingraft.recipe.run import RUN_MODEL, UNSIZED
 from lingraft.rundir import checkpoint_digests
+from lingraft.tokenizer.frame import LANGUAGE_CODE, code_among
 from lingraft.tokenizer.state import (
     MERGING,
     PLACEHOLDER,
@@ -76,10 +77,11 @@ def check_vectors(recipe: Recipe, grafts: Sequence[Graft]) -> None:
 
 
 def check_tokens(recipe: Recipe, folder: Path) -> None:
-    """Refuse a source whose chat would fall into pieces.
+    """Refuse a source whose chat would fall into pieces, or that has no code of the language.
 
     Raises:
         UnsupportedModelError: as `tokenizer.state.check_chat`.
+        RecipeError: as `tokenizer.frame.code_for`.
     """
     try:
         state = _state(folder / "tokenizer.json")
@@ -88,6 +90,19 @@ def check_tokens(recipe: Recipe, folder: Path) -> None:
     if state is not None:
         tokens = pieces_of(state) | outside(state)
         check_chat(_template(folder), tokens, recipe.tokenizer.kind)
+        around = [token for token in _around(state) if LANGUAGE_CODE.fullmatch(token)]
+        added = [token["content"] for token in state["added_tokens"] if token.get("special")]
+        codes = sorted(filter(LANGUAGE_CODE.fullmatch, added))
+        if codes and around:
+            code_among(codes, around[0], recipe.tokenizer.language_code, recipe.languages[0])
+
+
+def _around(state: dict[str, Any]) -> list[str]:
+    """The special tokens that a template puts around a sentence."""
+    processor = state.get("post_processor") or {}
+    steps = processor.get("processors", [processor])
+    pieces = [piece for step in steps for piece in step.get("single", ())]
+    return [piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece]
 
 
 def with_its_size(recipe: Recipe) -> Recipe:

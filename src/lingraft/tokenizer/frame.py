@@ -284,7 +284,13 @@ def code_for(source: PreTrainedTokenizerFast, setting: str | None, language: str
         RecipeError: the language has no code here, or there are no codes at all.
     """
     codes = sorted(language_codes(source))
-    before = code_of(frame_of(source)) if codes else None
+    return code_among(codes, code_of(frame_of(source)) if codes else None, setting, language)
+
+
+def code_among(
+    codes: list[str], before: str | None, setting: str | None, language: str
+) -> str | None:
+    """As `code_for`, of a tokenizer's codes and the one that stands around its sentences."""
     if before is None:
         if setting is not None:
             raise RecipeError(
