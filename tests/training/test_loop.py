@@ -134,13 +134,13 @@ def test_a_budget_in_tokens_ends_with_the_step_that_reaches_it(tiny_model, tiny_
     assert counts[-2] < 700 <= counts[-1] == result["tokens"]
 
 
-def test_a_budget_of_less_than_half_a_batch_is_one_step_that_learns(
-    tiny_model, tiny_job, accelerator
-):
-    job = tiny_job(phase={"budget": {"value": 1, "unit": "tokens"}, "schedule": {"warmup": 0.1}})
-    train_phase(job, tiny_model("roberta"), accelerator)
-    (row,) = rows(job)
-    assert row["learning_rate"] > 0
+def test_a_step_of_which_less_than_half_is_left_learns(tiny_model, tiny_job, accelerator):
+    tokens = 1.0
+    for number in (1, 2, 3):  # a token for the first step, then one more than it and its next read
+        budget = {"value": tokens, "unit": "tokens"}
+        job = tiny_job(phase={"budget": budget, "schedule": {"warmup": 0.1}})
+        tokens = 1 + train_phase(job, tiny_model("roberta"), accelerator)["tokens"]
+        assert [row["learning_rate"] > 0 for row in rows(job)[-number:]] == [True] * number
 
 
 def test_a_budget_in_epochs_sees_every_sentence_as_often(tiny_model, tiny_job, accelerator):

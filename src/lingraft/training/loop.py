@@ -199,8 +199,8 @@ class _Trainer:
         if logged or phase.optimiser.max_gradient_norm:
             norm = clip(self.trained.parameters(), phase.optimiser.max_gradient_norm)
         middle = self.done_share(state.step + 0.5, state.tokens + step.global_tokens / 2)
-        if state.step == 0 and middle >= 1:  # a budget of less than half a batch
-            middle = 0.5
+        if middle >= 1:  # less than half a batch is left
+            middle = (1 + self.done_share(state.step, state.tokens)) / 2
         factor = learning_rate_factor(middle, phase.schedule, self.warmup)
         rate = phase.optimiser.learning_rate * factor
         self.trained.set_rate(self.optimiser, factor)
