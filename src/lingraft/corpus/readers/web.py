@@ -27,7 +27,7 @@ CUT_SHORT = "record cut short"
 BROKEN_RECORD = "broken record"
 HTML_TYPES = {"text/html", "application/xhtml+xml"}
 HTTP_OK = 200
-OF_CRAWLER = ("metadata:", "<metadata:")
+OF_CRAWLER = "metadata:"
 """How addresses begin of what wget keeps as resources: its log and its arguments."""
 
 
@@ -58,9 +58,9 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[t
                 ) from None
             if record is None:
                 break
-            address = record.headers.get("WARC-Target-URI") or ""
+            address = (record.headers.get("WARC-Target-URI") or "").strip("<>")  # wget's has them
             if record.record_type & kinds and not address.startswith(OF_CRAWLER):
-                page = _page(record, warc, section)
+                page = _page(record, address, warc, section)
                 if isinstance(page, str):
                     reading.drop(page)
                 else:
@@ -69,7 +69,7 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[t
         raise DataError(f"{source.name}: holds no WARC record; rename it or leave it out")
 
 
-def _page(record: Any, warc: Any, section: recipe.Corpus) -> tuple[object, str] | str:
+def _page(record: Any, address: str, warc: Any, section: recipe.Corpus) -> tuple[object, str] | str:
     """Address and text of a record, or why it is left out."""
     limit = section.max_line_bytes
     if record.content_length > limit:
@@ -90,7 +90,7 @@ def _page(record: Any, warc: Any, section: recipe.Corpus) -> tuple[object, str] 
     if len(data) > limit:
         return LINE_TOO_LONG
     text, reason = _text(data, kind, charset)
-    return reason or (record.headers.get("WARC-Target-URI"), text)
+    return reason or (address or None, text)
 
 
 def _content(record: Any, body: bytes, warc: Any) -> tuple[str | None, str | None, Any]:
