@@ -169,6 +169,7 @@ def test_a_dry_run_counts_what_overwrite_would_delete_as_to_do(make, finished, t
     called = ("study", tmp_path / "study.toml", "--out", out, "--dry-run")
     assert "4 cells, 0 to run" in command(*called).out
     assert "4 cells, 4 to run" in command(*called, "--overwrite").out
+    assert "contradict" in command(*called, "--overwrite", "--resume").err
     assert (out / "results.jsonl").is_file()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
 from lingraft.study import estimate, grid, identity, rows, steps
 from lingraft.study.steps import TaskStep, TrainStep
 from lingraft.study.studydir import StudyDir
@@ -183,8 +183,10 @@ def plan_of_call(study: Study, out: Path, options: Options) -> list[CellPlan]:
     """As `plan`, of a call; what `--overwrite` deletes counts for nothing.
 
     Raises:
-        LingraftError: a cell's recipe or a task cannot work.
+        LingraftError: a cell's recipe or a task cannot work, or options contradict each other.
     """
+    if options.resume and options.overwrite:
+        raise RecipeError("--resume and --overwrite contradict each other; give one")
     if options.overwrite:
         return plan(study, options.only, options.results)
     return plan(study, options.only, results_path(out, options.results), StudyDir(out))

@@ -89,8 +89,6 @@ class StudyDir:
             RecipeError: the folder holds something else, and neither `resume` nor `overwrite` says
                 what to do with it.
         """
-        if resume and overwrite:
-            raise RecipeError("--resume and --overwrite contradict each other; give one")
         for folder in (self.path, *self.path.glob("cells/*/"), *self.path.glob("shared/*/")):
             if not (folder / JOB).is_file():  # a job on another machine may be writing there
                 clear_temporary(folder)
