@@ -344,7 +344,7 @@ def test_a_causal_model_s_vocabulary_is_trimmed_by_documents_with_their_line_end
     ours, counts = extension.make(
         recipe.tokenizer,
         source,
-        lambda: vocabulary_text(recipe, tmp_path, documents.read),
+        lambda: vocabulary_text(recipe, tmp_path, documents.reader_for("trim", "byte-bpe")),
         pad_id=None,
         seed=0,
         causal=True,

@@ -1,13 +1,17 @@
 """Documents on disk and in pieces: nothing lost, nothing twice, special tokens at the ends."""
 
 import copy
+import functools
 
+import causal_tokenizers
 import numpy as np
 import pytest
 
 from lingraft.errors import DataError
-from lingraft.tokenizer import documents
+from lingraft.recipe import Tokenizer as Section
+from lingraft.tokenizer import documents, extension
 from lingraft.tokenizer.documents import Documents
+from lingraft.tokenizer.files import kind_of
 from lingraft.tokenizer.shards import Tokens
 
 TEXTS = ["나는 학교에 가서\n친구를 만나고", "바다", "The cat sat on the mat.\nIt slept.\nAgain."]
@@ -31,6 +35,33 @@ def test_a_document_is_its_lines_with_a_newline_between(corpus):
 def test_text_without_document_starts_is_one_document(corpus):
     corpus.with_suffix(".documents.npy").unlink()
     assert list(documents.read(corpus)) == ["\n".join(TEXTS)]
+
+
+def test_lines_are_read_with_their_ends_within_a_document(corpus):
+    assert list(documents.lines_within(corpus)) == [
+        *("나는 학교에 가서\n", "\n친구를 만나고", "바다"),
+        *("The cat sat on the mat.\n", "\nIt slept.\n", "\nAgain."),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["replace", "extend"])
+@pytest.mark.parametrize("family", ["qwen", "llama-3", "llama-2", "gemma", "gpt2"])
+def test_pieces_are_learnt_as_the_model_reads_documents(family, kind, tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("바다가 맑다.\n하늘이 맑다.\n하늘이 높다.\n" * 9, encoding="utf-8")
+    source = causal_tokenizers.build(family)
+    read = functools.partial(documents.reader_for(kind, kind_of(source)), path)
+    section = Section(kind=kind, vocab_size=700, new_pieces=99)
+    ours, _ = extension.make(section, source, read, pad_id=None, seed=0, causal=True)
+    ends = {piece for piece in ours.get_vocab() if piece not in source.get_vocab()}
+    ends = {piece for piece in ends if "\n" in piece or "Ċ" in piece}
+    if family in ("qwen", "llama-3"):  # a full stop takes the end of the line along
+        assert ends
+        assert all(piece.endswith(".Ċ") for piece in ends)
+    else:
+        assert not ends
+    if family == "llama-2":  # a word behind the end of a line has no space before it
+        assert "하늘이" in ours.get_vocab()
 
 
 def test_a_missing_text_is_said(tmp_path):

@@ -201,26 +201,24 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def vocabulary_text(
-    recipe: Recipe, corpus: Path, whole: Callable[[Path], Iterator[str]] = read_lines
+    recipe: Recipe, corpus: Path, read: Callable[[Path], Iterator[str]] = read_lines
 ) -> Iterator[str]:
-    """The sentences that the vocabulary is made of: of several streams in the wanted shares.
+    """What the vocabulary is made of: of several streams in the wanted shares.
 
     To trim a vocabulary all of them are read: the question is what occurs, and not how often.
 
     Args:
         recipe: names the streams, those of the vocabulary, and `tokenizer.alpha`.
         corpus: the corpus stage's folder.
-        whole: reads a file to trim a vocabulary: in the texts that the model reads, for some pieces
-            hold the end of a line, and SentencePiece's first word of a line is another piece than
-            that of a sentence.
+        read: reads a corpus file.
     """
     names = recipe.tokenizer.streams or [stream.name for stream in recipe.texts]
     texts_of = [stream for stream in recipe.texts if stream.name in names]
     paths = [folder_of(corpus, stream) / "train.txt" for stream in texts_of]
     if recipe.tokenizer.kind == "trim":
-        return itertools.chain.from_iterable(map(whole, paths))
+        return itertools.chain.from_iterable(map(read, paths))
     if len(paths) == 1:
-        return read_lines(paths[0])
+        return read(paths[0])
     sizes = [sum(1 for _ in read_lines(path)) for path in paths]
-    texts = [functools.partial(read_lines, path) for path in paths]
+    texts = [functools.partial(read, path) for path in paths]
     return rebalanced(texts, sizes, recipe.tokenizer.alpha, recipe.tokenizer.train_sentences)

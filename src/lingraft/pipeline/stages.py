@@ -173,11 +173,15 @@ def _vocabulary(context: Context, text_fingerprint: str) -> str:
     old_tokenizer, language = source_tokenizer(recipe), recipe.languages[0]
     language_code = recipe.tokenizer.language_code
     code = code_for(old_tokenizer, language_code, language) if old_tokenizer is not None else None
+    read = functools.partial(streams.vocabulary_text, recipe, text)
+    if causal and old_tokenizer is not None:
+        source_kind = tokenizer_files.kind_of(old_tokenizer)
+        read = functools.partial(read, documents.reader_for(recipe.tokenizer.kind, source_kind))
     with stage.building(stage_fingerprint) as (folder, result):
         new_tokenizer, extension = tokenizer_extension.make(
             recipe.tokenizer,
             old_tokenizer,
-            lambda: streams.vocabulary_text(recipe, text, documents.read if causal else read_lines),
+            read,
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
             causal=causal,

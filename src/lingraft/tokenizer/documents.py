@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.corpus.streams import read_lines
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.shards import (
     Layout,
@@ -30,9 +31,10 @@ from lingraft.tokenizer.shards import (
     special_ids_around,
     write_rows,
 )
+from lingraft.tokenizer.state import MERGING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from transformers import PreTrainedTokenizerFast
@@ -61,6 +63,37 @@ def read(text_path: Path) -> Iterator[str]:
         lines.append(line)
     if lines:
         yield BETWEEN_LINES.join(lines)
+
+
+def lines_within(text_path: Path) -> Iterator[str]:
+    """The lines of a corpus file, with the ends of lines before and behind them in a document."""
+    starts = iter(document_starts(text_path)[1:])
+    following, waiting = next(starts, None), ""  # until it is known whether another line follows
+    for number, line in enumerate(read_lines(text_path)):
+        end = "" if number in (0, following) else BETWEEN_LINES
+        if number:
+            yield waiting + end
+        if number == following:
+            following = next(starts, None)
+        waiting = end + line
+    if waiting:
+        yield waiting
+
+
+def reader_for(kind: str, source_kind: str) -> Callable[[Path], Iterator[str]]:
+    """How to read the text that a causal model's vocabulary is made of: as the model reads it.
+
+    Some pieces hold the end of a line (in Qwen and Llama 3 a full stop and it), and SentencePiece's
+    first word of a line is another piece than that of a text.
+
+    Args:
+        kind: `tokenizer.kind` of the recipe.
+        source_kind: of the source's tokenizer.
+    """
+    if kind == "trim":
+        return read
+    follows = source_kind in MERGING and kind in ("source", "replace", "extend", "append")
+    return lines_within if follows else read_lines
 
 
 def _portions(texts: Iterator[str]) -> Iterator[list[str]]:

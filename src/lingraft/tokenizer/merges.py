@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 FIRST = 0x10000
 """A token is a character here, its id above this one: none is white space up there."""
 REPEATED = 1_000
-SPELT_WORD = re.compile(f"{WORD_START}*[^{WORD_START}]+|{WORD_START}+")
+SPELT_WORD = re.compile(f"{WORD_START}*[^{WORD_START}\n]+|{WORD_START}+")
+"""The end of a line is in no word: SentencePiece has a piece or a byte for it alone."""
 
 
 class Continued(NamedTuple):
