@@ -480,6 +480,14 @@ def test_passes_are_counted_over_the_sentences_that_are_read(sentences, dropout,
     assert {one.key: one.value for one in foretold}["method.dropout"] == dropout
 
 
+@pytest.mark.parametrize(("name", "dropout"), [("ko.txt", 0.1), ("ko.txt.gz", 0.0)])
+def test_passes_over_packed_text_are_foreseen_by_what_it_holds(name, dropout, asked, tmp_path):
+    (tmp_path / name).write_bytes(b"x" * 60_000)
+    method = {"budget": {"value": 200_000, "unit": "tokens"}, "preset": "auto"}
+    _, foretold = foreseen(asked(method, corpus={"text": [str(tmp_path / name)]}))
+    assert {one.key: one.value for one in foretold}["method.dropout"] == dropout
+
+
 def test_epochs_of_a_share_of_the_text_are_foreseen_as_passes_over_that_share(asked, tmp_path):
     text = tmp_path / "long.txt"
     text.write_text("".join(f"문장 {number}개가 여기에 있습니다.\n" for number in range(5_000)))

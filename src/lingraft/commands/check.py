@@ -35,7 +35,7 @@ def command(
     check_packages(planned)
     console.line(f"{recipe}: sound")
     if decided:
-        console.line("preset auto, from the text as stored and a rough speed:")
+        console.line("preset auto, from the size of the text and a rough speed:")
     for line in decisions([decision.plain() for decision in decided]):
         console.line(line)
     console.line(f"stages: {' → '.join(plan.stages)}")

@@ -39,9 +39,9 @@ GPU_STEP = 0.045
 def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     """The recipe with what preset 'auto' would decide of it now, and what that is.
 
-    By the source's config, the bytes of the text as stored, and the budget; one in time is taken
-    at a rough speed of such machines. Nothing is decided where the recipe leaves nothing open, or
-    where the source is not on this machine.
+    By the source's config, the bytes of the text (of packed files about as many as they hold), and
+    the budget; one in time is taken at a rough speed of such machines. Nothing is decided where the
+    recipe leaves nothing open, or where the source is not on this machine.
 
     Raises:
         LingraftError: the recipe cannot work.
@@ -51,8 +51,8 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     plan = preflight.check(recipe)
     if plan.layers is None:
         return recipe, []
-    characters = int(plan.text_bytes * CHARACTERS_A_TOKEN / preflight.BYTES_PER_TOKEN)
-    sentences = plan.text_bytes / preflight.BYTES_PER_TOKEN / TOKENS_PER_SENTENCE
+    tokens = plan.unpacked_bytes_estimate / preflight.BYTES_PER_TOKEN
+    characters, sentences = int(tokens * CHARACTERS_A_TOKEN), tokens / TOKENS_PER_SENTENCE
     a_token = operations(plan.layers.width, plan.layers.number, characters)
     machine = this_machine()
     speed = speed_of(a_token, _usual_speed(machine), promised(recipe) or 0.0, machine.is_gpu)
