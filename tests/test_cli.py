@@ -456,6 +456,15 @@ def test_one_stage_of_several_processes_is_refused_and_not_called_another_lingra
 
 
 @pytest.mark.parametrize(
+    "called", [("corpus", "a"), ("evaluate", "a", "--text", "b"), ("report", "a"), ("compare", "a")]
+)
+def test_what_one_process_does_is_refused_to_several(called, command, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    ended = command(*called)
+    assert ended.err.startswith(f"lingraft: {called[0]}: works in one process; start it without")
+
+
+@pytest.mark.parametrize(
     ("rank", "raised", "says", "waited"),
     [
         ("0", DataError("no text"), "lingraft: no text", []),

@@ -21,6 +21,7 @@ from lingraft import __version__, log, starting
 from lingraft.commands import console, options
 from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
+from lingraft.workers import check_one_process
 
 PANELS: dict[str, tuple[str, ...]] = {
     "Make a model": ("demo", "adapt", "check", "recipe", "list"),
@@ -34,6 +35,8 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Know the machine": ("bench",),
 }
 """Commands in the order of the help, in groups."""
+SEVERAL = ("adapt", "demo", "finetune", "stage", "study")
+"""Commands that several processes can work on, or that say themselves what to do instead."""
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 """Each is `command` of a module that imports what is heavy later."""
 
@@ -97,8 +100,11 @@ class Command(TyperCommand):
         """Run the command.
 
         Raises:
-            RecipeError: a whole number is beyond 64 bits, or another one not finite.
+            RecipeError: a whole number is beyond 64 bits, or another one not finite; or torchrun
+                started several processes of what one does.
         """
+        if self.name not in SEVERAL:
+            check_one_process(str(self.name), "start it without torchrun or accelerate launch")
         for name, value in ctx.params.items():
             option = f"--{name.replace('_', '-')}"
             if isinstance(value, int) and abs(value) > decoding.MAX_INTEGER:

@@ -13,7 +13,6 @@ from lingraft.finetuning.recipe import tasks_of
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.probing import building, table
 from lingraft.rundir import Run, clear_temporary, write_json
-from lingraft.workers import check_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +54,6 @@ def probe(
     Raises:
         LingraftError: whatever the user can mend, on one line.
     """
-    check_one_process("probe-source", "start it without torchrun")
     quiet_transformers()
     tasks_of(recipe, Path())  # an unknown one is told before a model is built
     variants = probed.variants(phases)
