@@ -20,6 +20,7 @@ from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.stages import Context, family_now
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.load import quiet_transformers
+from lingraft.recipe import stage_order
 from lingraft.recipe.decoding import load, to_toml
 from lingraft.recipe.methods import baseline, is_open, recipe_from, settled
 from lingraft.report import card
@@ -272,8 +273,8 @@ def train(context: Context, digest: str) -> str:
 def ended(context: Context, name: str, started: float, *, kept: bool) -> None:
     """Log that a stage has ended, and which of the run's stages it was."""
     recipe = context.recipe
-    order = ["corpus", "tokenizer", "graft", *_phases(recipe), "evaluation"]
-    order += [*(f"baseline {section.method}" for section in recipe.baselines), "model"]
+    *order, last = stage_order(_phases(recipe))
+    order += [*(f"baseline {section.method}" for section in recipe.baselines), last]
     place = ""
     if context.run.parent is None and name in order:
         total = "" if is_open(recipe) else f" of {len(order)}"  # the plan decides on the phases
@@ -364,7 +365,7 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
     run = Run.existing(path)
     recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     phases = _phases(recipe)
-    order = ["corpus", "tokenizer", "graft", *phases, "evaluation", "model", "report"]
+    order = [*stage_order(phases), "report"]
     if is_open(recipe) or plans.is_undecided(run):
         raise RecipeError(f"{path}: has not decided all its settings yet; run lingraft adapt")
     if name not in order:

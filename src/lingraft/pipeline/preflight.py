@@ -20,7 +20,7 @@ from lingraft.pipeline.sizes import grafted_sizes
 from lingraft.pipeline.source_files import SourceFiles, source_of
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import Trained, trainable
-from lingraft.recipe import catalogue
+from lingraft.recipe import catalogue, stage_order
 from lingraft.recipe.facts import TOKENS_PER_SENTENCE
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
@@ -250,15 +250,7 @@ def check(recipe: Recipe) -> Plan:
     plan.text_files = len(files)
     plan.text_bytes = sum(int(entry.get("bytes") or 0) for entry in files)
     plan.unpacked_bytes_estimate = unpacked_bytes(files)
-    plan.stages = [
-        "corpus",
-        "tokenizer",
-        "graft",
-        *(phase.name for phase in recipe.phases),
-        "evaluation",
-        "model",
-        "report",
-    ]
+    plan.stages = [*stage_order(phase.name for phase in recipe.phases), "report"]
     plan.stages += [f"baseline {section.method}" for section in recipe.baselines]
     sizes(recipe, source, plan)
     plan.phases = [

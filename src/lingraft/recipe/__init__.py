@@ -13,6 +13,7 @@ from lingraft.recipe.base import (
     Objective,
     Section,
     Share,
+    stage_order,
 )
 from lingraft.recipe.corpus import Corpus, Repetition
 from lingraft.recipe.evaluation import Choices, Evaluation

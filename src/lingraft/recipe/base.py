@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Names = Annotated[tuple[str, ...], Field(strict=False)]
@@ -55,3 +58,8 @@ class Section(BaseModel):
         allow_inf_nan=False,
         use_attribute_docstrings=True,
     )
+
+
+def stage_order(phases: Iterable[str]) -> list[str]:
+    """The stages of a run with these phases, in their order; the report is written after them."""
+    return ["corpus", "tokenizer", "graft", *phases, "evaluation", "model"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.evaluation.records import NEXT_TOKEN
-from lingraft.recipe import decoding
+from lingraft.recipe import STAGE_NAMES, decoding
 from lingraft.report.row import Score
 from lingraft.rundir import ENVIRONMENT, Run, read_json
 from lingraft.tasks.choice_metrics import METRICS
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lingraft.models.kinds import KindName
     from lingraft.recipe import Phase, Recipe
 
-STAGES = ("corpus", "tokenizer", "graft", "evaluation", "model")
 HEADLINE_SCHEME = "mask-only"
 """All predicted tokens are hidden; under 'bert' (80/10/10) a tenth is visible and flatters PPL."""
 
@@ -152,7 +151,7 @@ class Variant:
 
 def _finished_phases(path: Path) -> list[str]:
     done = sorted(path.glob("*/done.json"))
-    return [file.parent.name for file in done if file.parent.name not in STAGES]
+    return [file.parent.name for file in done if file.parent.name not in STAGE_NAMES]
 
 
 def _series(metrics: Iterable[dict[str, Any]], phase: str, kind: str) -> tuple[dict[str, Any], ...]:

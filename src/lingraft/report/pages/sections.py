@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning.clean import REASONS
 from lingraft.corpus.result import HELD_OUT
-from lingraft.recipe import PARTS
+from lingraft.recipe import PARTS, stage_order
 from lingraft.recipe.run import DRAWN
 from lingraft.recipe.selectors import described
 from lingraft.report import numbers
@@ -82,16 +82,8 @@ def on_hub(name: str) -> bool:
 
 def stages(variant: Variant) -> Table:
     """Which stages have ended, and how long they took."""
-    names = [
-        "corpus",
-        "tokenizer",
-        "graft",
-        *(phase.name for phase in variant.phases),
-        "evaluation",
-        "model",
-    ]
     rows = []
-    for name in names:
+    for name in stage_order(phase.name for phase in variant.phases):
         stage = variant.run.stage(name)
         is_done = stage.done_path.is_file()
         seconds = numbers.duration(stage.done()["seconds"]) if is_done else numbers.ABSENT
