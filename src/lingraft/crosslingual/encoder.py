@@ -6,7 +6,7 @@ Shape letters: L layers and the embeddings before them, B sequences, T tokens, D
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from transformers import AutoModel
@@ -19,7 +19,6 @@ from lingraft.pretrained.load import (
     load_model,
     longest_text,
     padding_tokenizer,
-    quiet_transformers,
 )
 
 if TYPE_CHECKING:
@@ -42,16 +41,6 @@ def encoder_config(name: str, revision: str | None = None) -> PreTrainedConfig:
             "choose an encoder such as BERT, RoBERTa, XLM-R or ModernBERT"
         )
     return config
-
-
-def load_encoder(name: str, revision: str | None = None) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """As `load_model`, by the class without a head.
-
-    Raises:
-        UnsupportedModelError: it is an encoder–decoder, or transformers has no such class.
-    """
-    encoder_config(name, revision)
-    return load_model(AutoModel, name, revision)
 
 
 @dataclass(frozen=True)
@@ -86,12 +75,11 @@ class Encoder:
 
         Raises:
             DataError: the checkpoint is not there or broken, or its tokenizer cannot pad.
-            UnsupportedModelError: as `load_encoder`.
+            UnsupportedModelError: it is an encoder–decoder, or transformers has no such class.
         """
-        quiet_transformers()
         encoder_config(name, revision)
         tokenizer = padding_tokenizer(name, revision)
-        model, _ = load_encoder(name, revision)
+        model, _ = load_model(AutoModel, name, revision)
         check_rows(name, tokenizer, model.config)
         longest = longest_text(model.config, int(tokenizer.pad_token_id))
         device = "cuda" if torch.cuda.is_available() else "cpu"

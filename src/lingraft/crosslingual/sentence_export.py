@@ -18,20 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
+from transformers import AutoModel
 
-from lingraft.crosslingual.encoder import encoder_config, load_encoder
+from lingraft.crosslingual.encoder import encoder_config
 from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
 from lingraft.crosslingual.pooling import LONGEST
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import settings_for_4_57
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.load import (
-    check_rows,
-    load_tokenizer,
-    longest_text,
-    quiet_transformers,
-)
+from lingraft.pretrained.load import check_rows, load_model, load_tokenizer, longest_text
 from lingraft.rundir import check_free, removed_on_failure, write_json, writing
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -122,10 +118,9 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
             "not open it; export a model without them"
         )
     check_free(out)
-    quiet_transformers()
     encoder_config(name)
     tokenizer = load_tokenizer(name)
-    model, loading_info = load_encoder(name)
+    model, loading_info = load_model(AutoModel, name)
     check_rows(name, tokenizer, model.config)
     model = model.train(mode=False)
     depth = int(model.config.num_hidden_layers)
@@ -258,7 +253,7 @@ def _check(model: PreTrainedModel, folder: Path, layer: int, picks: bool) -> flo
     Raises:
         DataError: they differ.
     """
-    again, _ = load_encoder(str(folder))
+    again, _ = load_model(AutoModel, str(folder))
     expected = _states(model, layer)
     difference = _difference(expected, _states(again.train(mode=False), layer))
     if not difference <= CLOSE or bool(again.config.output_hidden_states) != picks:
