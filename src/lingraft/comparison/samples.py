@@ -56,17 +56,17 @@ def samples(part: Part, seeds: Sequence[Answers], limit: int) -> list[Samples]:
         case "classification" | "pair" | "relation":
             return _labels(part, seeds, limit)
         case "regression":
-            return [_residuals(part, seeds, limit)]
+            return [_residuals(seeds, limit)]
         case "tagging" if not are_entities(part.task.labels):
-            return [_worst(part, seeds, limit, "tags wrong", _wrong_tags, _tags)]
+            return [_worst(seeds, limit, "tags wrong", _wrong_tags, _tags)]
         case "tagging":
-            return [_worst(part, seeds, limit, "entities wrong", _wrong_entities, _entities)]
+            return [_worst(seeds, limit, "entities wrong", _wrong_entities, _entities)]
         case "parsing":
-            return [_worst(part, seeds, limit, "words wrong", _wrong_words, _arcs)]
+            return [_worst(seeds, limit, "words wrong", _wrong_words, _arcs)]
         case "span":
-            return [_worst(part, seeds, limit, "points lost", _lost(part), _answer)]
+            return [_worst(seeds, limit, "points lost", _lost(part), _answer)]
         case "translation":
-            return [_worst(part, seeds, limit, "points lost", _lost(part), _translations)]
+            return [_worst(seeds, limit, "points lost", _lost(part), _translations)]
 
 
 def _labels(part: Part, seeds: Sequence[Answers], limit: int) -> list[Samples]:
@@ -99,7 +99,7 @@ def _text(example: Example) -> str:
     return example.text
 
 
-def _residuals(part: Part, seeds: Sequence[Answers], limit: int) -> Samples:
+def _residuals(seeds: Sequence[Answers], limit: int) -> Samples:
     ranked = []
     for (example, _), *predictions in zip(
         seeds[0].pairs, *(answers.predictions for answers in seeds), strict=True
@@ -112,7 +112,6 @@ def _residuals(part: Part, seeds: Sequence[Answers], limit: int) -> Samples:
 
 
 def _worst(
-    part: Part,
     seeds: Sequence[Answers],
     limit: int,
     value: str,

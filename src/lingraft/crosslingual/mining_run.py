@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from lingraft.crosslingual.layers import Array, Options
     from lingraft.crosslingual.mining import Mined, Score, Texts
     from lingraft.report.table import Table
-
-logger = logging.getLogger(__name__)
 
 SIDES = ("there", "back")
 """Directions of saved neighbours."""

@@ -131,6 +131,10 @@ class Files:
             return False
         return True
 
+    def can_test(self, language: str) -> bool:
+        """Whether all splits are here that a language is reported on."""
+        return all(self.has(language, split) for split in self.reported(language))
+
     def examples(self, language: str, split: str) -> list[Example]:
         """A split of a language.
 
@@ -204,7 +208,7 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
     for family in families:
         files = Files(family, recipe, base)
         for transfer in _transfers(family, recipe, files):
-            data = _data(transfer, recipe, files)
+            data = _data(transfer, files)
             if files.plugged:
                 data = partners.across(data, transfer, files, recipe.plug_in)
             yield transfer, task_data.part_of(data, recipe.train_examples, transfer.name)
@@ -246,7 +250,7 @@ def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Trans
             )
     family.check(train, "train_languages")
     for source in [(code,) for code in train] if recipe.directions else [train]:
-        here = [code for code in source if code in test or _is_here(code, family, files)]
+        here = [code for code in source if code in test or files.can_test(code)]
         if len(here) < len(source):
             logger.info(
                 "%s: no test files of %s are here, so there is no transfer gap",
@@ -265,10 +269,6 @@ def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Trans
         yield transfer
 
 
-def _is_here(language: str, family: Family, files: Files) -> bool:
-    return all(files.has(language, split) for split in files.reported(language))
-
-
 def _tested(family: Family, recipe: Finetune, files: Files) -> tuple[str, ...]:
     """The languages to score, beside those that are trained on."""
     languages = recipe.test_languages or (ALL,)
@@ -277,7 +277,7 @@ def _tested(family: Family, recipe: Finetune, files: Files) -> tuple[str, ...]:
         if lacking:
             logger.info("%s: does not have the languages %s", family.name, ", ".join(lacking))
         return tuple(language for language in languages if language in family.tasks)
-    here = tuple(language for language in family.tasks if _is_here(language, family, files))
+    here = tuple(language for language in family.tasks if files.can_test(language))
     lacking = [language for language in family.tasks if language not in here]
     if lacking:
         logger.info("%s: no test files here of %s", family.name, ", ".join(lacking))
@@ -298,7 +298,7 @@ def _check_labels(transfer: Transfer) -> None:
 # -- examples
 
 
-def _data(transfer: Transfer, recipe: Finetune, files: Files) -> Data:
+def _data(transfer: Transfer, files: Files) -> Data:
     splits: dict[str, list[Example]] = {TRAIN: []}
     names: dict[str, str] = {}
     notes: dict[str, None] = {}

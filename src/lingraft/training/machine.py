@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import datetime as dt
 import importlib.metadata
-import logging
 import os
 import platform
 import sys
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
     from lingraft.recipe import Training
     from lingraft.rundir import Run
-
-logger = logging.getLogger(__name__)
 
 PACKAGES = (
     "lingraft",
