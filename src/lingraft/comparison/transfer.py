@@ -136,7 +136,7 @@ def _numbers(label: str, results: Mapping[str, Setting | Retrieved]) -> dict[str
 
 def _task_column(setting: Setting | Retrieved) -> Column:
     """Says how many of the task's languages the number is over, where it is not all."""
-    whole, here = len(xtreme.group_of(setting.task).languages), len(setting.languages)
+    whole, here = len(xtreme.GROUP_OF[setting.task].languages), len(setting.languages)
     return Column(setting.task, under="" if here == whole else f"{here} of {whole} languages")
 
 

@@ -8,8 +8,6 @@ import string
 import sys
 import unicodedata
 
-from lingraft.errors import DataError
-
 ARTICLES = {
     "en": r"\b(?:a|an|the)\b",
     "es": r"\b(?:un|una|unos|unas|el|la|los|las)\b",
@@ -36,16 +34,7 @@ def punctuation() -> dict[int, None]:
 
 
 def normalise_mlqa(answer: str, language: str) -> str:
-    """Lower case, without punctuation, articles and repeated spaces; words joined by one space.
-
-    Raises:
-        DataError: MLQA has no rules for the language.
-    """
-    if language not in ARTICLES:
-        raise DataError(
-            f"MLQA has no rules for answers in {language!r}; it has them for "
-            f"{', '.join(LANGUAGES)} (for others score with SQuAD's: metrics = ['squad_answers'])"
-        )
+    """Lower case, without punctuation, articles and repeated spaces; words joined by one space."""
     text = answer.lower().translate(punctuation())
     articles = ARTICLES[language]
     if articles is not None:
