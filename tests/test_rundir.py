@@ -174,15 +174,6 @@ def test_a_system_without_locks_is_refused_in_one_line():
     assert ended.stderr.splitlines()[-1].startswith("ImportError: lingraft runs on Linux and macOS")
 
 
-def test_a_file_in_a_runs_place_is_refused(tmp_path):
-    (tmp_path / "run").write_text("")
-    with (
-        pytest.raises(DataError, match="is a file, not a run's folder"),
-        Run(tmp_path / "run").locked(),
-    ):
-        pass
-
-
 def test_temporary_files_of_dead_processes_are_deleted_and_no_others(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()

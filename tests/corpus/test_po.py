@@ -141,11 +141,6 @@ def test_a_broken_message_is_counted_and_the_next_one_read(tmp_path: Path) -> No
     assert reading.dropped == {po.BROKEN_MESSAGE: 1}
 
 
-def test_text_that_is_no_po_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no \.po file"):
-        pairs(write(tmp_path / "a.po", "한글 문장\n또 한 문장\n"))
-
-
 def test_a_file_of_other_bytes_is_read_without_anything_but_a_data_error(tmp_path: Path) -> None:
     rng = random.Random(0)
     whole = FILE.encode()

@@ -69,13 +69,6 @@ def test_a_missing_directory_is_one_line():
     assert str(caught.value).startswith("source model './nowhere': no such directory; give one")
 
 
-def test_a_directory_without_config_is_no_model(tmp_path):
-    with pytest.raises(
-        DataError, match=r"holds no config\.json, so it is not a Hugging Face model"
-    ):
-        load_model(str(tmp_path))
-
-
 def test_broken_weights_are_a_data_error_on_one_line(tiny_model, tmp_path):
     tiny_model("bert").save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0not a safetensors header")

@@ -197,12 +197,6 @@ def test_a_forced_language_gives_way_to_the_targets(tiny_model, tiny_tokenizer):
     assert target.generation_config.forced_bos_token_id == korean
 
 
-def test_an_id_that_is_no_special_token_is_refused(tiny_model, tiny_tokenizer):
-    model = tiny_model("bart", decoder_start_token_id=77)
-    with pytest.raises(UnsupportedModelError, match="decoder_start_token_id 77, which is none of"):
-        grafted("bart", model, tiny_tokenizer)
-
-
 @pytest.mark.parametrize("family", ["t5", "mt5"])
 def test_a_head_of_its_own_stays_one_and_the_older_transformers_is_told(
     family, tiny_model, tiny_tokenizer, tmp_path

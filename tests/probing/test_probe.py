@@ -3,11 +3,9 @@
 import csv
 import json
 import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
-import tomli_w
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.finetuning import outcomes
@@ -178,19 +176,6 @@ def test_a_run_without_translation_layers_has_no_rows_without_them_and_says_so(a
     assert Probed.of(adapted("roberta")).notes() == []
 
 
-def test_weights_that_are_not_there_are_told_with_what_keeps_them(adapted, tmp_path):
-    run = tmp_path / "run"
-    shutil.copytree(adapted("roberta"), run)
-    shutil.rmtree(run / "phase-1" / "best")
-    (run / "phase-2" / "done.json").unlink()
-    with pytest.raises(DataError, match=r'not kept; a study keeps them with keep = "all"'):
-        Probed.of(run).weights("phase-1")
-    with pytest.raises(DataError, match="the phase is not done"):
-        Probed.of(run).weights("phase-2")
-    with pytest.raises(RecipeError, match="no phase 'phase-3'; it has phase-1, phase-2"):
-        Probed.of(run).variants(["phase-3"])
-
-
 def test_a_baseline_has_the_tokenizer_of_its_run(adapted, tmp_path):
     run = recipe_with(adapted, tmp_path / "run")
     (run / "baselines").mkdir()
@@ -217,15 +202,6 @@ def test_runs_that_have_nothing_to_lose_or_to_take_out_are_refused(adapted, tmp_
     width = ("adapters = 0", "adapters = 8")
     with pytest.raises(UnsupportedModelError, match="has adapters"):
         Probed.of(recipe_with(adapted, tmp_path / "adapters", width=width))
-
-
-def test_a_run_that_did_not_train_is_refused(adapted, tmp_path):
-    recipe = tomllib.loads((adapted("roberta") / "recipe.toml").read_text(encoding="utf-8"))
-    del recipe["phases"]
-    recipe["method"] = {"name": "untrained"}
-    (tmp_path / "recipe.toml").write_text(tomli_w.dumps(recipe), encoding="utf-8")
-    with pytest.raises(RecipeError, match="method 'untrained' does not train"):
-        Probed.of(tmp_path)
 
 
 def test_several_processes_are_refused(probe, tmp_path, monkeypatch):

@@ -298,11 +298,6 @@ def test_a_budget_in_time_is_open_and_promises_the_sum_of_its_phases():
     assert promised(recipe_from(SMALL)) is None
 
 
-def test_auto_without_a_budget_is_refused():
-    with pytest.raises(RecipeError, match="needs to know how long it may train"):
-        recipe_from(SMALL | {"method": {"preset": "auto"}})
-
-
 def test_auto_asks_what_a_batch_counts():
     method = {"preset": "auto", "budget": STEPS}
     with pytest.raises(RecipeError, match="4096 of what"):
@@ -310,17 +305,3 @@ def test_auto_asks_what_a_batch_counts():
     for unit in ("tokens", "sentences"):
         given = recipe_from(SMALL | {"method": method | {"batch": {"size": 8, "unit": unit}}})
         assert given.method.batch.unit == unit
-
-
-def test_phases_that_are_not_decided_yet_cannot_be_set():
-    with pytest.raises(RecipeError, match="the phases are decided when the run has begun"):
-        recipe_from(SMALL | {"method": {"preset": "auto", "budget": STEPS}}, ["phases.0.dropout=0"])
-
-
-def test_time_and_steps_do_not_mix():
-    phases = [
-        {"name": name, "train": ["all"], "budget": {"value": 3, "unit": unit}}
-        for name, unit in (("one", "minutes"), ("two", "steps"))
-    ]
-    with pytest.raises(RecipeError, match="some budgets are in time and some are not"):
-        recipe_from(SMALL | {"phases": phases})

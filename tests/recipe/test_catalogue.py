@@ -50,11 +50,6 @@ def test_an_unknown_name_is_told_with_the_nearest() -> None:
         catalogue.find("klue-robert")
 
 
-def test_a_model_without_a_hub_id_says_so() -> None:
-    with pytest.raises(RecipeError, match="knows no Hub id"):
-        catalogue.find("hyperclova")
-
-
 def test_a_name_stands_for_the_hub_id_and_all_else_for_itself() -> None:
     assert catalogue.resolve("klue-bert-base") == "klue/bert-base"
     assert catalogue.resolve("runs/ko/model") == "runs/ko/model"

@@ -158,11 +158,6 @@ def test_a_file_that_is_no_recipe_is_refused(content, message, tmp_path):
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
-def test_a_directory_is_no_recipe(tmp_path):
-    with pytest.raises(RecipeError, match="is a directory; name a recipe file"):
-        load(tmp_path)
-
-
 DEEP, LARGE = "nested more than 32 levels", "is a whole number beyond 64 bits"
 
 

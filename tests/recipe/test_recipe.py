@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from lingraft import recipe as recipes
-from lingraft.recipe import Corpus, Masking, Optimiser, Phase, Recipe, Section, Source
+from lingraft.recipe import Corpus, Masking, Optimiser, Phase, Recipe, Section
 from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.records import PRESETS
 
@@ -84,12 +84,6 @@ def test_held_out_shares_leave_something_to_train_on(valid, test, good):
 def test_the_shortest_sentence_is_not_longer_than_the_longest():
     with pytest.raises(ValidationError, match="min_characters 9 is above max_characters 8"):
         Corpus(text=("a",), min_characters=9, max_characters=8)
-
-
-@pytest.mark.parametrize("given", [{}, {"model": "m", "architecture": {"model_type": "bert"}}])
-def test_a_source_is_a_model_or_an_architecture(given):
-    with pytest.raises(ValidationError, match="not both or none"):
-        Source(**given)
 
 
 @pytest.mark.parametrize("name", ["Phase", "phase 1", "", "-a", "a/b", "..", "a.b"])

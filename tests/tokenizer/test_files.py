@@ -355,12 +355,6 @@ def test_loading_a_missing_directory_is_one_line(tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_loading_a_directory_without_a_tokenizer_is_one_line(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
-    with pytest.raises(DataError, match=r"has no tokenizer"):
-        tokenizer_files.load(tmp_path)
-
-
 @pytest.mark.parametrize("content", ["", "{}", '{"version": "1.0", "model": {"type": "Nothing"}}'])
 def test_loading_a_broken_tokenizer_is_one_line(content, trained, tmp_path):
     tokenizer_files.save(trained["roberta"], tmp_path)
