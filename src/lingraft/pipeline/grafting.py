@@ -22,7 +22,7 @@ from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack
 from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
 from lingraft.models.plans import layer_plans
-from lingraft.pipeline.rows import KEPT, keep_pad, keep_rows, same_pieces, whole_matrix
+from lingraft.pipeline.rows import KEPT, keep_rows, same_pieces, whole_matrix
 from lingraft.recipe.run import KEEPING
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -218,8 +218,8 @@ class Grafting:
             material=self.material_for(loaded, embeddings_UD),
         )
         if self.pad_means_more(which, loaded, origin, target):
-            pads = origin.specials["pad"], target.specials["pad"]
-            rows = keep_pad(rows, source_VD, *pads)
+            pad = {target.specials["pad"]: origin.specials["pad"]}  # the row is zero else
+            rows = keep_rows(rows, source_VD, pad, "special")
         return keep_rows(rows, source_VD, matches)
 
     def new_vocabulary(

@@ -78,7 +78,7 @@ def same_pieces(origin: Vocabulary, target: Vocabulary) -> dict[int, int]:
 
 
 def keep_rows(
-    rows: Initialised, source_VD: torch.Tensor, matches: Mapping[int, int]
+    rows: Initialised, source_VD: torch.Tensor, matches: Mapping[int, int], rule: str = KEPT
 ) -> Initialised:
     """Put the source's own rows in the place of others, special tokens and padding too.
 
@@ -86,6 +86,7 @@ def keep_rows(
         rows: rows of the target's pieces.
         source_VD: the source's rows.
         matches: for an id of the target, the source's id of the same piece.
+        rule: what the provenance calls it.
     """
     if not matches:
         return rows
@@ -94,7 +95,7 @@ def keep_rows(
     target_UD[ids] = source_VD[origins].float()
     source_ids[ids] = origins
     provenance = Provenance(
-        tuple(KEPT if i in matches else rule for i, rule in enumerate(rows.provenance.rules)),
+        tuple(rule if i in matches else own for i, own in enumerate(rows.provenance.rules)),
         source_ids,
         {i: parts for i, parts in rows.provenance.combinations.items() if i not in matches},
     )
@@ -104,15 +105,3 @@ def keep_rows(
 def whole_matrix(source_VD: torch.Tensor, origin: Vocabulary) -> tuple[torch.Tensor, Provenance]:
     """The source's rows as they are, those without a piece at the end too."""
     return source_VD.float(), Provenance((KEPT,) * origin.size, np.arange(origin.size))
-
-
-def keep_pad(
-    rows: Initialised, source_VD: torch.Tensor, source_pad: int, target_pad: int
-) -> Initialised:
-    """Copy the padding's row, which is zero else."""
-    rules, source_ids = list(rows.provenance.rules), rows.provenance.source_ids.copy()
-    rules[target_pad], source_ids[target_pad] = "special", source_pad
-    target_UD = rows.target_UD.clone()
-    target_UD[target_pad] = source_VD[source_pad].float()
-    provenance = Provenance(tuple(rules), source_ids, rows.provenance.combinations)
-    return Initialised(target_UD, provenance, rows.lexicons)
