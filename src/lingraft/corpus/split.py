@@ -43,10 +43,7 @@ def split_of(document_id: str, seed: int, valid: float, test: float) -> Split:
         valid: share of documents for validation, in [0, 1).
         test: share of documents for the final test, in [0, 1).
     """
-    place = position(document_id, seed)
-    if place < test:
-        return "test"
-    return "valid" if place < test + valid else "train"
+    return Bounds(test, test + valid).side(position(document_id, seed))
 
 
 @dataclass(frozen=True)
