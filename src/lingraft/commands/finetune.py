@@ -10,6 +10,7 @@ import typer
 from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
+from lingraft.recipe.shorthand import given
 from lingraft.report.next_step import NextStep
 from lingraft.report.next_step import command as command_of
 
@@ -122,7 +123,7 @@ def command(
     from lingraft.finetuning import outcomes
     from lingraft.finetuning import recipe as recipes
 
-    values = ask.given(
+    values = given(
         tasks=ask.names_in(task),
         data=data,
         train_languages=ask.names_in(train_language),

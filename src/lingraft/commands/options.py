@@ -146,11 +146,6 @@ def is_first_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def given(**values: Any) -> dict[str, Any]:
-    """The options that were given."""
-    return {key: value for key, value in values.items() if value not in (None, [])}
-
-
 def check_beside_recipe(
     context: typer.Context,
     alone: Iterable[str],

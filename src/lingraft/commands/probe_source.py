@@ -10,6 +10,7 @@ import typer
 from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
+from lingraft.recipe.shorthand import given
 
 
 def command(
@@ -59,7 +60,7 @@ def command(
     from lingraft.probing.models import Probed
 
     probed = Probed.of(run, source)
-    values = ask.given(
+    values = given(
         tasks=ask.names_in(task),
         data=data,
         seeds=seeds,

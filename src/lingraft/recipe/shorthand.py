@@ -74,7 +74,7 @@ def tables(form: ShortForm, texts: dict[str, Any], budget: dict[str, Any] | None
         "source": {"model": None if source is None else str(source)},
         **texts,
         "tokenizer": _tokenizer(form),
-        "method": _given(
+        "method": given(
             name=form.get("method"),
             preset=form.get("preset"),
             budget=budget,
@@ -82,8 +82,8 @@ def tables(form: ShortForm, texts: dict[str, Any], budget: dict[str, Any] | None
             batch=None if batch is None else {"size": batch, "unit": "tokens"},
             probe=form.get("probe"),
         ),
-        "resources": _given(lexicons=[str(path) for path in form.get("lexicons") or ()]),
-        "evaluation": _given(kept=[str(path) for path in form.get("kept") or ()]),
+        "resources": given(lexicons=[str(path) for path in form.get("lexicons") or ()]),
+        "evaluation": given(kept=[str(path) for path in form.get("kept") or ()]),
         "baselines": [{"method": name} for name in form.get("baselines") or ()],
     }
 
@@ -118,7 +118,7 @@ def _tokenizer(form: ShortForm) -> dict[str, Any]:
     """
     size, model = form.get("vocab_size"), form.get("tokenizer")
     if model is None:
-        return _given(vocab_size=size)
+        return given(vocab_size=size)
     if size is not None:
         raise RecipeError(
             "vocab_size: a tokenizer that exists has its pieces already; leave one of both out"
@@ -126,5 +126,6 @@ def _tokenizer(form: ShortForm) -> dict[str, Any]:
     return {"kind": "given", "model": str(model)}
 
 
-def _given(**values: Any) -> dict[str, Any]:
+def given(**values: Any) -> dict[str, Any]:
+    """What was given of them."""
     return {key: value for key, value in values.items() if value not in (None, [])}
