@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.report.table import row, table
 from lingraft.study.entries import mixed_means, named, spread
-from lingraft.study.metrics import BYTES, KEPT, metric_named
+from lingraft.study.metrics import BYTES, CHOICES, KEPT, metric_named
 from lingraft.study.notes import OTHER_WORDS, asked
 from lingraft.study.results import size_text
 from lingraft.study.tables import best_of, costs, differences, marked, measured, ranked, titles
@@ -41,11 +41,11 @@ CHOICE_SCORES = ("acc", "acc_norm")
 def shown(results: Results) -> tuple[str, ...]:
     """The metrics of causal models that some cell has; none in a study of other models."""
     names = dict.fromkeys(name for cell in results.cells for name in cell.metrics)
-    kept_metrics = (name for name in names if name.startswith("kept/"))
+    kept_metrics = (name for name in names if name.startswith(KEPT))
     choice_metrics = (
         name
         for name in names
-        if name.startswith("choices/") and name.rpartition("/")[2] in CHOICE_SCORES
+        if name.startswith(CHOICES) and name.rpartition("/")[2] in CHOICE_SCORES
     )
     return (*(name for name in SHOWN if name in names), *kept_metrics, *choice_metrics)
 
@@ -53,7 +53,7 @@ def shown(results: Results) -> tuple[str, ...]:
 def compared(results: Results) -> tuple[str, ...]:
     """Those that are means over text or questions, so that differences have intervals."""
     return tuple(
-        name for name in shown(results) if name == BYTES or name.startswith(("kept/", "choices/"))
+        name for name in shown(results) if name == BYTES or name.startswith((KEPT, CHOICES))
     )
 
 
