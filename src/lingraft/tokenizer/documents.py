@@ -184,13 +184,13 @@ class Documents:
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Pieces by index: one token more than is read, which is predicted last."""
-        subset = dataclasses.replace(self, owners=self.owners[indices], begins=self.begins[indices])
+        subset = self.subset(indices)
         starts = self.tokens.offsets[subset.owners].astype(np.int64) + subset.begins
         ids, lengths = self.tokens.ids, subset.lengths
         return [
             ids[start : start + length + 1] for start, length in zip(starts, lengths, strict=True)
         ]
 
-    def subset(self, indices: Array) -> Documents:
+    def subset(self, indices: Sequence[int] | Array) -> Documents:
         """Some of the pieces, in the order that is given."""
         return dataclasses.replace(self, owners=self.owners[indices], begins=self.begins[indices])

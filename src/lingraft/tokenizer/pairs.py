@@ -129,7 +129,7 @@ class TokenPairs:
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Both sides of each pair one behind the other, or joined: token ids with special ones."""
         before, after = self.edges
-        subset = dataclasses.replace(self, sides=self.sides[indices])
+        subset = self.subset(indices)
         rows: list[Array] = []
         for sides, texts in zip(subset.sides, subset._texts(), strict=True):
             for (start, stop), text in zip(sides, texts, strict=True):
@@ -146,10 +146,9 @@ class TokenPairs:
         """Where in each row of `rows` positions start from 0 again; None nowhere."""
         if not self.resets or self.longest is None:
             return None
-        subset = dataclasses.replace(self, sides=self.sides[indices])
-        return [int(text) + sum(self.edges) for text in subset._texts()[:, 0]]
+        return [int(text) + sum(self.edges) for text in self.subset(indices)._texts()[:, 0]]
 
-    def subset(self, indices: Array) -> TokenPairs:
+    def subset(self, indices: Sequence[int] | Array) -> TokenPairs:
         """Some of the pairs, in the order that is given."""
         return dataclasses.replace(self, sides=self.sides[indices])
 
