@@ -7,6 +7,7 @@ import tomllib
 import pytest
 import torch
 from safetensors.torch import load_file
+from stopping import killed_at
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lingraft.models.families import FAMILIES
@@ -97,19 +98,10 @@ def weights(folder):
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_same_bits(run, shorthand, command, tmp_path, monkeypatch):
-    step, calls = Batcher.step, []
-
-    def failing(self, *arguments):
-        calls.append(arguments)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return step(self, *arguments)
-
+def test_a_killed_run_goes_on_to_the_same_bits(run, shorthand, command, tmp_path):
     arguments = shorthand(tmp_path / "run", run[1])
-    monkeypatch.setattr(Batcher, "step", failing)
-    assert command(*arguments, *FAST).status != 0
-    monkeypatch.undo()
+    with killed_at(6, Batcher, "step"):
+        assert command(*arguments, *FAST).status != 0
     finished = command(*arguments, *FAST, "--resume")
     assert finished.status == 0, finished.err
     assert weights(tmp_path / "run" / "model") == weights(run[0].model_path)

@@ -6,6 +6,7 @@ import tomllib
 import pytest
 import torch
 from safetensors.torch import load_file
+from stopping import killed_at
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from lingraft.models.families import FAMILIES
@@ -97,22 +98,11 @@ def test_the_rows_of_sentinels_and_of_the_start_are_the_sources(run, tiny_source
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_goes_on_to_the_same_bits(
-    run, tmp_path, shorthand, command, monkeypatch
-):
-    original, steps = Batcher.step, []
-
-    def step(self, *arguments):
-        steps.extend([1] * self.phase.startswith("phase-2"))
-        if len(steps) == 3:
-            raise KeyboardInterrupt
-        return original(self, *arguments)
-
+def test_a_run_that_was_killed_goes_on_to_the_same_bits(run, tmp_path, shorthand, command):
     out = tmp_path / "killed"
     asked = (*shorthand(out, run[1]), *FAST)
-    monkeypatch.setattr(Batcher, "step", step)
-    assert command(*asked).status != 0
-    monkeypatch.undo()
+    with killed_at(3, Batcher, "step", lambda batcher, *_: batcher.phase.startswith("phase-2")):
+        assert command(*asked).status != 0
     assert [path.name for path in (out / "phase-2").glob("checkpoint-*")] == ["checkpoint-00000002"]
     finished = command(*asked, "--resume")
     assert finished.status == 0, finished.err

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from stopping import killed_at
 
 from lingraft.crosslingual import alignment, alignment_file, alignment_run, links
 from lingraft.crosslingual.alignment import Aligner
@@ -119,27 +120,14 @@ def test_what_is_done_is_kept_and_gives_the_same_bytes(
 ) -> None:
     straight = score(out="straight")
     assert straight.status == 0
-    align, calls = Aligner.align, []
-
-    def stops(self: Aligner, pairs: Any, tell: Any) -> Any:
-        calls.append(self.encoder.name)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return align(self, pairs, tell)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Aligner, "align", stops)
+    with killed_at(3, Aligner, "align") as calls:
         assert score().status != 0
-    assert not list((tmp_path / "out").rglob("*.partial"))
-    done = {path.parent.name for path in (tmp_path / "out/links/bert").rglob("done.json")}
-    assert done == {"en-ko", "rows"}
-    calls.clear()
-    monkeypatch.setattr(
-        Aligner, "align", lambda self, *given: (calls.append(1), align(self, *given))[1]
-    )
-    ended = score()
+        assert not list((tmp_path / "out").rglob("*.partial"))
+        done = {path.parent.name for path in (tmp_path / "out/links/bert").rglob("done.json")}
+        assert done == {"en-ko", "rows"}
+        ended = score()
     assert ended.status == 0, ended.err
-    assert len(calls) == 2
+    assert len(calls) == 3 + 2
     assert content(tmp_path / "out") == content(tmp_path / "straight")
     monkeypatch.setattr(alignment_run.Encoder, "load", None)
     assert score().status == 0
@@ -241,24 +229,13 @@ def test_a_killed_file_of_links_goes_on_where_it_was(
     assert command(*plain(files, source, tmp_path / "straight.txt")).status == 0
     monkeypatch.setattr(alignment, "CHUNK", 3)
     monkeypatch.setattr(alignment_file, "CHUNK", 3)
-    pharaoh, written = links.pharaoh, []
-
-    def stops(found: Any) -> str:
-        written.append(found)
-        if len(written) == 11:
-            raise KeyboardInterrupt
-        return pharaoh(found)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(links, "pharaoh", stops)
+    with killed_at(11, links, "pharaoh") as written:
         assert command(*plain(files, source, out)).status != 0
-    assert not out.exists()
-    other = command(*plain(files, source, out, "--layer", 0))
-    assert other.status == 1
-    assert "is half of other links" in other.err
-    written.clear()
-    monkeypatch.setattr(links, "pharaoh", lambda found: (written.append(1), pharaoh(found))[1])
-    assert command(*plain(files, source, out)).status == 0
-    assert len(written) == 20 - 9
+        assert not out.exists()
+        other = command(*plain(files, source, out, "--layer", 0))
+        assert other.status == 1
+        assert "is half of other links" in other.err
+        assert command(*plain(files, source, out)).status == 0
+    assert len(written) == 11 + 20 - 9
     assert out.read_bytes() == (tmp_path / "straight.txt").read_bytes()
     assert not list(tmp_path.glob("*.partial*"))

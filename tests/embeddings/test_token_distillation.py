@@ -9,6 +9,7 @@ import causal_tokenizers
 import numpy as np
 import pytest
 import torch
+from stopping import killed_at
 from tiny_tokenizers import TEXT
 
 from lingraft.embeddings import INITIALISERS, row_training, snippets, token_distillation
@@ -259,23 +260,15 @@ def test_a_killed_training_goes_on_to_the_same_rows(case, tmp_path, monkeypatch)
     made = case(tied=True)
     straight = made.rows().target_UD
     monkeypatch.setattr(row_training, "CHECKPOINT_SECONDS", 0.0)
-    calls, original = [], token_distillation._Work.difference
-
-    def dies(self, rows_ND, chosen):
-        calls.append(len(chosen))
-        if len(calls) == 9:
-            raise KeyboardInterrupt
-        return original(self, rows_ND, chosen)
-
-    monkeypatch.setattr(token_distillation._Work, "difference", dies)
-    with pytest.raises(KeyboardInterrupt):
+    with killed_at(9, token_distillation._Work, "difference") as calls:
+        with pytest.raises(KeyboardInterrupt):
+            made.rows(folder=tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["input.pt"]
+        resumed = made.rows(folder=tmp_path).target_UD
+        assert torch.equal(resumed, straight)
+        total = len(calls)
         made.rows(folder=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["input.pt"]
-    resumed = made.rows(folder=tmp_path).target_UD
-    assert torch.equal(resumed, straight)
-    total = len(calls)
-    made.rows(folder=tmp_path)
-    assert len(calls) - total <= 6  # of another run nothing is trained: it is measured twice
+        assert len(calls) - total <= 6  # of another run nothing is trained: it is measured twice
     other = case(tied=True, learning_rate=0.5).rows(folder=tmp_path).target_UD
     assert not torch.equal(other, straight)
 

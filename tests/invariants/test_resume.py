@@ -5,6 +5,7 @@ import signal
 
 import pytest
 import torch
+from stopping import at_call, killed_at, of_training
 from transformers import AutoModelForMaskedLM
 
 from lingraft.training import checkpoint
@@ -57,22 +58,8 @@ def assert_same_bits(ours, theirs):
     assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
 
 
-def at_step(monkeypatch, number, action):
-    """Do something while the training batch of the step with this number is drawn."""
-    original, steps = Batcher.step, []
-
-    def step(self, *arguments):
-        if self.phase == "phase-1":
-            steps.append(1)
-            if len(steps) == number:
-                action()
-        return original(self, *arguments)
-
-    monkeypatch.setattr(Batcher, "step", step)
-
-
-def killed():
-    raise KeyboardInterrupt
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
 
 
 def straight(job, model, accelerator):
@@ -89,15 +76,12 @@ def straight(job, model, accelerator):
         *((4, "rows"), (10, "rows")),
     ],
 )
-def test_a_run_stopped_by_a_signal_goes_on_to_the_same_bits(
-    number, train, job, model, accelerator, monkeypatch
-):
+def test_a_run_stopped_by_a_signal_goes_on_to_the_same_bits(number, train, job, model, accelerator):
     whole, expected, expected_rows = straight(job("straight", KINDS[train]), model, accelerator)
     stopped = job("stopped", KINDS[train])
-    at_step(monkeypatch, number, lambda: signal.raise_signal(signal.SIGINT))
-    with pytest.raises(Stopped, match=f"stopped by SIGINT at step {number} of phase"):
+    refused = pytest.raises(Stopped, match=f"stopped by SIGINT at step {number} of phase")
+    with at_call(number, Batcher, "step", interrupt, of_training), refused:
         train_phase(stopped, model(), accelerator)
-    monkeypatch.undo()
     again = model()
     result = train_phase(stopped, again, accelerator)
     assert_same_bits(again.state_dict(), expected)
@@ -109,16 +93,12 @@ def test_a_run_stopped_by_a_signal_goes_on_to_the_same_bits(
 
 
 @pytest.mark.parametrize("number", [5, 8])
-def test_a_run_killed_between_checkpoints_goes_on_to_the_same_bits(
-    number, job, model, accelerator, monkeypatch
-):
+def test_a_run_killed_between_checkpoints_goes_on_to_the_same_bits(number, job, model, accelerator):
     whole = job("straight", ["all"])
     _, expected, expected_rows = straight(whole, model, accelerator)
     broken = job("killed", ["all"], checkpoint_steps=3)
-    at_step(monkeypatch, number, killed)
-    with pytest.raises(KeyboardInterrupt):
+    with killed_at(number, Batcher, "step", of_training), pytest.raises(KeyboardInterrupt):
         train_phase(broken, model(), accelerator)
-    monkeypatch.undo()
     assert checkpoint.latest(broken.folder).name == f"checkpoint-{(number - 1) // 3 * 3:08d}"
     again = model()
     train_phase(broken, again, accelerator)

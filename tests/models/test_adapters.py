@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from stopping import killed_at, of_training
 from tiny_shapes import ENCODERS
 from transformers import AutoModelForMaskedLM
 
@@ -243,7 +244,7 @@ def test_a_phase_that_trains_adapters_alone_leaves_the_rest_bit_identical(
 
 
 def test_a_phase_with_adapters_goes_on_from_its_checkpoint_to_the_same_bits(
-    adapted_model, tiny_job, accelerator, monkeypatch
+    adapted_model, tiny_job, accelerator
 ):
     from lingraft.training.data import Batcher
 
@@ -252,18 +253,8 @@ def test_a_phase_with_adapters_goes_on_from_its_checkpoint_to_the_same_bits(
     whole = adapted_model("roberta", **dropout)
     train_phase(tiny_job("straight", phase=steps), whole, accelerator)
     broken = tiny_job("killed", phase=steps, training={"checkpoint_steps": 2})
-    original, drawn = Batcher.step, []
-
-    def step(self, *arguments):
-        drawn.append(self.phase)
-        if drawn.count("phase-1") == 5:
-            raise KeyboardInterrupt
-        return original(self, *arguments)
-
-    monkeypatch.setattr(Batcher, "step", step)
-    with pytest.raises(KeyboardInterrupt):
+    with killed_at(5, Batcher, "step", of_training), pytest.raises(KeyboardInterrupt):
         train_phase(broken, adapted_model("roberta", **dropout), accelerator)
-    monkeypatch.undo()
     again = adapted_model("roberta", **dropout)
     train_phase(broken, again, accelerator)
     ours, theirs = again.state_dict(), whole.state_dict()

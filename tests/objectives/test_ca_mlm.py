@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from stopping import killed_at
 from torch.nn import functional
 
 from lingraft.models import cross_attention, loading
@@ -319,24 +320,18 @@ def test_the_first_stage_moves_cross_attention_and_leaves_the_rest_bit_identical
     assert set(graph) == {(False, False), (True, True)}  # the body's passes have no gradient
 
 
-def test_a_killed_phase_goes_on_to_the_same_bits(job, veco, accelerator, monkeypatch):
+def test_a_killed_phase_goes_on_to_the_same_bits(job, veco, accelerator):
     phase = STEP | {"budget": {"value": 6}, "optimiser": {"learning_rate": 0.01}}
     dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
     whole = veco(**dropout)
     train_phase(job("straight", phase), whole, accelerator)
     broken = job("killed", phase, checkpoint_steps=2)
-    original, drawn = Batcher.hide, []
 
-    def hide(self, *arguments):
-        drawn.append((self.phase, self.objective.name))
-        if drawn.count(("phase-1/en-ko/ca_mlm", "ca_mlm")) == 5:
-            raise KeyboardInterrupt
-        return original(self, *arguments)
+    def of_pairs(batcher, *_):
+        return (batcher.phase, batcher.objective.name) == ("phase-1/en-ko/ca_mlm", "ca_mlm")
 
-    monkeypatch.setattr(Batcher, "hide", hide)
-    with pytest.raises(KeyboardInterrupt):
+    with killed_at(5, Batcher, "hide", of_pairs), pytest.raises(KeyboardInterrupt):
         train_phase(broken, veco(**dropout), accelerator)
-    monkeypatch.undo()
     again = veco(**dropout)
     train_phase(broken, again, accelerator)
     ours, theirs = again.state_dict(), whole.state_dict()

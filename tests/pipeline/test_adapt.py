@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from stopping import killed_at
 from tiny_shapes import ENCODERS
 
 import lingraft
@@ -446,19 +447,14 @@ def test_a_run_of_what_lies_in_it_is_refused_and_deletes_nothing(
     assert made(finished) == before
 
 
-def test_overwriting_that_is_interrupted_leaves_a_run(finished, monkeypatch):
+def test_overwriting_that_is_interrupted_leaves_a_run(finished):
     recipe = lingraft.read_recipe(finished / "recipe.toml")
-    inner = shutil.rmtree
 
-    def stop(path):
-        if path.name == "phase-1":
-            raise KeyboardInterrupt
-        inner(path)
+    def is_phase(path):
+        return path.name == "phase-1"
 
-    monkeypatch.setattr(shutil, "rmtree", stop)
-    with pytest.raises(KeyboardInterrupt):
+    with killed_at(1, shutil, "rmtree", is_phase), pytest.raises(KeyboardInterrupt):
         pipeline.prepare(recipe, Run(finished), resume=False, overwrite=True)
-    monkeypatch.undo()
     pipeline.prepare(recipe, Run(finished), resume=False, overwrite=True)
     assert [path.name for path in finished.iterdir() if path.name != ".lock"] == ["recipe.toml"]
 

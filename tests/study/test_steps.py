@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from stopping import at_call
 from tiny_study import Ended, Here, kinds, run_here, write_study
 
 from lingraft.errors import DataError, RecipeError
@@ -190,20 +191,13 @@ def test_where_the_weights_are_kept_a_new_task_or_seed_needs_no_training(make, t
     assert [row.seed for row in task_rows(out)] == [0, 1, 5]
 
 
-def test_a_task_that_fails_fails_its_cell_and_what_was_done_before_it_is_kept(
-    make, tmp_path, monkeypatch
-):
+def test_a_task_that_fails_fails_its_cell_and_what_was_done_before_it_is_kept(make, tmp_path):
     study, out = make(tmp_path, GRID.replace(", 200", "") + KORSTS), tmp_path / "out"
-    one, calls = finetuning_run._Call.one, []
 
-    def failing(self, job):
-        calls.append(job.seed)
-        if len(calls) == 2:
-            raise DataError("the disk\nis full")
-        return one(self, job)
+    def fail():
+        raise DataError("the disk\nis full")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(finetuning_run._Call, "one", failing)
+    with at_call(2, finetuning_run._Call, "one", fail):
         tally, here = run_here(study, out)
     assert (tally.done, len(tally.failed)) == (1, 1)
     (broken,) = tally.failed

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 import torch
+from stopping import at_call, of_training
 from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import TrainingError
@@ -362,22 +363,14 @@ def test_a_validation_loss_that_is_not_a_number_stops_the_run_too(
         train_phase(job, tiny_model("roberta"), accelerator)
 
 
-def test_a_signal_stops_the_run_after_the_step_with_a_checkpoint(
-    tiny_model, tiny_job, accelerator, monkeypatch
-):
-    original, calls = Batcher.step, []
+def test_a_signal_stops_the_run_after_the_step_with_a_checkpoint(tiny_model, tiny_job, accelerator):
+    def terminate():
+        signal.raise_signal(signal.SIGTERM)
 
-    def step(self, *arguments):
-        if self.phase == "phase-1":
-            calls.append(1)
-            if len(calls) == 3:
-                signal.raise_signal(signal.SIGTERM)
-        return original(self, *arguments)
-
-    monkeypatch.setattr(Batcher, "step", step)
     job = tiny_job(phase={"budget": {"value": 9}})
     handler = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Stopped, match="stopped by SIGTERM at step 3 of phase 'phase-1'") as caught:
+    refused = pytest.raises(Stopped, match="stopped by SIGTERM at step 3 of phase 'phase-1'")
+    with at_call(3, Batcher, "step", terminate, of_training), refused as caught:
         train_phase(job, tiny_model("roberta"), accelerator)
     assert caught.value.signal_number == signal.SIGTERM
     assert checkpoint.latest(job.folder).name == "checkpoint-00000003"
