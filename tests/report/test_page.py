@@ -1,8 +1,8 @@
-import html.parser
 import json
 import re
 
 import pytest
+from outlines import outline
 
 from lingraft.errors import DataError
 from lingraft.report import card
@@ -10,46 +10,10 @@ from lingraft.report.pages import run as run_page
 from lingraft.rundir import Run, write_json
 
 EVIL = "<script>alert(1)</script>"
-VOID = {"meta", "br", "img", "input", "link", "hr", "path", "use"}
-
-
-class Outline(html.parser.HTMLParser):
-    """Checks that elements nest; collects headings, ids and references."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.headings, self.ids, self.references, self.tags = [], [], [], [], set()
-
-    def handle_starttag(self, tag, attributes):
-        values = dict(attributes)
-        self.tags.add(tag)
-        self.ids += [values["id"]] if "id" in values else []
-        self.references += [values[key] or "" for key in ("href", "src", "srcset") if key in values]
-        if re.fullmatch(r"h[1-6]", tag):
-            self.headings.append(int(tag[1]))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.open.pop() == tag
 
 
 def written(runs, tmp_path, **options):
     return run_page.write(runs, tmp_path / "report.html", **options).read_text(encoding="utf-8")
-
-
-def outline(text):
-    parser = Outline()
-    parser.feed(text)
-    parser.close()
-    assert parser.open == []
-    return parser
 
 
 def test_the_page_asks_for_nothing_from_outside(build, tmp_path):

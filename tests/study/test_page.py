@@ -1,9 +1,9 @@
-import html.parser
 import math
 import re
 from pathlib import Path
 
 import pytest
+from outlines import outline
 from synthetic_study import cell_rows, failed_rows, initialiser_rows, study_rows
 from synthetic_tasks import floor_rows, task_rows
 
@@ -17,28 +17,6 @@ from lingraft.study.results import collect
 from lingraft.study.rows import MetricRow
 
 EVIL = "<script>alert(1)</script>"
-VOID = {"meta", "path", "use", "br"}
-
-
-class Nesting(html.parser.HTMLParser):
-    """Checks that elements nest; collects ids and headings."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.ids, self.headings = [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        self.ids += [value for name, value in attributes if name == "id"]
-        self.headings += [int(tag[1])] if re.fullmatch(r"h[1-6]", tag) else []
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_startendtag(self, tag, attributes):
-        self.ids += [value for name, value in attributes if name == "id"]
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +33,7 @@ def text(rows):
 
 
 def test_the_page_needs_nothing_from_outside_and_nests(text):
-    found = Nesting()
-    found.feed(text)
-    found.close()
-    assert found.open == []
+    found = outline(text)
     assert len(found.ids) == len(set(found.ids))
     assert found.headings.count(1) == 1
     assert not re.search(r"url\((?!#)|@import|https?://|<img|<script", text)
@@ -66,10 +41,7 @@ def test_the_page_needs_nothing_from_outside_and_nests(text):
 
 def test_a_page_with_tasks_nests_too(rows):
     tasks = task_rows(sizes=(1_000, 4_000, 16_000), seeds=(0,))
-    found = Nesting()
-    found.feed(page.render("demo", [*rows, *tasks, *floor_rows()]))
-    found.close()
-    assert found.open == []
+    found = outline(page.render("demo", [*rows, *tasks, *floor_rows()]))
     assert len(found.ids) == len(set(found.ids))
     assert "tasks" in found.ids
 
