@@ -255,7 +255,8 @@ def compare_trainings(names: list[str], folder: Path) -> list[dict[str, object]]
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "phase").mkdir(parents=True)
         TRAININGS[name].write(folder)
-        said = preflight.check(TRAININGS[name].recipe(folder)).memory_bytes_estimate
+        plan = preflight.check(TRAININGS[name].recipe(folder))
+        said = max(need.total for need in plan.memory.values())
         call = [sys.executable, __file__, "--stage", name, "--folder", str(folder)]
         printed, seconds, _ = timed(call)
         taken = int(printed.split()[-1])

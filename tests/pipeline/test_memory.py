@@ -269,5 +269,4 @@ def test_the_plan_of_a_source_has_all_of_it(tiny_source, korean_text):
     data = {"language": "ko", "source": {"model": str(tiny_source("llama"))}}
     plan = preflight.check(recipe_from(data | {"corpus": {"text": [str(korean_text)]}}))
     assert set(plan.memory) == {phase["name"] for phase in plan.phases}
-    assert plan.memory_bytes_estimate == max(need.total for need in plan.memory.values())
     assert "needs about" in plan.fits

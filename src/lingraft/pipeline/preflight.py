@@ -59,8 +59,6 @@ class Plan:
     """Parameters that each phase trains; empty where they are not known."""
     phases: list[dict[str, Any]] = field(default_factory=list)
     disk_bytes_estimate: int | None = None
-    memory_bytes_estimate: int | None = None
-    """Of the phase that takes most."""
     memory: dict[str, Need] = field(default_factory=dict)
     """By phase."""
     fits: str = ""
@@ -389,4 +387,3 @@ def _estimates(recipe: Recipe, plan: Plan) -> None:
     if plan.layers is not None:
         target = Target(recipe, plan.by_part, plan.layers, this_machine())
         plan.memory, plan.fits = verdict(target, plan.trainable)
-        plan.memory_bytes_estimate = max((n.total for n in plan.memory.values()), default=None)
