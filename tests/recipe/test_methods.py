@@ -507,6 +507,19 @@ def test_the_stream_that_a_teacher_reads_too_is_english_by_any_of_its_codes():
     assert distilled(made.phases[0], made.texts).name == "eng"
 
 
+def test_a_teacher_of_states_that_nothing_learns_is_refused():
+    streams = [{"name": "en", "language": "en", "corpus": {"text": ["a"]}}]
+    phase = {"name": "phase-1", "budget": {"value": 1}, "distil": {}}
+    lora, head = {"lora": {}, "train": []}, {"train": ["head", "output_bias.new"]}
+    learnt, idle = (
+        recipe_from({"streams": streams, "source": {"model": "m"}, "phases": [phase | trained]})
+        for trained in (lora, head)
+    )
+    assert distilled(learnt.phases[0], learnt.texts).name == "en"
+    with pytest.raises(RecipeError, match=r"nothing beneath it trains \(head, output_bias.new\)"):
+        distilled(idle.phases[0], idle.texts)
+
+
 @pytest.mark.parametrize("steps", [7, 8, 100, 1_001])
 def test_steps_are_divided_over_any_number_of_phases(steps):
     phases = recipe(method={"name": "eeve", "budget": {"value": steps}}).phases

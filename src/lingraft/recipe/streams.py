@@ -23,6 +23,8 @@ CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
 """What a BCP 47 code looks like."""
 REPLAY_SHARE = 0.1
 """Of the tokens, as Swallow (arXiv:2404.17790)."""
+UNTAUGHT = {"head", "output_bias", "cross_attention"}
+"""Parts that the states of a sentence do not depend on."""
 SHORT_FORM = ""
 """The name of the one stream of a recipe with `language` and [corpus]: its files have no prefix."""
 
@@ -151,9 +153,15 @@ def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
     """The stream whose sentences a teacher reads too.
 
     Raises:
-        RecipeError: there is none, or the phase does not read it.
+        RecipeError: there is none, the phase does not read it, or trains nothing that it teaches.
     """
     assert phase.distil is not None
+    if not phase.lora and {part.partition(".")[0] for part in phase.trained} <= UNTAUGHT:
+        raise RecipeError(
+            f"phase '{phase.name}': distil: a teacher draws the states that the head reads, and "
+            f"nothing beneath it trains ({', '.join(sorted(phase.train))}); leave distil out, or "
+            "train more"
+        )
     names = [entry.stream for entry in phase.data] or [stream.name for stream in streams]
     name = phase.distil.stream
     for stream in streams:
