@@ -102,6 +102,7 @@ def test_only_the_teacher_s_stream_is_read_whole(tiny_tokens):
     step = mixture.step(indices, 0)
     plain = MixtureBatcher(batchers).step(indices, 0)
     assert step.targets == {TERM: 3} | plain.targets
+    assert step.global_targets == plain.global_targets  # tokens; a teacher's are sentences
     assert step.micro_batches[0].objective == TERM
     assert (step.global_tokens, step.global_sentences) == (plain.global_tokens, 5)
     assert TERM not in mixture.step(np.array([0, 3]), 0).targets

@@ -16,6 +16,7 @@ import numpy as np
 from lingraft.errors import DataError
 from lingraft.models.rows import pack, pack_by_length
 from lingraft.models.stacks import LAYOUTS
+from lingraft.objectives.distillation import TERM
 from lingraft.objectives.mlm import sentence_keys
 from lingraft.tokenizer.blocks import Blocks
 from lingraft.tokenizer.documents import Documents
@@ -180,8 +181,8 @@ class Step:
 
     @property
     def global_targets(self) -> int:
-        """Predicted tokens of all terms."""
-        return sum(self.targets.values())
+        """Predicted tokens of all terms; a teacher's is of sentences, and predicts none."""
+        return sum(count for term, count in self.targets.items() if term != TERM)
 
     @classmethod
     def together(cls, steps: Sequence[Step]) -> Step:

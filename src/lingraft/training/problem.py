@@ -145,8 +145,9 @@ class MaskedText:
         auxiliary = [job.teacher.objective] if job.teacher else []
         self.module = WithObjective(packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
-        self.counted = not self.reads_pairs and len(job.family.lists) == 1 and not phase.lora
-        """Whether anybody counts what a pass takes: not of pairs, of two stacks, of LoRA."""
+        odd = self.reads_pairs or len(job.family.lists) > 1 or phase.lora or job.teacher
+        self.counted = not odd
+        """Whether anybody counts what a pass takes: not of pairs, two stacks, LoRA, a teacher."""
         self.operations = (
             throughput.count(model, job.family, job.itl_layers) if self.counted else None
         )
