@@ -501,3 +501,11 @@ def test_a_head_that_reads_a_text_where_padding_stands_is_refused():
     with pytest.raises(UnsupportedModelError, match="classify a text at its end"):
         heads.forward_of(AutoConfig.for_model("xlnet"), "sequence")
     assert heads.forward_of(AutoConfig.for_model("xlnet"), "token")
+
+
+@pytest.mark.parametrize("kind", ["t5", "m2m_100"])
+def test_a_parser_on_a_model_that_reads_nothing_without_a_second_text_is_refused(kind):
+    with pytest.raises(UnsupportedModelError, match="read no text without another one"):
+        heads.forward_of(AutoConfig.for_model(kind), "parser")
+    assert heads.forward_of(AutoConfig.for_model("bart"), "parser")
+    assert heads.forward_of(AutoConfig.for_model("t5"), "sequence")

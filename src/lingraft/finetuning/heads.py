@@ -62,6 +62,8 @@ HEADS: dict[str, Any] = {
 }
 SEE_PADDING = ("convbert", "fnet", "nystromformer", "yoso")
 """Architectures without a mask, or whose mask does not hide padding from all of their layers."""
+SHIFT = ("bart", "bigbird_pegasus", "led", "mbart", "mvp", "plbart")
+"""Encoder–decoders whose decoder reads the encoder's text where it is given none."""
 CODERS: dict[str, type[Coder]] = {
     "classification": LabelCoder,
     "pair": LabelCoder,
@@ -352,7 +354,8 @@ def forward_of(config: PreTrainedConfig, head: str) -> Any:
     """The forward function of the class that a head has for an architecture.
 
     Raises:
-        UnsupportedModelError: it has none, or one that reads a text where padding stands.
+        UnsupportedModelError: it has none, or one that reads a text where padding stands, or none
+            without a second text.
     """
     if config.model_type in SEE_PADDING:
         raise UnsupportedModelError(
@@ -364,6 +367,11 @@ def forward_of(config: PreTrainedConfig, head: str) -> Any:
         raise UnsupportedModelError(
             f"models of type '{config.model_type}' classify a text at its end, where a batch has "
             "padding (summary_type 'last'); choose an encoder such as BERT, RoBERTa or ModernBERT"
+        )
+    if head == "parser" and config.is_encoder_decoder and config.model_type not in SHIFT:
+        raise UnsupportedModelError(
+            f"models of type '{config.model_type}' read no text without another one for their "
+            "decoder, which a parse has not; choose an encoder such as BERT, RoBERTa or ModernBERT"
         )
     try:
         return HEADS[head]._model_mapping[type(config)].forward
