@@ -219,6 +219,14 @@ def test_no_gradient_is_waited_for_of_what_no_head_asks(
     assert made.uneven != waits
 
 
+def test_the_parser_is_as_wide_as_the_states_that_it_reads(problem):
+    made = problem("klue-dp", "opt")
+    config = made.model.encoder.config
+    assert config.word_embed_proj_dim < config.hidden_size
+    (batch,) = made.step(np.arange(4), 0, 0, 1).micro_batches
+    assert torch.isfinite(made.module(batch)[TASK].nats)
+
+
 def test_a_process_without_an_example_adds_nothing(problem):
     made = problem("klue-nli")
     step = made.step(np.array([0]), 0, 1, 2)

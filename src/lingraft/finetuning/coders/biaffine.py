@@ -165,8 +165,9 @@ class Parser(nn.Module):
 
     def __init__(self, encoder: PreTrainedModel, relations: int) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.head = ParserHead(int(encoder.config.hidden_size), relations)
+        self.encoder, config = encoder, encoder.config
+        width = getattr(config, "word_embed_proj_dim", config.hidden_size)  # OPT-350m's is narrower
+        self.head = ParserHead(int(width), relations)
 
     def forward(self, words: dict[str, Tensor], **inputs: Any) -> dict[str, Tensor]:
         """See `ParserHead.forward`."""
