@@ -164,6 +164,7 @@ def test_a_phase_that_the_recipe_lacks_is_refused(tiny):
 UNCOUNTED = {
     "reads pairs": "phases.0.objective='tlm'",
     "has LoRA": "phases.0.lora={parts=['body']}",
+    "has a teacher": "phases.0.distil={}",
     "trains some rows": "phases.0.train=['embeddings.new']",
     "clm is not for masked": "phases.0.objective='clm'",
 }

@@ -219,7 +219,7 @@ def check_counted(phase: Phase) -> None:
     """Refuse a phase whose operations nobody counts.
 
     Raises:
-        RecipeError: it reads pairs, or has LoRA.
+        RecipeError: it reads pairs, or has LoRA or a teacher.
     """
     objective = objective_for(phase.objective, phase.trained)
     if objective.kind != "masked":
@@ -227,11 +227,12 @@ def check_counted(phase: Phase) -> None:
             f"phase '{phase.name}': {phase.objective} is not for masked language models, and bench "
             "measures no others"
         )
-    if "pairs" in objective.reads or phase.lora:
-        reason = "has LoRA" if phase.lora else "reads pairs"
+    if "pairs" in objective.reads or phase.lora or phase.distil:
+        reason = "reads pairs" if "pairs" in objective.reads else "has a teacher"
+        reason = "has LoRA" if phase.lora else reason
         raise RecipeError(
             f"phase '{phase.name}': {reason}, and bench counts the operations of neither pairs nor "
-            "LoRA; measure another phase (--phase), or read the speed in the log of a run"
+            "LoRA nor a teacher; measure another phase (--phase), or read the speed in a run's log"
         )
 
 
