@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from transformers import AutoTokenizer
 
 import lingraft
 from lingraft import cli
@@ -50,6 +51,28 @@ def test_evaluate_counts_the_text_that_a_vocabulary_lacks(tmp_path):
     result = lingraft.evaluate(str(source), str(text), num_words=0, precision="fp32")
     assert result["metrics"]["mask-only"]["positions"] < result["tokens"]
     assert 0.3 < result["unknown"] / result["tokens"] < 1
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
+def test_evaluate_reads_a_special_token_that_a_text_spells_as_text(
+    family, tiny_source, tmp_path, monkeypatch
+):
+    """As in the evaluation of a run; else a token is hidden that nobody hid."""
+    source, rows = tiny_source(family), []
+    monkeypatch.setattr(
+        "lingraft.pipeline.evaluating.evaluate_sentences",
+        lambda _, tokenizer, sentences, **options: (
+            rows.extend(sentences) or {"masks": 0, "metrics": 0}
+        ),
+    )
+    text = tmp_path / "en.txt"
+    text.write_text("A dog <mask> sleeps in the </s> sun, it is said.\n")
+    lingraft.evaluate(source, text, num_words=0)
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    (row,) = map(list, rows)
+    assert tokenizer.mask_token_id not in row
+    assert row.index(tokenizer.eos_token_id) == len(row) - 1
+    assert (tokenizer.unk_token_id in row) == (family == "xlm-roberta")
 
 
 def test_evaluate_counts_as_cut_what_is_longer_than_the_model_reads(tmp_path, monkeypatch):

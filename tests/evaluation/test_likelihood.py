@@ -68,6 +68,16 @@ def test_a_first_token_costs_its_share_where_nothing_stands_before_it(tiny_token
     assert not likelihood.text_of(tiny_tokenizer("llama"), texts, 8).first_D.any()
 
 
+@pytest.mark.parametrize("family", ["xlm-roberta", "llama", "gpt2"])
+def test_a_special_token_that_a_document_spells_is_text(family, tiny_tokenizer):
+    """Of Unigram it is a piece, which is unknown."""
+    tokenizer = tiny_tokenizer(family)
+    text = likelihood.text_of(tokenizer, ["the </s> dog <|endoftext|> sleeps"], 64)
+    asked = [token for item in text.tokens.items for token in item.targets.tolist()]
+    assert tokenizer.eos_token_id not in asked
+    assert (text.unknown > 0) == (family == "xlm-roberta")
+
+
 @pytest.mark.parametrize("context", [1, 2, 5, 6, 100])
 def test_windows_ask_for_every_token_but_the_first_once(context, tiny_tokenizer):
     tokenizer = tiny_tokenizer("llama")

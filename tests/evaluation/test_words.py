@@ -68,6 +68,23 @@ def test_a_word_is_scored_from_left_to_right_with_the_rest_hidden(known_scorer):
     ]
 
 
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
+def test_a_special_token_that_a_sentence_spells_is_text(family, known_scorer, tiny_tokenizer):
+    """Of Unigram it is a piece, which is unknown."""
+    tokenizer, seen = tiny_tokenizer(family), []
+
+    def spy(item, place):
+        seen.append(item.ids.tolist())
+        return [0.0] * len(tokenizer)
+
+    sentence = "a <mask> the </s> dog"
+    found = bits_per_character(known_scorer(spy), tokenizer, [Word(sentence, 9, 12)], 64)
+    assert found["words"] == 1
+    assert seen[-1].count(tokenizer.mask_token_id) == 1
+    assert seen[-1].index(tokenizer.eos_token_id) == len(seen[-1]) - 1
+    assert (tokenizer.unk_token_id in seen[-1]) == (family == "xlm-roberta")
+
+
 def test_a_word_is_exact_when_every_token_is_the_first_choice(known_scorer):
     tokenizer = tokenizer_of(PIECES)
     knows_all = {5, 6, 7}

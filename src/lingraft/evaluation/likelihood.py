@@ -29,6 +29,7 @@ from lingraft.evaluation.records import NEXT_TOKEN, Blocks, blocks
 from lingraft.evaluation.scorer import Item
 from lingraft.tokenizer.documents import before
 from lingraft.tokenizer.files import name_of, plain_backend
+from lingraft.tokenizer.shards import without_special
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,9 @@ def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], contex
     start_ids = before(tokenizer)
     backend = plain_backend(tokenizer)  # a special token that is spelt out is text
     encoded = backend.encode_batch_fast(list(documents), add_special_tokens=False)
-    texts = [(text, entry.ids) for text, entry in zip(documents, encoded, strict=True) if entry.ids]
+    read_as = without_special(tokenizer)
+    rows = [entry.ids if read_as is None else read_as[entry.ids].tolist() for entry in encoded]
+    texts = [(text, ids) for text, ids in zip(documents, rows, strict=True) if ids]
     # None: a stride that windows once had; earlier results stay comparable.
     digest = hashlib.blake2b(f"{name_of(backend)} {context} None".encode(), digest_size=8)
     items, owners = list[Item](), list[int]()

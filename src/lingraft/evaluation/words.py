@@ -17,14 +17,16 @@ import regex
 from lingraft.corpus.split import position
 from lingraft.evaluation.records import WordRecord, key, word_metrics
 from lingraft.evaluation.scorer import Item, surprisals
+from lingraft.tokenizer.shards import as_text, without_special
 from lingraft.tokenizer.state import WORD_START
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerFast
 
     from lingraft.evaluation.scorer import Scorer
+    from lingraft.tokenizer.shards import Array
 
 WORD = regex.compile(r"\S+")
 LETTER = regex.compile(r"\p{L}")
@@ -58,20 +60,26 @@ def choose(sentences: Iterable[str], number: int, seed: int) -> list[Word]:
 
 
 def _tokens_of(
-    word: Word, tokenizer: PreTrainedTokenizerBase, max_tokens: int
+    word: Word, tokenizer: PreTrainedTokenizerFast, max_tokens: int, read_as: Array | None
 ) -> tuple[list[int], list[int]] | None:
     """Token ids of the sentence and positions of the word's tokens.
 
     Of a sentence of more than `max_tokens`, the tokens around the word, as many before it as
-    behind it where there are so many; special tokens stay at its ends. None if the word has an
-    unknown token or more tokens than are read, or is not read as it is written.
+    behind it where there are so many; special tokens stay at its ends, and are text where the
+    sentence spells them (`shards.without_special` gives `read_as`). None if the word has an unknown
+    token or more tokens than are read, or is not read as it is written.
     """
     if not _is_read_as_written(word.sentence[word.start : word.end], tokenizer):
         return None
     encoded = tokenizer(
-        word.sentence, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
+        word.sentence,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+        split_special_tokens=True,
+        verbose=False,
     )
-    ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+    around, offsets = encoded["special_tokens_mask"], encoded["offset_mapping"]
+    ids: list[int] = as_text(encoded["input_ids"], around, read_as).tolist()
     special = set(tokenizer.all_special_ids)
     within = [
         index for index, (start, end) in enumerate(offsets) if start < word.end and end > word.start
@@ -83,7 +91,7 @@ def _tokens_of(
         return None
     if len(ids) <= max_tokens:
         return ids, places
-    text = [index for index, around in enumerate(encoded["special_tokens_mask"]) if not around]
+    text = [index for index, is_around in enumerate(around) if not is_around]
     first, end = text[0], text[-1] + 1
     room = max_tokens - first - (len(ids) - end)
     wide = places[-1] + 1 - places[0]
@@ -94,7 +102,7 @@ def _tokens_of(
     return window, [place - start + first for place in places]
 
 
-def _is_read_as_written(word: str, tokenizer: PreTrainedTokenizerBase) -> bool:
+def _is_read_as_written(word: str, tokenizer: PreTrainedTokenizerFast) -> bool:
     """Whether a tokenizer leaves a word as it is.
 
     One that it lower-cases, say, is easier to guess than what stands there.
@@ -116,10 +124,11 @@ def _items(words: Sequence[tuple[list[int], list[int]]], mask_id: int) -> Iterat
 
 
 def measure(
-    scorer: Scorer, tokenizer: PreTrainedTokenizerBase, words: Sequence[Word], max_tokens: int
+    scorer: Scorer, tokenizer: PreTrainedTokenizerFast, words: Sequence[Word], max_tokens: int
 ) -> list[WordRecord]:
     """Surprisal of each word, in the order given; dropped words have no tokens."""
-    tokens = [_tokens_of(word, tokenizer, max_tokens) for word in words]
+    read_as = without_special(tokenizer)
+    tokens = [_tokens_of(word, tokenizer, max_tokens, read_as) for word in words]
     items = list(_items([pair for pair in tokens if pair], int(tokenizer.mask_token_id)))
     lengths = [len(pair[1]) if pair else 0 for pair in tokens]
     owner = np.repeat(np.arange(len(words)), lengths)
@@ -138,7 +147,7 @@ def measure(
 
 
 def bits_per_character(
-    scorer: Scorer, tokenizer: PreTrainedTokenizerBase, words: Sequence[Word], max_tokens: int
+    scorer: Scorer, tokenizer: PreTrainedTokenizerFast, words: Sequence[Word], max_tokens: int
 ) -> dict[str, Any]:
     """Surprisal of whole words.
 

@@ -33,7 +33,7 @@ from lingraft.training.machine import environment
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerFast
 
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Stream
@@ -112,7 +112,7 @@ def _evaluate_stream(
     context: Context,
     stream: Stream,
     scorer: Scorer,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerFast,
     partial: Path,
 ) -> dict[str, Any]:
     """Score the test text of one stream; the words go into a file beside the others'."""
@@ -200,7 +200,7 @@ def _longest(context: Context) -> int:
 
 def evaluate_sentences(
     scorer: Scorer,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerFast,
     sentences: list[np.ndarray[Any, Any]],
     *,
     rate: float,

@@ -93,11 +93,11 @@ class Layout:
         dtype = np.uint16 if len(tokenizer) <= SMALL else np.uint32
         room = longest - len(prefix) - len(suffix)
         assert room > 0, f"{longest} tokens leave no room for text"
-        read_as = _without_special(tokenizer, dtype)
+        read_as = without_special(tokenizer, dtype)
         return cls(np.array(prefix, dtype), np.array(suffix, dtype), room, cuts, read_as)
 
 
-def _without_special(tokenizer: PreTrainedTokenizerFast, dtype: type) -> Array | None:
+def without_special(tokenizer: PreTrainedTokenizerFast, dtype: type = np.int64) -> Array | None:
     """[V] each id itself, special ones that a text can spell unknown; None where it can none.
 
     Unigram segments a text into them, whatever its tokenizer is told, for they are its pieces.
@@ -110,6 +110,18 @@ def _without_special(tokenizer: PreTrainedTokenizerFast, dtype: type) -> Array |
     read_as: Array = np.arange(max(tokenizer.get_vocab().values()) + 1, dtype=dtype)
     read_as[sorted(special)] = unknown
     return read_as
+
+
+def as_text(ids: Sequence[int], around: Sequence[int], read_as: Array | None) -> Array:
+    """Token ids of a text in which only those around it are special.
+
+    Args:
+        ids: what a tokenizer makes of the text with `split_special_tokens`.
+        around: 1 for each special token that stands around it (`special_tokens_mask`).
+        read_as: of `without_special`.
+    """
+    row: Array = np.array(ids, dtype=np.int64)
+    return row if read_as is None else np.where(around, row, read_as[row])
 
 
 def write_rows(
