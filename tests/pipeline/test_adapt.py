@@ -141,8 +141,26 @@ def test_another_precision_is_refused_and_auto_is_what_it_takes(
     assert redone("--set", "training.precision=auto") == set()
     monkeypatch.setattr(machine, "multiplies_bf16", lambda: True)  # as on a GPU
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert "(differs in: the precision, fp32 there and bf16 here); --resume" in refused.err
+    assert "(differs in: the precision, fp32 there and bf16 here: " in refused.err
+    assert "training.precision=fp32 keeps what is trained); --resume" in refused.err
     assert made(finished) == before
+    refused = command("stage", finished, "phase-1")
+    assert "differs in the precision, fp32 there and bf16 here" in refused.err
+    assert made(finished) == before
+    assert redone("--set", "training.precision=fp32") == set()
+
+
+def test_a_phase_that_is_trained_by_itself_notes_its_machine(finished, command, monkeypatch):
+    path = finished / "environment.json"
+    write_json(path, json.loads(path.read_text()) | {"cpu": "another"})
+    assert command("stage", finished, "evaluation").status == 0
+    assert json.loads(path.read_text())["cpu"] == "another"
+    recipe = finished / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace('"auto"', '"bf16"'))
+    assert command("stage", finished, "phase-1").status == 0
+    now = json.loads(path.read_text())
+    assert (now["cpu"] != "another", now["precision"]) == (True, "bf16")
+    assert now["command"] == f"lingraft stage {finished} phase-1"
 
 
 @pytest.mark.slow

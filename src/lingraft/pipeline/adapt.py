@@ -358,7 +358,7 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
         The stage's counts.
 
     Raises:
-        RecipeError: the run has no such stage, or there are several processes.
+        RecipeError: no such stage; several processes; or a phase that another precision trained.
         DataError: an earlier stage is not done.
     """
     check_one_process("stage", "several take lingraft adapt, which goes on")
@@ -373,7 +373,7 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
     if name == "report":
         return {"report": str(report(run))}
     with run.locked():
-        context = Context(recipe, run, accelerator_for(recipe.training, path))
+        context = stages.by_itself(recipe, run, name)
         before = "" if name == "corpus" else _made(run, order[order.index(name) - 1])
         if name in phases:
             stages.phase(context, phases.index(name), before)
