@@ -9,7 +9,8 @@ from transformers import AutoTokenizer
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
-from lingraft.pipeline import preflight, stages
+from lingraft.pipeline import budgeting, preflight, stages
+from lingraft.pipeline.foreseeing import foreseen
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
@@ -145,6 +146,16 @@ def test_a_hub_model_that_is_not_here_is_noted_and_not_downloaded(tiny_source, k
     ]
 
 
+def test_settings_of_an_output_projection_that_is_tied_are_named(tiny_source, korean_text):
+    graft = {"output_embeddings": "mean", "output_norms": "all"}
+    notes = preflight.check(small(tiny_source, korean_text, graft=graft)).notes
+    for key in graft:
+        assert any(note.startswith(f"graft.{key} is without effect") for note in notes)
+    assert not any(
+        "effect" in one for one in preflight.check(small(tiny_source, korean_text)).notes
+    )
+
+
 def test_an_architecture_has_no_size_yet(tiny_source, korean_text):
     recipe = small(
         tiny_source,
@@ -165,6 +176,15 @@ def test_a_source_of_old_weights_has_no_size_yet(tiny_source, korean_text, tmp_p
     assert "has no .safetensors file" in plan.notes[0]
 
 
+@pytest.fixture
+def norm_bias(tiny_source, tmp_path):
+    """A source whose first layer lacks the bias of a norm."""
+    folder = shutil.copytree(tiny_source("modernbert"), tmp_path / "source")
+    config = json.loads((folder / "config.json").read_text()) | {"norm_bias": True}
+    (folder / "config.json").write_text(json.dumps(config))
+    return {"model": str(folder)}
+
+
 @pytest.mark.parametrize(
     ("graft", "refused"),
     [
@@ -176,18 +196,34 @@ def test_a_source_of_old_weights_has_no_size_yet(tiny_source, korean_text, tmp_p
     ids=str,
 )
 def test_a_layer_before_one_without_the_bias_of_a_norm_is_refused(
-    graft, refused, tiny_source, korean_text, tmp_path
+    graft, refused, tiny_source, korean_text, norm_bias
 ):
     """Before anything is made: the graft cannot be."""
-    folder = shutil.copytree(tiny_source("modernbert"), tmp_path / "source")
-    config = json.loads((folder / "config.json").read_text()) | {"norm_bias": True}
-    (folder / "config.json").write_text(json.dumps(config))
-    recipe = small(tiny_source, korean_text, source={"model": str(folder)}, graft=graft)
+    recipe = small(tiny_source, korean_text, source=norm_bias, graft=graft)
     if not refused:
         preflight.check_inputs(recipe)
         return
     with pytest.raises(UnsupportedModelError, match="with norm_bias this modernbert model"):
         preflight.check_inputs(recipe)
+
+
+def test_layers_that_rules_decide_on_are_checked_when_they_have(
+    tiny_source, korean_text, norm_bias
+):
+    """Of little training they take none, and nothing is wrong with that."""
+
+    def asked(tokens):
+        auto = {"preset": "auto", "budget": {"value": tokens, "unit": "tokens"}}
+        return small(tiny_source, korean_text, source=norm_bias, method=auto)
+
+    little, _ = foreseen(asked(300_000))
+    assert not any(little.graft.places)
+    preflight.check_inputs(little)
+    much, choices = foreseen(asked(30_000_000))
+    with pytest.raises(UnsupportedModelError, match="with norm_bias this modernbert model"):
+        preflight.check_inputs(much)
+    with pytest.raises(UnsupportedModelError, match="with norm_bias this modernbert model"):
+        budgeting._with(asked(30_000_000), choices)
 
 
 def test_an_unknown_architecture_is_refused(tiny_source, korean_text):

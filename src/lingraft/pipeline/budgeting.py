@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate.utils import broadcast_object_list
 
+from lingraft.models.plans import check_layers
 from lingraft.models.source import config_of
 from lingraft.pipeline import foreseeing, planning, speed, trials
 from lingraft.pipeline.plans import completed, differing
@@ -154,10 +155,16 @@ def _is_auto(recipe: Recipe) -> bool:
 
 
 def _with(recipe: Recipe, decided: Sequence[Choice]) -> Recipe:
-    """The open recipe with what was decided, for its kind of source."""
+    """The open recipe with what was decided, for its kind of source.
+
+    Raises:
+        LingraftError: the source cannot have the layers that were decided on.
+    """
     if not decided:
         return recipe
-    return suited(choosing.applied(recipe, decided), family_now(recipe), tied=tied_now(recipe))
+    family, complete = family_now(recipe), choosing.applied(recipe, decided)
+    check_layers(family, config_of(recipe.source).to_dict(), complete.graft)
+    return suited(complete, family, tied=tied_now(recipe))
 
 
 def _facts(context: Context) -> Facts:

@@ -20,7 +20,7 @@ from lingraft.pipeline.sizes import grafted_sizes
 from lingraft.pipeline.source_files import SourceFiles, source_of
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import Trained, trainable
-from lingraft.recipe import catalogue, stage_order
+from lingraft.recipe import catalogue, choosing, stage_order
 from lingraft.recipe.facts import TOKENS_PER_SENTENCE
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
@@ -192,7 +192,8 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
 def _check_graft(recipe: Recipe, family: Family, config: dict[str, Any]) -> None:
     """Refuse rows, layers and modules that the source's architecture cannot have."""
     vocabularies.check_initialisers(recipe, family)
-    check_layers(family, config, recipe.graft)
+    if not choosing.decides_layers(recipe):  # else as soon as the rules have
+        check_layers(family, config, recipe.graft)
     for module in wanted_by(recipe.graft):
         module.check_fits(family)
 
@@ -366,11 +367,8 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
         return phase.budget.value
     if phase.budget.unit == "epochs":
         return phase.budget.value * per_epoch
-    return (
-        phase.budget.value
-        * phase.batch.size
-        * (per_sample if phase.batch.unit == "sentences" else 1)
-    )
+    of_unit = per_sample if phase.batch.unit == "sentences" else 1
+    return phase.budget.value * phase.batch.size * of_unit
 
 
 def _estimates(recipe: Recipe, plan: Plan) -> None:

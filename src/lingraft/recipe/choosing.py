@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe import auto, scales
 from lingraft.recipe.decoding import decode
-from lingraft.recipe.methods import expand, settled
+from lingraft.recipe.methods import expand, is_open, settled
 from lingraft.recipe.run import UNSIZED
 
 if TYPE_CHECKING:
@@ -120,6 +120,12 @@ def given(recipe: Recipe) -> set[str]:
     if recipe.tokenizer.kind == "given":
         keys.add("tokenizer.vocab_size")
     return keys
+
+
+def decides_layers(recipe: Recipe) -> bool:
+    """Whether rules have yet to decide on translation layers, which stand at their default."""
+    is_auto = is_open(recipe) and recipe.method.preset == auto.AUTO
+    return is_auto and "graft.layers_before" not in given(recipe)
 
 
 def untold(recipe: Recipe) -> list[str]:
