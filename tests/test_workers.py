@@ -5,9 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from lingraft.corpus.engine import passes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -93,8 +97,30 @@ def test_ctrl_c_ends_workers_without_a_word(when, tmp_path):
         process.stdout.readline()
         time.sleep(0.3)  # it is about to wait for its workers
         os.killpg(process.pid, signal.SIGINT)
-        said = process.communicate(timeout=30)
+        try:
+            said = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # else the test would wait for it for ever
+            raise
     assert (process.returncode, *said) == (130, "", "")
+
+
+def test_tasks_that_wait_are_cancelled_by_the_pool_itself(monkeypatch):
+    """It fails (InvalidStateError) on those that others have cancelled."""
+    tasks, ends = [Future(), Future()], []
+    pool = SimpleNamespace(
+        submit=lambda *task: tasks[task[-1]], shutdown=lambda **how: ends.append(how)
+    )
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(passes, "passes", lambda _: {"clean": (None, len(tasks))})
+    monkeypatch.setattr(passes, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        passes._run_pass(pool, None, "clean", None, None)
+    assert ends == [{"cancel_futures": True}]
+    assert not any(task.cancelled() for task in tasks)
 
 
 def test_a_worker_watches_before_it_loads_anything_that_takes_long():
