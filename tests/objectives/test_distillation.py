@@ -129,6 +129,22 @@ def test_gradients_reach_the_student_and_never_the_teacher(teacher, batch, tiny_
     assert not frozen.packed.training
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_a_teacher_reads_a_special_token_that_a_text_spells_as_text(
+    family, tiny_model, tiny_tokenizer
+):
+    """Of Unigram it is a piece, which is unknown."""
+    ours, theirs = tiny_tokenizer("roberta"), tiny_tokenizer(family)
+    model, text = tiny_model(family), f"the {theirs.sep_token} dog"
+    made = Teacher.of(model, FAMILIES[family], theirs, ours, longest=64, weight=1.0)
+    found = made.states([ours(text, split_special_tokens=True)["input_ids"]], torch.device("cpu"))
+    ids = theirs(text, split_special_tokens=True)["input_ids"]
+    inside = [theirs.unk_token_id if one == theirs.sep_token_id else one for one in ids[1:-1]]
+    wanted = model.base_model(torch.tensor([[ids[0], *inside, ids[-1]]])).last_hidden_state
+    torch.testing.assert_close(found, wanted.mean(1), rtol=1e-4, atol=1e-5)
+
+
 def test_a_teacher_reads_no_more_than_it_can(teacher, batch, tiny_model):
     whole, cut = teacher(), teacher(longest=6)
     device = torch.device("cpu")

@@ -13,6 +13,7 @@ Shape letters: N rows, T tokens in a row, S sentences, D width.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, NoReturn
 
@@ -23,9 +24,10 @@ from lingraft.models.packed import PackedModel, assemble, check_isolation
 from lingraft.models.rows import pack
 from lingraft.models.stacks import packed_model
 from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective
+from lingraft.tokenizer.shards import as_text, without_special
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from lingraft.models.families import Family
     from lingraft.models.packed import PackedBatch
@@ -69,8 +71,8 @@ class Teacher:
     """A frozen model with its tokenizer, and how a student's token ids become text."""
 
     packed: PackedModel
-    tokenizer: PreTrainedTokenizerBase
-    student_tokenizer: PreTrainedTokenizerBase
+    tokenizer: PreTrainedTokenizerFast
+    student_tokenizer: PreTrainedTokenizerFast
     longest: int
     """Tokens that the teacher reads; more are cut off."""
     weight: float
@@ -81,8 +83,8 @@ class Teacher:
         cls,
         model: PreTrainedModel,
         family: Family,
-        tokenizer: PreTrainedTokenizerBase,
-        student_tokenizer: PreTrainedTokenizerBase,
+        tokenizer: PreTrainedTokenizerFast,
+        student_tokenizer: PreTrainedTokenizerFast,
         *,
         longest: int,
         weight: float,
@@ -102,12 +104,23 @@ class Teacher:
         parts = [list(part) for hidden, part in groupby(ids, special.__contains__) if not hidden]
         return " ".join(self.student_tokenizer.batch_decode(parts))
 
+    @cached_property
+    def _read_as(self) -> Array | None:
+        return without_special(self.tokenizer)
+
     @torch.no_grad()
     def states(self, sentences: list[list[int]], device: torch.device) -> torch.Tensor:
         """[S, D] The teacher's mean states of sentences that are given as the student's ids."""
         texts = [self._text(ids) for ids in sentences]
-        encoded = self.tokenizer(texts, truncation=True, max_length=self.longest)["input_ids"]
-        rows = [np.array(ids, dtype=np.int64) for ids in encoded]
+        encoded = self.tokenizer(
+            texts,
+            truncation=True,
+            max_length=self.longest,
+            return_special_tokens_mask=True,
+            split_special_tokens=True,
+        )
+        pairs = zip(encoded["input_ids"], encoded["special_tokens_mask"], strict=True)
+        rows = [as_text(ids, around, self._read_as) for ids, around in pairs]
         nothing = [np.zeros(0, dtype=np.int64)] * len(rows)
         order, width = pack(np.array([len(row) for row in rows]), ROW_TOKENS)
         pad = int(self.tokenizer.pad_token_id)
