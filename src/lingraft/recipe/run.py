@@ -94,7 +94,8 @@ class Tokenizer(Section):
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9995
     """Share of the text's characters that Unigram and WordPiece keep; the rest becomes unknown."""
     train_sentences: Annotated[int, Field(ge=1)] = 2_000_000
-    """Train the vocabulary on at most this many sentences, spread over the corpus."""
+    """Train the vocabulary on at most this many sentences, spread over the corpus; 'trim' reads all
+    of it."""
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
     """With several streams: a stream of N sentences gives a share that is proportional to N^alpha
     (XLM takes 0.5)."""
