@@ -355,6 +355,8 @@ def test_a_wrong_option_is_a_usage_error(arguments, command):
         ("evaluate", "source", "--text", "ko.txt", ""),
         ("finetune", "source", "--task", "klue-nli", "--train-sizes", ""),
         ("adapt", "recipe.toml", "--out", ""),
+        ("corpus", "ko.txt", "--lang", "ko", "--out="),
+        ("evaluate", "source", "--text=", "--lang=ko"),
     ],
     ids=" ".join,
 )
@@ -368,8 +370,9 @@ def test_an_empty_argument_is_refused_and_names_no_folder(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_prefix_may_be_empty(command):
-    ended = command("translate", "./gone", "--text", "-", "--out", "-", "--prefix", "")
+@pytest.mark.parametrize("prefix", [("--prefix", ""), ("--prefix=",)], ids=" ".join)
+def test_a_prefix_may_be_empty(prefix, command):
+    ended = command("translate", "./gone", "--text", "-", "--out", "-", *prefix)
     assert "empty" not in ended.err
 
 

@@ -185,13 +185,17 @@ def check_empty(arguments: list[str]) -> None:
     Raises:
         RecipeError: an argument is empty.
     """
-    for before, argument in zip(["", *arguments], arguments, strict=False):
-        option = before if before.startswith("--") else ""
-        if not argument and option not in MAY_BE_EMPTY:
+    before = ""
+    for argument in arguments:
+        option, has_value, value = before, "=", argument
+        if argument.startswith("--"):
+            option, has_value, value = argument.partition("=")
+        if has_value and not value and option not in MAY_BE_EMPTY:
             raise RecipeError(
                 f"{option or 'command line'}: an argument is empty (a variable that is not set?); "
                 "give a value, or leave it out"
             )
+        before = "" if has_value else option
 
 
 GPU_FULL = (
