@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,6 @@ from lingraft.crosslingual.alignment import Aligner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 ENGLISH = ["open the file .", "the dog sleeps in the sun .", "tea , coffee and cake .", "choose it"]
 KOREAN = ["문서를 열고", "나는 학교에 갔다 .", "친구를 만나고 책을 읽었다 .", "선택한 다음"]
@@ -209,10 +209,13 @@ def test_a_pipe_is_refused_since_it_can_be_read_once_alone(
     tiny_source: Callable[[str], Path],
     tmp_path: Path,
 ) -> None:
-    files["en"].unlink()
-    os.mkfifo(files["en"])
-    ended = command(*plain(files, tiny_source("bert"), tmp_path / "links.txt"))
-    assert f"{files['en']}: is a pipe, and the text is read twice" in ended.err
+    ours, theirs = os.pipe()
+    os.write(theirs, files["en"].read_bytes())
+    os.close(theirs)
+    piped = files | {"en": Path(f"/dev/fd/{ours}")}  # as a shell's <(…)
+    ended = command(*plain(piped, tiny_source("bert"), tmp_path / "links.txt"))
+    os.close(ours)
+    assert f"/dev/fd/{ours}: is a pipe, and the text is read twice" in ended.err
     assert not (tmp_path / "links.txt.partial").exists()
 
 
