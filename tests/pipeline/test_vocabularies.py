@@ -5,21 +5,21 @@ from __future__ import annotations
 import copy
 import csv
 import json
+import shutil
 
 import causal_tokenizers
 import pytest
 import torch
 from tiny_tokenizers import TEXT
-from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 import lingraft
-from lingraft.corpus.streams import vocabulary_text
 from lingraft.embeddings.norms import FEWEST, script_of
-from lingraft.pipeline import grafting, preflight
+from lingraft.pipeline import grafting, preflight, stages
 from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.run import KEEPING
-from lingraft.tokenizer import documents, extension
+from lingraft.rundir import Run
+from lingraft.tokenizer import extension
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -323,35 +323,31 @@ def test_a_run_with_the_vocabulary_ends_in_a_stock_model_and_says_what_became_of
         assert result["extension"] == {"source": 320, "added": 40, "unreachable": 0}
 
 
-def test_a_causal_model_s_vocabulary_is_trimmed_by_documents_with_their_line_ends(tmp_path):
-    lines = ["The dog sleeps.", "Open the file."]
-    source = copy.deepcopy(causal_tokenizers.build("qwen"))
-    state = json.loads(source.backend_tokenizer.to_str())
+def test_a_causal_model_s_vocabulary_is_trimmed_by_documents_with_their_line_ends(
+    tiny_source, accelerator, tmp_path
+):
+    source = shutil.copytree(tiny_source("qwen2"), tmp_path / "source")
+    state = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
     last = "".join(state["model"]["merges"][-1])
     state["model"]["vocab"][".Ċ"] = state["model"]["vocab"].pop(last)
     state["model"]["merges"][-1] = [".", "Ċ"]
-    source._tokenizer = Tokenizer.from_str(json.dumps(state))
-    (tmp_path / "train.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (source / "tokenizer.json").write_text(json.dumps(state), encoding="utf-8")
+    blocks = (f"The dog sleeps {n} times.\nOpen the file {n}.\n\n" for n in range(60))
+    (tmp_path / "en.txt").write_text("".join(blocks), encoding="utf-8")
     recipe = recipe_from(
         {
             "language": "en",
-            "source": {"model": str(tmp_path)},
-            "corpus": {"text": ["unread.txt"]},
+            "source": {"model": str(source)},
+            "corpus": {"text": [str(tmp_path / "en.txt")], "document": "block", "test": 0.1},
             "method": {"name": "lapt"},
-            "tokenizer": {"kind": "trim"},
+            "tokenizer": {"kind": "trim", "max_tokens": 64},
         }
     )
-    ours, counts = extension.make(
-        recipe.tokenizer,
-        source,
-        lambda: vocabulary_text(recipe, tmp_path, documents.reader_for("trim", "byte-bpe")),
-        pad_id=None,
-        seed=0,
-        causal=True,
-    )
-    text = "\n".join(lines)
-    assert counts["removed"] > 10
-    assert ".Ċ" in ours.tokenize(text) == source.tokenize(text)
+    made = stages.Context(recipe, Run(tmp_path / "run"), accelerator)
+    stages.tokenizer(made, stages.corpus(made))
+    stage = made.run.stage("tokenizer")
+    assert stage.result()["extension"]["removed"] > 10
+    assert ".Ċ" in AutoTokenizer.from_pretrained(stage.path).tokenize("Open it.\nThe end.")
 
 
 def test_check_refuses_to_go_on_with_what_has_no_merges(tiny_source, korean_text):
