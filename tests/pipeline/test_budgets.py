@@ -658,6 +658,32 @@ def test_another_text_is_planned_for_anew(asked, tmp_path, monkeypatch, korean_t
 
 
 @pytest.mark.slow
+def test_a_dictionary_that_lies_elsewhere_now_leaves_the_plan_and_what_was_trained(
+    asked, tmp_path, monkeypatch
+):
+    paths = [tmp_path / place / "ko-en.tsv" for place in ("here", "there")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("나\tI\n", encoding="utf-8")
+    first, second = (
+        asked({"budget": MINUTE}, resources={"lexicons": [str(path)], "sentences": 50})
+        for path in paths
+    )
+    run = pipeline.adapt(first, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
+    plan = plan_of(run)["fixed"]["phases"]
+    ended = {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")}
+    paths[0].unlink()
+    for resume in (True, False):
+        pipeline.adapt(second, run.path, resume=resume)
+        assert {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")} == ended
+        assert plan_of(run)["fixed"]["phases"] == plan
+    assert read_recipe(run.recipe_path).resources == second.resources
+    paths[1].write_text("너\tyou\n", encoding="utf-8")
+    with pytest.raises(RecipeError, match=r"\(differs in: the contents of \[resources\]\)"):
+        pipeline.adapt(second, run.path)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [of_steps(6), {"budget": MINUTE}])
 def test_grafts_that_a_killed_probe_left_are_not_taken(method, asked, tmp_path, monkeypatch):
     recipe, run = asked(method), Run(tmp_path / "run")

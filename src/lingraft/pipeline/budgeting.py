@@ -24,7 +24,7 @@ from accelerate.utils import broadcast_object_list
 from lingraft.models.plans import check_layers
 from lingraft.models.source import config_of
 from lingraft.pipeline import foreseeing, planning, speed, trials
-from lingraft.pipeline.plans import completed, differing
+from lingraft.pipeline.plans import RESOURCES, completed, differing
 from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.stages import family_now
 from lingraft.pipeline.suiting import suited
@@ -81,13 +81,15 @@ def asked(recipe: Recipe) -> dict[str, Any]:
 def remembered(recipe: Recipe, run: Run) -> Recipe:
     """The complete recipe that the run has made of this open one; the open one before that.
 
-    What decides nothing, and the texts, which may lie elsewhere now, are those of this one; only
-    what the plan made smaller of [evaluation], so that the time suffices, stays so.
+    What decides nothing, and the texts and other files, which may lie elsewhere now, are those of
+    this one; only what the plan made smaller of [evaluation], so that the time suffices, stays so.
     """
     complete = completed(run) if knows(run, recipe) else None
     if complete is None:
         return recipe
     changes = {name: getattr(recipe, name) for name in UNDECIDED}
+    files = {key: getattr(recipe.resources, key) for key in RESOURCES}
+    changes["resources"] = complete.resources.model_copy(update=files)
     given, cut = recipe.evaluation, read_json(run.plan_path).get("evaluation", {})
     smaller = {key: value for key, value in cut.items() if key not in given.model_fields_set}
     changes["evaluation"] = given.model_copy(update=smaller)
@@ -117,7 +119,8 @@ def forget(run: Run, request: Recipe) -> None:
 
 def _decided(recipe: Recipe) -> dict[str, Any]:
     """What a plan may have decided of a complete recipe."""
-    return settled(recipe).model_dump(mode="json", exclude={*UNDECIDED})
+    undecided = dict.fromkeys(UNDECIDED, True) | {"resources": {*RESOURCES}}
+    return settled(recipe).model_dump(mode="json", exclude=undecided)
 
 
 def choose(context: Context, request: Recipe) -> Context:

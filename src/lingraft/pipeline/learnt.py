@@ -6,10 +6,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
-from lingraft.corpus.readers.folders import ending
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
 from lingraft.paths import path_of
+from lingraft.pipeline.plans import RESOURCES, resource_contents
 from lingraft.pipeline.preflight import named_files
 from lingraft.pipeline.reading import training_text
 from lingraft.recipe import Resources
@@ -18,14 +18,10 @@ from lingraft.rundir import digest
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Recipe, Stream
-
-
-FILES = ("lexicons", "parallel", "source_text", "source_vectors", "target_vectors")
-"""Keys of [resources] that name files."""
 
 
 def resources(recipe: Recipe, *, placed: bool = True) -> list[Any]:
@@ -39,22 +35,11 @@ def resources(recipe: Recipe, *, placed: bool = True) -> list[Any]:
     if section == Resources():
         return []
     if not placed:
-        named = section.model_dump(include={*FILES})
-        rest = section.model_copy(update={key: getattr(Resources(), key) for key in FILES})
-        return [rest, {key: _contents(names) for key, names in named.items() if names}]
+        rest = section.model_copy(update={key: getattr(Resources(), key) for key in RESOURCES})
+        return [rest, resource_contents(section)]
     paths = [path_of(name) for name in named_files(section)]
     files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*"))]
     return [section, sorted((str(path), digest(path)) for path in files if path.is_file())]
-
-
-def _contents(names: str | Sequence[str]) -> list[list[str]]:
-    """Endings and digests of named files, in their order; of Hub data sets the names."""
-    parts = []
-    for name in [names] if isinstance(names, str) else names:
-        path = path_of(name)
-        files = [path] if path.is_file() else sorted(path.rglob("*"))
-        parts += [[ending(file), digest(file)] for file in files if file.is_file()] or [[name]]
-    return parts
 
 
 def share(recipe: Recipe) -> list[Any]:

@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
 from lingraft.corpus.inputs import form
+from lingraft.corpus.readers.folders import ending
+from lingraft.paths import path_of
 from lingraft.recipe.decoding import decode
-from lingraft.rundir import fingerprint, read_json
+from lingraft.rundir import digest, fingerprint, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from lingraft.recipe import Recipe
+    from lingraft.recipe import Recipe, Resources
     from lingraft.rundir import Run
 
 
 PLACES = {"text", "decontaminate"}
 """Keys of a corpus that say where its files lie."""
+RESOURCES = ("lexicons", "parallel", "source_text", "source_vectors", "target_vectors")
+"""Keys of [resources] that name files."""
 
 
 def completed(run: Run) -> Recipe | None:
@@ -45,27 +49,60 @@ def has_text_of(run: Run, recipe: Recipe) -> bool:
     return bool(stage.result().get("contents") == corpus_fingerprint(recipe, placed=False))
 
 
+def resource_contents(section: Resources) -> dict[str, list[list[str]]]:
+    """Endings and digests of the files of [resources], in their order; of Hub data sets the names.
+
+    By the key that names them.
+    """
+    named = {key: getattr(section, key) for key in RESOURCES}
+    return {
+        key: [of for name in ([names] if isinstance(names, str) else names) for of in _files(name)]
+        for key, names in named.items()
+        if names
+    }
+
+
+def _files(name: str) -> list[list[str]]:
+    path = path_of(name)
+    files = [path] if path.is_file() else sorted(path.rglob("*"))
+    return [[ending(file), digest(file)] for file in files if file.is_file()] or [[name]]
+
+
+def has_resources_of(run: Run, recipe: Recipe) -> bool:
+    """Whether the run was grafted with the files of [resources], which may have lain elsewhere."""
+    stage = run.stage("graft")
+    if stage.fingerprint() is None:
+        return False
+    now = fingerprint(resource_contents(recipe.resources))
+    return bool(stage.result().get("resources") == now)
+
+
 def differing(
     before: Mapping[str, Any], now: Mapping[str, Any], run: Run, recipe: Recipe
 ) -> list[str]:
-    """The sections in which two recipes differ; that a text lies elsewhere is no difference.
+    """The sections in which two recipes differ; that a file lies elsewhere is no difference.
 
     Args:
         before: the run's recipe, as plain data.
         now: the other one.
-        run: whose text is compared where what they say of it differs.
+        run: whose text, or resources, are compared where what they say of them differs.
         recipe: the other one.
     """
     keys = [key for key in dict.fromkeys((*now, *before)) if before.get(key) != now.get(key)]
-    if not {"corpus", "streams"}.intersection(keys) or not has_text_of(run, recipe):
-        return keys
-    return [key for key in keys if _anywhere(before.get(key)) != _anywhere(now.get(key))]
+    moved: set[str] = set()
+    if {"corpus", "streams"}.intersection(keys) and has_text_of(run, recipe):
+        moved |= PLACES
+    if "resources" in keys and has_resources_of(run, recipe):
+        moved |= {*RESOURCES}
+    return [
+        key for key in keys if _without(before.get(key), moved) != _without(now.get(key), moved)
+    ]
 
 
-def _anywhere(section: Any) -> Any:
-    """What a recipe says of its texts, without where they lie."""
+def _without(section: Any, moved: Collection[str]) -> Any:
+    """What a recipe says in a section, but for these keys."""
     if isinstance(section, list | tuple):
-        return [_anywhere(one) for one in section]
+        return [_without(one, moved) for one in section]
     if not isinstance(section, dict):
         return section
-    return {key: _anywhere(value) for key, value in section.items() if key not in PLACES}
+    return {key: _without(value, moved) for key, value in section.items() if key not in moved}

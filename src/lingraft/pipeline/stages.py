@@ -25,7 +25,7 @@ from lingraft.models.families import family_of
 from lingraft.models.source import config_of
 from lingraft.pipeline import clearing, grafting, held_out, judging, learnt, vocabularies
 from lingraft.pipeline.jobs import prepared
-from lingraft.pipeline.plans import corpus_fingerprint, has_text_of
+from lingraft.pipeline.plans import corpus_fingerprint, has_text_of, resource_contents
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of, named_weights
 from lingraft.rundir import ENVIRONMENT, FORMAT, checkpoint_digests, fingerprint, read_json
@@ -331,7 +331,8 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
     )
     with stage.building(stage_fingerprint) as (folder, result):
         contents = graft_fingerprint(recipe, vocabulary_fingerprint, placed=False)
-        result.update(plan.run(folder), contents=contents)
+        resources = fingerprint(resource_contents(recipe.resources))
+        result.update(plan.run(folder), contents=contents, resources=resources)
     shutil.rmtree(unfinished, ignore_errors=True)
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:

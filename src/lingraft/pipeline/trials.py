@@ -148,7 +148,7 @@ def grafted(context: Context) -> Path:
     """The graft of a recipe: the run's own, or one that is made beside it."""
     run, recipe = context.run, context.recipe
     vocabulary = str(run.stage("tokenizer").fingerprint())
-    if run.stage("graft").is_done(stages.graft_fingerprint(recipe, vocabulary)):
+    if stages.is_grafted(run, recipe, vocabulary):
         return run.weights([])
     trial_run = place_of(run, str(recipe.graft.embeddings))
     if context.accelerator.is_main_process:
@@ -169,9 +169,8 @@ def settle(context: Context) -> None:
     run, recipe = context.run, context.recipe
     if not (run.path / speed.FOLDER).is_dir():
         return
-    won = place_of(run, str(recipe.graft.embeddings)).stage("graft")
-    vocabulary = str(run.stage("tokenizer").fingerprint())
-    if won.is_done(stages.graft_fingerprint(recipe, vocabulary)):
+    won = place_of(run, str(recipe.graft.embeddings))
+    if stages.is_grafted(won, recipe, str(run.stage("tokenizer").fingerprint())):
         run.stage("graft").clear()
-        won.path.replace(run.stage("graft").path)
+        won.stage("graft").path.replace(run.stage("graft").path)
     shutil.rmtree(run.path / speed.FOLDER)
