@@ -89,6 +89,12 @@ def test_a_trained_language_that_is_not_scored_is_not_called_included(tmp_path: 
     notes = " ".join(across.language_table(setting, {}).notes)
     assert "average: over the 2 languages, en not among them; only" in notes
     assert "gap:" not in notes
+    write_transfer(tmp_path, "B", "pawsx", {"de": 0.7, "ko": 0.5}, train=("de", "en"), n=40)
+    write_transfer(tmp_path, "C", "pawsx", {"ko": 0.5}, train=("de",), n=40)
+    said = [" ".join(across.language_table(one, {}).notes) for one in settings_in(tmp_path)]
+    assert sum("over the 2 languages, de included, en not among them; only" in s for s in said) == 1
+    assert sum("average: over 1 language, de not among them; only" in s for s in said) == 1
+    assert "gap:" not in " ".join(said)
 
 
 def test_what_chose_the_weights_is_said_where_it_differs(two: Path) -> None:

@@ -230,13 +230,14 @@ def of_seeds(values: BySeed) -> Summary | None:
 
 def _notes(setting: Setting) -> list[str]:
     trained = ", ".join(setting.train)
-    here = set(setting.train) <= set(setting.languages)
-    included = f", {trained} {'included' if here else 'not among them'}"
-    notes = [
-        f"average: over the {len(setting.languages)} languages{included}; only for models that "
-        "have all."
-    ]
-    if setting.others and here:
+    number = len(setting.languages)
+    languages = "1 language" if number == 1 else f"the {number} languages"
+    scored = [tag for tag in setting.train if tag in setting.languages]
+    others = [tag for tag in setting.train if tag not in setting.languages]
+    included = f", {', '.join(scored)} included" if scored else ""
+    included += f", {', '.join(others)} not among them" if others else ""
+    notes = [f"average: over {languages}{included}; only for models that have all."]
+    if setting.others and not others:
         notes.append(f"gap: {trained} less the mean over the other {len(setting.others)}.")
     by_choice: dict[str, list[str]] = {}
     for label, choices in setting.chosen.items():
