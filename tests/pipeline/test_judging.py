@@ -160,6 +160,9 @@ def test_bits_that_are_too_few_since_text_is_unknown_are_never_the_best(run):
     assert best(*models) == ["XPT"]
     assert best(models[0], models[2]) == []
     assert best(*models[:2], with_bits(source, math.nan, 0)) == ["XPT"]
+    same = [with_bits(ours, 1.5, 3), with_bits(scratch, 1.9, 3)]  # of one vocabulary
+    assert best(*same) == ["XPT"]
+    assert best(*same, with_bits(source, 2.5, 0)) == []
 
 
 def test_unigrams_have_the_bits_of_their_frequencies(run, result):

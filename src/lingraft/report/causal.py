@@ -113,13 +113,15 @@ def text_table(judged: Sequence[Model]) -> Table | None:
         return None
     alike = len({model.text["masks"]["fingerprint"] for model in judged}) == 1
     same_text = len({model.text["text"] for model in judged}) == 1
-    known = [m.text["likelihood"] for m in judged if not m.text["likelihood"]["unknown"]]
-    whole = [n["bits_per_byte"] for n in known if math.isfinite(n["bits_per_byte"] or math.nan)]
-    least = min(whole) if same_text and len(whole) > 1 else None
+    # with one vocabulary the same is unknown to all
+    compares = [model for model in judged if alike or not model.text["likelihood"]["unknown"]]
+    theirs = [model.text["likelihood"]["bits_per_byte"] for model in compares]
+    known = [value for value in theirs if math.isfinite(value or math.nan)]
+    least = min(known) if same_text and len(known) > 1 else None
     rows = []
     for model in judged:
         counted = model.text["likelihood"]
-        best = not counted["unknown"] and counted["bits_per_byte"] == least
+        best = model in compares and counted["bits_per_byte"] == least
         rows.append(
             row(
                 model.label,
