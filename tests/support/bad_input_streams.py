@@ -67,6 +67,9 @@ def add(cases):
     cases["an initialiser that needs sentence pairs, without any"] = recipe(
         'graft.embeddings = "ramen"', TWO
     )
+    cases["an initialiser that needs vectors of the source language, without any"] = recipe(
+        'graft.embeddings = "wechsel"\nresources.lexicons = ["unread.tsv"]', TWO
+    )
 
 
 def pairs(cases):

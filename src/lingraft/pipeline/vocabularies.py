@@ -60,15 +60,23 @@ def learns_vectors(resources: Resources, initialiser: str) -> bool:
 
 
 def check_vectors(recipe: Recipe, grafts: Sequence[Graft]) -> None:
-    """Refuse to learn static vectors without gensim before text and vocabulary are made.
+    """Refuse what static vectors lack before text and vocabulary are made.
 
     Raises:
-        RecipeError: gensim is not installed.
+        RecipeError: there is nothing to learn the source's from, or gensim is not installed.
     """
-    if recipe.tokenizer.kind == "keep" or importlib.util.find_spec("gensim") is not None:
+    resources = recipe.resources
+    if recipe.tokenizer.kind == "keep":
         return
-    for name in [name for graft in grafts for name in graft.initialisers]:
-        if learns_vectors(recipe.resources, name):
+    for graft, name in ((one, name) for one in grafts for name in one.initialisers):
+        if name == "wechsel" and not (resources.source_vectors or resources.source_text):
+            key = "embeddings" if graft.embeddings == name else "output_embeddings"
+            raise RecipeError(
+                f"resources.source_vectors: is not set, and graft.{key} = '{name}' needs word "
+                "vectors of the source language; set it to a .vec file, or set "
+                "resources.source_text to learn them from"
+            )
+        if learns_vectors(resources, name) and importlib.util.find_spec("gensim") is None:
             raise RecipeError(
                 f"graft: '{name}' learns static vectors, which needs gensim; "
                 'pip install "lingraft[vectors]", or set resources.target_vectors (and '
