@@ -385,6 +385,24 @@ def test_a_folder_without_a_tokenizer_is_told_before_any_text_is_read(shorthand,
     assert not (tmp_path / "run").exists()
 
 
+def test_a_source_without_a_tokenizer_is_told_before_any_text_is_read(
+    tiny_source, shorthand, tmp_path, command
+):
+    bare = shutil.copytree(tiny_source("roberta"), tmp_path / "bare")
+    for path in bare.glob("tokenizer*"):
+        path.unlink()
+    start = shorthand(tmp_path / "run")
+    adapting = [bare if word == tiny_source("roberta") else word for word in start]
+    (tmp_path / "recipe.toml").write_text(
+        f'language = "ko"\nsource.model = "{bare}"\ncorpus.text = ["{start[4]}"]\n'
+        'method = {name = "xpt-sp", budget = {value = 3}}\n',
+        encoding="utf-8",
+    )
+    for words in (adapting, ("check", tmp_path / "recipe.toml")):
+        assert "bare: has no tokenizer (none of tokenizer.json" in command(*words).err
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_depth_that_no_memory_holds_is_one_line(shorthand, tmp_path, command):
     ended = command(*shorthand(tmp_path / "run"), "--set", f"graft.layers_before={2**62}")
     assert "graft.layers_before: must be less than or equal to 1000; got" in ended.err

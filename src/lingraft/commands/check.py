@@ -23,6 +23,7 @@ def command(
     from lingraft.corpus.streams import check_packages
     from lingraft.pipeline import preflight
     from lingraft.pipeline.foreseeing import foreseen
+    from lingraft.pipeline.vocabularies import check_source
     from lingraft.report.plan import decisions
     from lingraft.report.table import Column, table
 
@@ -33,6 +34,7 @@ def command(
     planned, decided = foreseen(recipe_from(data, settings or [], str(recipe)))
     plan = preflight.check(planned)
     check_packages(planned)
+    check_source(planned)
     console.line(f"{recipe}: sound")
     if decided:
         console.line("preset auto, from the size of the text and a rough speed:")

@@ -12,7 +12,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import budgeting, evaluating, learnt, plans, stages
+from lingraft.pipeline import budgeting, evaluating, learnt, plans, stages, vocabularies
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.clearing import check_outside, empty
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small, unread
@@ -76,6 +76,7 @@ def adapt(
     """
     check_names(recipe)
     check_inputs(recipe)
+    vocabularies.check_source(recipe)
     quiet_transformers()
     time = time or Timekeeper(monotonic())
     family = family_now(recipe)
@@ -227,9 +228,8 @@ def changed_files(recipe: Recipe, run: Run) -> list[str]:
     is_same = text in (None, plans.corpus_fingerprint(recipe)) or plans.has_text_of(run, recipe)
     if not is_same:
         return ["the text's contents"]
-    same = vocabulary in (None, stages.tokenizer_fingerprint(recipe, str(text)))
     which = "the source's contents" if recipe.tokenizer.model is None else "source or tokenizer"
-    if not same:
+    if vocabulary not in (None, stages.tokenizer_fingerprint(recipe, str(text))):
         return [which]
     if vocabulary is None or is_open(recipe) or not learnt.resources(recipe):
         return []

@@ -113,6 +113,17 @@ def _around(state: dict[str, Any]) -> list[str]:
     return [piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece]
 
 
+def check_source(recipe: Recipe) -> None:
+    """Refuse a source without a tokenizer; of one of the Hub nobody knows before the run.
+
+    Raises:
+        DataError: it has none.
+    """
+    folder = None if recipe.source.model is None else folder_of(recipe.source.model)
+    if folder is not None:
+        check_holds_tokenizer(folder)
+
+
 def with_its_size(recipe: Recipe) -> Recipe:
     """The recipe with the size of a tokenizer that is given; others as they are.
 
