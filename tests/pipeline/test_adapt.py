@@ -199,6 +199,25 @@ def test_an_epoch_of_a_phase_is_over_its_own_sentences(redone, finished):
     assert Run(finished).stage("phase-2").result()["sentences"] == 100
 
 
+@pytest.mark.parametrize("train", ["layers[9]", "itl"])
+def test_what_a_later_phase_cannot_train_is_refused_before_text_is_read(
+    tmp_path, tiny_source, korean_text, train
+):
+    phases = [{"name": f"phase-{i + 1}", "budget": {"value": 1}} for i in range(2)]
+    recipe = recipe_from(
+        {
+            "language": "ko",
+            "source": {"model": str(tiny_source("modernbert"))},
+            "corpus": {"text": [str(korean_text)]},
+            "graft": {"layers_before": 0, "layers_after": 0},
+            "phases": [phases[0] | {"train": ["all"]}, phases[1] | {"train": [train]}],
+        }
+    )
+    with pytest.raises(RecipeError, match=r"phase-2.*the model has"):
+        pipeline.adapt(recipe, tmp_path / "run")
+    assert not (tmp_path / "run" / "corpus").exists()
+
+
 def test_a_phase_that_wants_more_sentences_than_there_are_is_refused(finished, command):
     change = ("--resume", "--set", "phases.1.sentences=100000")
     ended = command("--quiet", "adapt", finished / "recipe.toml", "--out", finished, *change)

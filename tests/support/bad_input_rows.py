@@ -44,6 +44,7 @@ def add(cases):
         "LoRA on maps that the layers have not": (KEEP, 'train = []\nlora.modules = ["c_attn"]\n'),
         "layers that train as they are and by LoRA": (KEEP, BODY + "lora.rank = 4\n"),
         "a phase that trains nothing": (KEEP, "train = []\n"),
+        "a phase that trains what the model has not": (KEEP, 'train = ["itl"]\n'),
     }.items():  # fmt: skip
         cases[wrong] = checked(tokenizer, phase)
     cases["LoRA without peft"] = no_peft

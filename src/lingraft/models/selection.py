@@ -165,6 +165,22 @@ class Selection:
                     "name some of these"
                 )
 
+    def check_any(self, count: int) -> None:
+        """Refuse a phase that trains nothing of this model.
+
+        Args:
+            count: of what it trains.
+
+        Raises:
+            RecipeError: it is 0.
+        """
+        if not count:
+            names = ", ".join(self.phase.train)
+            raise RecipeError(
+                f"phase '{self.phase.name}': train: the model has nothing of {names}; name parts "
+                "that it has, or insert them by [graft]"
+            )
+
     def check_rated(self, names: Iterable[str]) -> None:
         """Refuse settings of what does not train.
 

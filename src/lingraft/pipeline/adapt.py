@@ -91,8 +91,7 @@ def adapt(
             same = plans.is_undecided(run) and budgeting.knows(run, request)
             prepare(recipe, run, resume=resume, overwrite=overwrite, same=same)
             budgeting.forget(run, request)
-            notes = [] if is_open(recipe) else too_small(recipe)
-            for note in (*unread(recipe), *notes):
+            for note in (*unread(recipe), *([] if is_open(recipe) else too_small(recipe))):
                 logger.warning("%s", note)
             note_environment(run, now)
         accelerator.wait_for_everyone()
@@ -121,6 +120,7 @@ def go_through(context: Context, request: Recipe, time: Timekeeper) -> None:
     early = budgeting.choose(context, request)
     tokenizer_digest = alone(early, "tokenizer", lambda: stages.tokenizer(early, corpus_digest))
     final, grafted = decided(early, request, graft(early, tokenizer_digest), time)
+    check_inputs(final.recipe)  # a source of the Hub has its files by now
     trained = train(final, grafted)
     evaluated = alone(final, "evaluation", lambda: evaluating.evaluate(final, trained))
     for index in range(len(final.recipe.baselines)):

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import evaluations, scripts
 from lingraft.corpus.inputs import unpacked_bytes
-from lingraft.errors import DataError, LingraftError, RecipeError
-from lingraft.models.modules import wanted_by
-from lingraft.models.plans import check_layers
+from lingraft.errors import DataError, RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import held_out, pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
 from lingraft.pipeline.sizes import grafted_sizes
 from lingraft.pipeline.source_files import SourceFiles, source_of
 from lingraft.pipeline.suiting import check_context, suited
-from lingraft.pipeline.trainable import Trained, trainable
-from lingraft.recipe import catalogue, choosing, stage_order
+from lingraft.pipeline.trainable import Trained, check_grafts, trainable
+from lingraft.recipe import catalogue, stage_order
 from lingraft.recipe.facts import TOKENS_PER_SENTENCE
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
@@ -32,7 +30,6 @@ from lingraft.tasks.choices import read as read_questions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.models.families import Family
     from lingraft.recipe import Graft, Phase, Recipe, Resources
 
 TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
@@ -179,23 +176,8 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     source = source_of(recipe)
     if source.folder is not None:
         vocabularies.check_tokens(recipe, source.folder)
-    if source.family is not None:
-        _check_graft(recipe, source.family, source.config)
-        for index, section in enumerate(recipe.baselines):
-            try:
-                _check_graft(baseline(recipe, index), source.family, source.config)
-            except LingraftError as error:
-                raise type(error)(f"baseline '{section.method}': {error}") from None
+    check_grafts(recipe, source)
     return files
-
-
-def _check_graft(recipe: Recipe, family: Family, config: dict[str, Any]) -> None:
-    """Refuse rows, layers and modules that the source's architecture cannot have."""
-    vocabularies.check_initialisers(recipe, family)
-    if not choosing.decides_layers(recipe):  # else as soon as the rules have
-        check_layers(family, config, recipe.graft)
-    for module in wanted_by(recipe.graft):
-        module.check_fits(family)
 
 
 def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:

@@ -97,7 +97,7 @@ def grafted_sizes(
     if not layers or family.word_embeddings not in known_shapes:
         raise DataError(
             f"the source's weights hold no {family.model_type} {KINDS[family.kind].title} "
-            f"(no '{family.layers}.…')"
+            f"(no '{family.layers}.…'); put back the config.json that belongs to them"
         )
     sizes = {name: math.prod(shape) for name, shape in known_shapes.items()}
     sizes = {name: sizes[name] for name in tied_once(sizes, family, tied=tied)}

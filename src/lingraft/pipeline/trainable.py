@@ -6,16 +6,24 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lingraft.errors import RecipeError
+from lingraft.errors import LingraftError, RecipeError
 from lingraft.models.families import DECODER
+from lingraft.models.modules import wanted_by
 from lingraft.models.parts import goes_with_place, layer_index, part_of
+from lingraft.models.plans import check_layers
 from lingraft.models.selection import Layout, Selection, chosen_maps, gains_of
+from lingraft.pipeline.sizes import grafted_sizes
+from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.vocabularies import check_initialisers
+from lingraft.recipe import choosing
+from lingraft.recipe.methods import baseline
 from lingraft.recipe.run import KEEPING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lingraft.models.families import Family
+    from lingraft.pipeline.source_files import SourceFiles
     from lingraft.recipe import Phase, Recipe
 
 Shapes = dict[str, tuple[int, ...]]
@@ -40,6 +48,38 @@ class Trained:
     """Of these the layers whose maps train, or have LoRA, and so keep what they read too."""
     frozen_maps: int
     """Parameters of the layers' linear maps that stay as they are."""
+
+
+def check_grafts(recipe: Recipe, source: SourceFiles) -> None:
+    """Refuse what the source's architecture cannot have, or train, as far as its files tell.
+
+    Raises:
+        LingraftError: the run, or one of its baselines, asks for such.
+    """
+    _check_graft(recipe, source)
+    for index, section in enumerate(recipe.baselines):
+        try:
+            _check_graft(baseline(recipe, index), source)
+        except LingraftError as error:
+            raise type(error)(f"baseline '{section.method}': {error}") from None
+
+
+def _check_graft(recipe: Recipe, source: SourceFiles) -> None:
+    """Refuse rows, layers, modules, and names of what trains."""
+    family, shapes, tied = source.family, source.shapes, source.tied
+    if family is None:
+        return
+    check_initialisers(recipe, family)
+    if not choosing.decides_layers(recipe):  # else as soon as the rules have
+        check_layers(family, source.config, recipe.graft)
+    for module in wanted_by(recipe.graft):
+        module.check_fits(family)
+    if shapes is None or tied is None:
+        return
+    recipe = suited(recipe, family, tied=tied)
+    sizes = grafted_sizes(shapes, family, recipe, tied=tied)
+    for phase in recipe.phases:
+        trainable(recipe, phase, shapes, family, sizes, tied=tied)
 
 
 def layers_of(
@@ -93,7 +133,7 @@ def trainable(
         tied: whether the output projection is the word embeddings.
 
     Raises:
-        RecipeError: the phase names what the target has not.
+        RecipeError: the phase names what the target has not, or nothing that it has.
     """
     tensors, layout = layers_of(shapes, family, recipe, tied=tied)
     selection = Selection(phase, layout)
@@ -128,6 +168,7 @@ def trainable(
         width = 1 if selector.matrix == "output_bias" else source[1]
         total += _rows(recipe, str(selector.rows), source[0], phase.name) * width
         matrices += recipe.tokenizer.most_rows(source[0]) * width
+    selection.check_any(total)
     reached = _reached(selection, layout, learning)
     return Trained(total, matrices, reached, len(learning), frozen_maps)
 
