@@ -226,6 +226,15 @@ def test_a_phase_that_wants_more_sentences_than_there_are_is_refused(finished, c
     assert f"100,000 sentences were asked for, but the training text has {number}" in ended.err
 
 
+def test_a_later_phase_that_wants_too_many_sentences_is_refused_before_the_first_trains(
+    tmp_path, command, shorthand
+):
+    out = tmp_path / "run"
+    ended = command(*shorthand(out), "--set", "phases.1.sentences=100000")
+    assert "100,000 sentences were asked for" in ended.err
+    assert {path.parent.name for path in out.glob("*/done.json")} == {"corpus", "tokenizer"}
+
+
 def _shares(recipe, embeddings, *shares):
     """The recipe with another initialiser, and phases that take so many sentences."""
     phases = tuple(

@@ -148,6 +148,23 @@ def training_text(folder: Path, stream: Stream, sentences: int | None) -> Tokens
     return _share(_whole(folder, stream, "train"), sentences, stream)
 
 
+def check_shares(folder: Path, recipe: Recipe) -> None:
+    """Refuse phases that want more sentences than there are, before the first one trains.
+
+    Args:
+        folder: of the tokenizer stage.
+        recipe: names the streams.
+
+    Raises:
+        DataError: as `training_text`.
+    """
+    streams = {stream.name: stream for stream in recipe.texts}
+    for phase in recipe.phases:
+        if phase.sentences is not None:
+            for name in [entry.stream for entry in phase.data] or streams:
+                training_text(folder, streams[name], phase.sentences)
+
+
 def _share(units: Text, sentences: int | None, stream: Stream) -> Text:
     """So many sentences or pairs of a stream; None takes all."""
     return units if sentences is None else subset(units, sentences, stream.corpus.split_seed)

@@ -26,6 +26,7 @@ from lingraft.models.source import config_of
 from lingraft.pipeline import clearing, grafting, held_out, judging, learnt, vocabularies
 from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.plans import corpus_fingerprint, has_text_of, resource_contents
+from lingraft.pipeline.reading import check_shares
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of, named_weights
 from lingraft.rundir import ENVIRONMENT, FORMAT, checkpoint_digests, fingerprint, read_json
@@ -160,9 +161,10 @@ def tokenizer_fingerprint(recipe: Recipe, text_fingerprint: str) -> str:
 
 
 def tokenizer(context: Context, text_fingerprint: str) -> str:
-    """Make the vocabulary, and refuse questions of the evaluation that it makes too long."""
+    """Make the vocabulary; refuse questions that it makes too long, and too large parts of text."""
     stage_fingerprint = _vocabulary(context, text_fingerprint)
     judging.check_choices(context.recipe, context.run.stage("tokenizer"))
+    check_shares(context.run.stage("tokenizer").path, context.recipe)
     return stage_fingerprint
 
 
