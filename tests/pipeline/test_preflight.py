@@ -7,6 +7,7 @@ import pytest
 from tiny_shapes import ENCODERS, LONGEST
 from transformers import AutoTokenizer
 
+from lingraft.corpus import pair_stage
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.pipeline import budgeting, preflight, stages
@@ -154,6 +155,19 @@ def test_settings_of_an_output_projection_that_is_tied_are_named(tiny_source, ko
     assert not any(
         "effect" in one for one in preflight.check(small(tiny_source, korean_text)).notes
     )
+
+
+def test_a_causal_model_reads_sentence_pairs_as_they_are(tiny_source, korean_text, tmp_path):
+    (tmp_path / "ko-en.tsv").write_text("집\ta house\n", encoding="utf-8")
+    texts = {"ko": ("ko", korean_text), "both": ("ko/en", tmp_path / "ko-en.tsv")}
+    streams = [
+        {"name": name, "language": language, "corpus": {"text": [str(path)]}}
+        for name, (language, path) in texts.items()
+    ]
+    recipe = recipe_from({"source": {"model": str(tiny_source("llama"))}, "streams": streams})
+    plain, pairs = preflight.check(recipe).recipe.streams
+    assert not plain.corpus.split_sentences
+    pair_stage.check(pairs.corpus)
 
 
 def test_an_architecture_has_no_size_yet(tiny_source, korean_text):

@@ -64,6 +64,9 @@ def add(cases):
     cases["a method that needs dictionaries, without any"] = recipe(
         "", TWO + '[method]\nname = "metaxlm-dict"'
     )
+    cases["a setting of plain text on sentence pairs"] = recipe(
+        "", STREAM.format("en-ko", "en/ko", "en-ko.tsv") + "corpus.sentences = 9"
+    )
     cases["an initialiser that needs sentence pairs, without any"] = recipe(
         'graft.embeddings = "ramen"', TWO
     )

@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 SETTINGS = aligned.PAIR_SETTINGS | {"valid", "test", "split_seed"}
 
 
+def check(section: recipe.Corpus) -> None:
+    """Refuse settings of [corpus] that would have no effect on sentence pairs.
+
+    Raises:
+        RecipeError: one is given.
+    """
+    aligned.check_settings(section, SETTINGS, "sentence pairs")
+
+
 def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> dict[str, Any]:
     """Read, check and split sentence pairs; which split a pair goes to is a function of its text.
 
@@ -43,7 +52,7 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
         RecipeError: a language is not valid, or a setting does not go with pairs.
         DataError: a file cannot be read, or a split is empty.
     """
-    aligned.check_settings(section, SETTINGS, "sentence pairs")
+    check(section)
     limits = Bounds(section.test, section.test + section.valid)
     divided = _divide(section, languages, limits, out)
     wider = bounds(np.array(divided.places), section.valid, section.test)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lingraft.corpus import pair_stage
 from lingraft.errors import RecipeError
 from lingraft.recipe import Data
 from lingraft.recipe.base import READ_PAIRS
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
 
 
 def check(recipe: Recipe) -> None:
-    """Check objectives on pairs against the graft, the streams and what trains.
+    """Check objectives on pairs against the graft, the streams and what trains, and their text.
 
     Raises:
         RecipeError: the first thing that is wrong.
     """
     bilingual = {stream.name: stream.pair is not None for stream in recipe.texts}
+    for stream in recipe.texts:
+        if bilingual[stream.name]:
+            pair_stage.check(stream.corpus)
     for phase in recipe.phases:
         entries = phase.data or tuple(Data(stream=name) for name in bilingual)
         for entry in entries:

@@ -128,7 +128,9 @@ def with_whole_lines(recipe: Recipe) -> Recipe:
     if recipe.corpus is not None:
         changes["corpus"] = _whole_lines(recipe.corpus)
     changes["streams"] = tuple(
-        stream.model_copy(update={"corpus": _whole_lines(stream.corpus)})
+        stream
+        if stream.pair  # whose lines are whole
+        else stream.model_copy(update={"corpus": _whole_lines(stream.corpus)})
         for stream in recipe.streams
     )
     return recipe.model_copy(update=changes)
