@@ -157,6 +157,19 @@ def test_settings_of_an_output_projection_that_is_tied_are_named(tiny_source, ko
     )
 
 
+def test_a_t5_from_nothing_has_no_sentinels_for_spans(tiny_source, korean_text):
+    tables = {
+        "source": {"architecture": {"model_type": "t5", "d_model": 32, "num_layers": 2}},
+        "tokenizer": {"kind": "unigram"},
+        "method": {"name": "scratch"},
+    }
+    with pytest.raises(RecipeError, match=r"phase 'phase-1': masking\.scheme: 'spans'.*infilling"):
+        preflight.check(small(tiny_source, korean_text, **tables))
+    phase = {"name": "one", "train": ["all"], "budget": {"value": 1}}
+    tables |= {"phases": [phase | {"masking": {"scheme": "infilling"}}]}
+    assert preflight.check(small(tiny_source, korean_text, **tables)).model_type == "t5"
+
+
 def test_a_causal_model_reads_sentence_pairs_as_they_are(tiny_source, korean_text, tmp_path):
     (tmp_path / "ko-en.tsv").write_text("집\ta house\n", encoding="utf-8")
     texts = {"ko": ("ko", korean_text), "both": ("ko/en", tmp_path / "ko-en.tsv")}

@@ -77,7 +77,24 @@ def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -
         )
     phases = tuple(_phase(phase, own, family) for phase in recipe.phases)
     recipe = recipe.model_copy(update={"phases": phases})
+    _check_sentinels(recipe)
     return with_whole_lines(recipe) if family.kind == "causal" else recipe
+
+
+def _check_sentinels(recipe: Recipe) -> None:
+    """Refuse spans where there is no source whose sentinels a new vocabulary would take over.
+
+    Raises:
+        RecipeError: a phase asks for them.
+    """
+    if recipe.source.architecture is None or recipe.tokenizer.model is not None:
+        return
+    for phase in recipe.phases:
+        if "spans" in [phase.masking.scheme, *(e.masking.scheme for e in phase.data if e.masking)]:
+            raise RecipeError(
+                f"phase '{phase.name}': masking.scheme: 'spans' needs sentinels (<extra_id_0> …), "
+                "which a vocabulary that is trained for source.architecture lacks; set 'infilling'"
+            )
 
 
 def _check_kind(method: str, family: Family) -> None:
