@@ -12,13 +12,14 @@ from lingraft.recipe import Tokenizer
 from lingraft.recipe.joining import FEWEST
 from lingraft.recipe.run import RUN_MODEL, UNSIZED
 from lingraft.rundir import checkpoint_digests
-from lingraft.tokenizer.frame import LANGUAGE_CODE, code_among
 from lingraft.tokenizer.state import (
+    LANGUAGE_CODE,
     MERGING,
     PLACEHOLDER,
     check_chat,
     check_continues,
     check_holds_tokenizer,
+    code_among,
     kind_of_state,
     outside,
     pieces_of,

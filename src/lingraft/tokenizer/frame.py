@@ -8,9 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import langcodes
-
-from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.errors import UnsupportedModelError
+from lingraft.tokenizer.state import LANGUAGE_CODE, code_among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +21,6 @@ ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "unk_t
 NO_LIMIT = int(1e30)  # transformers' own number for "no maximal length"
 SENTINEL = re.compile(r"▁?<extra_id_(\d+)>")
 """T5's; mT5's vocabulary spells them with a word start."""
-LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__")
-"""Of mBART (ko_KR), NLLB (kor_Hang) and M2M (__ko__)."""
 
 
 def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
@@ -285,41 +282,6 @@ def code_for(source: PreTrainedTokenizerFast, setting: str | None, language: str
     """
     codes = sorted(language_codes(source))
     return code_among(codes, code_of(frame_of(source)) if codes else None, setting, language)
-
-
-def code_among(
-    codes: list[str], before: str | None, setting: str | None, language: str
-) -> str | None:
-    """As `code_for`, of a tokenizer's codes and the one that stands around its sentences."""
-    if before is None:
-        if setting is not None:
-            raise RecipeError(
-                f"tokenizer.language_code: '{setting}' has no place, the source tokenizer puts no "
-                "language code around sentences; leave it out"
-            )
-        return None
-    code = setting or _code_of(language, codes)
-    if code is None:
-        raise RecipeError(
-            f"tokenizer.language_code: the source tokenizer has no code of '{language}'; give one "
-            f"of its own ({', '.join(codes[:8])} …), a near language's, or a new one, spelt like "
-            "them"
-        )
-    if not LANGUAGE_CODE.fullmatch(code):
-        raise RecipeError(
-            f"tokenizer.language_code: '{code}' is not spelt as the source tokenizer's codes are "
-            f"({before}); spell it so"
-        )
-    return code
-
-
-def _code_of(language: str, codes: list[str]) -> str | None:
-    """The code of a language, however long (ko, kor), in its script where there are several."""
-    wanted = langcodes.get(language)
-    names = {code: langcodes.get(code.strip("_").partition("_")[0]).language for code in codes}
-    own = [code for code in codes if names[code] == wanted.language]
-    script = f"_{wanted.maximize().script}"
-    return next((code for code in own if code.endswith(script)), own[0] if own else None)
 
 
 def speak(tokenizer: PreTrainedTokenizerFast, code: str) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from lingraft.errors import DataError, UnsupportedModelError
+import langcodes
+
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -22,6 +24,8 @@ PLACEHOLDER = re.compile(
     r"madeupword\d+|\[unused\d+\]|<unused\d+>|<\|reserved_special_token_\d+\|>|<\|extra_\d+\|>"
 )
 """Tokens that a vocabulary holds in reserve, without a meaning."""
+LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__")
+"""Of mBART (ko_KR), NLLB (kor_Hang) and M2M (__ko__)."""
 CHAT_TOKEN = re.compile(
     r"<\|(?:im_start|im_end|im_sep|eot_id|start_header_id|end_header_id|start_of_role|end_of_role)\|>"
     r"|<(?:start|end)_of_turn>"
@@ -204,3 +208,38 @@ def single_digits(pieces: Collection[str]) -> bool:
     return any(re.search(r"\d", piece) for piece in text) and not any(
         re.search(r"\d\d", piece) for piece in text if not piece.startswith(("<", "["))
     )
+
+
+def code_among(
+    codes: list[str], before: str | None, setting: str | None, language: str
+) -> str | None:
+    """As `code_for`, of a tokenizer's codes and the one that stands around its sentences."""
+    if before is None:
+        if setting is not None:
+            raise RecipeError(
+                f"tokenizer.language_code: '{setting}' has no place, the source tokenizer puts no "
+                "language code around sentences; leave it out"
+            )
+        return None
+    code = setting or _code_of(language, codes)
+    if code is None:
+        raise RecipeError(
+            f"tokenizer.language_code: the source tokenizer has no code of '{language}'; give one "
+            f"of its own ({', '.join(codes[:8])} …), a near language's, or a new one, spelt like "
+            "them"
+        )
+    if not LANGUAGE_CODE.fullmatch(code):
+        raise RecipeError(
+            f"tokenizer.language_code: '{code}' is not spelt as the source tokenizer's codes are "
+            f"({before}); spell it so"
+        )
+    return code
+
+
+def _code_of(language: str, codes: list[str]) -> str | None:
+    """The code of a language, however long (ko, kor), in its script where there are several."""
+    wanted = langcodes.get(language)
+    names = {code: langcodes.get(code.strip("_").partition("_")[0]).language for code in codes}
+    own = [code for code in codes if names[code] == wanted.language]
+    script = f"_{wanted.maximize().script}"
+    return next((code for code in own if code.endswith(script)), own[0] if own else None)

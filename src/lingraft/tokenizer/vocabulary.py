@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.tokenizer.files import kind_of
-from lingraft.tokenizer.frame import LANGUAGE_CODE, kept_ids, language_codes
-from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, PLACEHOLDER, WORD_START
+from lingraft.tokenizer.frame import kept_ids, language_codes
+from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, LANGUAGE_CODE, PLACEHOLDER, WORD_START
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
