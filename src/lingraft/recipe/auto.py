@@ -6,16 +6,14 @@ gives itself is never touched. Where no row decides, the rule says that it is un
 candidates, which the run compares by short trials of the real model on the real text
 (`pipeline.trials`).
 
-Rows are named FILE:CELL, in docs/results. They were compared by the loss on validation text; those
-of masking, of steps and of the proof by the bits per character of held-out words.
+Rules of causal sources alone stand in `auto_causal`. Rows are named FILE:CELL, in docs/results.
+They were compared by the loss on validation text; those of masking, of steps and of the proof by
+the bits per character of held-out words.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from lingraft.recipe import evidence
+from lingraft.recipe import auto_causal, evidence
 from lingraft.recipe.facts import (
     FEW_PASSES,
     LITTLE,
@@ -29,36 +27,20 @@ from lingraft.recipe.facts import (
     learns_vectors,
     trains_at_once,
 )
+from lingraft.recipe.rule import Rule
 from lingraft.recipe.scales import NARROW_RATE, batch_for, rate_by_step, vocabulary_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 AUTO = "auto"
 EDITION = "2026-11-26"
 """When what the rules choose last changed: a study takes no results of other rules for theirs."""
+EDITIONS = {"causal": "2026-11-26 causal"}
+"""Of kinds of sources for which they changed later."""
 FEWEST_TOKENS = 300_000
 """With fewer tokens of training a model may be no better than unigrams: none was measured."""
 MEASURED_WIDTH, MEASURED_RATE = 384, 1e-3
 """The peak learning rate that won at that width, the same for all parts."""
 FASTER = 4.0
 """How many times the rate of the rest the embeddings learn at, where that was measured."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One row of the table."""
-
-    key: str
-    """What it decides, as a path in the recipe."""
-    name: str
-    holds: Callable[[Facts], bool]
-    value: Callable[[Facts], Any]
-    why: str
-    rows: tuple[str, ...]
-    """Committed results that support it; empty where it is unsure."""
-    candidates: Callable[[Facts], tuple[Any, ...]] | None = None
-    """What short trials compare; None trusts the value."""
 
 
 def nearest_rate(facts: Facts) -> float:
@@ -115,6 +97,7 @@ def vectors(size: str, name: str, measured: int, papers: int | None) -> tuple[Ru
 
 
 RULES: tuple[Rule, ...] = (
+    *auto_causal.RULES,
     Rule(
         "method.name",
         "one-phase",

@@ -93,8 +93,11 @@ def is_measured(facts: Facts) -> bool:
 
 
 def trains_at_once(facts: Facts) -> bool:
-    """Whether new embeddings and all of a masked source train together, in one phase."""
-    return facts.kind == "masked" and facts.phases == 1 and facts.onto_source
+    """Whether new embeddings and all of a source train together, in one phase.
+
+    Not of encoder–decoders, of which nothing was measured.
+    """
+    return facts.kind != "seq2seq" and facts.phases == 1 and facts.onto_source
 
 
 def learns_vectors(facts: Facts) -> bool:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
 from lingraft.paths import path_of
+from lingraft.pipeline.source_files import source_of
 from lingraft.pipeline.vocabularies import decisive
 from lingraft.pretrained.checkpoints import folder_of, named_weights
-from lingraft.recipe.auto import EDITION
+from lingraft.recipe.auto import EDITION, EDITIONS
 from lingraft.recipe.choosing import untold
 from lingraft.recipe.methods import is_open, settled
 from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
@@ -48,12 +49,21 @@ def cell(recipe: Recipe) -> str:
     plain.get("evaluation", {}).pop(SHOWN, None)
     named = plain.pop("resources", None)
     if is_open(recipe):  # rules choose its initialiser, which may read them
-        plain["rules"] = EDITION
+        plain["rules"] = _edition(recipe)
         plain |= {"given": keys} if (keys := untold(recipe)) else {}
         plain |= {"resources": _resources(recipe.resources)} if named else {}
     elif not WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):
         plain["resources"] = _resources(recipe.resources)
     return fingerprint(FORMAT["study"], plain)
+
+
+def _edition(recipe: Recipe) -> str:
+    """Of the rules for the source's kind; the newest where a model of the Hub has any kind."""
+    name = recipe.source.model
+    if name is not None and folder_of(name) is None:
+        return max(EDITION, *EDITIONS.values())
+    family = source_of(recipe).family
+    return EDITIONS.get(family.kind, EDITION) if family else EDITION
 
 
 def decides(key: str) -> bool:

@@ -1,0 +1,81 @@
+"""Rules of preset `auto` for causal sources. Where none of them holds, those of `auto` do."""
+
+from __future__ import annotations
+
+from lingraft.recipe import evidence
+from lingraft.recipe.facts import LITTLE, NARROW, Facts, learns_vectors, trains_at_once
+from lingraft.recipe.rule import Rule
+
+FASTER, NARROW_RATE = 4.0, 1e-3
+
+
+def is_causal(facts: Facts) -> bool:
+    """Whether the source predicts every token from those before it."""
+    return facts.kind == "causal"
+
+
+def is_measured(facts: Facts) -> bool:
+    """Whether source and budget are like those of our studies of causal models."""
+    return is_causal(facts) and facts.width <= NARROW and facts.tokens <= LITTLE
+
+
+def layers(where: str) -> tuple[Rule, Rule]:
+    """Of the translation layers before or after: none, measured or not."""
+    key = f"graft.layers_{where}"
+    return (
+        Rule(
+            key,
+            f"no-layers-{where}-causal",
+            is_measured,
+            lambda _: 0,
+            "inserted layers end higher: at 0.1 M tokens with every vocabulary and all first rows, "
+            "at 0.3 M in three languages",
+            evidence.CAUSAL_LAYERS,
+        ),
+        Rule(
+            key,
+            f"no-layers-{where}-causal-beyond",
+            is_causal,
+            lambda _: 0,
+            "inserted layers end higher at 0.1 M and 0.3 M tokens; not measured at this size",
+            (),
+        ),
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "method.name",
+        "one-phase-causal",
+        is_measured,
+        lambda _: "xpt-sp",
+        "one phase ends 0.01 to 0.07 bits per byte below two at 0.1 M tokens, with two seeds",
+        evidence.CAUSAL_PHASES,
+    ),
+    Rule(
+        "graft.embeddings",
+        "focus-causal",
+        lambda facts: learns_vectors(facts) and is_measured(facts),
+        lambda _: "focus",
+        "lower than mean and random rows at 0.1 M tokens, with two seeds, and than mean at 0.3 M",
+        evidence.CAUSAL_FOCUS,
+    ),
+    *layers("before"),
+    *layers("after"),
+    Rule(
+        "method.embedding_rate_factor",
+        "faster-embeddings-causal",
+        lambda facts: is_measured(facts) and trains_at_once(facts),
+        lambda _: FASTER,
+        "lower than one rate for all at 0.3 M tokens in three languages",
+        evidence.CAUSAL_FACTOR,
+    ),
+    Rule(
+        "method.learning_rate",
+        "rate-causal-at-once",
+        lambda facts: is_measured(facts) and trains_at_once(facts),
+        lambda _: NARROW_RATE,
+        "1e-3, with embeddings at 4e-3",
+        evidence.CAUSAL_FACTOR,
+    ),
+)
