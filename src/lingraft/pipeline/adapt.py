@@ -76,12 +76,12 @@ def adapt(
     """
     check_names(recipe)
     check_inputs(recipe)
-    vocabularies.check_source(recipe)
     quiet_transformers()
     time = time or Timekeeper(monotonic())
     family = family_now(recipe)
     run, request = Run(out), suited(recipe, family, tied=tied_now(recipe))
     check_outside(recipe, run)
+    vocabularies.check_source(recipe)
     recipe = request if overwrite else budgeting.remembered(request, run)
     check_context(recipe, family, stages.position_settings(recipe)[1])
     accelerator = accelerator_for(recipe.training, out)

@@ -161,10 +161,9 @@ def tokenizer_fingerprint(recipe: Recipe, text_fingerprint: str) -> str:
 
 
 def tokenizer(context: Context, text_fingerprint: str) -> str:
-    """Make the vocabulary; refuse questions that it makes too long, and too large parts of text."""
+    """Make the vocabulary, and refuse questions of the evaluation that it makes too long."""
     stage_fingerprint = _vocabulary(context, text_fingerprint)
     judging.check_choices(context.recipe, context.run.stage("tokenizer"))
-    check_shares(context.run.stage("tokenizer").path, context.recipe)
     return stage_fingerprint
 
 
@@ -316,8 +315,9 @@ def is_grafted(run: Run, recipe: Recipe, vocabulary_fingerprint: str) -> bool:
 
 
 def graft(context: Context, vocabulary_fingerprint: str) -> str:
-    """Build the target model from the source."""
+    """Build the target model from the source; refuse phases that want more text than there is."""
     recipe = context.recipe
+    check_shares(context.run.stage("tokenizer").path, recipe)
     stage = context.run.stage("graft")
     if is_grafted(context.run, recipe, vocabulary_fingerprint):
         return str(stage.fingerprint())

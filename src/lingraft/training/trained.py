@@ -173,8 +173,8 @@ def select(model: nn.Module, selection: Selection, new_rows: Callable[[], torch.
             rows = Rows(model, name, ids_N.to(parameter.device))
             trained.rows.append(rows)
             trained.pieces.append((rows.parameter, piece))
-    selection.check_any(len(trained.pieces))
     selection.check_rated(stock_name(name) for name, _ in model.named_parameters())
+    selection.check_any(len(trained.pieces))
     return trained
 
 
