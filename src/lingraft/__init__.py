@@ -159,11 +159,11 @@ def run_stage(run: Run | str | Path, name: str) -> dict[str, Any]:
         LingraftError: no such stage, or one before it is not done.
         KeyboardInterrupt: Ctrl-C, as with `adapt`.
     """
-    from lingraft.pipeline import adapt as pipeline
+    from lingraft.pipeline import one_stage
 
     folder = run.path if isinstance(run, Run) else Path(run)
     with as_guest():
-        return pipeline.run_stage(folder, name)
+        return one_stage.run_stage(folder, name)
 
 
 def evaluate(

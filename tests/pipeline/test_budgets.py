@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from accelerate import Accelerator
 
+import lingraft
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.models.source import load_model
 from lingraft.pipeline import adapt as pipeline
@@ -569,7 +570,7 @@ def test_a_signal_in_the_probe_ends_the_run_and_decides_nothing(
     assert raised.value.exit_status == 130
     assert plan_of(Run(tmp_path / "run"))["fixed"] is None
     with pytest.raises(RecipeError, match="has not decided all its settings yet"):
-        pipeline.run_stage(tmp_path / "run", "graft")
+        lingraft.run_stage(tmp_path / "run", "graft")
 
 
 def test_what_decides_nothing_changes_neither_plan_nor_weights(asked, tmp_path, monkeypatch):

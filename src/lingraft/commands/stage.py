@@ -16,6 +16,6 @@ def command(
     ],
 ) -> None:
     """Run one stage of a run alone; those before it must be done. Prints its counts as JSON."""
-    from lingraft.pipeline import adapt as pipeline
+    from lingraft.pipeline import one_stage
 
-    typer.echo(json.dumps(pipeline.run_stage(run, name), ensure_ascii=False))
+    typer.echo(json.dumps(one_stage.run_stage(run, name), ensure_ascii=False))

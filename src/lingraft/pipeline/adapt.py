@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.log import duration
@@ -29,7 +29,6 @@ from lingraft.report.pages import run as run_page
 from lingraft.rundir import FORMAT, Run, clear_temporary, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.training.machine import accelerator_for, environment, note_environment
-from lingraft.workers import check_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -273,7 +272,7 @@ def train(context: Context, digest: str) -> str:
 def ended(context: Context, name: str, started: float, *, kept: bool) -> None:
     """Log that a stage has ended, and which of the run's stages it was."""
     recipe = context.recipe
-    *order, last = stage_order(_phases(recipe))
+    *order, last = stage_order([phase.name for phase in recipe.phases])
     order += [*(f"baseline {section.method}" for section in recipe.baselines), last]
     place = ""
     if context.run.parent is None and name in order:
@@ -345,57 +344,3 @@ def push(run: Run, recipe: Recipe) -> None:
 def report(run: Run) -> Path:
     """Write RUN/report.html from what the run holds so far."""
     return run_page.write([run], run.path / "report.html")
-
-
-def run_stage(path: Path, name: str) -> dict[str, Any]:
-    """Run one stage of an existing run; those before it must be done.
-
-    Args:
-        path: the run's folder.
-        name: corpus, tokenizer, graft, the name of a phase, evaluation, model or report.
-
-    Returns:
-        The stage's counts.
-
-    Raises:
-        RecipeError: no such stage; several processes; or a phase that another precision trained.
-        DataError: an earlier stage is not done.
-    """
-    check_one_process("stage", "several take lingraft adapt, which goes on")
-    run = Run.existing(path)
-    recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
-    phases = _phases(recipe)
-    order = [*stage_order(phases), "report"]
-    if is_open(recipe) or plans.is_undecided(run):
-        raise RecipeError(f"{path}: has not decided all its settings yet; run lingraft adapt")
-    if name not in order:
-        raise RecipeError(f"stage '{name}': this run has {', '.join(order)}")
-    if name == "report":
-        return {"report": str(report(run))}
-    with run.locked():
-        context = stages.by_itself(recipe, run, name)
-        before = "" if name == "corpus" else _made(run, order[order.index(name) - 1])
-        if name in phases:
-            stages.phase(context, phases.index(name), before)
-        elif name == "model":
-            export(context, _made(run, ["graft", *phases][-1]), before)
-            upload(run, recipe)
-        else:
-            work = {
-                "tokenizer": stages.tokenizer,
-                "graft": stages.graft,
-                "evaluation": evaluating.evaluate,
-            }
-            stages.corpus(context) if name == "corpus" else work[name](context, before)
-    return run.stage(name).result()
-
-
-def _phases(recipe: Recipe) -> list[str]:
-    return [phase.name for phase in recipe.phases]
-
-
-def _made(run: Run, name: str) -> str:
-    digest = run.stage(name).fingerprint()
-    if digest is None:
-        raise DataError(f"{run.path}: stage '{name}' is not done yet; run it first")
-    return digest

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import shlex
 import shutil
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,7 +19,7 @@ from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.inputs import texts as contents
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
-from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
 from lingraft.pipeline import clearing, grafting, held_out, judging, learnt, vocabularies
@@ -39,8 +38,6 @@ from lingraft.tokenizer.statistics import changed_tokens, statistics, warn
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import (
-    accelerator_for,
-    environment,
     note_environment,
     resolve_precision,
 )
@@ -387,18 +384,3 @@ def other_precision(recipe: Recipe, run: Run) -> list[str]:
     before = read_json(path).get("precision", now) if trained and path.is_file() else now
     keeps = f"training.precision={before} keeps what is trained"
     return [] if before == now else [f"the precision, {before} there and {now} here: {keeps}"]
-
-
-def by_itself(recipe: Recipe, run: Run, name: str) -> Context:
-    """The context of one stage that is asked for alone.
-
-    Raises:
-        RecipeError: it is a phase, which this machine would begin anew in a precision of its own.
-    """
-    is_phase = any(section.name == name for section in recipe.phases)
-    if is_phase and recipe.training.precision == "auto":
-        for differing in other_precision(recipe, run):
-            raise RecipeError(f"{run.path}: {name} differs in {differing} (set it in recipe.toml)")
-    accelerator = accelerator_for(recipe.training, run.path)
-    now = environment(accelerator, shlex.join(["lingraft", "stage", str(run.path), name]))
-    return Context(recipe, run, accelerator, environment=now)
