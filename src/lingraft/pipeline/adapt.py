@@ -17,8 +17,10 @@ from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.clearing import check_outside, empty
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small, unread
 from lingraft.pipeline.rows import tied_now
+from lingraft.pipeline.source_files import source_of
 from lingraft.pipeline.stages import Context, family_now
 from lingraft.pipeline.suiting import check_context, suited
+from lingraft.pipeline.trainable import check_grafts
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import stage_order
 from lingraft.recipe.decoding import load, to_toml
@@ -119,7 +121,7 @@ def go_through(context: Context, request: Recipe, time: Timekeeper) -> None:
     early = budgeting.choose(context, request)
     tokenizer_digest = alone(early, "tokenizer", lambda: stages.tokenizer(early, corpus_digest))
     final, grafted = decided(early, request, graft(early, tokenizer_digest), time)
-    check_inputs(final.recipe)  # a source of the Hub has its files by now
+    check_grafts(final.recipe, source_of(final.recipe))  # one of the Hub has its files by now
     trained = train(final, grafted)
     evaluated = alone(final, "evaluation", lambda: evaluating.evaluate(final, trained))
     for index in range(len(final.recipe.baselines)):

@@ -49,16 +49,20 @@ def has_text_of(run: Run, recipe: Recipe) -> bool:
     return bool(stage.result().get("contents") == corpus_fingerprint(recipe, placed=False))
 
 
+def named_resources(section: Resources) -> dict[str, tuple[str, ...]]:
+    """The files and Hub data sets of [resources], by the key that names them."""
+    given = {key: names for key in RESOURCES if (names := getattr(section, key))}
+    return {key: (names,) if isinstance(names, str) else names for key, names in given.items()}
+
+
 def resource_contents(section: Resources) -> dict[str, list[list[str]]]:
     """Endings and digests of the files of [resources], in their order; of Hub data sets the names.
 
     By the key that names them.
     """
-    named = {key: getattr(section, key) for key in RESOURCES}
     return {
-        key: [of for name in ([names] if isinstance(names, str) else names) for of in _files(name)]
-        for key, names in named.items()
-        if names
+        key: [of for name in names for of in _files(name)]
+        for key, names in named_resources(section).items()
     }
 
 

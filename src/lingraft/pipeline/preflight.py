@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
@@ -14,6 +14,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import held_out, pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
+from lingraft.pipeline.plans import named_resources
 from lingraft.pipeline.sizes import grafted_sizes
 from lingraft.pipeline.source_files import SourceFiles, source_of
 from lingraft.pipeline.suiting import check_context, suited
@@ -208,9 +209,8 @@ def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
 
 def named_files(resources: Resources) -> list[str]:
     """The files that the section names, but for Hub datasets."""
-    vectors = (resources.source_vectors, resources.target_vectors)
-    names = (*resources.lexicons, *resources.parallel, *resources.source_text, *vectors)
-    return [name for name in names if name is not None and not name.startswith("hub:")]
+    names = chain.from_iterable(named_resources(resources).values())
+    return [name for name in names if not name.startswith("hub:")]
 
 
 def check(recipe: Recipe) -> Plan:

@@ -37,10 +37,7 @@ from lingraft.tokenizer.shards import encode
 from lingraft.tokenizer.statistics import changed_tokens, statistics, warn
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.loop import train_phase
-from lingraft.training.machine import (
-    note_environment,
-    resolve_precision,
-)
+from lingraft.training.machine import note_environment, resolve_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

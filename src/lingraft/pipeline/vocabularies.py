@@ -60,6 +60,12 @@ def learns_vectors(resources: Resources, initialiser: str) -> bool:
     return not given
 
 
+def lacks_source_words(resources: Resources, initialiser: str) -> bool:
+    """Whether an initialiser needs vectors of the source's words, and nothing gives them."""
+    given = resources.source_vectors or resources.source_text
+    return initialiser == "wechsel" and not given
+
+
 def check_vectors(recipe: Recipe, grafts: Sequence[Graft]) -> None:
     """Refuse what static vectors lack before text and vocabulary are made.
 
@@ -70,7 +76,7 @@ def check_vectors(recipe: Recipe, grafts: Sequence[Graft]) -> None:
     if recipe.tokenizer.kind == "keep":
         return
     for graft, name in ((one, name) for one in grafts for name in one.initialisers):
-        if name == "wechsel" and not (resources.source_vectors or resources.source_text):
+        if lacks_source_words(resources, name):
             key = "embeddings" if graft.embeddings == name else "output_embeddings"
             raise RecipeError(
                 f"resources.source_vectors: is not set, and graft.{key} = '{name}' needs word "

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, get_args
 
 from lingraft.errors import RecipeError
-from lingraft.pipeline.vocabularies import learns_vectors
+from lingraft.pipeline.vocabularies import lacks_source_words, learns_vectors
 from lingraft.recipe import Budget, Initialiser, Recipe
 from lingraft.recipe.methods import settled
 from lingraft.recipe.run import NEEDS, RUN_MODEL
@@ -159,7 +159,7 @@ def missing(recipe: Recipe, initialiser: str) -> str | None:
     if key and not getattr(resources, key):
         what = {"lexicons": "a bilingual dictionary", "parallel": "sentence pairs"}[key]
         return f"needs {what}: resources.{key}"
-    if initialiser == "wechsel" and not (resources.source_vectors or resources.source_text):
+    if lacks_source_words(resources, initialiser):
         return "needs vectors or text of the source language: resources.source_vectors, source_text"
     if learns_vectors(resources, initialiser) and importlib.util.find_spec("gensim") is None:
         return 'learns static vectors, which needs gensim: pip install "lingraft[vectors]"'

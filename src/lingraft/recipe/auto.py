@@ -28,7 +28,13 @@ from lingraft.recipe.facts import (
     trains_at_once,
 )
 from lingraft.recipe.rule import Rule
-from lingraft.recipe.scales import NARROW_RATE, batch_for, rate_by_step, vocabulary_for
+from lingraft.recipe.scales import (
+    FASTER,
+    NARROW_RATE,
+    batch_for,
+    rate_by_step,
+    vocabulary_for,
+)
 
 AUTO = "auto"
 EDITION = "2026-11-26"
@@ -39,8 +45,6 @@ FEWEST_TOKENS = 300_000
 """With fewer tokens of training a model may be no better than unigrams: none was measured."""
 MEASURED_WIDTH, MEASURED_RATE = 384, 1e-3
 """The peak learning rate that won at that width, the same for all parts."""
-FASTER = 4.0
-"""How many times the rate of the rest the embeddings learn at, where that was measured."""
 
 
 def nearest_rate(facts: Facts) -> float:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from lingraft.recipe import evidence
 from lingraft.recipe.facts import LITTLE, NARROW, Facts, learns_vectors, trains_at_once
 from lingraft.recipe.rule import Rule
-
-FASTER, NARROW_RATE = 4.0, 1e-3
+from lingraft.recipe.scales import FASTER, NARROW_RATE
 
 
 def is_causal(facts: Facts) -> bool:
@@ -14,8 +13,8 @@ def is_causal(facts: Facts) -> bool:
     return facts.kind == "causal"
 
 
-def is_measured(facts: Facts) -> bool:
-    """Whether source and budget are like those of our studies of causal models."""
+def is_small(facts: Facts) -> bool:
+    """Whether source and budget are as small as those of our studies of causal models."""
     return is_causal(facts) and facts.width <= NARROW and facts.tokens <= LITTLE
 
 
@@ -26,7 +25,7 @@ def layers(where: str) -> tuple[Rule, Rule]:
         Rule(
             key,
             f"no-layers-{where}-causal",
-            is_measured,
+            is_small,
             lambda _: 0,
             "inserted layers end higher: at 0.1 M tokens with every vocabulary and all first rows, "
             "at 0.3 M in three languages",
@@ -47,7 +46,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.name",
         "one-phase-causal",
-        is_measured,
+        is_small,
         lambda _: "xpt-sp",
         "one phase ends 0.01 to 0.07 bits per byte below two at 0.1 M tokens, with two seeds",
         evidence.CAUSAL_PHASES,
@@ -55,7 +54,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "graft.embeddings",
         "focus-causal",
-        lambda facts: learns_vectors(facts) and is_measured(facts),
+        lambda facts: learns_vectors(facts) and is_small(facts),
         lambda _: "focus",
         "lower than mean and random rows at 0.1 M tokens, with two seeds, and than mean at 0.3 M",
         evidence.CAUSAL_FOCUS,
@@ -65,7 +64,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.embedding_rate_factor",
         "faster-embeddings-causal",
-        lambda facts: is_measured(facts) and trains_at_once(facts),
+        lambda facts: is_small(facts) and trains_at_once(facts),
         lambda _: FASTER,
         "lower than one rate for all at 0.3 M tokens in three languages",
         evidence.CAUSAL_FACTOR,
@@ -73,8 +72,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.learning_rate",
         "rate-causal-at-once",
-        lambda facts: is_measured(facts) and trains_at_once(facts),
-        lambda _: NARROW_RATE,
+        lambda facts: is_small(facts) and trains_at_once(facts),
+        lambda _: NARROW_RATE / 2,
         "1e-3, with embeddings at 4e-3",
         evidence.CAUSAL_FACTOR,
     ),

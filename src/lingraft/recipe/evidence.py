@@ -100,25 +100,25 @@ LONG_NARROW = tuple(
     )
 )
 LONG_FOCUS = ("proof/grid-10m.jsonl:xpt-sp-s0-ko-mean-702d", LONG_NARROW[2])
-CAUSAL, CAUSAL_PROOF = "study-causal.jsonl:xpt-sp", "proof/causal.jsonl:xpt-sp-s0"
+CAUSAL, CAUSAL_PROOF = "study-causal.jsonl", "proof/causal.jsonl:xpt-sp-s0"
 ONE_RATE = tuple(f"{CAUSAL_PROOF}-{end}" for end in ("ko-590f", "ja-4a9b", "de-18c0"))
 CAUSAL_PHASES = tuple(
-    f"study-causal.jsonl:{method}-s{seed}-0-0-replace-{end}"
+    f"{CAUSAL}:{method}-s{seed}-0-0-replace-{end}"
     for method in ("xpt-sp", "xpt")
     for end in ("focus-f8cb", "mean-1de1")
     for seed in (0, 1)
 )
 CAUSAL_LAYERS = (
-    *(f"{CAUSAL}-s{seed}-0-0-replace-mean-1de1" for seed in (0, 1)),
-    *(f"{CAUSAL}-s{seed}-1-1-random-replace-mean-1dce" for seed in (0, 1)),
-    f"{CAUSAL}-s0-0-0-replace-focus-f8cb",
-    f"{CAUSAL}-s0-1-1-random-replace-focus-3a79",
+    *(f"{CAUSAL}:xpt-sp-s{seed}-0-0-replace-mean-1de1" for seed in (0, 1)),
+    *(f"{CAUSAL}:xpt-sp-s{seed}-1-1-random-replace-mean-1dce" for seed in (0, 1)),
+    f"{CAUSAL}:xpt-sp-s0-0-0-replace-focus-f8cb",
+    f"{CAUSAL}:xpt-sp-s0-1-1-random-replace-focus-3a79",
     *ONE_RATE,
     *(f"{CAUSAL_PROOF}-{end}" for end in ("ko-1-1-cf57", "ja-1-1-570c", "de-1-1-e781")),
 )
 CAUSAL_FOCUS = (
     *(
-        f"{CAUSAL}-s{seed}-0-0-replace-{end}"
+        f"{CAUSAL}:xpt-sp-s{seed}-0-0-replace-{end}"
         for end in ("focus-f8cb", "mean-1de1", "random-da6a")
         for seed in (0, 1)
     ),

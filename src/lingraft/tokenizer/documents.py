@@ -48,35 +48,50 @@ AT_ONCE = 1 << 21
 """Characters of documents that are tokenised together, more where one is longer."""
 
 
+def _marked(text_path: Path) -> Iterator[tuple[str, bool]]:
+    """Each line of a corpus file, and whether a document begins with it.
+
+    Raises:
+        DataError: the file is missing or not UTF-8.
+    """
+    starts = iter(document_starts(text_path))
+    following = next(starts, None)
+    for number, line in enumerate(chain.from_iterable(chunks_of(text_path))):
+        begins = number == following
+        if begins:
+            following = next(starts, None)
+        yield line, begins
+
+
 def read(text_path: Path) -> Iterator[str]:
     """The text of each document of a corpus file, in order.
 
     Raises:
         DataError: it is missing or not UTF-8.
     """
-    starts = iter(document_starts(text_path)[1:].tolist())
-    following, lines = next(starts, None), list[str]()
-    for number, line in enumerate(chain.from_iterable(chunks_of(text_path))):
-        if number == following:
+    lines = list[str]()
+    for line, begins in _marked(text_path):
+        if begins and lines:
             yield BETWEEN_LINES.join(lines)
-            following, lines = next(starts, None), []
+            lines = []
         lines.append(line)
     if lines:
         yield BETWEEN_LINES.join(lines)
 
 
 def lines_within(text_path: Path) -> Iterator[str]:
-    """The lines of a corpus file, with the ends of lines before and behind them in a document."""
-    starts = iter(document_starts(text_path)[1:])
-    following, waiting = next(starts, None), ""  # until it is known whether another line follows
-    for number, line in enumerate(read_lines(text_path)):
-        end = "" if number in (0, following) else BETWEEN_LINES
-        if number:
+    """The lines of a corpus file, with the ends of lines before and behind them in a document.
+
+    Raises:
+        DataError: it is missing or not UTF-8.
+    """
+    waiting: str | None = None  # until it is known whether its document goes on
+    for line, begins in _marked(text_path):
+        end = "" if begins else BETWEEN_LINES
+        if waiting is not None:
             yield waiting + end
-        if number == following:
-            following = next(starts, None)
         waiting = end + line
-    if waiting:
+    if waiting is not None:
         yield waiting
 
 
