@@ -10,7 +10,9 @@ from transformers import GenerationConfig
 from lingraft.errors import DataError
 from lingraft.evaluation import generated
 from lingraft.evaluation.scorer import Scorer
+from lingraft.models.families import FAMILIES
 
+CAUSAL = [name for name, record in FAMILIES.items() if record.kind == "causal"]
 TEXTS = [
     "The dog ran to the door because it was raining and he was wet. " * 3,
     "비가 와서 우산을 썼다. 문을 열고 나가 오래 걸었다. " * 4,
@@ -75,18 +77,33 @@ def test_the_checkpoints_own_settings_of_generation_change_nothing(scorer, token
 
 def test_samples_are_those_of_the_stock_model(scorer, tokenizer):
     stock = tiny_judged.model()
-    begun = generated.beginnings(TEXTS, 2)
-    rows = generated.samples(scorer.model, tokenizer, begun, 8, 400, seed=3)
-    assert [row["beginning"] for row in rows] == [text for text, _ in begun]
-    for number, row in enumerate(rows):
-        ids = tokenizer(row["beginning"], return_tensors="pt")
-        shared = {"max_new_tokens": 8, "pad_token_id": tokenizer.pad_token_id}
-        greedy = stock.generate(**ids, do_sample=False, **shared)
-        torch.manual_seed(3 + number)
-        drawn = stock.generate(**ids, do_sample=True, top_p=0.9, top_k=0, **shared)
-        for mode, made in (("greedy", greedy), ("drawn", drawn)):
-            text = tokenizer.decode(made[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
-            assert row[mode] == text
+    begun = generated.beginnings(TEXTS, 1)
+    (row,) = generated.samples(scorer.model, tokenizer, begun, 8, 400, seed=3)
+    assert row["beginning"] == begun[0][0]
+    ids = tokenizer(row["beginning"], return_tensors="pt")
+    shared = {"max_new_tokens": 8, "pad_token_id": tokenizer.pad_token_id}
+    greedy = stock.generate(**ids, do_sample=False, **shared)
+    torch.manual_seed(3)
+    drawn = stock.generate(**ids, do_sample=True, top_p=0.9, top_k=0, **shared)
+    for mode, made in (("greedy", greedy), ("drawn", drawn)):
+        text = tokenizer.decode(made[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
+        assert row[mode] == text
+
+
+@pytest.mark.parametrize("family", CAUSAL)
+def test_beginnings_of_other_lengths_are_gone_on_with_as_if_alone(
+    family, tiny_model, tiny_tokenizer, monkeypatch
+):
+    monkeypatch.setattr(generated, "AT_ONCE", 2)
+    texts = ["나는 학교에 가서", "바다", "The cat sat on the mat. It slept."]
+    begun = [(text, "and more") for text in texts]
+    model, tokenizer = tiny_model(family), tiny_tokenizer(family)
+
+    def greedy(pairs):
+        rows = generated.samples(model, tokenizer, pairs, 6, 40, seed=0)
+        return [(row["beginning"], row["greedy"]) for row in rows]
+
+    assert greedy(begun) == [row for pair in begun for row in greedy([pair])]
 
 
 def test_the_cache_changes_nothing_of_what_is_written(scorer, tokenizer):

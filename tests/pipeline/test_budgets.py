@@ -17,7 +17,7 @@ import lingraft
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.models.source import load_model
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import budgeting, foreseeing, planning, preflight, speed, stages
+from lingraft.pipeline import budgeting, foreseeing, planning, preflight, scoring, speed, stages
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.foreseeing import foreseen
 from lingraft.pipeline.memory import Machine
@@ -277,17 +277,20 @@ def test_a_step_is_planned_with_no_more_tokens_than_a_pass_has_left(text, tokens
     changes |= {"budget": Budget(value=tokens, unit="tokens")}
     phase = asked(of_steps(8)).phases[-1].model_copy(update=changes)
     measured = speed.Speed(tokens=1_500, steps=10, seconds=1.0, tokens_per_epoch=text)
-    row, _ = planning._planned(phase, measured, planning.Text(()), None)
+    row, _ = planning._planned(phase, measured, scoring.Text((), causal=False), None)
     assert row.steps == 8
 
 
 def test_the_evaluation_is_planned_for_the_one_process_that_does_it(adapted, asked, monkeypatch):
     monkeypatch.setattr(planning, "FORWARD", 3.0)
+    monkeypatch.setattr(planning, "FEWEST_WORDS", 1)
     run = Run(adapted("roberta"))
     recipe = asked({"budget": {"value": 5, "unit": "minutes"}, "name": "xpt"}, evaluation={})
 
     def planned(processes, tokens_per_second):
-        context = stages.Context(recipe, run, SimpleNamespace(num_processes=processes))
+        device = SimpleNamespace(type="cpu")
+        processes_of = SimpleNamespace(num_processes=processes, device=device)
+        context = stages.Context(recipe, run, processes_of)
         measured = [speed.Speed(tokens_per_second, 1, 1.0, tokens_per_epoch=9e3)] * 2
         draft = planning.draft(context, measured, 9.0, 1.0)
         (row,) = (row for row in draft.stages if row.name == "evaluation")
@@ -519,20 +522,6 @@ def test_short_steps_that_are_given_have_the_rate_of_short_steps(tokens, rate, a
     assert {one.key: one.value for one in foretold}["method.learning_rate"] == rate
 
 
-def test_every_stream_is_looked_at_and_scored_in_a_plan():
-    counts = {"sentences": 1_000, "tokens": 20_000}
-    one = {
-        "tokens": {"valid": counts, "test": counts},
-        "statistics": {"train": {"tokens_per_word": 1.5}},
-    }
-    alone = planning.Text.of(one)
-    assert alone.looked_at(100) == 100 * 20
-    assert alone.scored(300, 100) == 20 * (2 * 300 + 100 * 1.5 * planning.CONTEXT)
-    three = planning.Text.of(one | {"streams": dict.fromkeys(("de", "fr", "ko"), one)})
-    assert three.looked_at(100) == 3 * alone.looked_at(100)
-    assert three.scored(300, 100) == 3 * alone.scored(300, 100)
-
-
 def test_nothing_is_foreseen_where_nothing_is_open_or_the_source_is_elsewhere(asked):
     steps = {"budget": {"value": 4, "unit": "steps"}}
     recipe = asked(steps)
@@ -588,9 +577,11 @@ def test_what_decides_nothing_changes_neither_plan_nor_weights(asked, tmp_path, 
 
 def test_what_the_plan_leaves_out_of_the_evaluation_stays_so(asked, tmp_path, monkeypatch):
     monkeypatch.setattr(planning, "EVALUATING", 0.0)
+    monkeypatch.setattr(planning, "FEWEST_SENTENCES", 3)
+    monkeypatch.setattr(planning, "FEWEST_WORDS", 2)
     recipe = asked({"budget": MINUTE}, evaluation={"generated": 4})
     run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
-    least = {"sentences": planning.FEWEST_SENTENCES, "words": planning.FEWEST_WORDS}
+    least = {"sentences": 3, "words": 2}
     assert plan_of(run)["evaluation"] == least
     done = {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")}
     pipeline.adapt(recipe, run.path)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import GenerationConfig
+from transformers import BatchEncoding, GenerationConfig
 
 from lingraft.errors import DataError
 from lingraft.tokenizer.documents import before
@@ -38,6 +38,8 @@ PATIENCE = 20.0
 """Seconds after which a batch size is not timed again."""
 CHARACTERS = 100
 """Of a sample's beginning."""
+AT_ONCE = 8
+"""Beginnings that are gone on with together: as slow as one alone, but for large models."""
 TOP_P = 0.9
 """Share of the probability that a drawn continuation keeps to (Holtzman et al. 2020)."""
 
@@ -209,25 +211,41 @@ def samples(
         "greedy": _settings(tokenizer, do_sample=False, **shared),
         "drawn": _settings(tokenizer, do_sample=True, top_p=TOP_P, top_k=0, **shared),
     }
-    start, rows = before(tokenizer), []
+    start = before(tokenizer)
+    prompts = [
+        [*start, *ids][-max(1, longest - tokens) :]
+        for ids in tokenizer([text for text, _ in begun], add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
+    ]
+    rows: list[dict[str, str]] = []
     devices = [model.device] if model.device.type == "cuda" else []
     with stock_generation(model):
-        for number, (text, behind) in enumerate(begun):
-            ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-            prompt = [*start, *ids][-max(1, longest - tokens) :]
-            ids_BT = torch.tensor([prompt]).to(model.device)
-            row = {"beginning": text}
+        for first in range(0, len(begun), AT_ONCE):
+            batch = _padded_before(prompts[first : first + AT_ONCE], modes["greedy"].pad_token_id)
+            length = batch["input_ids"].shape[1]
+            written: dict[str, list[str]] = {}
             for mode, settings in modes.items():
                 with torch.random.fork_rng(devices=devices):
-                    torch.manual_seed(seed + number)
-                    output_BT = generate(
-                        input_ids=ids_BT,
-                        attention_mask=torch.ones_like(ids_BT),
-                        generation_config=settings,
-                    )
-                row[mode] = str(
-                    tokenizer.decode(output_BT[0, len(prompt) :], skip_special_tokens=True)
+                    torch.manual_seed(seed + first)
+                    output_BT = generate(**batch.to(model.device), generation_config=settings)
+                written[mode] = tokenizer.batch_decode(
+                    output_BT[:, length:], skip_special_tokens=True
                 )
-            row["written"] = behind[: max(len(row["greedy"]), len(row["drawn"]))]
-            rows.append(row)
+            for number, (text, behind) in enumerate(begun[first : first + AT_ONCE]):
+                row = {mode: texts[number] for mode, texts in written.items()}
+                most = max(map(len, row.values()))
+                rows.append({"beginning": text} | row | {"written": behind[:most]})
     return rows
+
+
+def _padded_before(prompts: Sequence[list[int]], pad: int) -> BatchEncoding:
+    """Beginnings of several lengths as a batch that goes on behind all of them."""
+    longest = max(map(len, prompts))
+    return BatchEncoding(
+        {
+            "input_ids": [[pad] * (longest - len(ids)) + ids for ids in prompts],
+            "attention_mask": [[0] * (longest - len(ids)) + [1] * len(ids) for ids in prompts],
+        },
+        tensor_type="pt",
+    )

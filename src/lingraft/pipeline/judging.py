@@ -31,6 +31,7 @@ from lingraft.pretrained.load import (
     longest_text,
 )
 from lingraft.recipe import Choices, Corpus
+from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE
 from lingraft.rundir import fingerprint
 from lingraft.tasks import choice_metrics
 from lingraft.tasks import choices as asking
@@ -51,9 +52,6 @@ logger = logging.getLogger(__name__)
 
 FORM = "documents by characters"
 """Part of the fingerprint of what is judged; other words make all of it again."""
-CHARACTERS_OF_A_SENTENCE = 100
-"""About as many as in English, for `evaluation.sentences`, which says how much of a text is scored.
-"""
 
 
 @dataclass(frozen=True)

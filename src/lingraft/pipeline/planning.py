@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.pipeline import preflight
+from lingraft.pipeline.scoring import Text
 from lingraft.recipe import Budget
 from lingraft.recipe.auto import FEWEST_TOKENS
 from lingraft.recipe.methods import baseline, promised
@@ -25,11 +26,9 @@ LOOKS = 10
 """At the validation text, in a phase."""
 LOOKING, EVALUATING = 0.05, 0.10
 """Shares of a budget in time above which less text is looked at, and scored."""
-FEWEST_LOOKED_AT, FEWEST_SENTENCES, FEWEST_WORDS = 100, 300, 100
+FEWEST_SENTENCES, FEWEST_WORDS = 300, 100
 FEWEST_STEPS = 100
 """Of a phase; the cells behind the rules (`recipe.auto`) have 146 and more."""
-CONTEXT = 2.0
-"""A word stands in a sentence of so many times the mean length: long ones have more words."""
 LEAST_TRAINING = 0.2
 """Of a promise that is left for training, at least."""
 ENDING = {"model": 1.0, "report": 2.0}
@@ -76,43 +75,6 @@ class Draft:
         }
 
 
-@dataclass(frozen=True)
-class Text:
-    """What the tokenizer stage counted, of each stream: all are looked at, and scored."""
-
-    streams: tuple[dict[str, Any], ...]
-
-    @classmethod
-    def of(cls, result: dict[str, Any]) -> Text:
-        """From the stage's result."""
-        return cls(tuple((result.get("streams") or {"": result}).values()))
-
-    def looked_at(self, sentences: int) -> float:
-        """Tokens of a look at the validation text."""
-        return sum(
-            min(sentences, valid["sentences"]) * _length(valid)
-            for valid in (stream["tokens"]["valid"] for stream in self.streams)
-        )
-
-    def scored(self, sentences: int, words: int) -> float:
-        """Tokens that an evaluation reads: two schemes, and a pass for each token of a word.
-
-        At most one word of a sentence is scored.
-        """
-        total = 0.0
-        for stream in self.streams:
-            test = stream["tokens"]["test"]
-            per_word = stream["statistics"]["train"]["tokens_per_word"] or 2.0
-            passes = min(words, test["sentences"]) * per_word * CONTEXT
-            total += (2 * min(sentences, test["sentences"]) + passes) * _length(test)
-        return total
-
-
-def _length(counts: dict[str, int]) -> float:
-    """Mean tokens of a sentence."""
-    return counts["tokens"] / max(counts["sentences"], 1)
-
-
 def draft(context: Context, speeds: list[Speed], passed: float, slowdown: float) -> Draft:
     """Make a plan; budgets in time become tokens.
 
@@ -126,14 +88,14 @@ def draft(context: Context, speeds: list[Speed], passed: float, slowdown: float)
         RecipeError: the time that was given does not suffice.
     """
     recipe = context.recipe
-    text = Text.of(context.run.stage("tokenizer").result())
+    text = text_of(context)
     whole = promised(recipe)
     fastest = max(rate.tokens_per_second for rate in speeds)
     processes = context.accelerator.num_processes  # all of them train, one evaluates
     recipe = _smaller(recipe, text, whole, fastest, processes)
     plan = preflight.check(recipe)
     slowed, alone = min(MOST_SLOWED, slowdown), speeds[-1].tokens_per_second / processes
-    ending = _ending(recipe, text, alone, slowed, plan.parameters or 0)
+    ending = _ending(text, alone, slowed, plan, context.accelerator.device.type)
     models = 1 + len(recipe.baselines)
     share = 1 / (1 + sum(_ratio(recipe, index, plan) for index in range(models - 1)))
     left = math.inf if whole is None else whole - passed - sum(ending.values()) * models
@@ -171,6 +133,12 @@ def draft(context: Context, speeds: list[Speed], passed: float, slowdown: float)
         disk_bytes=plan.disk_bytes_estimate,
         warnings=_warnings(rows, whole, share),
     )
+
+
+def text_of(context: Context) -> Text:
+    """What the run's tokenizer stage counted."""
+    causal = context.recipe.phases[0].objective == "clm"
+    return Text.of(context.run.stage("tokenizer").result(), causal=causal)
 
 
 def _planned(phase: Phase, speed: Speed, text: Text, seconds: float | None) -> tuple[Row, Phase]:
@@ -222,15 +190,16 @@ def _smaller(
     """Less to look at and to score, where it would take too much of a promise in time."""
     if whole is None:
         return recipe
-    section = recipe.evaluation
-    models = 1 + len(recipe.baselines)
-    scored = text.scored(section.sentences, section.words)
-    cost = models * scored / FORWARD / speed * processes
+    section, models = recipe.evaluation, 1 + len(recipe.baselines)
+    cost = models * text.scored(section) / FORWARD / speed * processes
     changes: dict[str, int] = {}
     if cost > EVALUATING * whole:
         share = EVALUATING * whole / cost
-        for key, least in (("sentences", FEWEST_SENTENCES), ("words", FEWEST_WORDS)):
-            value = getattr(section, key)
+        fewest = {"sentences": FEWEST_SENTENCES}
+        if not text.causal:  # whose evaluation has no words
+            fewest["words"] = FEWEST_WORDS
+        for key, least in fewest.items():
+            value = min(getattr(section, key), text.most_scored)
             if key not in section.model_fields_set and value > least:
                 changes[key] = max(least, int(share * value))
     phases = []
@@ -238,7 +207,8 @@ def _smaller(
         looks = LOOKS * text.looked_at(phase.validation.sentences) / FORWARD / speed
         most = LOOKING * (phase.budget.seconds or whole)
         if looks > most and "sentences" not in phase.validation.model_fields_set:
-            fewer = max(FEWEST_LOOKED_AT, int(phase.validation.sentences * most / looks))
+            there = min(phase.validation.sentences, text.most_looked_at)
+            fewer = max(text.fewest_looked_at, int(there * most / looks))
             watch = phase.validation.model_copy(update={"sentences": fewer})
             phase = phase.model_copy(update={"validation": watch})
         phases.append(phase)
@@ -248,13 +218,14 @@ def _smaller(
 
 
 def _ending(
-    recipe: Recipe, text: Text, speed: float, slowdown: float, parameters: int
+    text: Text, speed: float, slowdown: float, plan: preflight.Plan, device: str
 ) -> dict[str, float]:
     """Seconds of what comes after training, at the speed of one process."""
-    section = recipe.evaluation
-    scored = text.scored(section.sentences, section.words) / FORWARD / speed
+    section, parameters = plan.recipe.evaluation, plan.parameters or 0
+    layers = plan.layers.number if plan.layers else 0
     weights = 4 * parameters * A_BYTE
-    ending = {"evaluation": scored + (1.0 + weights) * slowdown}
+    alone = 1.0 + weights + text.writing(section, layers, parameters, device)
+    ending = {"evaluation": text.scored(section) / FORWARD / speed + alone * slowdown}
     return ending | {name: (seconds + weights) * slowdown for name, seconds in ENDING.items()}
 
 

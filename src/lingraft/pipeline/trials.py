@@ -94,7 +94,7 @@ class Probe:
     def steps(self, trials: int) -> int:
         """Optimiser steps of each trial, with its look at the validation text paid for."""
         context = self.context
-        text = planning.Text.of(context.run.stage("tokenizer").result())
+        text = planning.text_of(context)
         total = look = 0.0
         for phase, measured in zip(context.recipe.phases, self.speeds, strict=True):
             seconds = phase.budget.seconds

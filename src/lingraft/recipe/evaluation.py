@@ -11,6 +11,8 @@ from pydantic import Field, model_validator
 from lingraft.recipe.base import Names, Section
 
 SUFFIXES = re.compile(r"(\.(jsonl?|csv|tsv|txt|gz|xz))+$", re.IGNORECASE)
+CHARACTERS_OF_A_SENTENCE = 100
+"""About as many as in English: of a causal model's documents so many count as a sentence."""
 
 
 class Choices(Section):
