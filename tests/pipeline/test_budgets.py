@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
+import signal
 import tempfile
 from types import SimpleNamespace
 
 import pytest
 from accelerate import Accelerator
+from stopping import at_call
 
 import lingraft
 from lingraft.errors import RecipeError, TrainingError
@@ -571,6 +574,24 @@ def test_a_signal_in_the_probe_ends_the_run_and_decides_nothing(
     assert plan_of(Run(tmp_path / "run"))["fixed"] is None
     with pytest.raises(RecipeError, match="has not decided all its settings yet"):
         lingraft.run_stage(tmp_path / "run", "graft")
+
+
+def test_a_signal_in_the_last_step_that_is_timed_ends_the_run(asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(speed, "SETTLED", 0.0)
+
+    def terminate():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def is_last(watch, *_):
+        return watch.steps == speed.STEPS - 1
+
+    clock = Timekeeper(0.0, Clock(monkeypatch))
+    with (
+        at_call(1, speed.Stopwatch, "end", terminate, is_last),
+        pytest.raises(Stopped, match="stopped while the speed was measured"),
+    ):
+        pipeline.adapt(asked(of_steps(800)), tmp_path / "run", time=clock)
+    assert plan_of(Run(tmp_path / "run"))["fixed"] is None
 
 
 def test_what_decides_nothing_changes_neither_plan_nor_weights(asked, tmp_path, monkeypatch):
