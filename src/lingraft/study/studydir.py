@@ -129,7 +129,13 @@ class StudyDir:
             )
 
     def empty(self, results: Path | None = None) -> None:
-        """Delete what lingraft made here, but for these results; study.toml goes last."""
+        """Delete what lingraft made here, but for these results; study.toml goes last.
+
+        First goes what says that something is whole, so that nothing half deleted is ever taken.
+        """
+        whole = (f"cells/*/{MARK}", "shared/*/*/done.json")
+        for path in [path for pattern in whole for path in self.path.glob(pattern)]:
+            path.unlink(missing_ok=True)  # a vocabulary has a link to its text
         for name in OURS:
             if (self.path / name).exists():
                 shutil.rmtree(self.path / name)
