@@ -16,8 +16,10 @@ import lingraft
 from lingraft import cli
 from lingraft.commands import console
 from lingraft.commands.list import TABLES
+from lingraft.commands.study import end
 from lingraft.errors import DataError
 from lingraft.report.table import table
+from lingraft.study.runner import Tally
 from lingraft.training.phase import Stopped
 
 COMMANDS = {
@@ -389,6 +391,9 @@ def test_an_error_of_the_system_is_one_line(command, monkeypatch, adapted):
     )
 
 
+OVERWRITING = "the same command without --overwrite"
+
+
 def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_path):
     def stop(*_):
         raise KeyboardInterrupt
@@ -408,6 +413,25 @@ def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_pa
     assert ended.err.strip().splitlines()[-1] == (
         "lingraft: stopped; the same command without --overwrite keeps what is finished"
     )
+
+
+def test_a_command_that_overwrites_is_not_said_to_go_on(command, monkeypatch, adapted, tmp_path):
+    def stop(*_):
+        raise Stopped("a checkpoint is written, the same command goes on", 15)
+
+    monkeypatch.setattr("lingraft.corpus.streams.prepare", stop)
+    called = ("adapt", adapted("bert") / "recipe.toml", "--out", tmp_path / "run")
+    for more, same in (((), "the same command"), (("--overwrite",), OVERWRITING)):
+        ended = command(*called, *more)
+        assert ended.status == 143
+        assert ended.err.endswith(f"lingraft: a checkpoint is written, {same} goes on\n")
+
+
+def test_a_study_that_overwrites_is_not_said_to_try_again(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["lingraft", "study", "study.toml", "--overwrite"])
+    with pytest.raises(typer.Exit):
+        end(Tally(failed=["a cell"]))
+    assert capsys.readouterr().out == f"failed: a cell; {OVERWRITING} tries again\n"
 
 
 INTERRUPTED_WHILE_LOADING = """
