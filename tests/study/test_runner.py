@@ -167,6 +167,15 @@ def test_a_study_whose_deletion_is_interrupted_takes_nothing_that_is_half_delete
     assert not any(folder.owns(plan.cell, plan.fingerprint) for plan in plans)
 
 
+def test_a_cell_whose_deletion_is_interrupted_is_not_taken(again):
+    study, out = again
+    plan, *_ = planning.plan_of_call(study, out, runner.Options())
+    folder = StudyDir(out)
+    with killed_at(1, shutil, "rmtree"), pytest.raises(KeyboardInterrupt):
+        folder.open_cell(plan.cell, "of other settings", Run(out))
+    assert not folder.owns(plan.cell, plan.fingerprint)
+
+
 def test_a_study_that_cannot_run_deletes_nothing(again):
     study, out = again
     with pytest.raises(RecipeError, match="no cell matches"):

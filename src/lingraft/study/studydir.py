@@ -161,6 +161,7 @@ class StudyDir:
         run = self.cell(cell.id)
         if self.replaces(cell, fingerprint):
             with run.locked():  # a process that a study left behind may still be writing
+                (run.path / MARK).unlink(missing_ok=True)  # first, as in `empty`
                 shutil.rmtree(run.path)
         run.path.mkdir(parents=True, exist_ok=True)
         write_json(run.path / MARK, {"fingerprint": fingerprint, "axes": cell.axes})
