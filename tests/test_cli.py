@@ -419,12 +419,21 @@ def test_a_command_that_overwrites_is_not_said_to_go_on(command, monkeypatch, ad
     def stop(*_):
         raise Stopped("a checkpoint is written, the same command goes on", 15)
 
-    monkeypatch.setattr("lingraft.corpus.streams.prepare", stop)
     called = ("adapt", adapted("bert") / "recipe.toml", "--out", tmp_path / "run")
+    monkeypatch.setattr("lingraft.corpus.streams.prepare", stop)
     for more, same in (((), "the same command"), (("--overwrite",), OVERWRITING)):
         ended = command(*called, *more)
         assert ended.status == 143
         assert ended.err.endswith(f"lingraft: a checkpoint is written, {same} goes on\n")
+
+
+def test_a_corpus_for_a_cluster_that_overwrites_is_reported_by_the_command_without(
+    command, monkeypatch, korean_text, tmp_path
+):
+    monkeypatch.setattr("lingraft.corpus.engine.job.make", lambda *_: None)
+    called = ("corpus", korean_text, "--lang", "ko", "--out", tmp_path / "out")
+    said = command(*called, "--executor", "slurm", "--overwrite").out
+    assert f"when its jobs have ended, {OVERWRITING} writes the report" in " ".join(said.split())
 
 
 def test_a_study_that_overwrites_is_not_said_to_try_again(capsys, monkeypatch):
