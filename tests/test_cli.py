@@ -16,8 +16,10 @@ import lingraft
 from lingraft import cli
 from lingraft.commands import console
 from lingraft.commands.list import TABLES
+from lingraft.commands.study import end
 from lingraft.errors import DataError
 from lingraft.report.table import table
+from lingraft.study.runner import Tally
 from lingraft.training.phase import Stopped
 
 COMMANDS = {
@@ -389,6 +391,9 @@ def test_an_error_of_the_system_is_one_line(command, monkeypatch, adapted):
     )
 
 
+OVERWRITING = "the same command without --overwrite"
+
+
 def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_path):
     def stop(*_):
         raise KeyboardInterrupt
@@ -408,6 +413,34 @@ def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_pa
     assert ended.err.strip().splitlines()[-1] == (
         "lingraft: stopped; the same command without --overwrite keeps what is finished"
     )
+
+
+def test_a_command_that_overwrites_is_not_said_to_go_on(command, monkeypatch, adapted, tmp_path):
+    def stop(*_):
+        raise Stopped("a checkpoint is written, the same command goes on", 15)
+
+    called = ("adapt", adapted("bert") / "recipe.toml", "--out", tmp_path / "run")
+    monkeypatch.setattr("lingraft.corpus.streams.prepare", stop)
+    for more, same in (((), "the same command"), (("--overwrite",), OVERWRITING)):
+        ended = command(*called, *more)
+        assert ended.status == 143
+        assert ended.err.endswith(f"lingraft: a checkpoint is written, {same} goes on\n")
+
+
+def test_a_corpus_for_a_cluster_that_overwrites_is_reported_by_the_command_without(
+    command, monkeypatch, korean_text, tmp_path
+):
+    monkeypatch.setattr("lingraft.corpus.engine.job.make", lambda *_: None)
+    called = ("corpus", korean_text, "--lang", "ko", "--out", tmp_path / "out")
+    said = command(*called, "--executor", "slurm", "--overwrite").out
+    assert f"when its jobs have ended, {OVERWRITING} writes the report" in " ".join(said.split())
+
+
+def test_a_study_that_overwrites_is_not_said_to_try_again(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["lingraft", "study", "study.toml", "--overwrite"])
+    with pytest.raises(typer.Exit):
+        end(Tally(failed=["a cell"]))
+    assert capsys.readouterr().out == f"failed: a cell; {OVERWRITING} tries again\n"
 
 
 INTERRUPTED_WHILE_LOADING = """

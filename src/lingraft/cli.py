@@ -247,15 +247,15 @@ def main() -> None:
     try:
         call()
     except LingraftError as error:
-        typer.echo(f"lingraft: {' '.join(str(error).split())}", err=True)
+        message = options.going_on(" ".join(str(error).split()))
+        typer.echo(f"lingraft: {message}", err=True)
         sys.exit(error.exit_status)
     except SystemExit as end:
         # typer's answer to Ctrl-C, which all processes get
         if end.code == INTERRUPTED and options.is_first_process():
-            same = "the same command"
-            same += " without --overwrite" if "--overwrite" in sys.argv else ""
-            typer.echo(f"lingraft: stopped; {same} keeps what is finished", err=True)
+            message = options.going_on("stopped; the same command keeps what is finished")
+            typer.echo(f"lingraft: {message}", err=True)
         raise
     except OSError as error:
-        typer.echo(f"lingraft: {explain(error)}", err=True)
+        typer.echo(f"lingraft: {options.going_on(explain(error))}", err=True)
         sys.exit(1)

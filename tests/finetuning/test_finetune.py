@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import ModelCard
-from stopping import terminated_at
+from stopping import killed_at, terminated_at
 from transformers import AutoModelForSequenceClassification
 
 from lingraft.commands.finetune import said_of
@@ -313,6 +313,10 @@ def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
     refused = nli(tmp_path, "--label", "M", changes=changed)
     assert refused.status == 1
     assert "differ in: settings" in refused.err
+    seed = inputs.parent
+    with killed_at(1, shutil, "rmtree", lambda folder, *_: folder == seed):
+        assert nli(tmp_path, "--label", "M", "--resume", changes=changed).status != 0
+    assert list(seed.iterdir()) == [inputs]  # else the rest would count as somebody else's
     assert nli(tmp_path, "--label", "M", "--resume", changes=changed).status == 0
     assert outcomes(tmp_path)[0].data["settings"]["epochs"] == 1
 

@@ -470,6 +470,13 @@ def test_a_phase_that_was_trained_otherwise_is_not_thrown_away_without_a_word(tm
         assert ("phase-1: begins anew" in caplog.text) == said
 
 
+def test_a_phase_whose_deletion_is_interrupted_is_not_finished(finished):
+    with killed_at(1, shutil, "rmtree"), pytest.raises(KeyboardInterrupt):
+        clearing.claim(Run(finished), finished / "phase-1", "other settings")
+    assert Run(finished).stage("phase-1").fingerprint() is None
+    assert (finished / "phase-1" / "best").is_dir()
+
+
 def test_overwriting_deletes_the_run_and_leaves_other_files(finished, command, shorthand):
     (finished / "notes.txt").write_text("mine")
     (finished / "figures").mkdir()
@@ -493,7 +500,7 @@ def test_a_run_of_what_lies_in_it_is_refused_and_deletes_nothing(
     assert made(finished) == before
 
 
-def test_overwriting_that_is_interrupted_leaves_a_run(finished):
+def test_overwriting_that_is_interrupted_leaves_a_run_of_which_nothing_is_finished(finished):
     recipe = lingraft.read_recipe(finished / "recipe.toml")
 
     def is_phase(path):
@@ -501,6 +508,7 @@ def test_overwriting_that_is_interrupted_leaves_a_run(finished):
 
     with killed_at(1, shutil, "rmtree", is_phase), pytest.raises(KeyboardInterrupt):
         pipeline.prepare(recipe, Run(finished), resume=False, overwrite=True)
+    assert not list(finished.rglob("done.json"))  # else what is half deleted would be taken
     pipeline.prepare(recipe, Run(finished), resume=False, overwrite=True)
     assert [path.name for path in finished.iterdir() if path.name != ".lock"] == ["recipe.toml"]
 

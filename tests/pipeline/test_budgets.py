@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
+import signal
 import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from accelerate import Accelerator
+from stopping import at_call, killed_at
 
 import lingraft
 from lingraft.errors import RecipeError, TrainingError
@@ -560,6 +564,38 @@ def test_a_signal_in_the_probe_ends_the_run_and_decides_nothing(
     assert plan_of(Run(tmp_path / "run"))["fixed"] is None
     with pytest.raises(RecipeError, match="has not decided all its settings yet"):
         lingraft.run_stage(tmp_path / "run", "graft")
+
+
+def test_a_signal_in_the_last_step_that_is_timed_ends_the_run(asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(speed, "SETTLED", 0.0)
+
+    def terminate():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def is_last(watch, *_):
+        return watch.steps == speed.STEPS - 1
+
+    clock = Timekeeper(0.0, Clock(monkeypatch))
+    with (
+        at_call(1, speed.Stopwatch, "end", terminate, is_last),
+        pytest.raises(Stopped, match="stopped while the speed was measured"),
+    ):
+        pipeline.adapt(asked(of_steps(800)), tmp_path / "run", time=clock)
+    assert plan_of(Run(tmp_path / "run"))["fixed"] is None
+
+
+def test_a_run_killed_as_its_plan_is_written_goes_on_with_the_same_command(asked, tmp_path):
+    recipe, run = asked(of_steps(6)), Run(tmp_path / "run")
+
+    def writes_the_plan(_, path):
+        is_plan = path in (run.plan_path, run.recipe_path)
+        return is_plan and run.stage("graft").done_path.is_file()
+
+    with killed_at(2, Path, "replace", writes_the_plan), pytest.raises(KeyboardInterrupt):
+        pipeline.adapt(recipe, run.path)
+    pipeline.adapt(recipe, run.path)
+    assert read_recipe(run.recipe_path) == completed(run)
+    assert run.stage("model").done_path.is_file()
 
 
 def test_what_decides_nothing_changes_neither_plan_nor_weights(asked, tmp_path, monkeypatch):

@@ -13,12 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
+from stopping import killed_at
 from tiny_study import HEAD, Here, kinds, run_here, write_study
 
 from lingraft import log, threads
 from lingraft.errors import DataError, RecipeError
-from lingraft.rundir import FORMAT
-from lingraft.study import grid, planning, processes, rows, runner, steps
+from lingraft.rundir import FORMAT, Run
+from lingraft.study import grid, planning, processes, rows, runner, steps, studydir
 from lingraft.study.recipe import read_study
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
 from lingraft.study.studydir import StudyDir
@@ -153,6 +154,26 @@ def test_results_that_a_call_names_are_never_deleted(again):
     assert (tally.kept, here.started) == (4, [])
     assert len(rows.latest(rows.read(out / "results.jsonl"))) == 4
     assert not list(out.glob("cells/*"))
+
+
+def test_a_study_whose_deletion_is_interrupted_takes_nothing_that_is_half_deleted(again):
+    study, out = again
+    with killed_at(1, shutil, "rmtree"), pytest.raises(KeyboardInterrupt):
+        run_here(study, out, overwrite=True)
+    folder = StudyDir(out)
+    (vocabulary,) = out.glob("shared/tokenizer-*")
+    assert not studydir.is_shared(Run(vocabulary))
+    plans = planning.plan_of_call(study, out, runner.Options())
+    assert not any(folder.owns(plan.cell, plan.fingerprint) for plan in plans)
+
+
+def test_a_cell_whose_deletion_is_interrupted_is_not_taken(again):
+    study, out = again
+    plan, *_ = planning.plan_of_call(study, out, runner.Options())
+    folder = StudyDir(out)
+    with killed_at(1, shutil, "rmtree"), pytest.raises(KeyboardInterrupt):
+        folder.open_cell(plan.cell, "of other settings", Run(out))
+    assert not folder.owns(plan.cell, plan.fingerprint)
 
 
 def test_a_study_that_cannot_run_deletes_nothing(again):

@@ -144,10 +144,8 @@ def command(
         corpus_recipe, out_dir, (_kind(executor), processes, options), shard_mb, overwrite=overwrite
     )
     if result is None:
-        console.line(
-            f"{out_dir}: handed to {executor}; when its jobs have ended, the same command writes "
-            "the report"
-        )
+        last = ask.going_on("when its jobs have ended, the same command writes the report")
+        console.line(f"{out_dir}: handed to {executor}; {last}")
         return
     _show(result)
     written = corpus_page.write(out_dir)

@@ -141,6 +141,15 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
 
 
+SAME = "the same command"
+
+
+def going_on(message: str) -> str:
+    """What a message says of the same command, which with --overwrite would begin afresh."""
+    same = f"{SAME} without --overwrite"
+    return message.replace(SAME, same) if "--overwrite" in sys.argv else message
+
+
 def is_first_process() -> bool:
     """Whether this process speaks; under torchrun there are others."""
     return int(os.environ.get("RANK", "0")) == 0

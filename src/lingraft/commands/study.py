@@ -116,7 +116,8 @@ def _run(study: Study, folder: Path, options: Options, again: Sequence[str]) -> 
 def end(tally: Tally) -> None:
     """Exit status 1 where a cell failed."""
     if tally.failed:
-        console.line(f"failed: {', '.join(tally.failed)}; the same command tries again")
+        names = ", ".join(tally.failed)
+        console.line(ask.going_on(f"failed: {names}; the same command tries again"))
         raise typer.Exit(1)
 
 

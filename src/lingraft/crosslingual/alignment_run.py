@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -182,7 +181,7 @@ def _is_kept(stage: Stage, made_of: str, call: Call) -> bool:
                 f"{stage.path}: holds links of another model, text or setting; choose another "
                 "--out, or --overwrite"
             )
-        shutil.rmtree(stage.path)
+        stage.clear()
     return before == made_of
 
 

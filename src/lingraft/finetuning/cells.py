@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -164,6 +165,19 @@ class Job:
             write_json(self.folder / "inputs", self.inputs)
         step = last_step(self.folder)
         Run(self.folder).keep_metrics(lambda row: row["step"] <= step)
+
+    def clear(self) -> None:
+        """Delete the folder: scores first, and last what says that the rest is ours.
+
+        So a kill half-way leaves a seed that the same call deletes, and that counts for nothing.
+        """
+        (self.folder / SCORES).unlink(missing_ok=True)
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != "inputs":
+                path.unlink()
+        shutil.rmtree(self.folder)
 
 
 def plan(recipe: Finetune, base: Path) -> list[Cell]:

@@ -207,8 +207,7 @@ class _Call:
                 "or choose another --out or --label"
             )
         if differing or self.options.overwrite:
-            (folder / SCORES).unlink(missing_ok=True)
-            shutil.rmtree(folder)
+            job.clear()
 
     def attempt(self, job: Job) -> TrainingError | None:
         """Fine-tune one seed, or train with a learning rate; say how it diverged, if it did.

@@ -256,6 +256,8 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
     context.accelerator.wait_for_everyone()
     if main:
         trials.settle(replace(context, recipe=recipe))
+        # before the plan: a kill between the two leaves a run that is still undecided
+        write_text(run.recipe_path, to_toml(settled(draft.recipe)))
         write_json(
             run.plan_path,
             plan
@@ -266,7 +268,6 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
                 **draft.plain(),
             },
         )
-        write_text(run.recipe_path, to_toml(settled(draft.recipe)))
     context.accelerator.wait_for_everyone()
     complete = completed(run)
     assert complete is not None

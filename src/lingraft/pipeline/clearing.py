@@ -10,7 +10,7 @@ from lingraft.errors import RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import speed
 from lingraft.recipe import STAGE_NAMES
-from lingraft.rundir import ENVIRONMENT, write_text
+from lingraft.rundir import ENVIRONMENT, Stage, write_text
 from lingraft.training.checkpoint import last_step, leftovers
 
 if TYPE_CHECKING:
@@ -48,11 +48,16 @@ def check_outside(recipe: Recipe, run: Run) -> None:
 
 
 def empty(run: Run) -> None:
-    """Delete what lingraft made in a run's folder, and nothing else; the recipe goes last.
+    """Delete what lingraft made in a run's folder, and nothing else.
 
-    So a kill half-way leaves a folder that is still a run.
+    The recipe goes last, every done.json first. So a kill half-way leaves a folder that is still a
+    run, and in which nothing that is half deleted counts as finished.
     """
-    for path in list(run.path.iterdir()):
+    paths = list(run.path.iterdir())
+    for path in filter(_is_stage, paths):
+        for done in [] if path.is_symlink() else list(path.rglob("done.json")):
+            done.unlink()
+    for path in paths:
         stage = _is_stage(path)
         if path.is_symlink() and stage:  # a study's cell: the text and the vocabulary are shared
             path.unlink()
@@ -79,7 +84,7 @@ def claim(run: Run, folder: Path, stage_fingerprint: str) -> None:
                 "%s: begins anew, since what lies in %s was made by other settings, text, source "
                 "or precision", folder.name, folder,
             )  # fmt: skip
-        shutil.rmtree(folder)
+        Stage(folder).clear()
     step = last_step(folder)
     run.keep_metrics(lambda row: row["phase"] != folder.name or row["step"] <= step)
     folder.mkdir(parents=True, exist_ok=True)

@@ -65,8 +65,11 @@ class Stopwatch(Watch):
         self.timed: float | None = None
         self.ended = self.begun
         self.warm = self.steps = self.tokens = 0
+        self.enough = False
 
     def begin(self) -> None:
+        if self.enough:  # not at the end of the step before: a signal in it is heeded behind that
+            raise Enough
         if self.steps or self.timed is not None:
             return
         late = self.alone and self.warm and self.now() - self.begun > self.seconds / 2
@@ -80,13 +83,12 @@ class Stopwatch(Watch):
         self.steps += 1
         self.tokens += step.global_tokens
         if not self.alone:
-            enough = self.steps >= STEPS
+            self.enough = self.steps >= STEPS
         else:
             timed, over = self.now() - self.timed, self.now() - self.begun > self.seconds
-            enough = over or self.steps >= MANY or (self.steps >= STEPS and timed >= SETTLED)
-        if enough:
+            self.enough = over or self.steps >= MANY or (self.steps >= STEPS and timed >= SETTLED)
+        if self.enough:
             self.ended = self.now()  # before the trainer is torn down
-            raise Enough
 
     def now(self) -> float:
         """Seconds, with the device waited for."""

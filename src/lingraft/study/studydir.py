@@ -129,7 +129,13 @@ class StudyDir:
             )
 
     def empty(self, results: Path | None = None) -> None:
-        """Delete what lingraft made here, but for these results; study.toml goes last."""
+        """Delete what lingraft made here, but for these results; study.toml goes last.
+
+        First goes what says that something is whole, so that nothing half deleted is ever taken.
+        """
+        whole = (f"cells/*/{MARK}", "shared/*/*/done.json")
+        for path in [path for pattern in whole for path in self.path.glob(pattern)]:
+            path.unlink(missing_ok=True)  # a vocabulary has a link to its text
         for name in OURS:
             if (self.path / name).exists():
                 shutil.rmtree(self.path / name)
@@ -155,6 +161,7 @@ class StudyDir:
         run = self.cell(cell.id)
         if self.replaces(cell, fingerprint):
             with run.locked():  # a process that a study left behind may still be writing
+                (run.path / MARK).unlink(missing_ok=True)  # first, as in `empty`
                 shutil.rmtree(run.path)
         run.path.mkdir(parents=True, exist_ok=True)
         write_json(run.path / MARK, {"fingerprint": fingerprint, "axes": cell.axes})
