@@ -61,10 +61,14 @@ def _folder_name(folder: Path) -> str:
 
 
 def takes_weights(recipe: Recipe) -> bool:
-    """Whether the model has anything of the source's weights, or learns from them."""
+    """Whether the model has anything of the source's weights, or learns from them.
+
+    Not from another model, which a phase may name as its teacher.
+    """
     graft = recipe.graft
     pretrained = graft.source_weights == "pretrained" or graft.copies_special_tokens
-    taught = any(phase.distil for phase in recipe.phases)
+    teachers = (phase.distil.teacher for phase in recipe.phases if phase.distil)
+    taught = any(teacher in (None, recipe.source.model) for teacher in teachers)
     rows = any(initialiser not in DRAWN for initialiser in graft.initialisers)
     return recipe.source.model is not None and (pretrained or rows or taught)
 
