@@ -14,11 +14,12 @@ import pytest
 from rich.console import Console
 from synthetic_results import made_examples, write_model, write_run
 
-from lingraft.comparison import significance, tables
+from lingraft.comparison import across, significance, tables
 from lingraft.comparison.collect import answers, collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.page import compare
 from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning import outcomes
 from lingraft.report.table import Cell, row, table, terminal
 from lingraft.stats import Resampling
 from lingraft.tasks import TASKS
@@ -68,6 +69,19 @@ def test_best_and_second_best_are_marked_in_every_column(three: Path) -> None:
     assert [entry(table, "xpt", i).rank for i in (1, 2, 3)] == [1, 1, 1]
     assert [entry(table, "mbert", i).rank for i in (1, 2, 3)] == [2, 2, 2]
     assert entry(table, "scratch", 1).rank == 0
+
+
+@pytest.mark.parametrize("languages", [False, True])
+def test_of_three_models_of_which_two_are_equal_none_is_the_second(languages: bool) -> None:
+    for third, ranks in ((0.4, [1, 1, 0]), (0.6, [0, 0, 1]), (0.5, [1, 1, 1])):
+        means = {"a": 0.5, "b": 0.5, "c": third}
+        summaries = {label: outcomes.summary([mean]) for label, mean in means.items()}
+        if languages:
+            values = {label: {0: mean} for label, mean in means.items()}
+            cells = [across._cell(values, label) for label in means]
+        else:
+            cells = [tables.Score("task", "accuracy", summaries).cell(label) for label in means]
+        assert [cell.rank for cell in cells] == ranks
 
 
 def test_a_score_is_mean_and_sample_deviation(three: Path) -> None:

@@ -399,6 +399,25 @@ def test_only_rows_with_the_wanted_values_are_read_and_the_others_counted(
     assert languages.values([str(tmp_path / name)], "lang") == {"de": 2, "ko": 1}
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("field", ["lang", "language"])
+def test_rows_in_several_languages_that_are_read_as_one_are_told_once(
+    tmp_path: Path, name: str, field: str, caplog: pytest.LogCaptureFixture
+):
+    rows = [{"text": text, field: lang} for text, lang in [*LANGUAGES, ("arbre", "fr")]]
+    if name == "a.jsonl":
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / name)
+    assert len(read(tmp_path / name, where={field: "de"})[0]) == 2
+    assert not caplog.records
+    assert len(read(tmp_path / name)[0]) == 5
+    (warning,) = caplog.messages
+    assert f'{name}: rows with {field} = "de" and "ko" are read as text of one' in warning
+    assert f'corpus.where = {{{field} = "de"}}' in warning
+    assert f"--language-field {field}" in warning
+
+
 def test_truth_values_are_asked_for_as_json_writes_them(tmp_path: Path):
     rows = [{"text": "Haus", "checked": True}, {"text": "Baum", "checked": False}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 from stopping import killed_at
 from tiny_shapes import ENCODERS
 
@@ -191,6 +192,22 @@ def test_a_resource_that_lies_elsewhere_now_redoes_nothing(redone, finished, com
     paths[1].write_text("너\tyou\n", encoding="utf-8")
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
     assert "(differs in: the contents of [resources]); --resume" in refused.err
+
+
+def test_a_teacher_that_changes_is_not_trained_with_in_silence(redone, finished, command, tmp_path):
+    source = read_recipe(finished / "recipe.toml").source.model
+    teacher = shutil.copytree(source, tmp_path / "teacher")
+    change = ("--set", f"phases.1.distil={{stream='', teacher='{teacher}'}}")
+    assert "phase-2" in redone("--resume", *change)
+    assert redone(*change) == set()
+    weights = load_file(teacher / "model.safetensors")
+    name = next(name for name in weights if name.endswith("layer.0.output.dense.weight"))
+    save_file(weights | {name: weights[name] + 1}, teacher / "model.safetensors", {"format": "pt"})
+    before = made(finished)
+    refused = command("adapt", finished / "recipe.toml", "--out", finished)
+    assert "(differs in: the contents of phases.1.distil.teacher); --resume" in refused.err
+    assert made(finished) == before
+    assert "phase-2" in redone("--resume", *change)
 
 
 def test_an_epoch_of_a_phase_is_over_its_own_sentences(redone, finished):

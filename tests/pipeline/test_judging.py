@@ -269,6 +269,12 @@ def test_rows_for_studies_have_names_and_counts(run, result):
     assert bits.masks == result["text"]
     assert found["choices/quiz/acc"].value == result["choices"]["quiz"]["acc"]
     assert found["kept/en.txt/bits_per_byte"].n == result["kept"]["en.txt"]["likelihood"]["bytes"]
+    unknown = found["likelihood/unknown"]
+    assert (unknown.value, unknown.n) == (
+        result["likelihood"]["unknown"],
+        result["likelihood"]["tokens"],
+    )
+    assert found["kept/en.txt/unknown"].masks == found["kept/en.txt/bits_per_byte"].masks
     assert found["new/hits@1"].n == result["pieces"]["new"]["positions"]
     per_token = result["likelihood"]["characters"] / result["likelihood"]["tokens"]
     rate = result["speeds"][0]["tokens_per_second"] * per_token

@@ -105,8 +105,11 @@ def test_where_nothing_of_the_source_was_trained_its_row_is_the_source_s(finishe
     assert ours != other
 
 
-def test_what_is_done_is_kept_and_other_settings_are_refused(finished, probe, monkeypatch):
+def test_what_is_done_is_kept_and_other_settings_are_refused(
+    finished, probe, adapted, tmp_path, monkeypatch
+):
     out, before = finished
+    record = (out / "probe.json").read_bytes()
     monkeypatch.delattr(Finetuning, "step")
     again = probe(out, "--phase", "phase-2", "--keep-models")
     assert again.status == 0, again.err
@@ -114,9 +117,12 @@ def test_what_is_done_is_kept_and_other_settings_are_refused(finished, probe, mo
     kept = [path for path in (out / "models").iterdir() if path.is_dir()]
     assert {path.name for path in kept} == {LABELS[0], *LABELS[5:]}
     assert all((path / "model.safetensors").is_file() for path in kept)
-    changed = probe(out, settings=SETTINGS.replace("epochs=1", "epochs=2"))
+    source = shutil.copytree(Probed.of(adapted("roberta")).source, tmp_path / "source")
+    settings = SETTINGS.replace("epochs=1", "epochs=2")
+    changed = probe(out, "--source", source, settings=settings)
     assert changed.status == 1
     assert "differ in: settings" in changed.err
+    assert (out / "probe.json").read_bytes() == record
 
 
 def test_equal_weights_with_other_scores_are_told(finished, adapted, tmp_path):

@@ -2,6 +2,7 @@ import ast
 import json
 import re
 import tomllib
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from lingraft.recipe import decoding
 from lingraft.recipe.evaluation import Choices
 from lingraft.recipe.phase import Distil
 from lingraft.report import card
+from lingraft.report.variants import variants
 
 
 def parts(text):
@@ -124,6 +126,22 @@ def test_a_model_that_takes_nothing_from_the_source_is_not_said_to_be_made_from_
     drawn = graft.get("source_weights") == "random"
     assert ("4 layers like those of the source, with weights drawn anew" in body) == drawn
     assert ("4 layers of the source," in body) != drawn
+
+
+@pytest.mark.parametrize(
+    ("teacher", "taken"), [(None, True), ("org/some-model", True), ("org/other-model", False)]
+)
+def test_a_drawn_model_that_another_than_the_source_teaches_is_not_made_from_it(
+    build, teacher, taken
+):
+    graft = {"source_weights": "random", "embeddings": "random"}
+    (main, *_) = variants(build(source={"model": "org/some-model"}, graft=graft).run)
+    distil = Distil(stream="ko", teacher=teacher)
+    phases = tuple(p.model_copy(update={"distil": distil}) for p in main.recipe.phases)
+    recipe = main.recipe.model_copy(update={"phases": phases})
+    assert card.front_matter(replace(main, recipe=recipe)).get("base_model") == (
+        "org/some-model" if taken else None
+    )
 
 
 def test_no_folder_of_the_machine_is_in_the_card(build, tmp_path):

@@ -2,6 +2,7 @@ import io
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -342,3 +343,21 @@ def test_bits_per_character_of_causal_models_compare_on_one_text_whatever_their_
     found = comparison([builder.run])
     assert not any(one.best for one in found.lines)
     assert found.notes[0].startswith("No best is marked: ")
+
+
+def test_pages_of_causal_models_speak_of_documents_and_not_of_masks():
+    counts = {"tokens": 9, "cut": 2}
+    corpus = {"splits": {"train": {"documents": 3, "sentences": 5, "characters": 40}}}
+    for more, cut in (({}, "sentences cut"), ({"pieces": 6}, "documents cut")):
+        splits = sections.corpus_splits(corpus, {"tokens": {"train": counts | more}})
+        assert [column.title for column in splits.columns][-1] == cut
+    names = ("hits@1", "hits@3", "hits@5", "hits@10", "mrr", "mr", "perplexity", "loss")
+    metrics = dict.fromkeys(names, 2.0) | {"positions": 7}
+    for scheme, title, asked in (
+        ("next-token", "Metrics of the next token", "asked for"),
+        ("mask-only", "Metrics by masking scheme", "masks"),
+    ):
+        evaluation = {"metrics": {scheme: metrics}}
+        model = SimpleNamespace(label="m", result={"evaluation": evaluation}.get)
+        found = sections.schemes([model])
+        assert (found.title, found.columns[1].title) == (title, asked)

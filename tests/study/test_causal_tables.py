@@ -117,6 +117,66 @@ def test_bits_of_other_documents_are_marked_and_never_the_best(rows):
     assert not any("‡" in note for note in causal_tables.quality(results_of(alike), None).notes)
 
 
+def not_knowing(rows, initialisers, prefix="likelihood", vocabulary="small"):
+    """The rows, with ten tokens of a text unknown to some cells, whose vocabulary is another."""
+    made = []
+    for row in rows:
+        if row.axes["graft.embeddings"] in initialisers:
+            if getattr(row, "metric", "") == f"{prefix}/bits_per_byte":
+                update = {"metric": f"{prefix}/unknown", "value": 10.0, "blocks": None}
+                made.append(row.model_copy(update=update))
+            if getattr(row, "metric", "") == SPEED:
+                row = row.model_copy(update={"masks": vocabulary})
+        made.append(row)
+    return made
+
+
+def test_bits_of_a_model_to_which_some_of_the_text_is_unknown_are_never_the_best():
+    values = {"random": 2.0, "focus": 1.5, "mean": 1.2}
+    rows = [row for name, bits in values.items() for row in causal_rows(name, 0, bits)]
+    found = results_of(not_knowing(rows, ["mean"]))
+    table = causal_tables.quality(found, None)
+    bits = {name.split()[-1]: cell for name, cell in table.column("bits/byte").items()}
+    assert [name for name, cell in bits.items() if cell.rank == BEST] == ["focus"]
+    assert [name for name, cell in bits.items() if cell.mark] == ["mean"]
+    note = "‡ Some of the text is unknown to XPT-SP, embeddings mean, whose bits are then too few."
+    assert note in table.notes
+    assert "the same held-out documents" in table.notes[0]
+    side_by_side = causal_tables.initialisers(found, RESAMPLING)
+    assert note in side_by_side.notes
+    assert "unknown" not in " ".join(column.title for column in table.columns)
+
+    # with one vocabulary the same is unknown to all, and they compare
+    table = causal_tables.quality(results_of(not_knowing(rows, values)), None)
+    bits = table.column("bits/byte")
+    assert [name.split()[-1] for name, cell in bits.items() if cell.rank == BEST] == ["mean"]
+    assert not any(cell.mark for cell in bits.values())
+    assert any(note.startswith("Some of the text is unknown to") for note in table.notes)
+
+
+def test_a_text_of_the_sources_language_that_is_in_part_unknown_is_named():
+    values = {"random": 2.0, "focus": 1.5, "mean": 1.2}
+    rows = [row for name, bits in values.items() for row in causal_rows(name, 0, bits)]
+    table = causal_tables.quality(results_of(not_knowing(rows, ["mean"], "kept/en.txt")), None)
+    kept = {name.split()[-1]: cell for name, cell in table.column("en.txt, kept").items()}
+    assert [name for name, cell in kept.items() if cell.rank == BEST] == ["focus"]
+    assert kept["mean"].mark == "‡"
+    assert any(note.startswith("‡ Some of en.txt is unknown to XPT-SP") for note in table.notes)
+
+
+def test_differences_name_the_model_to_which_some_of_the_text_is_unknown():
+    rows = [
+        row.model_copy(update={"axes": row.axes | {"method": method}, "fingerprint": method})
+        for method, name, bits in (("scratch", "random", 1.5), ("xpt", "mean", 1.2))
+        for row in not_knowing(causal_rows(name, 0, bits), ["mean"])
+    ]
+    less = causal_tables.differences_of(results_of(rows), None, RESAMPLING)
+    (cell,) = less.column("bits/byte").values()
+    assert cell.mark == "‡"
+    (note,) = [note for note in less.notes if "unknown" in note]
+    assert note.startswith("‡ Some of the text is unknown to XPT")
+
+
 def test_the_results_page_shows_bits_over_characters_and_no_loss_over_tokens(rows, tmp_path):
     append(tmp_path / "results" / "demo.jsonl", rows)
     made = document.files(tmp_path / "results", tmp_path)

@@ -216,11 +216,19 @@ def _cell(values: Mapping[str, BySeed], label: str, mark: str = "") -> Cell:
     score = of_seeds(values[label])
     if score is None:
         return plain_cell(None)
-    means = sorted({fmean(seeds.values()) for seeds in values.values() if seeds}, reverse=True)
-    place = means.index(score.mean) + 1
-    ranked = len([seeds for seeds in values.values() if seeds]) > 1
-    rank = place if ranked and (place == BEST or (place == SECOND and len(means) > 2)) else 0
-    return replace(plain_cell(score, mark), rank=rank)
+    means = [fmean(seeds.values()) for seeds in values.values() if seeds]
+    return replace(plain_cell(score, mark), rank=rank(score.mean, means))
+
+
+def rank(mean: float, means: Sequence[float]) -> int:
+    """1 for the best and 2 for the second best of several means, 0 for others.
+
+    2 only where another is worse: of three models of which two are equal none is second.
+    """
+    order = sorted(set(means), reverse=True)
+    place = order.index(mean) + 1
+    ranked = len(means) > 1 and (place == BEST or (place == SECOND and len(order) > 2))
+    return place if ranked else 0
 
 
 def of_seeds(values: BySeed) -> Summary | None:

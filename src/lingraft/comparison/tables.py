@@ -8,13 +8,13 @@ from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison.across import number_of, of_seeds, plain_cell, settings
+from lingraft.comparison.across import number_of, of_seeds, plain_cell, rank, settings
 from lingraft.comparison.collect import differing_settings
 from lingraft.finetuning.names import without_language
 from lingraft.finetuning.outcomes import ALSO_CHOSE, OFFICIAL, is_cut, metric_name, summary, told
 from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
-from lingraft.report.table import BEST, SECOND, Cell, Column, comma_separated, row, table
+from lingraft.report.table import BEST, Cell, Column, comma_separated, row, table
 from lingraft.stats import FEWEST_BLOCKS
 from lingraft.tasks import GROUPS, TASKS
 
@@ -51,13 +51,10 @@ class Score:
         return replace(plain_cell(score, sign), rank=self._rank(label) if score else 0)
 
     def _rank(self, label: str) -> int:
-        """1 for the best and 2 for the second best mean; 2 only among three or more."""
-        means = [score.mean for name, score in self.summaries.items() if name not in self.apart]
-        if label in self.apart or len(means) < 2:
+        if label in self.apart:
             return 0
-        order = sorted(set(means), reverse=True)
-        place = order.index(self.summaries[label].mean) + 1
-        return place if place == BEST or (place == SECOND and len(means) > 2) else 0
+        means = [score.mean for name, score in self.summaries.items() if name not in self.apart]
+        return rank(self.summaries[label].mean, means)
 
 
 def measured(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Score]:

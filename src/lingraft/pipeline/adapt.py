@@ -232,10 +232,23 @@ def changed_files(recipe: Recipe, run: Run) -> list[str]:
     which = "the source's contents" if recipe.tokenizer.model is None else "source or tokenizer"
     if vocabulary not in (None, stages.tokenizer_fingerprint(recipe, str(text))):
         return [which]
-    if vocabulary is None or is_open(recipe) or not learnt.resources(recipe):
+    if vocabulary is None or is_open(recipe) or run.stage("graft").fingerprint() is None:
         return []
-    same = run.stage("graft").fingerprint() is None or stages.is_grafted(run, recipe, vocabulary)
-    return [] if same else ["the contents of [resources]"]
+    if learnt.resources(recipe) and not stages.is_grafted(run, recipe, vocabulary):
+        return ["the contents of [resources]"]
+    return other_teachers(recipe, run)
+
+
+def other_teachers(recipe: Recipe, run: Run) -> list[str]:
+    """Whose contents are others than when a phase of the same recipe and graft has trained."""
+    before = str(run.stage("graft").fingerprint())
+    for index, section in enumerate(recipe.phases):
+        before = stages.phase_fingerprint(recipe, index, before)
+        mark = run.stage(section.name).path / "inputs"
+        has_teacher = section.distil is not None and section.distil.teacher is not None
+        if has_teacher and mark.is_file() and mark.read_text() != before:
+            return [f"the contents of phases.{index}.distil.teacher"]
+    return []
 
 
 def alone(context: Context, name: str, work: Callable[[], str]) -> str:

@@ -341,17 +341,23 @@ def weights_before(context: Context, index: int) -> Path:
     return context.run.weights([phase.name for phase in context.recipe.phases[:index]])
 
 
+def phase_fingerprint(recipe: Recipe, index: int, before_fingerprint: str) -> str:
+    """Of what phase `index` is made from; `before_fingerprint` is that of what it starts from."""
+    section: Phase = recipe.phases[index]
+    precision = resolve_precision(recipe.training.precision)
+    teacher = section.distil and section.distil.teacher
+    return fingerprint(
+        FORMAT["phase"], before_fingerprint, section, recipe.seed, precision,
+        recipe.training.row_tokens, *([named_weights(teacher)] if teacher else []),
+    )  # fmt: skip
+
+
 def phase(context: Context, index: int, before_fingerprint: str) -> str:
     """Train one phase."""
     recipe, run = context.recipe, context.run
     section: Phase = recipe.phases[index]
     stage = run.stage(section.name)
-    precision = resolve_precision(recipe.training.precision)
-    teacher = section.distil and section.distil.teacher
-    stage_fingerprint = fingerprint(
-        FORMAT["phase"], before_fingerprint, section, recipe.seed, precision,
-        recipe.training.row_tokens, *([named_weights(teacher)] if teacher else []),
-    )  # fmt: skip
+    stage_fingerprint = phase_fingerprint(recipe, index, before_fingerprint)
     main = context.accelerator.is_main_process
     if stage.is_done(stage_fingerprint):
         if main:  # a kill may have come between

@@ -64,14 +64,11 @@ def probe(
     with Run(out / MODELS).locked():
         clear_temporary(out)
         every = probed.variants()
-        write_json(
-            out / RECORD,
-            {
-                "run": str(probed.run.path),
-                "source": probed.source,
-                "models": {variant.label: asdict(variant) for variant in every},
-            },
-        )
+        record = {
+            "run": str(probed.run.path),
+            "source": probed.source,
+            "models": {variant.label: asdict(variant) for variant in every},
+        }
         for number, variant in enumerate(variants, 1):
             logger.info("probe-source: %s, model %d of %d", variant.label, number, len(variants))
             folder = out / MODELS / variant.label
@@ -80,6 +77,7 @@ def probe(
                 settings = {"models": (str(folder.resolve()),), "labels": (variant.label,)}
                 variant_recipe = recipe.model_copy(update=settings)
                 finetuning.finetune(variant_recipe, out, options, Path())
+                write_json(out / RECORD, record)  # not where the results there are refused
             finally:
                 if not keep_models and folder.exists():
                     shutil.rmtree(folder)

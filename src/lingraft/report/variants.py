@@ -304,6 +304,7 @@ def _judged(evaluation: dict[str, Any]) -> Iterator[Score]:
     sizes = {"bits_per_byte": "bytes", "bits_per_character": "characters"}
     for name, unit in sizes.items():
         yield score(f"likelihood/{name}", counted[name], counted[unit], text)
+    yield score("likelihood/unknown", counted["unknown"], counted["tokens"], text)
     yield score("tokens_per_character", 1 / per_token, counted["characters"], text)
     for group, ranks in evaluation["pieces"].items():
         for name in ("hits@1", "hits@5", "hits@10", "mean_rank", "median_rank"):
@@ -313,6 +314,8 @@ def _judged(evaluation: dict[str, Any]) -> Iterator[Score]:
         of_text = result["likelihood"]
         bits = of_text["bits_per_byte"]
         yield score(f"kept/{name}/bits_per_byte", bits, of_text["bytes"], result["text"])
+        unknown = of_text["unknown"]
+        yield score(f"kept/{name}/unknown", unknown, of_text["tokens"], result["text"])
     for name, result in evaluation.get("choices", {}).items():
         for metric in METRICS:
             yield score(f"choices/{name}/{metric}", result[metric], result["n"], result["text"])

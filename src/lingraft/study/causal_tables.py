@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from lingraft.report.table import row, table
 from lingraft.study.entries import mixed_means, named, spread
-from lingraft.study.metrics import BYTES, CHOICES, KEPT, metric_named
-from lingraft.study.notes import OTHER_WORDS, asked
+from lingraft.study.metrics import BYTES, CHOICES, KEPT, UNKNOWN, metric_named
+from lingraft.study.notes import OTHER_WORDS, asked, texts, unknown, unknown_note
 from lingraft.study.results import size_text
 from lingraft.study.tables import best_of, costs, differences, marked, measured, ranked, titles
 from lingraft.study.tables import cells as every_cell
@@ -41,13 +41,17 @@ CHOICE_SCORES = ("acc", "acc_norm")
 def shown(results: Results) -> tuple[str, ...]:
     """The metrics of causal models that some cell has; none in a study of other models."""
     names = dict.fromkeys(name for cell in results.cells for name in cell.metrics)
-    kept_metrics = (name for name in names if name.startswith(KEPT))
+    kept_metrics = (name for name in names if _is_kept(name))
     choice_metrics = (
         name
         for name in names
         if name.startswith(CHOICES) and name.rpartition("/")[2] in CHOICE_SCORES
     )
     return (*(name for name in SHOWN if name in names), *kept_metrics, *choice_metrics)
+
+
+def _is_kept(name: str) -> bool:
+    return name.startswith(KEPT) and not name.endswith(f"/{UNKNOWN}")
 
 
 def compared(results: Results) -> tuple[str, ...]:
@@ -78,7 +82,8 @@ def quality(results: Results, sentences: int | None) -> Table:
     ]
     head = ("method", *titles(metrics), "seeds", "tokens", "parameters", "trained")
     text_notes = _other_texts(groups, main)
-    documents = "held-out documents" if text_notes else "the same held-out documents"
+    same_text = len({texts(group, BYTES) for group in groups if group.rows(BYTES)}) < 2
+    documents = "the same held-out documents" if same_text else "held-out documents"
     notes = (
         f"Bits are of every byte of {documents} and compare across vocabularies; "
         "hits and ranks are of each model's own tokens. Characters a second are of the machine "
@@ -90,9 +95,12 @@ def quality(results: Results, sentences: int | None) -> Table:
 
 
 def _main(groups: Sequence[Group]) -> Group:
-    """One of those that were scored on what most were: others are compared with it."""
+    """One of those that were scored on what most were: others are compared with it.
+
+    One to which some of the text is unknown only where it is so to all.
+    """
     counted = Counter(asked(group, BYTES) for group in groups)
-    return max(groups, key=lambda group: counted[asked(group, BYTES)])
+    return max(groups, key=lambda g: (not unknown(g, BYTES), counted[asked(g, BYTES)]))
 
 
 def _same(group: Group, metric: str, main: Group) -> bool:
@@ -108,16 +116,21 @@ def _measured(group: Group, metric: str, main: Group, best: float | None) -> Cel
 
 
 def _other_texts(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
-    """Whose bits are of other documents."""
-    labels = [
-        f"{group.label} ({_bytes(group)})" for group in groups if not _same(group, BYTES, main)
-    ]
-    if not labels or not main.rows(BYTES):
+    """Whose bits are of other documents, and whose are too few."""
+    if not main.rows(BYTES):
         return ()
-    return (
-        f"{OTHER_WORDS} {', '.join(labels)}: bits of other held-out documents than those of "
+    theirs = texts(main, BYTES)
+    others = [
+        f"{g.label} ({_bytes(g)})" for g in groups if texts(g, BYTES) not in (frozenset(), theirs)
+    ]
+    said = (
+        f"{OTHER_WORDS} {', '.join(others)}: bits of other held-out documents than those of "
         f"{main.label} ({_bytes(main)}), so they compare only roughly.",
     )
+    names = dict.fromkeys(name for group in groups for cell in group.cells for name in cell.metrics)
+    measured_on = (BYTES, *(name for name in names if _is_kept(name)))
+    unknown_to = (note for name in measured_on for note in unknown_note(groups, main, name))
+    return (*(said if others else ()), *unknown_to)
 
 
 def _bytes(group: Group) -> str:

@@ -25,6 +25,9 @@ TASK = "task/"
 """What the names of metrics of fine-tuned models begin with."""
 KEPT, CHOICES = "kept/", "choices/"
 """Those of causal models on texts of the source's language, and of multiple choice."""
+UNKNOWN = "unknown"
+"""What the name of a causal model's count ends with: tokens of a text that stand for what its
+vocabulary lacks."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
 from lingraft.report.variants import STREAM
-from lingraft.study.metrics import BITS, METRICS, PERPLEXITY, metric_named
+from lingraft.study.metrics import BITS, KEPT, METRICS, PERPLEXITY, UNKNOWN, metric_named
 from lingraft.study.words import word_sets
 
 if TYPE_CHECKING:
@@ -30,8 +30,34 @@ def asked(group: Group, metric: str) -> frozenset[object]:
         return frozenset(word_sets(group.rows(metric).values()))
     record = metric_named(metric)
     if record.by_own:
-        return frozenset(row.masks for row in group.rows(metric).values())
+        known = group.masks() if unknown(group, metric) else ()
+        return frozenset((*texts(group, metric), *known))
     return frozenset(group.masks()) if record.by_tokens else frozenset()
+
+
+def texts(group: Group, metric: str) -> frozenset[str]:
+    """The texts or questions that a metric of a causal group was measured on."""
+    return frozenset(row.masks for row in group.rows(metric).values())
+
+
+def unknown(group: Group, metric: str) -> int:
+    """Tokens of a metric's text that stand for what the vocabulary lacks; older rows lack it.
+
+    The same is unknown to models with one vocabulary, so these compare with each other alone.
+    """
+    text = metric.rpartition("/")[0] or "likelihood"
+    return round(sum(group.values(f"{text}/{UNKNOWN}")))
+
+
+def unknown_note(groups: Sequence[Group], main: Group, metric: str) -> tuple[str, ...]:
+    """To which causal models some of a metric's text is unknown."""
+    labels = [group.label for group in groups if unknown(group, metric)]
+    if not labels:
+        return ()
+    mark = f"{OTHER_WORDS} " if any(not alike(g, main, metric) for g in groups) else ""
+    text = metric.split("/")[1] if metric.startswith(KEPT) else "the text"
+    names = ", ".join(labels)
+    return (f"{mark}Some of {text} is unknown to {names}, whose bits are then too few.",)
 
 
 def alike(group: Group, main: Group, metric: str) -> bool:
@@ -134,7 +160,7 @@ def left_out(group: Group, metric: str, *base: Group) -> str:
     names = f"{group.label} and {base[0].label}"
     groups, record = (group, *base), metric_named(metric)
     if record.by_own:
-        if all(one.rows(metric) for one in groups) and len({asked(g, metric) for g in groups}) > 1:
+        if all(one.rows(metric) for one in groups) and len({texts(g, metric) for g in groups}) > 1:
             return f"{names} were judged on different texts: {record.title} does not compare."
     elif any(group.masks() != reference.masks() for reference in base):
         tokens = "predicted" if group.writes else "masked"

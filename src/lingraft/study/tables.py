@@ -19,6 +19,7 @@ from lingraft.study.notes import (
     alike,
     left_out,
     quality_notes,
+    unknown_note,
     words_note,
 )
 from lingraft.study.results import INITIALISER, RANDOM, size_text
@@ -191,7 +192,9 @@ def _less(
     gap = difference(group, base, metric, resampling)
     if gap.mixed:
         notes.setdefault(MIXED_PAIRS)
-    notes |= dict.fromkeys(words_note([group, base], base, metric))
+    both = [group, base]
+    beneath = (*words_note(both, base, metric), *unknown_note(both, base, metric))
+    notes |= dict.fromkeys(beneath)
     return marked(interval(gap, group.mean(metric) or 0.0, metric), group, base, metric)
 
 

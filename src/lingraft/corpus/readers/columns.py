@@ -6,6 +6,7 @@ They have the form of the readers in `lingraft.corpus.readers.documents`.
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
@@ -24,6 +25,10 @@ NO_TEXT_FIELD, NOT_WHERE = "no text field", "not what corpus.where asks for"
 PARQUET_BATCH_ROWS = 256
 KEPT_FIELDS = ("title", "revision", "url")
 """Fields of a row that stay with the document, where there are any."""
+LANGUAGE_FIELDS = ("lang", "language")
+"""Fields of a row that name its language, where there are any."""
+
+logger = logging.getLogger(__name__)
 
 
 def meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
@@ -79,7 +84,7 @@ def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> It
     with opened_parquet(source.path) as file:
         arrow = require("pyarrow", source.name, "data")
         columns = _parquet_columns(source, section, file.schema_arrow, arrow)
-        beside = (section.id_column, *KEPT_FIELDS, *(section.where or ()))
+        beside = (section.id_column, *KEPT_FIELDS, *LANGUAGE_FIELDS, *(section.where or ()))
         for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=columns):
             data = _values(batch.column(section.text_column), arrow)
             names = [name for name in columns if name in beside]
@@ -89,6 +94,7 @@ def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> It
                 row = dict(zip(names, cells, strict=True))
                 text = _wanted(value, row, section, reading)
                 if text is not None:
+                    tell_languages(row, source, reading)
                     yield row.get(section.id_column), text, facts(row)
     reading.bytes_read += source.path.stat().st_size
 
@@ -148,13 +154,30 @@ def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow:
                 f"{source.name}: has no field '{field}', which corpus.where asks for; its fields "
                 f"are {', '.join(schema.names[:20])}"
             )
-    return [name for name in dict.fromkeys(names) if name in schema.names]
+    languages = (name for name in LANGUAGE_FIELDS if schema.names.count(name) == 1)
+    return [name for name in dict.fromkeys((*names, *languages)) if name in schema.names]
 
 
 def facts(row: Mapping[str, Any]) -> dict[str, str | int]:
     """What a row says about its document."""
     values = {name: row.get(name) for name in KEPT_FIELDS}
     return {name: value for name, value in values.items() if isinstance(value, str | int)}
+
+
+def tell_languages(row: Mapping[str, Any], source: Source, reading: Reading) -> None:
+    """Warn, once, where rows that are read as text of one language name another."""
+    for field in LANGUAGE_FIELDS:
+        value, seen = row.get(field), reading.languages.setdefault(field, [])
+        if len(seen) == 2 or not isinstance(value, str) or value in seen:
+            continue
+        seen.append(value)
+        if len(seen) == 2:
+            logger.warning(
+                '%s: rows with %s = "%s" and "%s" are read as text of one language; '
+                'corpus.where = {%s = "%s"} takes those of one, and --language-field %s of '
+                "lingraft adapt each for itself",
+                *(source.name, field, *seen, field, seen[0], field),
+            )
 
 
 def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
@@ -169,6 +192,7 @@ def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
         text = _wanted(row.get(section.text_column), row, section, reading)
         if text is not None:
             reading.bytes_read += len(text.encode("utf-8", "surrogatepass"))
+            tell_languages(row, source, reading)
             yield row.get(section.id_column), text, facts(row)
 
 

@@ -24,6 +24,7 @@ from lingraft.corpus.readers.columns import (
     no_column,
     read_hub,
     read_parquet,
+    tell_languages,
 )
 from lingraft.corpus.readers.lines import (
     BROKEN_JSON,
@@ -351,6 +352,7 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
             reading.drop(NO_TEXT_FIELD)
             continue
         good += 1
+        tell_languages(row, source, reading)
         yield row.get(section.id_column), text, facts(row)
     if not begins:
         return

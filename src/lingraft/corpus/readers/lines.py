@@ -78,11 +78,13 @@ class Reading:
         dropped: documents left out while reading, by reason.
         documents: documents seen, those left out included.
         bytes_read: bytes taken from the disk, compressed ones where the file is compressed.
+        languages: by field of rows that names one, the first two of its values.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
     documents: int = 0
     bytes_read: int = 0
+    languages: dict[str, list[str]] = field(default_factory=dict)
 
     def drop(self, reason: str) -> None:
         """Count a document that is left out."""

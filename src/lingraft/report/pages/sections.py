@@ -15,7 +15,7 @@ from lingraft.recipe.run import DRAWN
 from lingraft.recipe.selectors import described
 from lingraft.report import numbers
 from lingraft.report.table import Cell, Column, Row, Table, row, table
-from lingraft.report.variants import headline
+from lingraft.report.variants import headline, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,10 +61,14 @@ def _folder_name(folder: Path) -> str:
 
 
 def takes_weights(recipe: Recipe) -> bool:
-    """Whether the model has anything of the source's weights, or learns from them."""
+    """Whether the model has anything of the source's weights, or learns from them.
+
+    Not from another model, which a phase may name as its teacher.
+    """
     graft = recipe.graft
     pretrained = graft.source_weights == "pretrained" or graft.copies_special_tokens
-    taught = any(phase.distil for phase in recipe.phases)
+    teachers = (phase.distil.teacher for phase in recipe.phases if phase.distil)
+    taught = any(teacher in (None, recipe.source.model) for teacher in teachers)
     rows = any(initialiser not in DRAWN for initialiser in graft.initialisers)
     return recipe.source.model is not None and (pretrained or rows or taught)
 
@@ -105,7 +109,8 @@ def corpus_splits(corpus: dict[str, Any], tokenizer: dict[str, Any] | None) -> T
     head = ["split", "documents", "sentences", "characters"]
     tokens = (tokenizer or {}).get("tokens", {})
     if tokens:
-        head += ["tokens", "sentences cut"]
+        causal = any("pieces" in encoded for encoded in tokens.values())
+        head += ["tokens", "documents cut" if causal else "sentences cut"]
     rows = []
     for name, split in corpus["splits"].items():
         cells = [
@@ -297,7 +302,7 @@ def _peak_rates(phase: PhaseRecord) -> str:
 
 
 def schemes(variants: Sequence[Variant]) -> Table:
-    """Every metric under every masking scheme."""
+    """Every metric under every masking scheme; of causal models those of the next token."""
     columns = ("hits@1", "hits@3", "hits@5", "hits@10")
     rows = []
     for variant in variants:
@@ -316,8 +321,11 @@ def schemes(variants: Sequence[Variant]) -> Table:
                     numbers.count(metrics.get("ties")),
                 )
             )
-    head = ("model", "masks", "PPL", "nats", *columns, "MRR", "MR", "positions", "ties")
-    return table("Metrics by masking scheme", head, rows)
+    causal = all(kind_of(variant.result("evaluation")) == "causal" for variant in variants)
+    title = "Metrics of the next token" if causal else "Metrics by masking scheme"
+    asked = "asked for" if causal else "masks"
+    head = ("model", asked, "PPL", "nats", *columns, "MRR", "MR", "positions", "ties")
+    return table(title, head, rows)
 
 
 def languages(variants: Sequence[Variant]) -> Table | None:
