@@ -370,6 +370,16 @@ def test_an_empty_argument_is_refused_and_names_no_folder(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_name_that_is_not_utf8_is_refused_before_any_work(command, tmp_path, monkeypatch):
+    """No JSON or HTML file holds it: a corpus ended with a traceback when its report was due."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ko.txt").write_text("글이다.\n" * 20)
+    ended = command("corpus", "ko.txt", "--lang", "ko", "--out", os.fsdecode(b"b\xff"))
+    assert ended.status == 1
+    assert "b?: is not UTF-8; rename it" in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["ko.txt"]
+
+
 @pytest.mark.parametrize("prefix", [("--prefix", ""), ("--prefix=",)], ids=" ".join)
 def test_a_prefix_may_be_empty(prefix, command):
     ended = command("translate", "./gone", "--text", "-", "--out", "-", *prefix)

@@ -177,16 +177,23 @@ MAY_BE_EMPTY = ("--prefix", "--train", "--candidates", "--initialisers")
 """Options whose default is the empty text."""
 
 
-def check_empty(arguments: list[str]) -> None:
-    """Refuse what a shell makes of a variable that is not set.
+def check_words(arguments: list[str]) -> None:
+    """Refuse what a shell makes of a variable that is not set, and names that are not UTF-8.
 
-    As a path it would name this folder, and many options would count as not given.
+    An empty path would name this folder, and many options would count as not given. A name that is
+    not UTF-8 stands in no JSON or HTML file, which is known when the work is done.
 
     Raises:
-        RecipeError: an argument is empty.
+        RecipeError: an argument is empty, or not UTF-8.
     """
     before = ""
     for argument in arguments:
+        shown = argument.encode("utf-8", "replace").decode()
+        if shown != argument:
+            raise RecipeError(
+                f"{shown}: is not UTF-8; rename it, for example: "
+                "convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
+            )
         option, has_value, value = before, "=", argument
         if argument.startswith("--"):
             option, has_value, value = argument.partition("=")
@@ -218,7 +225,7 @@ def call() -> None:
     """
     arguments = sys.argv[1:]
     try:
-        check_empty(arguments)
+        check_words(arguments)
         COMMAND_LINE(args=spread(arguments, many(arguments)), standalone_mode=True)
     except Exception as error:
         if not options.is_first_process():
