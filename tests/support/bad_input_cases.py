@@ -357,6 +357,12 @@ CASES["a stage of no run"] = lambda place: ["stage", "run", "corpus"]
 CASES["a report of no run"] = lambda place: ["report", "run"]
 
 
+@case("a report of a folder that holds a recipe alone")
+def _(place):
+    place.recipe()
+    return ["report", "."]
+
+
 @case("a report of a run whose recipe is broken")
 def _(place):
     (place.run() / "recipe.toml").write_text("name = ")
