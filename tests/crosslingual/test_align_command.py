@@ -133,6 +133,12 @@ def test_what_is_done_is_kept_and_gives_the_same_bytes(
     assert score().status == 0
 
 
+def test_baselines_in_another_order_are_no_other_call(score: Callable[..., Any]) -> None:
+    assert score("--baseline", "diagonal,ibm1", models=("bert",)).status == 0
+    again = score("--baseline", "ibm1,diagonal", models=("bert",))
+    assert again.status == 0, again.err
+
+
 def test_results_of_another_call_stay_unless_told_otherwise(
     score: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
