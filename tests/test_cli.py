@@ -372,6 +372,33 @@ def test_an_empty_argument_is_refused_and_names_no_folder(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("corpus", "ko.txt", "--lang", "ko", "--out", "--overwrite"), "--out: --overwrite"),
+        (("evaluate", "source", "--text", "--lang=ko"), "--text: --lang=ko"),
+        (("adapt", "--source", "a", "--text", "b", "--lang", "--out", "c"), "--lang: --out"),
+    ],
+)
+def test_an_option_is_no_value_of_another(arguments, option, command, tmp_path, monkeypatch):
+    """A shell's variable that is not set, without quotes: a folder was called --overwrite."""
+    monkeypatch.chdir(tmp_path)
+    ended = command(*arguments)
+    assert ended.status == 1
+    assert f"{option} stands where its value should" in ended.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_is_not_utf8_is_refused_before_any_work(command, tmp_path, monkeypatch):
+    """No JSON or HTML file holds it: a corpus ended with a traceback when its report was due."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ko.txt").write_text("글이다.\n" * 20)
+    ended = command("corpus", "ko.txt", "--lang", "ko", "--out", os.fsdecode(b"b\xff"))
+    assert ended.status == 1
+    assert "b?: is not UTF-8; rename it" in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["ko.txt"]
+
+
 @pytest.mark.parametrize("prefix", [("--prefix", ""), ("--prefix=",)], ids=" ".join)
 def test_a_prefix_may_be_empty(prefix, command):
     ended = command("translate", "./gone", "--text", "-", "--out", "-", *prefix)

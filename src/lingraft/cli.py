@@ -165,31 +165,51 @@ COMMAND_LINE = typer.main.get_command(app)
 """What typer makes of the app, once a process: it reads the annotations of every command."""
 
 
-def many(arguments: list[str]) -> tuple[str, ...]:
-    """The options of the chosen command that several values may follow."""
+def chosen(arguments: list[str]) -> list[Any]:
+    """The parameters of the command that is called, as typer has them."""
     name = next((argument for argument in arguments if not argument.startswith("-")), "")
     command = COMMAND_LINE.commands.get(name)  # type: ignore[attr-defined]
-    params = command.params if command is not None else []
-    return tuple(flag for param in params if param.multiple for flag in param.opts if flag in MANY)
+    return list(command.params) if command is not None else []
+
+
+def many(arguments: list[str]) -> tuple[str, ...]:
+    """The options of the chosen command that several values may follow."""
+    params = [param for param in chosen(arguments) if param.multiple]
+    return tuple(flag for param in params for flag in param.opts if flag in MANY)
 
 
 MAY_BE_EMPTY = ("--prefix", "--train", "--candidates", "--initialisers")
 """Options whose default is the empty text."""
 
 
-def check_empty(arguments: list[str]) -> None:
-    """Refuse what a shell makes of a variable that is not set.
+def check_words(arguments: list[str]) -> None:
+    """Refuse what a shell makes of a variable that is not set, and names that are not UTF-8.
 
-    As a path it would name this folder, and many options would count as not given.
+    An empty path would name this folder, and many options would count as not given; without quotes
+    the next option would be the value. A name that is not UTF-8 stands in no JSON or HTML file,
+    which is known when the work is done.
 
     Raises:
-        RecipeError: an argument is empty.
+        RecipeError: an argument is empty, or not UTF-8, or an option stands in a value's place.
     """
+    flags = [(flag, param) for param in chosen(arguments) for flag in param.opts]
+    valued = {flag for flag, param in flags if param.bare_type() != "bool"}
     before = ""
     for argument in arguments:
+        shown = argument.encode("utf-8", "replace").decode()
+        if shown != argument:
+            raise RecipeError(
+                f"{shown}: is not UTF-8; rename it, for example: "
+                "convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
+            )
         option, has_value, value = before, "=", argument
         if argument.startswith("--"):
             option, has_value, value = argument.partition("=")
+            if before in valued and option in dict(flags):
+                raise RecipeError(
+                    f"{before}: {argument} stands where its value should (a variable that is not "
+                    "set?); give a value, or leave it out"
+                )
         if has_value and not value and option not in MAY_BE_EMPTY:
             raise RecipeError(
                 f"{option or 'command line'}: an argument is empty (a variable that is not set?); "
@@ -218,7 +238,7 @@ def call() -> None:
     """
     arguments = sys.argv[1:]
     try:
-        check_empty(arguments)
+        check_words(arguments)
         COMMAND_LINE(args=spread(arguments, many(arguments)), standalone_mode=True)
     except Exception as error:
         if not options.is_first_process():

@@ -144,6 +144,12 @@ def test_links_whose_deletion_is_interrupted_are_not_taken(
     assert len(list(tmp_path.rglob("done.json"))) == before - 1
 
 
+def test_baselines_in_another_order_are_no_other_call(score: Callable[..., Any]) -> None:
+    assert score("--baseline", "diagonal,ibm1", models=("bert",)).status == 0
+    again = score("--baseline", "ibm1,diagonal", models=("bert",))
+    assert again.status == 0, again.err
+
+
 def test_results_of_another_call_stay_unless_told_otherwise(
     score: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,20 @@ def test_a_word_has_the_pieces_that_it_has_within_a_text(
     assert set(side.words) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta"])
+def test_a_special_token_that_a_word_spells_is_text(
+    family: str, tiny_tokenizer: Callable[[str], Any]
+) -> None:
+    """Of Unigram it is a piece, which is unknown."""
+    tokenizer = tiny_tokenizer(family)
+    words = ("dog", str(tokenizer.mask_token), str(tokenizer.sep_token))
+    (side, _) = Pieces(tokenizer).sides([SentencePair(words, words, "here")])[0]
+    assert not {tokenizer.mask_token_id, tokenizer.sep_token_id} & {*side.ids}
+    assert set(side.words) == {0, 1, 2}
+    if family == "xlm-roberta":
+        assert tokenizer.unk_token_id in side.ids
+
+
 def by_itself(
     folder: str, method: str, tokenizer: Any, pair: SentencePair
 ) -> list[set[tuple[int, int]]]:

@@ -41,6 +41,26 @@ def test_a_vector_is_the_pooled_states_at_unit_length(
     assert (found_LND[:, 1] == found_LND[:, 3]).all()
 
 
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_a_special_token_that_a_sentence_spells_is_text(
+    family: str, tiny_source: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of Unigram it is a piece, which is unknown."""
+    encoder, read = Encoder.load(str(tiny_source(family))), list[list[int]]()
+    states = Encoder.hidden_states
+    monkeypatch.setattr(
+        Encoder, "hidden_states", lambda self, rows: (read.extend(rows), states(self, rows))[1]
+    )
+    tokenizer = encoder.tokenizer
+    sentence = f"a {tokenizer.mask_token} dog {tokenizer.sep_token} sleeps"
+    sentence_vectors(encoder, [sentence])
+    (row,) = read
+    assert tokenizer.mask_token_id not in row
+    assert row.index(tokenizer.sep_token_id) == len(row) - 1
+    if family == "xlm-roberta":
+        assert row.count(tokenizer.unk_token_id) >= 2
+
+
 def test_only_the_layers_that_are_asked_for_come_back(tiny_source: Callable[[str], Any]) -> None:
     encoder = Encoder.load(str(tiny_source("roberta")))
     every_LND = sentence_vectors(encoder, TEXTS)

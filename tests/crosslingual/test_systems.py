@@ -177,6 +177,18 @@ def test_a_file_that_comet_did_not_write_is_refused_in_words_about_comet(
     assert "--resume" not in str(error.value)
 
 
+def test_a_file_of_comet_that_is_not_there_is_told_of_before_anything_is_scored(
+    files: dict[str, Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoring, "score", None)
+    ended = command(
+        *("score-translations", "--reference", files["reference"], files["a"]),
+        *("--comet", "missing.json"),
+    )
+    assert ended.status == 1
+    assert "missing.json: cannot be read" in ended.err
+
+
 def test_no_system_takes_the_place_of_comet_s_reference(tmp_path: Path) -> None:
     given = scoring.Systems({"ref": ["said"]}, [["right"]], ["source"])
     with pytest.raises(RecipeError, match="a system is called 'ref'"):

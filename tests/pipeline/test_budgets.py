@@ -436,6 +436,15 @@ def test_another_request_is_not_mixed_up_with_the_runs(asked, tmp_path, monkeypa
     assert resumed.stage("phase-1").result()["steps"] == 7
 
 
+@pytest.mark.parametrize(("value", "same"), [(1, True), (2, False)])
+def test_an_hour_is_the_request_of_sixty_minutes(value, same, asked, tmp_path):
+    run = Run(tmp_path)
+    before = budgeting.asked(asked({"budget": {"value": 60, "unit": "minutes"}}))
+    run.plan_path.write_text(json.dumps({"asked": before}))
+    now = asked({"budget": {"value": value, "unit": "hours"}})
+    assert budgeting.knows(run, now) == same
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["roberta", "bart", "llama"])
 def test_every_kind_of_source_is_decided_for_as_foreseen_and_known_again(

@@ -206,6 +206,10 @@ recipe_case("an infinite budget", "[method]\nbudget = { value = inf }")
 recipe_case(
     "held-out shares that leave nothing", corpus='text = ["ko.txt"]\nvalid = 0.6\ntest = 0.4'
 )
+recipe_case(
+    "frozen weights in bf16 beside products in fp32",
+    '[training]\nprecision = "fp32"\nfrozen_weights = "bf16"',
+)
 recipe_case("a name that cannot be a folder", start='language = "ko"\nname = "a/b"')
 recipe_case("a method that does not exist", '[method]\nname = "xtp"')
 recipe_case("a preset that does not exist", '[method]\npreset = "xpt2020"')
@@ -355,6 +359,12 @@ def _(place):
 
 CASES["a stage of no run"] = lambda place: ["stage", "run", "corpus"]
 CASES["a report of no run"] = lambda place: ["report", "run"]
+
+
+@case("a report of a folder that holds a recipe alone")
+def _(place):
+    place.recipe()
+    return ["report", "."]
 
 
 @case("a report of a run whose recipe is broken")

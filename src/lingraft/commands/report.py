@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from lingraft.commands import console
+from lingraft.errors import DataError
 from lingraft.pages import check_target
-from lingraft.rundir import Run
+from lingraft.rundir import ENVIRONMENT, Run
 
 
 def command(
@@ -35,6 +36,9 @@ def command(
     from lingraft.report.variants import labelled
 
     opened = [Run.existing(path) for path in runs]
+    for run in opened:
+        if not ((run.path / ENVIRONMENT).is_file() or any(run.path.glob("*/done.json"))):
+            raise DataError(f"{run.path}: holds a recipe and no run yet; lingraft adapt makes one")
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     check_target(target)
     console.show(tables.for_terminal(opened, console.out.width))

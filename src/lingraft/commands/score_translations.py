@@ -78,9 +78,10 @@ def command(
             raise RecipeError("--export-comet: COMET reads the source too; give --source FILE")
         console.line(scoring.export_comet(inputs, export_comet))
         return
+    # a file that is not there is told of before minutes of draws
+    of_comet = [] if comet is None else scoring.read_comet(comet, inputs, resamples)
     results = scoring.score(inputs, ask.names_in(metrics), language=lang, resamples=resamples)
-    if comet is not None:
-        results += scoring.read_comet(comet, inputs, resamples)
+    results += of_comet
     if not results:
         raise RecipeError("--metrics: name a score, such as bleu")
     if out is not None:

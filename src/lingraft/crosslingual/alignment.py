@@ -17,6 +17,7 @@ from lingraft.crosslingual.layers import check_layer
 from lingraft.crosslingual.matching import METHODS, RELEASED
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.padding import batches_by_length
+from lingraft.tokenizer.shards import as_text, without_special
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -95,6 +96,8 @@ class Side:
 class Pieces:
     """Cuts words into pieces, each word by itself and as it stands after a space.
 
+    A special token that is spelt out is text, or unknown where it is a piece of Unigram.
+
     Args:
         tokenizer: of the model.
 
@@ -113,13 +116,15 @@ class Pieces:
                 f"{tokenizer.name_or_path}: its tokenizer has no separator and no end of a text, "
                 "so two sentences cannot be told apart; choose an encoder such as BERT or RoBERTa"
             )
+        self.read_as = without_special(tokenizer)
         # In "a a" the second word is as words in a text are; byte-level tokenizers keep its space.
         bare, spaced, twice = self._encoded(["a", " a", "a a"])
         self.prefix = " " if twice == bare + spaced and spaced != bare else ""
         self.known: dict[str, list[int]] = {}
 
     def _encoded(self, texts: list[str]) -> list[list[int]]:
-        return [list(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        encoded = self.tokenizer(texts, add_special_tokens=False, split_special_tokens=True)
+        return [as_text(ids, [0] * len(ids), self.read_as).tolist() for ids in encoded["input_ids"]]
 
     def sides(self, pairs: Sequence[SentencePair]) -> list[tuple[Side, Side]]:
         """Both sentences of each pair in pieces."""

@@ -116,7 +116,7 @@ def score(call: Call, out: Path) -> Report:
     marks = layers.check_distinct(call.models)
     record = {
         "models": marks,
-        "baselines": call.baselines,
+        "baselines": sorted(call.baselines),
         "sets": {gold.name: _texts(gold) + _links(gold) for gold in call.sets},
         "method": call.settings.method,
         "clamp": call.settings.clamp,

@@ -13,6 +13,7 @@ import torch
 
 from lingraft.errors import DataError
 from lingraft.log import progress
+from lingraft.tokenizer.shards import as_text, without_special
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,9 +51,15 @@ def sentence_vectors(
     distinct = list(places)
     limit = min(encoder.max_tokens, LONGEST)
     encoded = encoder.tokenizer(
-        distinct, truncation=True, max_length=limit, return_special_tokens_mask=True
+        distinct,
+        truncation=True,
+        max_length=limit,
+        return_special_tokens_mask=True,
+        split_special_tokens=True,  # one that is spelt out in a text is text
     )
-    sequences, specials = encoded["input_ids"], encoded["special_tokens_mask"]
+    specials, read_as = encoded["special_tokens_mask"], without_special(encoder.tokenizer)
+    pairs = zip(encoded["input_ids"], specials, strict=True)
+    sequences = [as_text(ids, around, read_as).tolist() for ids, around in pairs]
     cut = sum(len(sequence) == limit for sequence in sequences)
     if cut:
         logger.info("%s: %s sentences have %d tokens or more", encoder.name, f"{cut:,}", limit)

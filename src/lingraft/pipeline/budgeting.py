@@ -103,9 +103,21 @@ def knows(run: Run, recipe: Recipe) -> bool:
 
 def changed(run: Run, recipe: Recipe) -> list[str]:
     """The sections in which an open recipe differs from the one that the run was asked for."""
-    before, now = {"seed": 0} | read_json(run.plan_path)["asked"], asked(recipe)
+    before = {"seed": 0} | _in_minutes(read_json(run.plan_path)["asked"])
+    now = _in_minutes(asked(recipe))
     old = {key: value for key, value in before.items() if key not in FREE}
     return differing(old, now, run, recipe)
+
+
+def _in_minutes(plain: Any) -> Any:
+    """Plain data of a recipe with budgets of hours in minutes: an hour is 60 of them."""
+    if isinstance(plain, list):
+        return [_in_minutes(one) for one in plain]
+    if not isinstance(plain, dict):
+        return plain
+    if plain.get("unit") == "hours":
+        return {"value": plain["value"] * 60, "unit": "minutes"}
+    return {key: _in_minutes(one) for key, one in plain.items()}
 
 
 def forget(run: Run, request: Recipe) -> None:

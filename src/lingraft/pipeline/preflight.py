@@ -23,7 +23,7 @@ from lingraft.recipe import catalogue, stage_order
 from lingraft.recipe.facts import TOKENS_PER_SENTENCE
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
-from lingraft.recipe.run import KEEPING, NEEDS
+from lingraft.recipe.run import FROZEN_IN_FP32, KEEPING, NEEDS
 from lingraft.recipe.selectors import described, trained_parts
 from lingraft.recipe.streams import distilled
 from lingraft.tasks.choices import read as read_questions
@@ -31,7 +31,7 @@ from lingraft.tasks.choices import read as read_questions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.recipe import Graft, Phase, Recipe, Resources
+    from lingraft.recipe import Graft, Phase, Recipe, Resources, Training
 
 TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 BYTES_PER_TOKEN = 4.5
@@ -106,12 +106,7 @@ def check_names(recipe: Recipe) -> None:
         grafts.append(variant.graft)
     _check_resources(recipe, grafts)
     vocabularies.check_vectors(recipe, grafts)
-    for tracker in recipe.training.trackers:
-        if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
-            raise RecipeError(
-                f"training.trackers: '{tracker}' is not installed; "
-                f'pip install "lingraft[{tracker}]"'
-            )
+    _check_training(recipe.training)
     if recipe.source.architecture is not None:
         if any(graft.source_weights != "random" for graft in grafts):
             raise RecipeError(
@@ -122,6 +117,18 @@ def check_names(recipe: Recipe) -> None:
             raise RecipeError(
                 "tokenizer.kind: there is no source tokenizer to follow or to keep; "
                 "set unigram, byte-bpe or wordpiece"
+            )
+
+
+def _check_training(training: Training) -> None:
+    """Refuse what does not go together, and trackers that are not installed."""
+    if training.precision == "fp32" and training.frozen_weights == "bf16":
+        raise RecipeError(FROZEN_IN_FP32)
+    for tracker in training.trackers:
+        if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
+            raise RecipeError(
+                f"training.trackers: '{tracker}' is not installed; "
+                f'pip install "lingraft[{tracker}]"'
             )
 
 

@@ -231,6 +231,11 @@ class Resources(Section):
 
 MICRO_BATCH = 4_096
 """Tokens that go through a model at once, where nothing is known of the machine."""
+FROZEN_IN_FP32 = (
+    'training.frozen_weights: "bf16" needs products in bf16; set training.precision="bf16" too, '
+    'or frozen_weights="fp32"'
+)
+"""What is said of frozen weights in bf16 beside products in fp32."""
 
 
 class Training(Section):

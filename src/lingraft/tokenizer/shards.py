@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tokenizers import models
+from transformers import PreTrainedTokenizerFast
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.errors import DataError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenizers import Encoding, Tokenizer
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
 
 Array = np.ndarray[Any, Any]
 
@@ -97,13 +98,15 @@ class Layout:
         return cls(np.array(prefix, dtype), np.array(suffix, dtype), room, cuts, read_as)
 
 
-def without_special(tokenizer: PreTrainedTokenizerFast, dtype: type = np.int64) -> Array | None:
+def without_special(tokenizer: PreTrainedTokenizerBase, dtype: type = np.int64) -> Array | None:
     """[V] each id itself, special ones that a text can spell unknown; None where it can none.
 
     Unigram segments a text into them, whatever its tokenizer is told, for they are its pieces.
     """
     unknown = tokenizer.unk_token_id
-    if unknown is None or not isinstance(tokenizer.backend_tokenizer.model, models.Unigram):
+    if unknown is None or not isinstance(tokenizer, PreTrainedTokenizerFast):
+        return None
+    if not isinstance(tokenizer.backend_tokenizer.model, models.Unigram):
         return None
     special = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
     special |= {*tokenizer.all_special_ids, *kept_ids(tokenizer).values()}

@@ -16,6 +16,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import GradientAccumulationPlugin, InitProcessGroupKwargs
 
 from lingraft.errors import RecipeError
+from lingraft.recipe.run import FROZEN_IN_FP32
 from lingraft.rundir import ENVIRONMENT, read_json, write_json
 from lingraft.training import compiling
 
@@ -85,10 +86,7 @@ def accelerator_for(training: Training, folder: Path) -> Accelerator:
         keep_freed_memory()
     mixed = "bf16" if resolve_precision(training.precision) == "bf16" else "no"
     if training.frozen_weights == "bf16" and mixed == "no":
-        raise RecipeError(
-            'training.frozen_weights: "bf16" needs products in bf16; set training.precision="bf16" '
-            'too, or frozen_weights="fp32"'
-        )
+        raise RecipeError(FROZEN_IN_FP32)
     AcceleratorState._reset_state()  # else it keeps the first run's precision for the process
     patient = InitProcessGroupKwargs(timeout=dt.timedelta(days=1))
     return Accelerator(
