@@ -145,19 +145,19 @@ def test_the_verdict_goes_by_bits_per_character_where_the_masks_differ_and_the_w
 
 def test_the_best_of_each_column_is_marked(build):
     found = comparison([build().whole().run])
-    assert found.lines[0].best == frozenset(tables.METRIC_TITLES)
+    assert found.lines[0].best == frozenset(tables.METRICS)
     assert found.lines[1].best == frozenset()
 
 
 def test_marks_go_to_the_baseline_where_it_is_better(build):
     found = comparison([build().whole(perplexity=200.0, scratch=100.0).run])
     assert found.lines[0].best == frozenset()
-    assert found.lines[1].best == frozenset(tables.METRIC_TITLES)
+    assert found.lines[1].best == frozenset(tables.METRICS)
 
 
 def test_equal_values_are_both_best(build):
     found = comparison([build().whole(perplexity=100.0, scratch=100.0).run])
-    assert [one.best for one in found.lines] == [frozenset(tables.METRIC_TITLES)] * 2
+    assert [one.best for one in found.lines] == [frozenset(tables.METRICS)] * 2
 
 
 def test_a_single_model_is_not_called_best(build):
@@ -301,7 +301,7 @@ def test_models_that_scored_different_words_say_so_and_none_is_best(build):
         "Bits per character are over different words and compare only roughly: XPT 2,000, scratch "
         "1,115 words.",
     )
-    assert found.lines[0].best == frozenset(tables.METRIC_TITLES) - {"bits_per_character"}
+    assert found.lines[0].best == frozenset(tables.METRICS) - {"bits_per_character"}
 
 
 def test_what_was_left_out_of_a_text_adds_up_for_documents_and_for_sentences():

@@ -135,14 +135,16 @@ def command(
     if pairs:
         _pairs(corpus_recipe, out_dir, (parallel, lexicon), _columns(columns), overwrite=overwrite)
         return
+    from lingraft.corpus.engine import job
     from lingraft.report.pages import corpus as corpus_page
 
     if task:
         corpus_recipe = _without(corpus_recipe, task, data, out_dir)
     options = dict(map(_option, executor_options or []))
-    result = _make(
-        corpus_recipe, out_dir, (_kind(executor), processes, options), shard_mb, overwrite=overwrite
-    )
+    cluster = job.Cluster(_kind(executor), processes, options)
+    part_bytes = None if shard_mb is None else int(shard_mb * 2**20)
+    asked = job.Settings(cluster, part_bytes, overwrite)
+    result = job.make(corpus_recipe.corpus, corpus_recipe.language, out_dir, asked)
     if result is None:
         last = ask.going_on("when its jobs have ended, the same command writes the report")
         console.line(f"{out_dir}: handed to {executor}; {last}")
@@ -227,21 +229,6 @@ def _columns(text: str) -> tuple[int, int]:
     if first == second:
         raise RecipeError(f"--columns: names the column {first} twice; give two columns")
     return first, second
-
-
-def _make(
-    recipe: CorpusRecipe,
-    folder: Path,
-    cluster: tuple[Kind, int | None, dict[str, str | int | float]],
-    shard_mb: float | None,
-    *,
-    overwrite: bool,
-) -> dict[str, Any] | None:
-    from lingraft.corpus.engine import job
-
-    part_bytes = None if shard_mb is None else int(shard_mb * 2**20)
-    settings = job.Settings(job.Cluster(*cluster), part_bytes, overwrite)
-    return job.make(recipe.corpus, recipe.language, folder, settings)
 
 
 def _show(result: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
 from lingraft.crosslingual.pooling import LONGEST
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
-from lingraft.models.export import settings_for_4_57
+from lingraft.models.export import finish_config
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import check_rows, load_model, load_tokenizer, longest_text
 from lingraft.rundir import check_free, removed_on_failure, write_json, writing
@@ -132,7 +132,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
         tensors = {key: value for key, value in cut.state_dict().items() if key not in fresh}
         cut.save_pretrained(out, state_dict=tensors)
         tokenizer_files.save_as_it_is(tokenizer, out)
-        _finish_config(out / "config.json", hidden_states=picks)
+        finish_config(out, {"output_hidden_states": True} if picks else {})
         pad = int(tokenizer.pad_token_id or 0)
         longest = min(LONGEST, longest_text(model.config, pad))
         _write_modules(out, int(model.config.hidden_size), longest, pool, layer if picks else None)
@@ -201,14 +201,6 @@ def _states(model: PreTrainedModel, layer: int) -> torch.Tensor:
 
 def _difference(expected: torch.Tensor, actual: torch.Tensor) -> float:
     return float((actual - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
-
-
-def _finish_config(path: Path, *, hidden_states: bool) -> None:
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config |= settings_for_4_57(config)
-    if hidden_states:
-        config["output_hidden_states"] = True
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _write_modules(folder: Path, width: int, longest: int, pool: str, picked: int | None) -> None:

@@ -176,11 +176,15 @@ def write_model(model: PreTrainedModel, folder: Path) -> None:
             first, last = map(model.get_parameter, family.output_bias)
             first.copy_(last)
     save(model, folder)
+    # in transformers 5 T5 1.1 and mT5 say that they are tied
+    finish_config(folder, {"tie_word_embeddings": False} if own_head else {})
+
+
+def finish_config(folder: Path, more: dict[str, Any]) -> None:
+    """Add to a checkpoint's config.json what transformers 4.57 looks for, and more."""
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    config |= settings_for_4_57(config)
-    if own_head:  # in transformers 5 T5 1.1 and mT5 say that they are tied
-        config["tie_word_embeddings"] = False
+    config |= settings_for_4_57(config) | more
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

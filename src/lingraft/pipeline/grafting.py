@@ -6,6 +6,7 @@ Shape letters: V source vocabulary, U target vocabulary, D width of the embeddin
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -68,12 +69,8 @@ class Grafting:
             UnsupportedModelError: the source cannot be grafted onto.
         """
         recipe, settings = self.recipe, self.recipe.graft
-        target = Vocabulary.of(self.ours)
-        whole = self.keeps_matrix
-        if not whole:
-            target = target.padded(recipe.tokenizer.pad_to_multiple)
-        loaded, origin = self.loaded_source(target)
-        initialised, norms = self.initialised(loaded, origin, target)
+        whole, loaded, origin, target = self.keeps_matrix, self.loaded, self.origin, self.target
+        initialised, norms = self.initialised()
         plans = layer_plans(
             loaded.model.config,
             loaded.family,
@@ -85,7 +82,7 @@ class Grafting:
         changes |= export.generation_settings(loaded.model, target, origin)
         if whole:
             changes["vocab_size"] = len(_rows(loaded))
-        new, head = self.new_vocabulary(loaded, initialised, origin, target)
+        new, head = self.new_vocabulary(initialised)
         model, account = rebuild(
             loaded.model,
             loaded.family,
@@ -149,64 +146,67 @@ class Grafting:
             return False
         return self.keeps_rows and self.recipe.tokenizer.kind == "keep"
 
-    def loaded_source(self, target: Vocabulary) -> tuple[source.LoadedSource, Vocabulary]:
-        """The source model and its vocabulary; a model from nothing has the target's."""
-        section = self.recipe.source
-        if section.model is None:
-            model_type = str((section.architecture or {})["model_type"])
-            special = export.special_ids(model_type, target.specials)
-            seed = self.seed_for("graft")
-            return source.from_architecture(section, target.size, special, seed), target
-        assert self.theirs is not None
-        loaded = source.load_model(section.model, section.revision)
-        return loaded, Vocabulary.of(self.theirs).within(len(_rows(loaded)))
-
-    def initialised(
-        self, loaded: source.LoadedSource, origin: Vocabulary, target: Vocabulary
-    ) -> tuple[Initialised, dict[str, Any]]:
-        """The target's embedding rows, those that are kept too; and their lengths."""
+    @cached_property
+    def target(self) -> Vocabulary:
+        """The new vocabulary, with the rows that are added to its own for speed."""
+        vocabulary = Vocabulary.of(self.ours)
         if self.keeps_matrix:
-            rows = Initialised(*whole_matrix(_rows(loaded), origin))
-        else:
-            rows = self.rows("embeddings", loaded, _rows(loaded), origin, target)
-        return calibrated(rows, _rows(loaded), origin, target, self.recipe.graft.embedding_norms)
+            return vocabulary
+        return vocabulary.padded(self.recipe.tokenizer.pad_to_multiple)
 
-    def pad_means_more(
-        self, which: str, loaded: source.LoadedSource, origin: Vocabulary, target: Vocabulary
-    ) -> bool:
+    @cached_property
+    def loaded(self) -> source.LoadedSource:
+        """The source model."""
+        section = self.recipe.source
+        if section.model is not None:
+            return source.load_model(section.model, section.revision)
+        model_type = str((section.architecture or {})["model_type"])
+        special = export.special_ids(model_type, self.target.specials)
+        return source.from_architecture(section, self.target.size, special, self.seed_for("graft"))
+
+    @cached_property
+    def origin(self) -> Vocabulary:
+        """The source's vocabulary; a model from nothing has the target's."""
+        if self.recipe.source.model is None:
+            return self.target
+        assert self.theirs is not None
+        return Vocabulary.of(self.theirs).within(len(_rows(self.loaded)))
+
+    def initialised(self) -> tuple[Initialised, dict[str, Any]]:
+        """The target's embedding rows, those that are kept too; and their lengths."""
+        source_VD = _rows(self.loaded)
+        if self.keeps_matrix:
+            rows = Initialised(*whole_matrix(source_VD, self.origin))
+        else:
+            rows = self.rows("embeddings", source_VD)
+        norms = self.recipe.graft.embedding_norms
+        return calibrated(rows, source_VD, self.origin, self.target, norms)
+
+    def pad_means_more(self, which: str) -> bool:
         """Whether the padding token is read too.
 
         T5's decoder starts with it, and a causal model's ends a text as well (GPT-2, Qwen).
         """
-        source_pad, target_pad = origin.specials.get("pad"), target.specials.get("pad")
+        source_pad, target_pad = self.origin.specials.get("pad"), self.target.specials.get("pad")
         if source_pad is None or target_pad is None or self.keeps_rows:
             return False
-        if loaded.family.kind == "causal":
-            same = origin.pieces[source_pad] == target.pieces[target_pad]
+        if self.loaded.family.kind == "causal":
+            same = self.origin.pieces[source_pad] == self.target.pieces[target_pad]
             return same and self.recipe.graft.copies_special_tokens
-        start = getattr(loaded.model.config, "decoder_start_token_id", None)
+        start = getattr(self.loaded.model.config, "decoder_start_token_id", None)
         return which == "embeddings" and start is not None and bool(start == source_pad)
 
     def rows(
-        self,
-        which: str,
-        loaded: source.LoadedSource,
-        source_VD: torch.Tensor,
-        origin: Vocabulary,
-        target: Vocabulary,
-        embeddings_UD: torch.Tensor | None = None,
+        self, which: str, source_VD: torch.Tensor, embeddings_UD: torch.Tensor | None = None
     ) -> Initialised:
         """Rows of the target's pieces: the initialiser's, but for those that are kept.
 
         Args:
             which: 'embeddings' or 'output projection'.
-            loaded: the source.
             source_VD: the source's rows.
-            origin: its vocabulary.
-            target: the new one.
             embeddings_UD: the target's embeddings, for rows of the output projection.
         """
-        names = self.recipe.graft.initialisers
+        names, origin, target = self.recipe.graft.initialisers, self.origin, self.target
         matches = same_pieces(origin, target) if self.keeps_rows else {}
         name = names[0] if which == "embeddings" else names[-1]
         rows = INITIALISERS["random" if len(matches) == target.size else name].function(
@@ -215,19 +215,15 @@ class Grafting:
             target,
             generator=torch.Generator().manual_seed(self.seed_for(which)),
             copy_special_tokens=self.recipe.graft.copies_special_tokens,
-            material=self.material_for(loaded, embeddings_UD),
+            material=self.material_for(embeddings_UD),
         )
-        if self.pad_means_more(which, loaded, origin, target):
+        if self.pad_means_more(which):
             pad = {target.specials["pad"]: origin.specials["pad"]}  # the row is zero else
             rows = keep_rows(rows, source_VD, pad, "special")
         return keep_rows(rows, source_VD, matches)
 
     def new_vocabulary(
-        self,
-        loaded: source.LoadedSource,
-        initialised: Initialised,
-        origin: Vocabulary,
-        target: Vocabulary,
+        self, initialised: Initialised
     ) -> tuple[VocabularyTensors, dict[str, Any] | None]:
         """The rows, and what else has one a piece: output projection and bias.
 
@@ -237,8 +233,8 @@ class Grafting:
         Returns:
             Both, and what the report says of the output projection; None where it is tied.
         """
-        settings = self.recipe.graft
-        source_rows = VocabularyTensors.of(loaded.model, loaded.family, "")
+        settings, origin, target = self.recipe.graft, self.origin, self.target
+        source_rows = VocabularyTensors.of(self.loaded.model, self.loaded.family, "")
         carried, report, decoder_UD = initialised.provenance, None, None
         if source_rows.decoder_VD is not None:
             trains = INITIALISERS[settings.embeddings].runs_model
@@ -252,12 +248,7 @@ class Grafting:
                 output_rows = Initialised(rows_UD, carried)
             else:
                 output_rows = self.rows(
-                    "output projection",
-                    loaded,
-                    source_rows.decoder_VD,
-                    origin,
-                    target,
-                    initialised.target_UD,
+                    "output projection", source_rows.decoder_VD, initialised.target_UD
                 )
             output, norms = calibrated(
                 output_rows, source_rows.decoder_VD, origin, target, settings.output_norms
@@ -276,9 +267,7 @@ class Grafting:
         )
         return vocabulary, report
 
-    def material_for(
-        self, loaded: source.LoadedSource, embeddings_UD: torch.Tensor | None
-    ) -> Material | None:
+    def material_for(self, embeddings_UD: torch.Tensor | None) -> Material | None:
         """What an initialiser may learn from; None where there is no source tokenizer."""
         if self.theirs is None:
             return None
@@ -290,8 +279,8 @@ class Grafting:
             self.recipe.resources,
             self.seed_for("initialiser"),
             Pretrained(
-                loaded.model,
-                loaded.family,
+                self.loaded.model,
+                self.loaded.family,
                 self.recipe.graft.token_distillation,
                 embeddings_UD,
                 self.unfinished,

@@ -80,7 +80,7 @@ def layers(where: str) -> tuple[Rule, Rule]:
             evidence.NO_LAYERS,
             evidence.NO_LAYERS_ROWS,
         ),
-        Rule(key, f"layers-{where}", always, lambda _: 1, unsure, ()),
+        Rule(key, f"layers-{where}", always, lambda _: 1, unsure),
     )
 
 
@@ -96,7 +96,7 @@ def vectors(size: str, name: str, measured: int, papers: int | None) -> tuple[Ru
             evidence.VECTORS,
             (*evidence.VECTOR_ROWS, *evidence.TEN_MILLION[2:]),
         ),
-        Rule(key, f"{name}-beyond", learns_vectors, lambda _: papers, unsure, ()),
+        Rule(key, f"{name}-beyond", learns_vectors, lambda _: papers, unsure),
     )
 
 
@@ -116,7 +116,6 @@ RULES: tuple[Rule, ...] = (
         always,
         lambda _: "xpt-sp",
         "one phase was as good as two at the sizes that were measured; not at this one",
-        (),
     ),
     Rule(
         "graft.embeddings",
@@ -144,8 +143,7 @@ RULES: tuple[Rule, ...] = (
         learns_vectors,
         lambda _: "focus",
         "the lowest of three at width 256; at 384 mean was as low (0.3 M tokens, one seed)",
-        (),
-        lambda _: ("focus", "mean"),
+        candidates=lambda _: ("focus", "mean"),
     ),
     Rule(
         "graft.embeddings",
@@ -166,7 +164,6 @@ RULES: tuple[Rule, ...] = (
         always,
         lambda facts: vocabulary_for(facts.characters, facts.tokens),
         "grows with text and budget; 4,000 and 8,000 pieces are what was measured",
-        (),
     ),
     Rule(
         "method.masking_rate",
@@ -188,7 +185,6 @@ RULES: tuple[Rule, ...] = (
         lambda facts: facts.kind == "masked",
         lambda _: 0.4,
         "better than 0.15 for BERT-large (Wettig et al. 2023); not measured here at this size",
-        (),
     ),
     Rule(
         "method.dropout",
@@ -205,7 +201,6 @@ RULES: tuple[Rule, ...] = (
         lambda _: 0.0,
         "better without, if the text is read few times (Geiping and Goldstein 2023); not measured "
         "at this size",
-        (),
     ),
     Rule(
         "method.dropout",
@@ -221,7 +216,6 @@ RULES: tuple[Rule, ...] = (
         lambda facts: facts.kind == "masked",
         lambda _: None,
         "the source's own: the text is read many times, where that was not measured",
-        (),
     ),
     Rule(
         "method.embedding_rate_factor",
@@ -238,7 +232,6 @@ RULES: tuple[Rule, ...] = (
         trains_at_once,
         lambda _: FASTER,
         "new rows have more to learn than the source's layers; not measured at this size",
-        (),
     ),
     Rule(
         "method.embedding_rate_factor",
@@ -275,7 +268,6 @@ RULES: tuple[Rule, ...] = (
         always,
         lambda facts: {"size": batch_for(facts.tokens), "unit": "tokens"},
         "with the square root of the budget, from what is best at 0.3 M and 1 M tokens",
-        (),
     ),
     Rule(
         "method.learning_rate",
@@ -342,8 +334,7 @@ RULES: tuple[Rule, ...] = (
         always,
         nearest_rate,
         "1e-3 at width 384, inversely with width: not measured here",
-        (),
-        not_above,
+        candidates=not_above,
     ),
     Rule(
         "method.warmup",

@@ -37,7 +37,6 @@ def layers(where: str) -> tuple[Rule, Rule]:
             is_causal,
             lambda _: 0,
             "inserted layers end higher at 0.1 M and 0.3 M tokens; not measured at this size",
-            (),
         ),
     )
 

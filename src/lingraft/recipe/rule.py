@@ -21,7 +21,7 @@ class Rule:
     holds: Callable[[Facts], bool]
     value: Callable[[Facts], Any]
     why: str
-    rows: tuple[str, ...]
+    rows: tuple[str, ...] = ()
     """Committed results that support it; empty where it is unsure."""
     candidates: Callable[[Facts], tuple[Any, ...]] | None = None
     """What short trials compare; None trusts the value."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
-
-if TYPE_CHECKING:
-    from lingraft.report.next_step import NextStep
 
 
 @functools.cache
@@ -24,27 +21,17 @@ def environment(*, autoescape: bool = True) -> jinja2.Environment:
     )
 
 
-def render(
-    template: str,
-    *,
-    title: str,
-    verdict: str,
-    next_step: NextStep | None,
-    facts: list[tuple[str, str]],
-    made_from: str,
-    **sections: Any,
-) -> str:
+def render(template: str, **context: Any) -> str:
     """A page.
 
     Args:
         template: NAME of templates/NAME.html.j2, which fills the skeleton page.html.j2.
-        title: heading of the page.
-        verdict: what the page says, in a sentence or two.
-        next_step: what to do with it; None where nothing follows.
-        facts: names and values that stand at the top.
-        made_from: the files that hold all that the page shows.
-        sections: what the template shows.
+        context: what the template shows; of every page `title`, its heading, `verdict`, what it
+            says in a sentence or two, `next_step`, what to do with it (None where nothing follows),
+            `facts`, names and values at the top, and `made_from`, the files that hold all that it
+            shows.
+
+    Raises:
+        jinja2.UndefinedError: the template shows something that is not given.
     """
-    context = {"title": title, "verdict": verdict, "next_step": next_step, "facts": facts}
-    context["made_from"] = made_from
-    return environment().get_template(f"{template}.html.j2").render(context | sections)
+    return environment().get_template(f"{template}.html.j2").render(context)

@@ -57,7 +57,7 @@ class Results:
                 "parameters": line.parameters,
                 "tokens": line.tokens,
                 "seconds": line.seconds,
-                **{name: line.metrics.get(name) for name in tables.METRIC_TITLES},
+                **{name: line.metrics.get(name) for name in tables.METRICS},
             }
             for line in self.models
         ]

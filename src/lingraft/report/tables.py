@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lingraft.evaluation.records import WORDS_FILE, on_common
 from lingraft.report import numbers
@@ -12,35 +12,37 @@ from lingraft.report.table import BEST, Cell, row, table
 from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from lingraft.evaluation.records import Common
     from lingraft.report.table import Table
     from lingraft.rundir import Run
 
 BITS = "bits_per_character"
-METRIC_TITLES = {
-    "perplexity": "PPL",
-    "hits@1": "hits@1",
-    "hits@5": "hits@5",
-    "hits@10": "hits@10",
-    "mrr": "MRR",
-    "mr": "MR",
-    "bits_per_character": "bits/char",
+
+
+class Metric(NamedTuple):
+    """How a metric is shown."""
+
+    title: str
+    decimals: int | None = None
+    """None shows significant digits."""
+    lower: bool = False
+    """Whether less is better."""
+
+
+METRICS = {
+    "perplexity": Metric("PPL", lower=True),
+    "hits@1": Metric("hits@1", 1),
+    "hits@5": Metric("hits@5", 1),
+    "hits@10": Metric("hits@10", 1),
+    "mrr": Metric("MRR", 4),
+    "mr": Metric("MR", lower=True),
+    BITS: Metric("bits/char", 2, lower=True),
 }
 ESSENTIAL = ("model", "PPL", "hits@1", "MRR", "bits/char", "tokens", "time")
 """The columns that fit a terminal of 80 characters."""
 WIDE = 116
-LOWER_IS_BETTER = frozenset({"perplexity", "mr", "bits_per_character"})
-FORMATS: dict[str, Callable[[float | None], str]] = {
-    "perplexity": numbers.significant,
-    "hits@1": lambda value: numbers.fixed(value, 1),
-    "hits@5": lambda value: numbers.fixed(value, 1),
-    "hits@10": lambda value: numbers.fixed(value, 1),
-    "mrr": lambda value: numbers.fixed(value, 4),
-    "mr": numbers.significant,
-    "bits_per_character": lambda value: numbers.fixed(value, 2),
-}
 CLEARLY = 0.8
 """A perplexity above this share of the unigrams' is hardly better than theirs."""
 
@@ -55,7 +57,7 @@ class Line:
     tokens: int | None
     seconds: float | None
     metrics: dict[str, float]
-    """By the names in METRIC_TITLES; without those not measured."""
+    """By the names in METRICS; without those not measured."""
     fingerprint: str | None
     """Of the masks; None before evaluation."""
     unigram_perplexity: float | None
@@ -93,7 +95,8 @@ class Line:
 
     def shown(self, metric: str) -> str:
         """A metric as text."""
-        return FORMATS[metric](self.metrics.get(metric))
+        value, decimals = self.metrics.get(metric), METRICS[metric].decimals
+        return numbers.significant(value) if decimals is None else numbers.fixed(value, decimals)
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Compa
         lines = _with_best(lines, (BITS,)) if by_bits else lines
     elif len(evaluated) > 1:
         alike = len({line.words for line in lines if line.words}) < 2
-        lines = _with_best(lines, [name for name in METRIC_TITLES if alike or name != BITS])
+        lines = _with_best(lines, [name for name in METRICS if alike or name != BITS])
     ties = _ties_note(lines)
     notes += [ties] if ties else []
     return Comparison(tuple(lines), _unigrams(evaluated), comparable, tuple(notes), by_bits)
@@ -168,9 +171,7 @@ def _line(variant: Variant, scheme: str) -> Line:
         scores = evaluation["metrics"][headline(evaluation, scheme)]
         ties = (int(scores["ties"]), int(scores["positions"])) if "ties" in scores else None
         measured = {**scores, BITS: words.get(BITS)}
-        metrics = {
-            name: float(measured[name]) for name in METRIC_TITLES if measured[name] is not None
-        }
+        metrics = {name: float(measured[name]) for name in METRICS if measured[name] is not None}
     return Line(
         name=variant.label,
         method=variant.method,
@@ -255,7 +256,7 @@ def _with_best(lines: Sequence[Line], metrics: Iterable[str]) -> list[Line]:
             if math.isfinite(line.metrics.get(metric, math.nan))
         ]
         if len(values) > 1:
-            best[metric] = min(values) if metric in LOWER_IS_BETTER else max(values)
+            best[metric] = min(values) if METRICS[metric].lower else max(values)
     return [
         replace(
             line,
@@ -290,7 +291,7 @@ def table_of(compared: Comparison) -> Table:
     rows = [
         row(
             line.name,
-            *(line.cell(name) for name in METRIC_TITLES),
+            *(line.cell(name) for name in METRICS),
             numbers.short(line.tokens),
             numbers.duration(line.seconds),
             numbers.short(line.parameters),
@@ -298,7 +299,7 @@ def table_of(compared: Comparison) -> Table:
         )
         for line in (*compared.lines, *compared.unigrams)
     ]
-    head = ("model", *METRIC_TITLES.values(), "tokens", "time", "parameters")
+    head = ("model", *(metric.title for metric in METRICS.values()), "tokens", "time", "parameters")
     return table("Models compared", head, rows, compared.notes)
 
 

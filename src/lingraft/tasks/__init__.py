@@ -8,7 +8,7 @@ from lingraft.tasks import catalogue
 from lingraft.tasks.group import Group
 from lingraft.tasks.retrieval import Retrieval
 from lingraft.tasks.splits import Data, cut, find, load
-from lingraft.tasks.task import Hub, Settings, Spans, Split, Task
+from lingraft.tasks.task import Task
 
 TASKS: dict[str, Task] = catalogue.tasks()
 GROUPS: dict[str, Group] = catalogue.groups(catalogue.BENCHMARKS)
@@ -34,23 +34,3 @@ def names() -> dict[str, str]:
     for name in TASKS:
         listing.setdefault(f"{grouped[name]}-{{lang}}" if name in grouped else name, name)
     return listing
-
-
-__all__ = [
-    "GROUPS",
-    "RETRIEVALS",
-    "RETRIEVAL_GROUPS",
-    "TASKS",
-    "Data",
-    "Group",
-    "Hub",
-    "Retrieval",
-    "Settings",
-    "Spans",
-    "Split",
-    "Task",
-    "cut",
-    "find",
-    "load",
-    "names",
-]

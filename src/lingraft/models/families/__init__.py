@@ -4,29 +4,13 @@ To add a family, add one record to the table of its kind (`encoders.py`, `decode
 `encoder_decoders.py`); `record.py` says what its fields mean, and the contract tests run over it.
 """
 
-from __future__ import annotations
-
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.families.decoders import DECODERS
 from lingraft.models.families.encoder_decoders import ENCODER_DECODERS
 from lingraft.models.families.encoders import ENCODERS
-from lingraft.models.families.record import DECODER, CrossSite, Family, Identity, LayerList
+from lingraft.models.families.record import DECODER, CrossSite, Family, LayerList
 from lingraft.models.families.refused import REFUSED, check_config
 from lingraft.models.kinds import KINDS
-
-__all__ = [
-    "DECODER",
-    "FAMILIES",
-    "REFUSED",
-    "CrossSite",
-    "Family",
-    "Identity",
-    "LayerList",
-    "check_config",
-    "check_masked",
-    "check_vocabulary",
-    "family_of",
-]
 
 FAMILIES: dict[str, Family] = ENCODERS | DECODERS | ENCODER_DECODERS
 

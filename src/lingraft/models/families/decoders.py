@@ -24,17 +24,14 @@ GEMMA: dict[str, object] = {
 }
 
 
-def _llama_like(model_type: str, **changes: object) -> Family:
+def llama_like(model_type: str, **changes: object) -> Family:
+    """A family whose tensors are called as Llama's; `changes` are where it differs."""
     fields: dict[str, object] = {
         "model_type": model_type,
         "kind": "causal",
         "word_embeddings": "model.embed_tokens.weight",
         "decoder": "lm_head.weight",
-        "output_bias": (),
         "layers": "model.layers",
-        "embedding_norm": (),
-        "head": ("lm_head",),
-        "head_tensors": (),
         "body_tensors": ("model.norm.",),
         "dropout_keys": ("attention_dropout",),
         "residual_sites": ("self_attn.o_proj", "mlp.down_proj"),
@@ -55,11 +52,11 @@ def _fairseq_like(model_type: str, stack: str, norm: str, **changes: object) -> 
         "identity": Identity(("self_attn.out_proj", "fc2")),
         "older": older.nothing,
     }
-    return _llama_like(model_type, **(fields | changes))
+    return llama_like(model_type, **(fields | changes))
 
 
 DECODERS: dict[str, Family] = {
-    "gpt2": _llama_like(
+    "gpt2": llama_like(
         "gpt2",
         word_embeddings="transformer.wte.weight",
         positions=("transformer.wpe.weight",),
@@ -72,36 +69,36 @@ DECODERS: dict[str, Family] = {
         identity=Identity(("attn.c_proj", "mlp.c_proj")),
         older=older.nothing,
     ),
-    "llama": _llama_like(
+    "llama": llama_like(
         "llama", note="Llama 1 to 3, SmolLM 1 and 2, and most models named after it"
     ),
-    "mistral": _llama_like("mistral", window_everywhere=True),
-    "qwen2": _llama_like(
+    "mistral": llama_like("mistral", window_everywhere=True),
+    "qwen2": llama_like(
         "qwen2",
         per_layer=("layer_types",),
         own_pattern=True,
         note="Qwen 2 and 2.5; only vocabularies with Qwen's own pattern",
     ),
-    "qwen3": _llama_like("qwen3", per_layer=("layer_types",)),
-    "gemma2": _llama_like(
+    "qwen3": llama_like("qwen3", per_layer=("layer_types",)),
+    "gemma2": llama_like(
         "gemma2", **GEMMA, note="4.57 needs attn_implementation='eager': others leave out softcaps"
     ),
-    "gemma3_text": _llama_like(
+    "gemma3_text": llama_like(
         "gemma3_text",
         **(GEMMA | {"older": older.gemma}),
         note="270m and 1b; larger ones see images",
     ),
-    "smollm3": _llama_like(
+    "smollm3": llama_like(
         "smollm3",
         per_layer=("layer_types", "no_rope_layers"),
         note="layers without rotary positions stay so",
     ),
-    "ministral": _llama_like("ministral", per_layer=("layer_types",)),
-    "ministral3": _llama_like("ministral3", window_everywhere=True, older=None),
-    "helium": _llama_like("helium"),
-    "olmo2": _llama_like("olmo2", **AFTER_POST_NORMS),
-    "olmo3": _llama_like("olmo3", per_layer=("layer_types",), older=older.olmo, **AFTER_POST_NORMS),
-    "phi": _llama_like(
+    "ministral": llama_like("ministral", per_layer=("layer_types",)),
+    "ministral3": llama_like("ministral3", window_everywhere=True, older=None),
+    "helium": llama_like("helium"),
+    "olmo2": llama_like("olmo2", **AFTER_POST_NORMS),
+    "olmo3": llama_like("olmo3", per_layer=("layer_types",), older=older.olmo, **AFTER_POST_NORMS),
+    "phi": llama_like(
         "phi",
         output_bias=("lm_head.bias",),
         body_tensors=("model.final_layernorm.",),
@@ -111,7 +108,7 @@ DECODERS: dict[str, Family] = {
         identity=Identity(("self_attn.dense", "mlp.fc2")),
         note="Phi 1 to 2, EEVE 2.8B",
     ),
-    "phi3": _llama_like(
+    "phi3": llama_like(
         "phi3",
         window_everywhere=True,
         dropout_keys=("resid_pdrop", "embd_pdrop", "attention_dropout"),
@@ -119,7 +116,7 @@ DECODERS: dict[str, Family] = {
         older=older.phi,
         note="Phi 3 and 4",
     ),
-    "gpt_neox": _llama_like(
+    "gpt_neox": llama_like(
         "gpt_neox",
         word_embeddings="gpt_neox.embed_in.weight",
         layers="gpt_neox.layers",
@@ -142,7 +139,7 @@ DECODERS: dict[str, Family] = {
         identity=Identity(("self_attn.out_proj", "fc2"), where=("do_layer_norm_before", True)),
         note="identity but for opt-350m, which is post-LN",
     ),
-    "bloom": _llama_like(
+    "bloom": llama_like(
         "bloom",
         word_embeddings="transformer.word_embeddings.weight",
         layers="transformer.h",
@@ -168,9 +165,9 @@ DECODERS: dict[str, Family] = {
         attention="own",
         other_positions="sinusoidal",
     ),
-    "exaone4": _llama_like("exaone4", per_layer=("layer_types",), **AFTER_POST_NORMS),
-    "granite": _llama_like("granite", logits_divided_by="logits_scaling"),
-    "hyperclovax": _llama_like(
+    "exaone4": llama_like("exaone4", per_layer=("layer_types",), **AFTER_POST_NORMS),
+    "granite": llama_like("granite", logits_divided_by="logits_scaling"),
+    "hyperclovax": llama_like(
         "hyperclovax",
         logits_multiplied_by="logits_scaling",
         identity=Identity(("post_norm1", "post_norm2"), where=("use_post_norm", True)),
@@ -178,7 +175,7 @@ DECODERS: dict[str, Family] = {
         older=None,
         note="HyperCLOVA X SEED Think; the smaller SEED models are Llamas",
     ),
-    "apertus": _llama_like(
+    "apertus": llama_like(
         "apertus", note="logits in 4.57 to 0.003: it keeps numbers of the activation in bf16"
     ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lingraft.models.families import older
+from lingraft.models.families.decoders import llama_like
 from lingraft.models.families.record import CrossSite, Family, Identity
 
 
@@ -31,7 +32,6 @@ def _bert_like(model_type: str, prefix: str, logits: str, **changes: object) -> 
 
 
 ROBERTA_HEAD: dict[str, object] = {
-    "head": ("lm_head",),
     "head_tensors": ("lm_head.dense.", "lm_head.layer_norm."),
     "first_position": "after padding",
 }
@@ -99,27 +99,11 @@ ENCODERS: dict[str, Family] = {
         cross_site=None,
         identity=Identity(("attention.output.dense", "output.dense")),
     ),
-    "eurobert": Family(
-        model_type="eurobert",
-        word_embeddings="model.embed_tokens.weight",
-        decoder="lm_head.weight",
-        output_bias=(),
-        layers="model.layers",
-        embedding_norm=(),
-        head=("lm_head",),
-        head_tensors=(),
-        body_tensors=("model.norm.",),
-        dropout_keys=("attention_dropout",),
-        residual_sites=("self_attn.o_proj", "mlp.down_proj"),
-        layer_output="mlp.down_proj.weight",
-        identity=Identity(("self_attn.o_proj", "mlp.down_proj")),
-        older=None,
-    ),
+    "eurobert": llama_like("eurobert", kind="masked", older=None),
     "gte": _bert_like(
         "gte",
         "gte",
         "lm_head",
-        head=("lm_head",),
         head_tensors=("lm_head.dense.", "lm_head.layer_norm."),
         output_bias=("lm_head.decoder.bias",),
         layers="gte.layers",

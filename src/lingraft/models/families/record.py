@@ -73,17 +73,17 @@ class Family:
     """The word-embedding matrix [V, D]."""
     decoder: str
     """The output projection [V, D]: the same tensor where the configuration ties it."""
-    output_bias: tuple[str, ...]
-    """The output bias [V], under each of its names; empty where the head has none. The names are
-    tied where the output projection is."""
     layers: str
     """Prefix of the layer list; a layer's tensors are `{layers}.{index}.…`."""
-    embedding_norm: tuple[str, ...]
+    output_bias: tuple[str, ...] = ()
+    """The output bias [V], under each of its names; empty where the head has none. The names are
+    tied where the output projection is."""
+    embedding_norm: tuple[str, ...] = ()
     """Prefixes of what lies between the embedding rows and the first layer: token types, norm,
     projection."""
-    head: tuple[str, ...]
+    head: tuple[str, ...] = ("lm_head",)
     """Modules that turn hidden states into logits, applied in this order."""
-    head_tensors: tuple[str, ...]
+    head_tensors: tuple[str, ...] = ()
     """Prefixes of the language-model head without decoder and bias."""
     positions: tuple[str, ...] = ()
     """Learned position rows; empty where positions are rotary."""
