@@ -535,6 +535,20 @@ def test_short_steps_that_are_given_have_the_rate_of_short_steps(tokens, rate, a
     assert {one.key: one.value for one in foretold}["method.learning_rate"] == rate
 
 
+def test_the_rules_know_a_text_in_latin_letters_by_its_languages(asked):
+    method = {"budget": {"value": 4, "unit": "steps"}}
+    found = [
+        foreseeing.is_latin(asked(method, **tables))
+        for tables in (
+            {"language": "de"},
+            {"language": "sr"},
+            {"language": "sr-Latn"},
+            {"language": "ko"},
+        )
+    ]
+    assert found == [True, False, True, False]
+
+
 def test_nothing_is_foreseen_where_nothing_is_open_or_the_source_is_elsewhere(asked):
     steps = {"budget": {"value": 4, "unit": "steps"}}
     recipe = asked(steps)

@@ -276,6 +276,29 @@ def test_a_small_budget_gets_no_more_pieces_than_it_can_teach():
     assert sizes == [4_000, 8_000, 16_000, 50_000]
 
 
+@pytest.mark.parametrize(
+    ("kind", "rows", "size"),
+    [("extend", "focus", "given"), ("append", "focus", "vocabulary"), ("keep", "random", "given")],
+)
+def test_new_rows_of_an_extended_vocabulary_have_the_rules_initialiser(kind, rows, size):
+    recipe = asked(tokenizer={"kind": kind})
+    choices = decided(recipe, replace(FACTS, kind="causal", tokens=3e5))
+    assert choices["graft.embeddings"].value == rows
+    assert choices["tokenizer.vocab_size"].rule == size
+
+
+def test_a_language_in_latin_letters_gets_more_pieces_where_they_were_measured():
+    def pieces(**facts):
+        choice = decided(asked(), replace(FACTS, **facts))["tokenizer.vocab_size"]
+        return choice.value, choice.sure
+
+    assert pieces(latin=True, tokens=3e5) == (8_000, True)
+    assert pieces(latin=True, tokens=2e6, characters=10**9) == (32_000, False)
+    assert pieces(tokens=3e5) == (4_000, False)
+    for other in ({"width": 384}, {"tokens": 1e5}, {"tokens": 1e7}, {"characters": 100_000}):
+        assert pieces(**{"latin": True, "tokens": 3e5} | other) == (4_000, False)
+
+
 def test_the_measured_learning_rate_is_for_sources_like_those_measured():
     narrow = decided(asked())["method.learning_rate"]
     assert (narrow.value, narrow.sure, narrow.candidates) == (1e-3, True, ())

@@ -199,6 +199,7 @@ def _facts(context: Context) -> Facts:
         slowdown=slowdown,
         has_vectors=foreseeing.has_vectors(),
         share=foreseeing.share_read(recipe, int(text["sentences"])),
+        latin=foreseeing.is_latin(recipe),
         step=foreseeing.step_given(recipe),
     )
     return choosing.at_own_step(recipe, facts)

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lingraft import threads
+from lingraft.corpus.cleaning import scripts
 from lingraft.errors import RecipeError
 from lingraft.models.families import family_of
 from lingraft.pipeline import preflight
@@ -64,6 +65,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
         seconds=promised(recipe),
         has_vectors=has_vectors(),
         share=share_read(recipe, sentences),
+        latin=is_latin(recipe),
         step=step_given(recipe),
     )
     facts = choosing.at_own_step(recipe, facts)
@@ -110,6 +112,15 @@ def tokens_of(
     pairs = zip(recipe.phases, shares, strict=True)
     step = step_given(recipe) or USUAL_STEP
     return sum(_tokens(phase.budget, characters * share, step) for phase, share in pairs)
+
+
+def is_latin(recipe: Recipe) -> bool:
+    """Whether the languages of all streams are written in Latin letters."""
+    return all(
+        scripts.of_language(language, stream.corpus.scripts, warn=False) == ("Latn",)
+        for stream in recipe.texts
+        for language in stream.languages
+    )
 
 
 def share_read(recipe: Recipe, sentences: float) -> float:

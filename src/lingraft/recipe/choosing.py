@@ -115,10 +115,10 @@ def given(recipe: Recipe) -> set[str]:
     keys = {f"{name}.{key}" for name in SECTIONS for key in getattr(recipe, name).model_fields_set}
     if "method.name" in keys:  # with translation layers, or without
         keys |= {"graft.layers_before", "graft.layers_after"}
-    if recipe.tokenizer.kind in UNSIZED:
-        keys |= {"tokenizer.vocab_size", "graft.embeddings"}
-    if recipe.tokenizer.kind == "given":
+    if recipe.tokenizer.kind in (*UNSIZED, "given"):
         keys.add("tokenizer.vocab_size")
+    if recipe.tokenizer.kind in ("keep", "trim"):  # no piece is new
+        keys.add("graft.embeddings")
     return keys
 
 

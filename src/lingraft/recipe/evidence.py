@@ -138,3 +138,14 @@ FACTOR_GRID = (
     *(f"proof/grid.jsonl:{cell}" for cell in ("auto-s0-ja-4a9b", "xpt-sp-s0-ja-8-38ea")),
     *(f"proof/minilm-grid.jsonl:{cell}" for cell in ("auto-s0-ko-590f", "xpt-sp-s0-ko-8-0f60")),
 )
+LATIN_PIECES = (
+    *(
+        f"auto/vocabulary.jsonl:xpt-sp-s0-de-{end}"
+        for end in ("2000-7912", "4000-67d7", "8000-d7f2", "16000-a03c")
+    ),
+    *(f"auto/vocabulary.jsonl:xpt-sp-s1-de-{end}" for end in ("4000-67d7", "8000-d7f2")),
+    *(
+        f"proof/vocabulary.jsonl:xpt-sp-s0-fr-{end}"
+        for end in ("4000-e063", "8000-c950", "16000-afdf")
+    ),
+)

@@ -54,6 +54,8 @@ class Facts:
     """Whether static word vectors can be learnt here (the extra `vectors`)."""
     share: float = 1.0
     """Of the text that the phases read: `method.sentences` may leave most of it out."""
+    latin: bool = False
+    """Whether all text is in languages that are written in Latin letters."""
     step: int | None = None
     """Tokens of a step, about, where the recipe gives the batch; else a rule decides."""
 

@@ -50,6 +50,8 @@ def cell(recipe: Recipe) -> str:
     named = plain.pop("resources", None)
     if is_open(recipe):  # rules choose its initialiser, which may read them
         plain["rules"] = _edition(recipe)
+        if recipe.tokenizer.kind == "extend":  # its new rows were drawn before 27 November
+            plain["rules"] += " extend"
         plain |= {"given": keys} if (keys := untold(recipe)) else {}
         plain |= {"resources": _resources(recipe.resources)} if named else {}
     elif not WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):

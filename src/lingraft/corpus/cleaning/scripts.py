@@ -54,16 +54,18 @@ def language_subtag(language: str) -> str:
     return str(_parse(language).language)
 
 
-def of_language(language: str, scripts: Sequence[str] | None = None) -> tuple[str, ...]:
+def of_language(
+    language: str, scripts: Sequence[str] | None = None, *, warn: bool = True
+) -> tuple[str, ...]:
     """The Unicode scripts (ISO 15924 codes) that a language is written in.
 
     Args:
         language: BCP 47 code; a script in it counts ('sr-Latn'), else CLDR's likely one.
         scripts: takes the place of the language's own.
+        warn: log a warning where there is none.
 
     Returns:
-        Four-letter codes; none where CLDR does not know the language's script, which is logged as
-        a warning.
+        Four-letter codes; none where CLDR does not know the language's script.
 
     Raises:
         RecipeError: the language or a script is not valid.
@@ -75,11 +77,12 @@ def of_language(language: str, scripts: Sequence[str] | None = None) -> tuple[st
         return _expand([_checked(code.script)])
     tags = [tag for tag in code.broader_tags() if tag.split("-")[0] != "und"]
     if not any(tag in LIKELY_SUBTAGS for tag in tags):
-        logger.warning(
-            "language %r: its script is not known, so no sentence is dropped for its script; "
-            'set corpus.scripts, for example ["Latn"]',
-            language,
-        )
+        if warn:
+            logger.warning(
+                "language %r: its script is not known, so no sentence is dropped for its script; "
+                'set corpus.scripts, for example ["Latn"]',
+                language,
+            )
         return ()
     return _expand([str(code.maximize().script)])
 
