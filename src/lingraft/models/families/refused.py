@@ -67,17 +67,18 @@ class Setting:
 
     families: tuple[str, ...]
     key: str
+    default: object
+    """What transformers takes where config.json has none."""
     works: object
     reason: str
     """Why no other value does, and what to do."""
-    default: object = None
-    """What transformers takes where config.json has none, unless that is what works."""
 
 
 SETTINGS = (
     Setting(
         BERT_LIKE,
         "position_embedding_type",
+        "absolute",
         "absolute",
         "transformers 5 has no relative positions for it and would read it as another model; "
         "choose one with absolute positions",
@@ -86,11 +87,13 @@ SETTINGS = (
         ("bart", "mbart", "m2m_100"),
         "tie_word_embeddings",
         True,
+        True,
         "encoder, decoder and output then have embeddings each; choose a model that shares them",
     ),
     Setting(
         ("gpt2",),
         "scale_attn_by_inverse_layer_idx",
+        False,
         False,
         "its attention is scaled by a layer's number, so no layer can be inserted; choose another "
         "model",
@@ -99,25 +102,28 @@ SETTINGS = (
         ("deberta-v2",),
         "legacy",
         True,
+        True,
         "its head is another than the one that lingraft knows; choose xlm-roberta",
     ),
     Setting(
         ("deberta-v2",),
         "position_biased_input",
+        True,
         False,
         "only DeBERTa with relative positions alone is known; set it to false, as DeBERTa v2, v3 "
         "and mDeBERTa have it",
-        default=True,
     ),
     Setting(
         ("deberta-v2",),
         "conv_kernel_size",
+        0,
         0,
         "a convolution reads across the texts that share a row; choose mDeBERTa or DeBERTa v3",
     ),
     Setting(
         ("modernbert",),
         "decoder_bias",
+        True,
         True,
         "its head is known with an output bias alone; choose a model that has one",
     ),
@@ -163,8 +169,7 @@ def _reason(model_type: str, config: Mapping[str, Any]) -> str | None:
             "with full or sliding attention"
         )
     for setting in SETTINGS:
-        usual = setting.works if setting.default is None else setting.default
-        value = config.get(setting.key, usual)
+        value = config.get(setting.key, setting.default)
         if model_type in setting.families and value != setting.works:
             return f"{setting.key} is {json.dumps(value)}: {setting.reason}"
     return None
