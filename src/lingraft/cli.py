@@ -20,6 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 from lingraft import __version__, log, starting
 from lingraft.commands import console, options
 from lingraft.errors import LingraftError, RecipeError, explain
+from lingraft.paths import RENAMING, as_shown
 from lingraft.recipe import decoding
 from lingraft.workers import check_one_process
 
@@ -192,20 +193,16 @@ def check_words(arguments: list[str]) -> None:
     Raises:
         RecipeError: an argument is empty, or not UTF-8, or an option stands in a value's place.
     """
-    flags = [(flag, param) for param in chosen(arguments) for flag in param.opts]
-    valued = {flag for flag, param in flags if param.bare_type() != "bool"}
+    flags = {flag: param for param in chosen(arguments) for flag in param.opts}
+    valued = {flag for flag, param in flags.items() if param.bare_type() != "bool"}
     before = ""
     for argument in arguments:
-        shown = argument.encode("utf-8", "replace").decode()
-        if shown != argument:
-            raise RecipeError(
-                f"{shown}: is not UTF-8; rename it, for example: "
-                "convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
-            )
+        if (shown := as_shown(argument)) != argument:
+            raise RecipeError(f"{shown}: is not UTF-8; rename it, {RENAMING}")
         option, has_value, value = before, "=", argument
         if argument.startswith("--"):
             option, has_value, value = argument.partition("=")
-            if before in valued and option in dict(flags):
+            if before in valued and option in flags:
                 raise RecipeError(
                     f"{before}: {argument} stands where its value should (a variable that is not "
                     "set?); give a value, or leave it out"

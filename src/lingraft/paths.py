@@ -5,6 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+RENAMING = "for example: convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
+"""How names that are not UTF-8 become so."""
+
+
+def as_shown(name: str) -> str:
+    """A name with a mark for each byte that is not UTF-8, which stands as half of a pair in it."""
+    return name.encode("utf-8", "replace").decode()
+
 
 def path_of(name: str | Path) -> Path:
     """A name as a path, with `~` for the home of a user.

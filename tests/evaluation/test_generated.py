@@ -94,7 +94,7 @@ def test_samples_are_those_of_the_stock_model(scorer, tokenizer):
 def test_beginnings_of_other_lengths_are_gone_on_with_as_if_alone(
     family, tiny_model, tiny_tokenizer, monkeypatch
 ):
-    monkeypatch.setattr(generated, "AT_ONCE", 2)
+    monkeypatch.setattr(generated, "SAMPLES_AT_ONCE", 2)
     texts = ["나는 학교에 가서", "바다", "The cat sat on the mat. It slept."]
     begun = [(text, "and more") for text in texts]
     model, tokenizer = tiny_model(family), tiny_tokenizer(family)

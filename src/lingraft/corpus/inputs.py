@@ -11,7 +11,7 @@ from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
 from lingraft.corpus.readers.lines import COMPRESSED, Reading, reading_errors
 from lingraft.errors import DataError
-from lingraft.paths import path_of
+from lingraft.paths import RENAMING, as_shown, path_of
 from lingraft.recipe import Corpus
 from lingraft.rundir import FORMAT, digest, read_json
 
@@ -121,11 +121,9 @@ def file_digest(path: Path) -> str:
 
 def _check_name(path: Path) -> None:
     """Refuse a name whose bytes stand as halves of surrogate pairs, which no JSON file can hold."""
-    shown = str(path).encode("utf-8", "replace").decode()
-    if shown != str(path):
+    if (shown := as_shown(str(path))) != str(path):
         raise DataError(
-            f"{shown}: the file's name is not UTF-8; rename it, and others like it, for example: "
-            "convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
+            f"{shown}: the file's name is not UTF-8; rename it, and others like it, {RENAMING}"
         )
 
 

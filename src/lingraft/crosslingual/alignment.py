@@ -17,7 +17,7 @@ from lingraft.crosslingual.layers import check_layer
 from lingraft.crosslingual.matching import METHODS, RELEASED
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.padding import batches_by_length
-from lingraft.tokenizer.shards import as_text, without_special
+from lingraft.tokenizer.spelled import as_text, without_special
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

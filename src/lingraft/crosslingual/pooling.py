@@ -13,7 +13,7 @@ import torch
 
 from lingraft.errors import DataError
 from lingraft.log import progress
-from lingraft.tokenizer.shards import as_text, without_special
+from lingraft.tokenizer import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,16 +50,10 @@ def sentence_vectors(
     of_N = [places.setdefault(text, len(places)) for text in texts]
     distinct = list(places)
     limit = min(encoder.max_tokens, LONGEST)
-    encoded = encoder.tokenizer(
-        distinct,
-        truncation=True,
-        max_length=limit,
-        return_special_tokens_mask=True,
-        split_special_tokens=True,  # one that is spelt out in a text is text
-    )
-    specials, read_as = encoded["special_tokens_mask"], without_special(encoder.tokenizer)
-    pairs = zip(encoded["input_ids"], specials, strict=True)
-    sequences = [as_text(ids, around, read_as).tolist() for ids, around in pairs]
+    read_as = spelled.without_special(encoder.tokenizer)
+    encoded = spelled.cut(encoder.tokenizer, distinct, limit, read_as)
+    sequences = [ids.tolist() for ids in encoded["input_ids"]]
+    specials = encoded["special_tokens_mask"]
     cut = sum(len(sequence) == limit for sequence in sequences)
     if cut:
         logger.info("%s: %s sentences have %d tokens or more", encoder.name, f"{cut:,}", limit)

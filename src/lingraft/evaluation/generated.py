@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import BatchEncoding, GenerationConfig
+from transformers import GenerationConfig
 
 from lingraft.errors import DataError
+from lingraft.models.padding import padded
+from lingraft.recipe.evaluation import REPEATS, SAMPLES_AT_ONCE, TIMED
 from lingraft.tokenizer.documents import before
 
 if TYPE_CHECKING:
@@ -30,16 +32,12 @@ if TYPE_CHECKING:
 
 PROMPT = 16
 """Tokens of a beginning whose continuation is timed."""
-BATCHES = (1, 8)
-REPEATS = 2
 WARM_UP = 8
 """Tokens that are generated before the clock counts."""
 PATIENCE = 20.0
 """Seconds after which a batch size is not timed again."""
 CHARACTERS = 100
 """Of a sample's beginning."""
-AT_ONCE = 8
-"""Beginnings that are gone on with together: as slow as one alone, but for large models."""
 TOP_P = 0.9
 """Share of the probability that a drawn continuation keeps to (Holtzman et al. 2020)."""
 
@@ -125,7 +123,7 @@ def speeds(
     generate: Any = model.generate
     results = []
     with stock_generation(model):
-        for batch in BATCHES:
+        for batch in TIMED:
             ids_BT = torch.tensor([prompts[i % len(prompts)] for i in range(batch)]).to(
                 model.device
             )
@@ -159,7 +157,7 @@ def _prompts(
     if not rows:
         raise DataError("the evaluation text holds no document with a token; give more text")
     length = min(length, max(map(len, rows)))
-    return [row[:length] for row in rows if len(row) >= length][: max(BATCHES)]
+    return [row[:length] for row in rows if len(row) >= length][: max(TIMED)]
 
 
 def beginnings(documents: Sequence[str], number: int) -> list[tuple[str, str]]:
@@ -221,31 +219,22 @@ def samples(
     rows: list[dict[str, str]] = []
     devices = [model.device] if model.device.type == "cuda" else []
     with stock_generation(model):
-        for first in range(0, len(begun), AT_ONCE):
-            batch = _padded_before(prompts[first : first + AT_ONCE], modes["greedy"].pad_token_id)
-            length = batch["input_ids"].shape[1]
+        for first in range(0, len(begun), SAMPLES_AT_ONCE):
+            some = slice(first, first + SAMPLES_AT_ONCE)
+            turned, pad = [ids[::-1] for ids in prompts[some]], modes["greedy"].pad_token_id
+            ids_BT, mask_BT = (side.flip(1).to(model.device) for side in padded(turned, pad))
             written: dict[str, list[str]] = {}
             for mode, settings in modes.items():
                 with torch.random.fork_rng(devices=devices):
                     torch.manual_seed(seed + first)
-                    output_BT = generate(**batch.to(model.device), generation_config=settings)
+                    output_BT = generate(
+                        input_ids=ids_BT, attention_mask=mask_BT.long(), generation_config=settings
+                    )
                 written[mode] = tokenizer.batch_decode(
-                    output_BT[:, length:], skip_special_tokens=True
+                    output_BT[:, ids_BT.shape[1] :], skip_special_tokens=True
                 )
-            for number, (text, behind) in enumerate(begun[first : first + AT_ONCE]):
+            for number, (text, behind) in enumerate(begun[some]):
                 row = {mode: texts[number] for mode, texts in written.items()}
                 most = max(map(len, row.values()))
                 rows.append({"beginning": text} | row | {"written": behind[:most]})
     return rows
-
-
-def _padded_before(prompts: Sequence[list[int]], pad: int) -> BatchEncoding:
-    """Beginnings of several lengths as a batch that goes on behind all of them."""
-    longest = max(map(len, prompts))
-    return BatchEncoding(
-        {
-            "input_ids": [[pad] * (longest - len(ids)) + ids for ids in prompts],
-            "attention_mask": [[0] * (longest - len(ids)) + [1] * len(ids) for ids in prompts],
-        },
-        tensor_type="pt",
-    )

@@ -29,7 +29,7 @@ from lingraft.evaluation.records import NEXT_TOKEN, Blocks, blocks
 from lingraft.evaluation.scorer import Item
 from lingraft.tokenizer.documents import before
 from lingraft.tokenizer.files import name_of, plain_backend
-from lingraft.tokenizer.shards import without_special
+from lingraft.tokenizer.spelled import without_special
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

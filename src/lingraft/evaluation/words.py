@@ -17,7 +17,7 @@ import regex
 from lingraft.corpus.split import position
 from lingraft.evaluation.records import WordRecord, key, word_metrics
 from lingraft.evaluation.scorer import Item, surprisals
-from lingraft.tokenizer.shards import as_text, without_special
+from lingraft.tokenizer.spelled import as_text, without_special
 from lingraft.tokenizer.state import WORD_START
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def _tokens_of(
 
     Of a sentence of more than `max_tokens`, the tokens around the word, as many before it as
     behind it where there are so many; special tokens stay at its ends, and are text where the
-    sentence spells them (`shards.without_special` gives `read_as`). None if the word has an unknown
-    token or more tokens than are read, or is not read as it is written.
+    sentence spells them (`spelled.without_special` gives `read_as`). None if the word has an
+    unknown token or more tokens than are read, or is not read as it is written.
     """
     if not _is_read_as_written(word.sentence[word.start : word.end], tokenizer):
         return None

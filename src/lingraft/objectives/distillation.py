@@ -24,7 +24,7 @@ from lingraft.models.packed import PackedModel, assemble, check_isolation
 from lingraft.models.rows import pack
 from lingraft.models.stacks import packed_model
 from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective
-from lingraft.tokenizer.shards import as_text, without_special
+from lingraft.tokenizer import spelled
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -106,21 +106,13 @@ class Teacher:
 
     @cached_property
     def _read_as(self) -> Array | None:
-        return without_special(self.tokenizer)
+        return spelled.without_special(self.tokenizer)
 
     @torch.no_grad()
     def states(self, sentences: list[list[int]], device: torch.device) -> torch.Tensor:
         """[S, D] The teacher's mean states of sentences that are given as the student's ids."""
         texts = [self._text(ids) for ids in sentences]
-        encoded = self.tokenizer(
-            texts,
-            truncation=True,
-            max_length=self.longest,
-            return_special_tokens_mask=True,
-            split_special_tokens=True,
-        )
-        pairs = zip(encoded["input_ids"], encoded["special_tokens_mask"], strict=True)
-        rows = [as_text(ids, around, self._read_as) for ids, around in pairs]
+        rows = spelled.cut(self.tokenizer, texts, self.longest, self._read_as)["input_ids"]
         nothing = [np.zeros(0, dtype=np.int64)] * len(rows)
         order, width = pack(np.array([len(row) for row in rows]), ROW_TOKENS)
         pad = int(self.tokenizer.pad_token_id)

@@ -54,14 +54,14 @@ def empty(run: Run) -> None:
     run, and in which nothing that is half deleted counts as finished.
     """
     paths = list(run.path.iterdir())
-    for path in filter(_is_stage, paths):
-        for done in [] if path.is_symlink() else list(path.rglob("done.json")):
+    for stage in (path for path in paths if _is_stage(path) and not path.is_symlink()):
+        for done in list(stage.rglob("done.json")):
             done.unlink()
     for path in paths:
-        stage = _is_stage(path)
-        if path.is_symlink() and stage:  # a study's cell: the text and the vocabulary are shared
+        of_stage = _is_stage(path)
+        if path.is_symlink() and of_stage:  # a study's cell: the text and the vocabulary are shared
             path.unlink()
-        elif path.is_dir() and (stage or path.name in (*TRACKER_FOLDERS, speed.FOLDER)):
+        elif path.is_dir() and (of_stage or path.name in (*TRACKER_FOLDERS, speed.FOLDER)):
             shutil.rmtree(path)
     files = (run.path / ENVIRONMENT, run.path / "report.html", run.metrics_path)
     for path in (*files, run.plan_path):

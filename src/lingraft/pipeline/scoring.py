@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.paths import path_of
-from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE
+from lingraft.recipe.evaluation import (
+    CHARACTERS_OF_A_SENTENCE,
+    REPEATS,
+    SAMPLES_AT_ONCE,
+    TIMED,
+)
 
 if TYPE_CHECKING:
     from lingraft.recipe import Evaluation
@@ -20,9 +25,6 @@ FEWEST_DOCUMENTS, FEWEST_TOKENS = 10, 2_000
 """... or of a causal model, which predicts every token of its documents."""
 CHARACTERS_OF_A_TOKEN = 3.0
 """Of texts and questions that are judged beside the test text; about."""
-WRITES, SAMPLES_AT_ONCE = 4, 8
-"""How often a causal model writes `evaluation.generated` tokens to be timed, and for how many
-samples together (`evaluation.generated`)."""
 A_TOKEN, A_LAYER = 2e-3, 1e-3
 """Seconds of a generated token that do not depend on the width: of the loop, and of a layer."""
 READING = {"cpu": 1e-10, "cuda": 1e-12}
@@ -90,8 +92,9 @@ class Text:
         """Seconds that a causal model and its source take to write what is asked for, alone."""
         if not self.causal:
             return 0.0
-        batches = 2 * math.ceil(section.samples / SAMPLES_AT_ONCE)
-        written = (1 + section.untouched) * section.generated * (WRITES + batches)
+        samples = 2 * math.ceil(section.samples / SAMPLES_AT_ONCE)  # greedy and drawn
+        times = len(TIMED) * REPEATS + samples
+        written = (1 + section.untouched) * section.generated * times
         reading = READING.get(device, READING["cuda"]) * 4 * parameters
         return written * (A_TOKEN + A_LAYER * layers + reading)
 

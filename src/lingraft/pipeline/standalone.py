@@ -23,7 +23,7 @@ from lingraft.stats import RESAMPLES, Resampling
 from lingraft.tasks import choices
 from lingraft.tasks.choice_metrics import METRICS, difference
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.shards import as_text, without_special
+from lingraft.tokenizer import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,16 +139,8 @@ def _of_sentences(
     tokenizer = tokenizer_files.load(model)
     ids = TokenIds.of(tokenizer)
     longest = check_longest(model, min(LONGEST, longest_text(config, ids.pad)))
-    encoded = tokenizer(
-        lines,
-        truncation=True,
-        max_length=longest,
-        return_special_tokens_mask=True,
-        split_special_tokens=True,
-    )
-    read_as = without_special(tokenizer)
-    pairs = zip(encoded["input_ids"], encoded["special_tokens_mask"], strict=True)
-    arrays = [as_text(row, around, read_as) for row, around in pairs]
+    encoded = spelled.cut(tokenizer, lines, longest, spelled.without_special(tokenizer))
+    arrays = encoded["input_ids"]
     check_rows(model, tokenizer, config)
     scorer = Scorer.load(model, ids.pad, precision)
     result = evaluating.evaluate_sentences(
@@ -157,7 +149,7 @@ def _of_sentences(
     answer = {
         "model": model,
         "sentences": len(arrays),
-        "cut": sum(bool(encoding.overflowing) for encoding in encoded.encodings),
+        "cut": sum(bool(encoding.overflowing) for encoding in encoded.encodings or ()),
         "tokens": sum(map(len, arrays)),
         "unknown": sum(int((row == tokenizer.unk_token_id).sum()) for row in arrays),
         "vocab_size": ids.size,

@@ -28,13 +28,7 @@ from lingraft.recipe.facts import (
     trains_at_once,
 )
 from lingraft.recipe.rule import Rule
-from lingraft.recipe.scales import (
-    FASTER,
-    NARROW_RATE,
-    batch_for,
-    rate_by_step,
-    vocabulary_for,
-)
+from lingraft.recipe.scales import FASTER, NARROW_RATE, batch_for, rate_by_step, vocabulary_for
 
 AUTO = "auto"
 EDITION = "2026-11-26"

@@ -14,6 +14,11 @@ SUFFIXES = re.compile(r"(\.(jsonl?|csv|tsv|txt|gz|xz))+$", re.IGNORECASE)
 CHARACTERS_OF_A_SENTENCE = 100
 """About as many as in English: of a causal model's documents so many count as a sentence."""
 
+TIMED, REPEATS = (1, 8), 2
+"""Of a causal model: batches in which its writing is timed, and how often each."""
+SAMPLES_AT_ONCE = 8
+"""Beginnings that it goes on with together: as slow as one alone, but for large models."""
+
 
 class Choices(Section):
     """A file of multiple-choice questions."""

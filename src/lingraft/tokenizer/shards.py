@@ -14,22 +14,20 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tokenizers import models
-from transformers import PreTrainedTokenizerFast
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.errors import DataError
 from lingraft.log import progress
 from lingraft.rundir import read_json, write_json
 from lingraft.tokenizer.files import plain_backend
-from lingraft.tokenizer.frame import kept_ids
+from lingraft.tokenizer.spelled import without_special
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tokenizers import Encoding, Tokenizer
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerFast
 
 Array = np.ndarray[Any, Any]
 
@@ -96,35 +94,6 @@ class Layout:
         assert room > 0, f"{longest} tokens leave no room for text"
         read_as = without_special(tokenizer, dtype)
         return cls(np.array(prefix, dtype), np.array(suffix, dtype), room, cuts, read_as)
-
-
-def without_special(tokenizer: PreTrainedTokenizerBase, dtype: type = np.int64) -> Array | None:
-    """[V] each id itself, special ones that a text can spell unknown; None where it can none.
-
-    Unigram segments a text into them, whatever its tokenizer is told, for they are its pieces.
-    """
-    unknown = tokenizer.unk_token_id
-    if unknown is None or not isinstance(tokenizer, PreTrainedTokenizerFast):
-        return None
-    if not isinstance(tokenizer.backend_tokenizer.model, models.Unigram):
-        return None
-    special = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
-    special |= {*tokenizer.all_special_ids, *kept_ids(tokenizer).values()}
-    read_as: Array = np.arange(max(tokenizer.get_vocab().values()) + 1, dtype=dtype)
-    read_as[sorted(special)] = unknown
-    return read_as
-
-
-def as_text(ids: Sequence[int], around: Sequence[int], read_as: Array | None) -> Array:
-    """Token ids of a text in which only those around it are special.
-
-    Args:
-        ids: what a tokenizer makes of the text with `split_special_tokens`.
-        around: 1 for each special token that stands around it (`special_tokens_mask`).
-        read_as: of `without_special`.
-    """
-    row: Array = np.array(ids, dtype=np.int64)
-    return row if read_as is None else np.where(around, row, read_as[row])
 
 
 def write_rows(

@@ -94,8 +94,7 @@ def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> It
                 row = dict(zip(names, cells, strict=True))
                 text = _wanted(value, row, section, reading)
                 if text is not None:
-                    tell_languages(row, source, reading)
-                    yield row.get(section.id_column), text, facts(row)
+                    yield found(text, row, source, section, reading)
     reading.bytes_read += source.path.stat().st_size
 
 
@@ -158,13 +157,21 @@ def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow:
     return [name for name in dict.fromkeys((*names, *languages)) if name in schema.names]
 
 
-def facts(row: Mapping[str, Any]) -> dict[str, str | int]:
+def found(
+    text: str, row: Mapping[str, Any], source: Source, section: recipe.Corpus, reading: Reading
+) -> Row:
+    """The document of a row; its language is looked at, since all rows are read as one."""
+    _tell_languages(row, source, reading)
+    return row.get(section.id_column), text, _facts(row)
+
+
+def _facts(row: Mapping[str, Any]) -> dict[str, str | int]:
     """What a row says about its document."""
     values = {name: row.get(name) for name in KEPT_FIELDS}
     return {name: value for name, value in values.items() if isinstance(value, str | int)}
 
 
-def tell_languages(row: Mapping[str, Any], source: Source, reading: Reading) -> None:
+def _tell_languages(row: Mapping[str, Any], source: Source, reading: Reading) -> None:
     """Warn, once, where rows that are read as text of one language name another."""
     for field in LANGUAGE_FIELDS:
         value, seen = row.get(field), reading.languages.setdefault(field, [])
@@ -192,8 +199,7 @@ def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
         text = _wanted(row.get(section.text_column), row, section, reading)
         if text is not None:
             reading.bytes_read += len(text.encode("utf-8", "surrogatepass"))
-            tell_languages(row, source, reading)
-            yield row.get(section.id_column), text, facts(row)
+            yield found(text, row, source, section, reading)
 
 
 def _streamed(source: Source, section: recipe.Corpus) -> Iterator[dict[str, Any]]:

@@ -19,12 +19,11 @@ from lingraft.corpus.readers.columns import (
     HUB_PREFIX,
     NO_TEXT_FIELD,
     NOT_WHERE,
-    facts,
+    found,
     meets,
     no_column,
     read_hub,
     read_parquet,
-    tell_languages,
 )
 from lingraft.corpus.readers.lines import (
     BROKEN_JSON,
@@ -40,7 +39,7 @@ from lingraft.corpus.readers.lines import (
 from lingraft.corpus.readers.wiki.dump import wiki_dump
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
-from lingraft.paths import path_of
+from lingraft.paths import as_shown, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -276,7 +275,7 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
         reading.documents += 1
         # Tables write NaN or nothing for none.
         has_name = identifier not in (None, "") and identifier == identifier
-        name = _clean_id(identifier) if has_name else content_id(text)
+        name = as_shown(str(identifier)) if has_name else content_id(text)
         yield Document(name, text, *more)
     has_drops = reading.dropped.total() > left_out
     if empty and not has_drops and source.path is not None and source.path.stat().st_size == 0:
@@ -287,10 +286,6 @@ def content_id(text: str) -> str:
     """Name a document by a hash of its text, so that equal texts are held out together."""
     data = text.strip().encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def _clean_id(identifier: object) -> str:
-    return str(identifier).encode("utf-8", "replace").decode("utf-8")
 
 
 def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
@@ -352,8 +347,7 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
             reading.drop(NO_TEXT_FIELD)
             continue
         good += 1
-        tell_languages(row, source, reading)
-        yield row.get(section.id_column), text, facts(row)
+        yield found(text, row, source, section, reading)
     if not begins:
         return
     if broken and not objects:
