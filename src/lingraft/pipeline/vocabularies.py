@@ -10,7 +10,7 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Tokenizer
 from lingraft.recipe.joining import FEWEST
-from lingraft.recipe.run import RUN_MODEL, UNSIZED
+from lingraft.recipe.run import RUN_MODEL, UNSIZED, learns_vectors
 from lingraft.rundir import checkpoint_digests
 from lingraft.tokenizer.state import (
     LANGUAGE_CODE,
@@ -50,14 +50,6 @@ def check_initialisers(recipe: Recipe, family: Family) -> None:
                 f"graft: '{name}' is for causal language models, and the source is a "
                 f"{family.model_type} model; use 'mean' or 'focus'"
             )
-
-
-def learns_vectors(resources: Resources, initialiser: str) -> bool:
-    """Whether an initialiser learns static vectors, since none are given; that needs gensim."""
-    if initialiser not in ("focus", "omp", "wechsel"):
-        return False
-    given = resources.target_vectors and (initialiser != "wechsel" or resources.source_vectors)
-    return not given
 
 
 def lacks_source_words(resources: Resources, initialiser: str) -> bool:
