@@ -109,3 +109,13 @@ def test_a_mask_token_that_no_file_names(tiny_source, tiny_tokenizer, korean_tex
     recipe = asked(tiny_source("bert"), korean_text, kind="given", model=str(folder))
     assert by_check(recipe) == by_the_run(recipe)
     assert f"tokenizer '{folder}' has no mask_token" in by_check(recipe)
+
+
+def test_a_tokenizer_that_puts_nothing_around_a_sentence(
+    tiny_source, tiny_tokenizer, korean_text, tmp_path
+):
+    folder = general("roberta", tiny_tokenizer, tmp_path)
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"post_processor": None}))
+    recipe = asked(tiny_source("roberta"), korean_text, kind="given", model=str(folder))
+    assert by_check(recipe) == by_the_run(recipe)

@@ -135,7 +135,9 @@ def check_frame(
     """
     kept_tokens = kept_in(state)
     known = completed(roles, kept_tokens, causal=causal, kind=kind, name=name)
-    templates(state["post_processor"], {*known.values(), *kept_tokens}, name, bare=causal)
+    processor = state["post_processor"]
+    bare = causal or processor is None  # transformers puts one there, which adds nothing
+    templates(processor, {*known.values(), *kept_tokens}, name, bare=bare)
 
 
 def check_padding(has: int | None, needs: int | None, given: str | None = None) -> None:
