@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -378,6 +380,8 @@ def test_an_empty_argument_is_refused_and_names_no_folder(
         (("corpus", "ko.txt", "--lang", "ko", "--out", "--overwrite"), "--out: --overwrite"),
         (("evaluate", "source", "--text", "--lang=ko"), "--text: --lang=ko"),
         (("adapt", "--source", "a", "--text", "b", "--lang", "--out", "c"), "--lang: --out"),
+        (("retrieve", "model", "--mine", "a", "--out", "b"), "--mine: --out"),
+        (("retrieve", "model", "--mine=a", "--out", "b"), "--mine: --out"),
     ],
 )
 def test_an_option_is_no_value_of_another(arguments, option, command, tmp_path, monkeypatch):
@@ -440,6 +444,47 @@ def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_pa
     assert ended.err.strip().splitlines()[-1] == (
         "lingraft: stopped; the same command without --overwrite keeps what is finished"
     )
+
+
+def test_sigterm_outside_training_is_one_line_and_ends_the_workers(command, monkeypatch, adapted):
+    """It ended the process without a word, in the middle of the text or an evaluation."""
+    import multiprocessing
+
+    worker = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,))
+    worker.start()
+
+    def stop(*_):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    monkeypatch.setattr("lingraft.pipeline.preflight.check", stop)
+    ended = command("check", adapted("bert") / "recipe.toml")
+    assert ended.status == 128 + signal.SIGTERM
+    said = ended.err.strip().splitlines()[-1]
+    assert said == "lingraft: stopped; the same command keeps what is finished"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    worker.join(60)
+    assert worker.exitcode == -signal.SIGTERM
+
+
+FORKING = """
+import os, signal, time
+from lingraft import starting
+
+with starting.terminable() as received:
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
+assert not received
+"""
+
+
+def test_a_fork_of_the_command_ends_by_sigterm_as_ever():
+    ended = python("-c", FORKING)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_a_command_that_overwrites_is_not_said_to_go_on(command, monkeypatch, adapted, tmp_path):

@@ -15,7 +15,8 @@ from tiny_study import GRID, Here, run_here, write_study
 
 from lingraft import rundir
 from lingraft.errors import DataError, NoRoomError, explain, is_disk_full
-from lingraft.study import cell, processes, rows
+from lingraft.study import cell, processes, rows, runner
+from lingraft.study.studydir import StudyDir
 from lingraft.training import checkpoint, loop
 
 WANTED = "No space left on device; nothing half-made was kept: mend that and run the same command"
@@ -167,6 +168,22 @@ def test_a_study_stops_at_the_first_cell_that_has_no_room_and_goes_on_later(
     assert "make room, then run the same command again" in last.message
     tally, here = run_here(study, out)
     assert (tally.done, len(here.cells)) == (4, 4)
+
+
+@pytest.mark.parametrize(("overwrite", "same"), [(False, ""), (True, " without --overwrite")])
+def test_a_study_without_room_says_which_command_goes_on(
+    overwrite, same, tiny_source, korean_text, tmp_path, caplog, monkeypatch
+):
+    """The same command with --overwrite would delete what its cells have begun."""
+    study = write_study(tmp_path, tiny_source("roberta"), korean_text)
+    options = runner.Options(overwrite=overwrite)
+    full = runner._Runner(study, StudyDir(tmp_path / "out"), tmp_path / "results.jsonl", options)
+    monkeypatch.setattr(logging.getLogger("lingraft"), "propagate", True)
+    full.disk_is_full = True
+    full.drop([None])
+    assert caplog.messages[-1].endswith(
+        f"(1 cells wait); make room, then run the same command{same} again: what was begun goes on"
+    )
 
 
 def test_a_probe_without_room_for_its_text_is_told_and_starts_no_cell(

@@ -16,6 +16,7 @@ from lingraft.recipe import Budget, Masking
 from lingraft.rundir import (
     Run,
     Stage,
+    checkpoint_digests,
     clear_temporary,
     digest,
     fingerprint,
@@ -49,6 +50,20 @@ def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch)
         write_text(tmp_path / "a.txt", "second")
     assert (tmp_path / "a.txt").read_text() == "first"
     assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_checkpoint_is_known_by_all_files_of_its_tokenizer(tmp_path):
+    for name in ("config.json", "model.safetensors", "merges.txt"):
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    before = checkpoint_digests(tmp_path)
+    assert [name for name, _ in before] == ["config.json", "merges.txt", "model.safetensors"]
+    (tmp_path / "README.md").write_text("no part of it", encoding="utf-8")
+    assert checkpoint_digests(tmp_path) == before
+    for name in ("source.spm", "bpe.codes"):
+        (tmp_path / name).write_text("a", encoding="utf-8")
+        first = checkpoint_digests(tmp_path)
+        (tmp_path / name).write_text("another", encoding="utf-8")
+        assert checkpoint_digests(tmp_path) not in (before, first)
 
 
 def test_json_is_read_back(tmp_path):

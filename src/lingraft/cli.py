@@ -194,25 +194,27 @@ def check_words(arguments: list[str]) -> None:
         RecipeError: an argument is empty, or not UTF-8, or an option stands in a value's place.
     """
     flags = {flag: param for param in chosen(arguments) for flag in param.opts}
-    valued = {flag for flag, param in flags.items() if param.bare_type() != "bool"}
-    before = ""
+    values = {flag: 0 if p.bare_type() == "bool" else p.nargs for flag, p in flags.items()}
+    before, due = "", 0
     for argument in arguments:
         if (shown := as_shown(argument)) != argument:
             raise RecipeError(f"{shown}: is not UTF-8; rename it, {RENAMING}")
         option, has_value, value = before, "=", argument
         if argument.startswith("--"):
             option, has_value, value = argument.partition("=")
-            if before in valued and option in flags:
+            if due and option in flags:
                 raise RecipeError(
                     f"{before}: {argument} stands where its value should (a variable that is not "
                     "set?); give a value, or leave it out"
                 )
+            before, due = option, values.get(option, 0)
         if has_value and not value and option not in MAY_BE_EMPTY:
             raise RecipeError(
                 f"{option or 'command line'}: an argument is empty (a variable that is not set?); "
                 "give a value, or leave it out"
             )
-        before = "" if has_value else option
+        due -= bool(has_value and due)
+        before = option if due or not has_value else ""
 
 
 GPU_FULL = (
@@ -261,18 +263,21 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     starting.loaded()
-    try:
-        call()
-    except LingraftError as error:
-        message = options.going_on(" ".join(str(error).split()))
-        typer.echo(f"lingraft: {message}", err=True)
-        sys.exit(error.exit_status)
-    except SystemExit as end:
-        # typer's answer to Ctrl-C, which all processes get
-        if end.code == INTERRUPTED and options.is_first_process():
-            message = options.going_on("stopped; the same command keeps what is finished")
+    with starting.terminable() as received:
+        try:
+            call()
+        except LingraftError as error:
+            message = options.going_on(" ".join(str(error).split()))
             typer.echo(f"lingraft: {message}", err=True)
-        raise
-    except OSError as error:
-        typer.echo(f"lingraft: {options.going_on(explain(error))}", err=True)
-        sys.exit(1)
+            sys.exit(error.exit_status)
+        except SystemExit as end:
+            # typer's answer to Ctrl-C, which all processes get
+            if end.code == INTERRUPTED and options.is_first_process():
+                message = options.going_on("stopped; the same command keeps what is finished")
+                typer.echo(f"lingraft: {message}", err=True)
+            if end.code == INTERRUPTED and received:
+                sys.exit(SIGNALLED + received[0])
+            raise
+        except OSError as error:
+            typer.echo(f"lingraft: {options.going_on(explain(error))}", err=True)
+            sys.exit(1)

@@ -48,7 +48,7 @@ FORMAT = {
 result."""
 SHARED_STAGES = ("corpus", "tokenizer")
 ENVIRONMENT = "environment.json"
-CHECKPOINT_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
+CHECKPOINT_FILES = (".json", ".safetensors", ".bin", ".txt", ".model", ".spm", ".codes")
 LARGE = 1 << 24
 """Bytes of a file whose digest is remembered from one process to the next: a shard of plain text,
 too, of which a large corpus has a thousand."""

@@ -195,6 +195,22 @@ def test_no_system_takes_the_place_of_comet_s_reference(tmp_path: Path) -> None:
         scoring.export_comet(given, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [("--metrics", "bleu_zh"), ("--lang", "de"), ("--resamples", 200), ("--comet", "comet.json"),
+     ("--out", "scores")],
+)  # fmt: skip
+def test_options_that_score_are_refused_where_files_for_comet_are_written(
+    option: tuple[str, object], tmp_path: Path, files: dict[str, Path], command: Callable[..., Any]
+) -> None:
+    """They were passed over, and no score was there."""
+    given = ("--reference", files["reference"], "--source", files["reference"], files["a"])
+    ended = command("score-translations", *given, "--export-comet", tmp_path / "comet", *option)
+    assert ended.status == 1
+    assert f"{option[0]}: is for scores, and --export-comet only writes files" in ended.err
+    assert not (tmp_path / "comet").exists()
+
+
 def test_comet_reads_one_reference(tmp_path: Path) -> None:
     given = scoring.Systems({"a": ["said"]}, [["right"], ["right too"]], ["source"])
     with pytest.raises(RecipeError, match="COMET reads one reference, and 2 are given"):

@@ -282,3 +282,18 @@ def test_architectures_whose_scores_depend_on_padding_are_refused(kind):
     for head in ("sequence", "token", "span", "parser"):
         with pytest.raises(UnsupportedModelError, match=f"'{kind}' let padding change"):
             heads.forward_of(config, head)
+
+
+@pytest.mark.parametrize(
+    "name", ["target_vocab.json", "vocab-src.json", "dict.txt", "bpe.codes", "source.spm"]
+)
+def test_a_checkpoint_with_another_tokenizer_file_is_another(name, tmp_path):
+    """Of Marian, FSMT, BARTpho and XLM: results of the old one were kept."""
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    without = heads.settings_fingerprint(tmp_path)
+    (tmp_path / "README.md").write_text("no part of it", encoding="utf-8")
+    assert heads.settings_fingerprint(tmp_path) == without
+    (tmp_path / name).write_text("a", encoding="utf-8")
+    first = heads.settings_fingerprint(tmp_path)
+    (tmp_path / name).write_text("b", encoding="utf-8")
+    assert len({without, first, heads.settings_fingerprint(tmp_path)}) == 3

@@ -299,6 +299,19 @@ def test_how_much_text_there_is_decides_only_what_learns_from_it(adapted):
     assert learnt.share(_shares(recipe, "match", 20, 30)) == []
 
 
+def test_a_source_that_lies_elsewhere_now_redoes_nothing(redone, finished, command, tmp_path):
+    source = read_recipe(finished / "recipe.toml").source.model
+    there = shutil.copytree(source, tmp_path / "there")
+    moved = ("--set", f"source.model='{there}'")
+    assert redone(*moved) == set()
+    assert read_recipe(finished / "recipe.toml").source.model == str(there)
+    another = shutil.copytree(source, tmp_path / "another")
+    (another / "bpe.codes").write_text("e s\n", encoding="utf-8")
+    change = ("--set", f"source.model='{another}'")
+    refused = command("adapt", finished / "recipe.toml", "--out", finished, *change)
+    assert "(differs in: source); --resume" in refused.err
+
+
 def test_text_that_lies_elsewhere_now_is_the_same_text(adapted, command, korean_text, tmp_path):
     run = shutil.copytree(adapted("roberta"), tmp_path / "run")
     before = made(run)

@@ -709,6 +709,24 @@ def test_another_text_is_planned_for_anew(asked, tmp_path, monkeypatch, korean_t
 
 
 @pytest.mark.slow
+def test_a_source_that_lies_elsewhere_now_leaves_the_plan_and_what_was_trained(
+    asked, tiny_source, tmp_path, monkeypatch
+):
+    run = pipeline.adapt(
+        asked({"budget": MINUTE}), tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch))
+    )
+    plan = plan_of(run)["fixed"]["phases"]
+    ended = {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")}
+    there = shutil.copytree(tiny_source("roberta"), tmp_path / "there")
+    moved = asked({"budget": MINUTE}, source={"model": str(there)})
+    for resume in (True, False):
+        pipeline.adapt(moved, run.path, resume=resume)
+        assert {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")} == ended
+        assert plan_of(run)["fixed"]["phases"] == plan
+    assert read_recipe(run.recipe_path).source == moved.source
+
+
+@pytest.mark.slow
 def test_a_dictionary_that_lies_elsewhere_now_leaves_the_plan_and_what_was_trained(
     asked, tmp_path, monkeypatch
 ):

@@ -196,6 +196,21 @@ def test_an_architecture_has_no_size_yet(tiny_source, korean_text):
     assert "the source is an architecture" in plan.notes[0]
 
 
+@pytest.mark.parametrize("matrix", ["head", "embeddings", "output_bias"])
+def test_an_architecture_has_no_old_rows(matrix, tiny_source, korean_text):
+    phase = {"name": "one", "budget": {"value": 1}}
+    tables = {
+        "source": {"architecture": {"model_type": "modernbert"}},
+        "method": {"name": "scratch"},
+        "tokenizer": {"kind": "unigram"},
+    }
+    new = tables | {"phases": [phase | {"train": [f"{matrix}.new"]}]}
+    assert preflight.check(small(tiny_source, korean_text, **new)).parameters is None
+    old = tables | {"phases": [phase | {"train": [f"{matrix}.old"]}]}
+    with pytest.raises(RecipeError, match=r"phase 'one': .*'unigram' keeps no piece .* row is old"):
+        preflight.check(small(tiny_source, korean_text, **old))
+
+
 def test_a_source_of_old_weights_has_no_size_yet(tiny_source, korean_text, tmp_path):
     shutil.copy(tiny_source("bert") / "config.json", tmp_path)
     plan = preflight.check(small(tiny_source, korean_text, source={"model": str(tmp_path)}))

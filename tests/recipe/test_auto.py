@@ -13,6 +13,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe import auto, choosing, scales
 from lingraft.recipe.facts import Facts
 from lingraft.recipe.methods import is_open, promised, recipe_from, settled
+from lingraft.report.plan import decisions
 from lingraft.rundir import fingerprint
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
@@ -146,6 +147,32 @@ def test_static_vectors_are_narrow_only_where_that_was_measured():
         found = decided(asked(), replace(FACTS, tokens=tokens))
         assert tuple(found[key].value for key in keys) == wanted
         assert {found[key].sure for key in keys} == {sure}
+
+
+def test_own_vectors_of_causal_sources_are_called_sure_where_they_were_measured():
+    keys = ("resources.vector_width", "resources.vector_units")
+    for tokens, sure in ((3e5, True), (1e6, False)):
+        found = decided(asked(), replace(FACTS, kind="causal", tokens=tokens))
+        assert tuple(found[key].value for key in keys) == (300, None)
+        assert {found[key].sure for key in keys} == {sure}
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ({}, True),
+        ({"graft": {"embeddings": "mean"}}, False),
+        ({"graft": {"embeddings": "random"}}, False),
+        ({"graft": {"embeddings": "mean", "output_embeddings": "focus"}}, True),
+        ({"resources": {"target_vectors": "ko.vec"}}, False),
+    ],
+)
+def test_vectors_are_said_where_something_learns_them(tables, said):
+    recipe = asked(**tables)
+    found = decided(recipe).values()
+    lines = decisions([one.plain() for one in found], choosing.applied(recipe, found))
+    assert any("resources.vector_" in line for line in lines) == said
+    assert {one.key for one in found} > {"resources.vector_width"}  # chosen as before
 
 
 def test_masked_models_predict_more_tokens_than_in_papers():

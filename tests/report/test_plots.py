@@ -50,6 +50,21 @@ def test_the_axis_of_tokens_goes_to_the_end_of_training_not_to_the_last_logged_s
         assert 1_070 * 2_048 <= right < 1.05 * 1_070 * 2_048
 
 
+def test_a_line_of_one_point_is_seen(build):
+    """After a few steps one of them is logged: the figure of learning rates was empty."""
+    run = build().whole().run
+    rows = [json.loads(line) for line in run.metrics_path.read_text().splitlines()]
+    first = next(row for row in rows if row["kind"] == "train")
+    run.metrics_path.write_text(json.dumps(first) + "\n")
+    axes = Figure().add_subplot()
+    plots.learning_rates(labelled([run])).draw(axes, "wide")
+    seen = [line for line in axes.lines if len(line.get_xdata()) == 1]
+    assert [line.get_marker() for line in seen] == ["o"]
+    axes = Figure().add_subplot()
+    plots.learning_rates(labelled([build("several").whole().run])).draw(axes, "wide")
+    assert {line.get_marker() for line in axes.lines} == {"None"}
+
+
 def test_figures_hold_no_reference_to_anything_outside_and_no_prologue(found):
     for plot in (plots.losses(found), plots.learning_rates(found)):
         for svg in (plot.wide, plot.narrow):

@@ -23,6 +23,9 @@ def add(cases):
     cases["a score of translations that does not exist"] = scored(REFERENCE, "--metrics", "ter")
     cases["two systems of one name"] = scored(REFERENCE, "a=hyp.txt")
     cases["COMET without the source"] = scored(REFERENCE, "--export-comet", "comet")
+    cases["files for COMET and scores at once"] = scored(
+        REFERENCE, "--source", "src.txt", "--export-comet", "comet", "--out", "scores"
+    )
     cases["COMET's scores of other translations"] = comet
     cases["a file that COMET did not write"] = no_comet
     cases["scores in a folder of other files"] = other_files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 
 def add(cases):
@@ -23,6 +24,19 @@ def add(cases):
         "--set", "graft.embeddings=token-distillation"
     )
     cases["a layer for token distillation that the source lacks"] = too_deep
+    cases["a tokenizer whose padding the source cannot have"] = given
+    cases["old rows of an architecture"] = old_rows
+
+
+def given(place):
+    shutil.copytree(place.source_of("bert"), place.folder / "given")
+    return place.recipe('[tokenizer]\nkind = "given"\nmodel = "given"')
+
+
+def old_rows(place):
+    phase = '[[phases]]\nname = "one"\ntrain = ["head.old"]\nbudget.value = 4\n'
+    scratch = '[tokenizer]\nkind = "unigram"\n[method]\nname = "scratch"\n'
+    return place.recipe(scratch + phase, source='architecture = { model_type = "modernbert" }')
 
 
 def extended(family, **model):

@@ -38,7 +38,7 @@ def command(
     console.line(f"{recipe}: sound")
     if decided:
         console.line("preset auto, from the size of the text and a rough speed:")
-    for line in decisions([decision.plain() for decision in decided]):
+    for line in decisions([decision.plain() for decision in decided], planned):
         console.line(line)
     console.line(f"stages: {' → '.join(plan.stages)}")
     unpacked = plan.unpacked_bytes_estimate

@@ -15,6 +15,7 @@ from lingraft.rundir import check_free
 
 
 def command(
+    context: typer.Context,
     systems: Annotated[
         list[str],
         typer.Argument(
@@ -67,6 +68,11 @@ def command(
     """
     from lingraft.crosslingual import systems as scoring
 
+    if export_comet is not None:
+        idle = ("metrics", "lang", "resamples", "comet", "out")
+        ask.check_idle(
+            context, idle, "is for scores, and --export-comet only writes files; leave one out"
+        )
     for folder in filter(None, (out, export_comet)):
         if folder.is_file():
             raise RecipeError(f"{folder}: is a file; name a folder")

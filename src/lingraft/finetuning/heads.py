@@ -76,11 +76,12 @@ CODERS: dict[str, type[Coder]] = {
 }
 """By a task's kind."""
 PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
-PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"]
+PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.codes", "*.safetensors"]
 SETTINGS = (
     *("config.json", "tokenizer*.json", "vocab.*", "merges.txt"),
     *(module.settings_file for module in MODULES.values()),
     *("special_tokens_map.json", "added_tokens.json", "*.model", "*.spm"),
+    *("target_vocab.json", "vocab-*.json", "dict.txt", "*.codes"),  # Marian, FSMT, BARTpho, XLM
 )
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from lingraft.errors import DataError
 from lingraft.models.losses import summed_cross_entropy
-from lingraft.tokenizer.frame import kept_ids, sentinel_ids
+from lingraft.tokenizer.frame import kept_ids
+from lingraft.tokenizer.roles import sentinel_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable

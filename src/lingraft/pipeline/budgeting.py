@@ -81,13 +81,13 @@ def asked(recipe: Recipe) -> dict[str, Any]:
 def remembered(recipe: Recipe, run: Run) -> Recipe:
     """The complete recipe that the run has made of this open one; the open one before that.
 
-    What decides nothing, and the texts and other files, which may lie elsewhere now, are those of
-    this one; only what the plan made smaller of [evaluation], so that the time suffices, stays so.
+    What decides nothing, and source, texts and other files, which may lie elsewhere now, are those
+    of this one; only what the plan made smaller of [evaluation], so that the time suffices, stays.
     """
     complete = completed(run) if knows(run, recipe) else None
     if complete is None:
         return recipe
-    changes = {name: getattr(recipe, name) for name in UNDECIDED}
+    changes = {name: getattr(recipe, name) for name in (*UNDECIDED, "source")}
     files = {key: getattr(recipe.resources, key) for key in RESOURCES}
     changes["resources"] = complete.resources.model_copy(update=files)
     given, cut = recipe.evaluation, read_json(run.plan_path).get("evaluation", {})

@@ -8,8 +8,9 @@ from lingraft.corpus import streams
 from lingraft.corpus.inputs import form
 from lingraft.corpus.readers.folders import ending
 from lingraft.paths import path_of
+from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe.decoding import decode
-from lingraft.rundir import digest, fingerprint, read_json
+from lingraft.rundir import checkpoint_digests, digest, fingerprint, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -81,6 +82,24 @@ def has_resources_of(run: Run, recipe: Recipe) -> bool:
     return bool(stage.result().get("resources") == now)
 
 
+def source_fingerprint(recipe: Recipe) -> str:
+    """Names the source: its files' contents where it is local, else id and revision."""
+    if recipe.source.model is None:
+        return fingerprint(recipe.source)
+    path = folder_of(recipe.source.model)
+    if path is None:
+        return fingerprint(recipe.source.model, recipe.source.revision)
+    return fingerprint(checkpoint_digests(path))
+
+
+def has_source_of(run: Run, recipe: Recipe) -> bool:
+    """Whether the run was grafted onto the recipe's source, which may have lain elsewhere."""
+    stage = run.stage("graft")
+    if stage.fingerprint() is None:
+        return False
+    return bool(stage.result().get("source") == source_fingerprint(recipe))
+
+
 def differing(
     before: Mapping[str, Any], now: Mapping[str, Any], run: Run, recipe: Recipe
 ) -> list[str]:
@@ -89,7 +108,7 @@ def differing(
     Args:
         before: the run's recipe, as plain data.
         now: the other one.
-        run: whose text, or resources, are compared where what they say of them differs.
+        run: whose text, resources or source are compared where what they say of them differs.
         recipe: the other one.
     """
     keys = [key for key in dict.fromkeys((*now, *before)) if before.get(key) != now.get(key)]
@@ -98,6 +117,8 @@ def differing(
         moved |= PLACES
     if "resources" in keys and has_resources_of(run, recipe):
         moved |= {*RESOURCES}
+    if "source" in keys and has_source_of(run, recipe):
+        keys.remove("source")
     return [
         key for key in keys if _without(before.get(key), moved) != _without(now.get(key), moved)
     ]

@@ -184,6 +184,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     source = source_of(recipe)
     if source.folder is not None:
         vocabularies.check_tokens(recipe, source.folder)
+    vocabularies.check_reused(recipe, source)
     check_grafts(recipe, source)
     return files
 

@@ -24,11 +24,16 @@ from lingraft.models.families import family_of
 from lingraft.models.source import config_of
 from lingraft.pipeline import clearing, grafting, held_out, judging, learnt, vocabularies
 from lingraft.pipeline.jobs import prepared
-from lingraft.pipeline.plans import corpus_fingerprint, has_text_of, resource_contents
+from lingraft.pipeline.plans import (
+    corpus_fingerprint,
+    has_text_of,
+    resource_contents,
+    source_fingerprint,
+)
 from lingraft.pipeline.reading import check_shares
 from lingraft.pretrained import load as pretrained
-from lingraft.pretrained.checkpoints import folder_of, named_weights
-from lingraft.rundir import ENVIRONMENT, FORMAT, checkpoint_digests, fingerprint, read_json
+from lingraft.pretrained.checkpoints import named_weights
+from lingraft.rundir import ENVIRONMENT, FORMAT, fingerprint, read_json
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
@@ -78,16 +83,6 @@ class Context:
     def seed_for(self, purpose: str) -> int:
         """A seed that is fixed by the run's seed and a purpose."""
         return seed_for(self.recipe.seed, purpose)
-
-
-def source_fingerprint(recipe: Recipe) -> str:
-    """Names the source: its files' contents where it is local, else id and revision."""
-    if recipe.source.model is None:
-        return fingerprint(recipe.source)
-    path = folder_of(recipe.source.model)
-    if path is None:
-        return fingerprint(recipe.source.model, recipe.source.revision)
-    return fingerprint(checkpoint_digests(path))
 
 
 def corpus(context: Context) -> str:
@@ -328,7 +323,8 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
     with stage.building(stage_fingerprint) as (folder, result):
         contents = graft_fingerprint(recipe, vocabulary_fingerprint, placed=False)
         resources = fingerprint(resource_contents(recipe.resources))
-        result.update(plan.run(folder), contents=contents, resources=resources)
+        source = source_fingerprint(recipe)
+        result.update(plan.run(folder), contents=contents, resources=resources, source=source)
     shutil.rmtree(unfinished, ignore_errors=True)
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:

@@ -18,6 +18,7 @@ from lingraft.pipeline.vocabularies import check_initialisers
 from lingraft.recipe import choosing
 from lingraft.recipe.methods import baseline
 from lingraft.recipe.run import KEEPING
+from lingraft.recipe.selectors import selector as read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,6 +76,9 @@ def _check_graft(recipe: Recipe, source: SourceFiles) -> None:
     for module in wanted_by(recipe.graft):
         module.check_fits(family)
     if shapes is None or tied is None:
+        for section in () if _keeps(recipe) else recipe.phases:
+            if any(read(name).rows == "old" for name in section.train):
+                _rows(recipe, "old", 0, section.name)  # none, however many the source has
         return
     recipe = suited(recipe, family, tied=tied)
     sizes = grafted_sizes(shapes, family, recipe, tied=tied)
@@ -203,6 +207,11 @@ def _reached(selection: Selection, layout: Layout, learning: set[int]) -> int:
     return len([n for n in numbers if n >= min(learning)]) if learning else 0
 
 
+def _keeps(recipe: Recipe) -> bool:
+    """Whether rows of the source's go on."""
+    return recipe.tokenizer.kind in KEEPING and recipe.graft.source_weights == "pretrained"
+
+
 def _rows(recipe: Recipe, which: str, source: int, phase: str) -> int:
     """Rows that are new, old, or both, of a vocabulary; new ones at most.
 
@@ -211,8 +220,7 @@ def _rows(recipe: Recipe, which: str, source: int, phase: str) -> int:
     """
     most = recipe.tokenizer.most_rows(source)
     kind = recipe.tokenizer.kind
-    keeps = kind in KEEPING and recipe.graft.source_weights == "pretrained"
-    old = (source if kind in ("extend", "append") else most) if keeps else 0
+    old = (source if kind in ("extend", "append") else most) if _keeps(recipe) else 0
     counts = {"new": most - old, "old": old, "rows": most}
     if not counts[which]:
         effect = "adds no piece" if which == "new" else "keeps no piece of the source's"

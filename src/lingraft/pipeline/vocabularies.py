@@ -10,12 +10,14 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Tokenizer
 from lingraft.recipe.joining import FEWEST
-from lingraft.recipe.run import RUN_MODEL, UNSIZED
+from lingraft.recipe.run import KEEPING, RUN_MODEL, UNSIZED, learns_vectors
 from lingraft.rundir import checkpoint_digests
+from lingraft.tokenizer.roles import ROLES, check_frame, check_padding, check_present, kept_in
 from lingraft.tokenizer.state import (
     LANGUAGE_CODE,
     MERGING,
     PLACEHOLDER,
+    chat_tokens,
     check_chat,
     check_continues,
     check_holds_tokenizer,
@@ -30,12 +32,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.models.families import Family
+    from lingraft.pipeline.source_files import SourceFiles
     from lingraft.recipe import Graft, Recipe, Resources
 
 FOLLOWING = ("extend", "append", "trim", "replace")
 """Kinds of vocabulary that are made of the source's tokenizer.json."""
 WEIGHTS = (".safetensors", ".bin")
 BYTES = 256
+GENERAL = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Classes of tokenizers that know no role but those their files name."""
+OWN_TEMPLATE = {"add_bos_token", "add_eos_token"}
+"""Settings by which such a class puts other tokens around a text than tokenizer.json says."""
 
 
 def check_initialisers(recipe: Recipe, family: Family) -> None:
@@ -50,14 +57,6 @@ def check_initialisers(recipe: Recipe, family: Family) -> None:
                 f"graft: '{name}' is for causal language models, and the source is a "
                 f"{family.model_type} model; use 'mean' or 'focus'"
             )
-
-
-def learns_vectors(resources: Resources, initialiser: str) -> bool:
-    """Whether an initialiser learns static vectors, since none are given; that needs gensim."""
-    if initialiser not in ("focus", "omp", "wechsel"):
-        return False
-    given = resources.target_vectors and (initialiser != "wechsel" or resources.source_vectors)
-    return not given
 
 
 def lacks_source_words(resources: Resources, initialiser: str) -> bool:
@@ -98,18 +97,63 @@ def check_tokens(recipe: Recipe, folder: Path) -> None:
         UnsupportedModelError: as `tokenizer.state.check_chat`.
         RecipeError: as `tokenizer.frame.code_for`.
     """
-    try:
-        state = _state(folder / "tokenizer.json")
-    except (DataError, UnsupportedModelError):
-        return  # whoever loads the tokenizer says what is wrong with it
+    state = _readable(folder)
     if state is not None:
         tokens = pieces_of(state) | outside(state)
         check_chat(_template(folder), tokens, recipe.tokenizer.kind)
         around = [token for token in _around(state) if LANGUAGE_CODE.fullmatch(token)]
-        added = [token["content"] for token in state["added_tokens"] if token.get("special")]
-        codes = sorted(filter(LANGUAGE_CODE.fullmatch, added))
+        codes = sorted(filter(LANGUAGE_CODE.fullmatch, kept_in(state)))
         if codes and around:
             code_among(codes, around[0], recipe.tokenizer.language_code, recipe.languages[0])
+
+
+def check_reused(recipe: Recipe, source: SourceFiles) -> None:
+    """Refuse a tokenizer that exists already and does not suit the source's model.
+
+    That is one that is given, or the source's where its pieces stay. What files do not say, such as
+    roles that a class of transformers knows by itself, the run finds out.
+
+    Raises:
+        UnsupportedModelError: as `tokenizer.given.take` and `tokenizer.extension.make`.
+    """
+    section, family = recipe.tokenizer, source.family
+    given = None if section.model is None else f"tokenizer '{section.model}'"
+    own = source.folder if section.kind in KEEPING else None
+    folder = own if section.model is None else folder_of(section.model)
+    state = None if folder is None else _readable(folder)
+    if family is None or folder is None or state is None:
+        return
+    causal, roles = family.kind == "causal", _roles(folder)
+    ids = pieces_of(state) | outside(state)
+    pad = 1 if recipe.source.architecture is not None else source.config.get("pad_token_id")
+    settings = _settings(folder, "tokenizer_config.json")
+    says_all = settings.get("tokenizer_class") in GENERAL and not {*settings} & OWN_TEMPLATE
+    if says_all and (given is not None or not causal):
+        name = {} if given is None else {"name": given}
+        check_frame(state, roles, causal=causal, kind=kind_of_state(state), **name)
+    if family.pad_decides_positions and (token := roles.get("pad_token")) in ids:
+        check_padding(ids[token], pad, given)
+    theirs = None if source.folder is None else _readable(source.folder)
+    if given is not None and theirs is not None and source.folder is not None:
+        needed = (*kept_in(theirs), *chat_tokens(_template(source.folder)))
+        check_present({*ids, *kept_in(state), *_added(settings)}, needed, given)
+
+
+def _roles(folder: Path) -> dict[str, str]:
+    """Special tokens by role, as far as the files of a tokenizer name them."""
+    files = ("special_tokens_map.json", "tokenizer_config.json")
+    named = {role: t for name in files for role, t in _settings(folder, name).items()}
+    named = {role: t.get("content") if isinstance(t, dict) else t for role, t in named.items()}
+    return {role: t for role, t in named.items() if role in ROLES and isinstance(t, str)}
+
+
+def _added(settings: dict[str, Any]) -> list[str]:
+    """Tokens that tokenizer_config.json adds to those of tokenizer.json."""
+    keys = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens")
+    tables = [settings.get(key) for key in keys]
+    lists = [list(one.values()) if isinstance(one, dict) else one for one in tables]
+    tokens = [token for one in lists if isinstance(one, list) for token in one]
+    return [str(t.get("content") if isinstance(t, dict) else t) for t in tokens]
 
 
 def _around(state: dict[str, Any]) -> list[str]:
@@ -194,12 +238,17 @@ def _template(folder: Path) -> str:
     path = folder / "chat_template.jinja"
     if path.is_file():
         return path.read_text(encoding="utf-8", errors="replace")
-    path = folder / "tokenizer_config.json"
+    return str(_settings(folder, "tokenizer_config.json").get("chat_template") or "")
+
+
+def _settings(folder: Path, name: str) -> dict[str, Any]:
+    """What one of a tokenizer's smaller files holds; nothing where it is missing or broken."""
+    path = folder / name
     try:
         settings = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (ValueError, RecursionError):
-        return ""  # whoever loads the tokenizer says so
-    return str(settings.get("chat_template") or "") if isinstance(settings, dict) else ""
+        return {}  # whoever loads the tokenizer says so
+    return settings if isinstance(settings, dict) else {}
 
 
 def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:
@@ -246,6 +295,14 @@ def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:
         }[section.kind]
     )
     return messages
+
+
+def _readable(folder: Path) -> dict[str, Any] | None:
+    """As `_state`; None too where whoever loads the tokenizer will say what is wrong with it."""
+    try:
+        return _state(folder / "tokenizer.json")
+    except (DataError, UnsupportedModelError):
+        return None
 
 
 def _state(path: Path) -> dict[str, Any] | None:

@@ -13,10 +13,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, get_args
 
 from lingraft.errors import RecipeError
-from lingraft.pipeline.vocabularies import lacks_source_words, learns_vectors
+from lingraft.pipeline.vocabularies import lacks_source_words
 from lingraft.recipe import Budget, Initialiser, Recipe
 from lingraft.recipe.methods import settled
-from lingraft.recipe.run import NEEDS, RUN_MODEL
+from lingraft.recipe.run import NEEDS, RUN_MODEL, learns_vectors
 from lingraft.recipe.selectors import trained_parts
 from lingraft.study import recipe as studies
 from lingraft.study.rows import CurveRow

@@ -18,6 +18,18 @@ def is_small(facts: Facts) -> bool:
     return is_causal(facts) and facts.width <= NARROW and facts.tokens <= LITTLE
 
 
+def vectors(size: str, papers: int | None) -> Rule:
+    """Of FOCUS' static vectors: as in the paper, which was measured."""
+    return Rule(
+        f"resources.vector_{size}",
+        f"vector-{size}-causal",
+        lambda facts: learns_vectors(facts) and is_small(facts),
+        lambda _: papers,
+        "as FOCUS has them: as low as 64 numbers of three million pieces at 0.3 M tokens (Korean)",
+        evidence.CAUSAL_VECTORS,
+    )
+
+
 def layers(where: str) -> tuple[Rule, Rule]:
     """Of the translation layers before or after: none, measured or not."""
     key = f"graft.layers_{where}"
@@ -58,6 +70,8 @@ RULES: tuple[Rule, ...] = (
         "lower than mean and random rows at 0.1 M tokens, with two seeds, and than mean at 0.3 M",
         evidence.CAUSAL_FOCUS,
     ),
+    vectors("width", 300),
+    vectors("units", None),
     *layers("before"),
     *layers("after"),
     Rule(

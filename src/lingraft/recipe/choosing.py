@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe import auto, scales
 from lingraft.recipe.decoding import decode
-from lingraft.recipe.methods import expand, is_open, settled
-from lingraft.recipe.run import UNSIZED
+from lingraft.recipe.methods import baseline, expand, is_open, settled
+from lingraft.recipe.run import UNSIZED, learns_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,6 +120,14 @@ def given(recipe: Recipe) -> set[str]:
     if recipe.tokenizer.kind in ("keep", "trim"):  # no piece is new
         keys.add("graft.embeddings")
     return keys
+
+
+def without_effect(recipe: Recipe) -> set[str]:
+    """Keys that rules decide and that a decided recipe does not read: of static vectors."""
+    variants = (recipe, *(baseline(recipe, index) for index in range(len(recipe.baselines))))
+    names = {name for variant in variants for name in variant.graft.initialisers}
+    learns = any(learns_vectors(recipe.resources, name) for name in names)
+    return set() if learns else {"resources.vector_width", "resources.vector_units"}
 
 
 def decides_layers(recipe: Recipe) -> bool:

@@ -125,6 +125,9 @@ CAUSAL_FOCUS = (
     ONE_RATE[0],
     f"{CAUSAL_PROOF}-ko-mean-702d",
 )
+CAUSAL_VECTORS = tuple(
+    f"{CAUSAL_PROOF}-{end}" for end in ("ko-4-0.001-1318", "ko-4-0.001-300-5000000-de1b")
+)
 CAUSAL_FACTOR = (
     *ONE_RATE,
     *(

@@ -184,6 +184,8 @@ def line(
         style: of the line.
     """
     own = panels.look(axes, index)
+    if len(x) == 1:  # a line of one point is none
+        style = {"marker": "o", "markersize": 3} | style
     if own is None:
         marks = {"marker": style["marker"], "markersize": 2} if "marker" in style else {}
         axes.plot(x, y, color=FAINT, linewidth=0.6, alpha=BEHIND, zorder=1, **marks)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lingraft.recipe.choosing import GIVEN
+from lingraft.recipe.choosing import GIVEN, without_effect
+from lingraft.recipe.decoding import decode
 from lingraft.report import numbers
 from lingraft.report.table import Column, Table, table
 from lingraft.rundir import read_json
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from lingraft.recipe import Recipe
     from lingraft.rundir import Run
 
 ROWS_AT = "docs/results/"
@@ -29,7 +31,7 @@ def lines(run: Run) -> list[str]:
     plan = _plan(run)
     if plan is None:
         return []
-    output = ["plan:", *decisions(plan["choices"])]
+    output = ["plan:", *decisions(plan["choices"], decode(plan["fixed"]))]
     for row in plan["stages"]:
         line = f"  {row['name']}: {numbers.duration(row['seconds'])}"
         if row["tokens"]:
@@ -46,11 +48,22 @@ def lines(run: Run) -> list[str]:
     return output
 
 
-def decisions(choices: Sequence[dict[str, Any]]) -> list[str]:
-    """What was decided, a line a key, from `Choice.plain`."""
+def decisions(choices: Sequence[dict[str, Any]], recipe: Recipe) -> list[str]:
+    """What was decided, a line a key.
+
+    Args:
+        choices: each from `Choice.plain`.
+        recipe: that they made; what it does not read is left out.
+    """
     return [
-        f"  {choice['key']} = {_shown(choice['value'])} ({_because(choice)})" for choice in choices
+        f"  {choice['key']} = {_shown(choice['value'])} ({_because(choice)})"
+        for choice in _read(choices, recipe)
     ]
+
+
+def _read(choices: Sequence[dict[str, Any]], recipe: Recipe) -> list[dict[str, Any]]:
+    idle = without_effect(recipe)
+    return [choice for choice in choices if choice["key"] not in idle]
 
 
 def warnings(run: Run) -> list[str]:
@@ -92,7 +105,7 @@ def choices(run: Run) -> Table | None:
     if plan is None or not plan["choices"]:
         return None
     rows = []
-    for choice in plan["choices"]:
+    for choice in _read(plan["choices"], decode(plan["fixed"])):
         support = _by_file(choice["rows"]) or numbers.ABSENT
         is_given = choice["rule"] == GIVEN
         why = "the command or the recipe says so" if is_given else choice["why"]

@@ -232,10 +232,12 @@ class _Runner:
     def drop(self, waiting: list[CellPlan]) -> None:
         """Start nothing more: on a full disk cells would train for nothing, one after another."""
         if self.disk_is_full:
+            same = "the same command" + (" without --overwrite" if self.options.overwrite else "")
             logger.error(
                 "study %s: the disk is full, so nothing else is started (%d cells wait); make "
-                "room, then run the same command again", self.study.name, len(waiting),
-            )  # fmt: skip
+                "room, then run %s again: what was begun goes on",
+                *(self.study.name, len(waiting), same),
+            )
         waiting.clear()
 
     def begin_or_wait(self, waiting: list[CellPlan]) -> None:

@@ -26,7 +26,14 @@ from lingraft.tokenizer.frame import frame_of
 from lingraft.tokenizer.given import take
 from lingraft.tokenizer.merges import bare_tokenizer, continue_merges
 from lingraft.tokenizer.replacement import learn, replace
-from lingraft.tokenizer.state import check_chat, check_continues, outside, pieces_of, reserved_ids
+from lingraft.tokenizer.roles import check_padding
+from lingraft.tokenizer.state import (
+    check_chat,
+    check_continues,
+    outside,
+    pieces_of,
+    reserved_ids,
+)
 from lingraft.tokenizer.trimming import CONTINUES, trim
 
 if TYPE_CHECKING:
@@ -119,11 +126,7 @@ def _mode(
 
 def _check_source(source: PreTrainedTokenizerFast, pad_id: int | None, *, causal: bool) -> None:
     """Refuse a source's tokenizer that cannot be kept."""
-    if pad_id is not None and source.pad_token_id != pad_id:
-        raise UnsupportedModelError(
-            f"the source's positions need the padding token at id {pad_id}, but its tokenizer has "
-            f"it at {source.pad_token_id}; set pad_token_id in its config.json right"
-        )
+    check_padding(source.pad_token_id, pad_id)
     if tokenizer_files.lower_cases(source):
         logger.warning(
             "the source tokenizer lower-cases its text, and so does the model that keeps it"

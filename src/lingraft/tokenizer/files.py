@@ -34,7 +34,8 @@ from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_tokenizer
 from lingraft.rundir import read_json, write_json, writing
 from lingraft.tokenizer.algorithms import Sample, train_byte_bpe, train_unigram, train_wordpiece
-from lingraft.tokenizer.frame import ROLES, Frame, default_frame, frame_of
+from lingraft.tokenizer.frame import Frame, default_frame, frame_of
+from lingraft.tokenizer.roles import ROLES
 from lingraft.tokenizer.state import (
     Kind,
     check_holds_tokenizer,

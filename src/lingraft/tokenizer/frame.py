@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import UnsupportedModelError
+from lingraft.tokenizer.roles import completed, sentinel_ids, templates
 from lingraft.tokenizer.state import LANGUAGE_CODE, code_among
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 NO_LIMIT = int(1e30)  # transformers' own number for "no maximal length"
-SENTINEL = re.compile(r"▁?<extra_id_(\d+)>")
-"""T5's; mT5's vocabulary spells them with a word start."""
-
-
-def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
-    """Ids of `<extra_id_0>`, `<extra_id_1>` … in this order."""
-    lowest = sorted(vocabulary.items(), key=lambda entry: -entry[1])  # of two spellings, if any
-    sentinels = {m[1]: index for piece, index in lowest if (m := SENTINEL.fullmatch(piece))}
-    return tuple(sentinels[number] for number in sorted(sentinels, key=int))
 
 
 def kept_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
@@ -183,27 +173,12 @@ def frame_of(
     Raises:
         UnsupportedModelError: a role has no token, or the source puts nothing around a sentence.
     """
-    roles = {role: str(token) for role, token in source.special_tokens_map.items() if role in ROLES}
     kept_tokens = kept_ids(source)
-    needed: tuple[str, ...] = ROLES[2:]
-    if causal:
-        needed = ("eos_token",) if kind == "byte-bpe" else ("eos_token", "unk_token")
-    else:
-        for role, alias in (("cls_token", "bos_token"), ("sep_token", "eos_token")):
-            if role not in roles and alias in roles:
-                roles[role] = roles[alias]
-    if any(SENTINEL.fullmatch(token) for token in kept_tokens):
-        needed = ("eos_token", "pad_token", "unk_token")  # sentinels stand for spans
-        roles.pop("sep_token", None)
-    missing = [role for role in needed if role not in roles]
-    if missing:
-        subject = f"a {kind} vocabulary" if causal else "its model"
-        raise UnsupportedModelError(
-            f"{name} has no {', '.join(missing)}; {subject} needs "
-            f"{', '.join(needed)}; set them in its tokenizer_config.json"
-        )
+    roles = {role: str(token) for role, token in source.special_tokens_map.items()}
+    roles = completed(roles, kept_tokens, causal=causal, kind=kind, name=name)
+    processor = json.loads(source.backend_tokenizer.to_str())["post_processor"]
     tokens = sorted(set(roles.values()), key=source.convert_tokens_to_ids)
-    single, pair = _templates(source, {*roles.values(), *kept_tokens}, name, bare=causal)
+    single, pair = templates(processor, {*roles.values(), *kept_tokens}, name, bare=causal)
     mask = source.added_tokens_decoder.get(source.mask_token_id)
     return Frame(
         tokens=tuple(tokens),
@@ -215,52 +190,6 @@ def frame_of(
         max_length=source.model_max_length,
         last=tuple(sorted(kept_tokens, key=lambda token: kept_tokens[token])),
     )
-
-
-def _templates(
-    source: PreTrainedTokenizerFast, known: set[str], name: str, *, bare: bool
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    processor = json.loads(source.backend_tokenizer.to_str())["post_processor"] or {"type": "none"}
-    steps: list[dict[str, Any]] = (
-        processor["processors"] if processor["type"] == "Sequence" else [processor]
-    )
-    for step in steps:
-        if step["type"] in ("RobertaProcessing", "BertProcessing"):
-            cls, sep = step["cls"][0], step["sep"][0]
-            _check_known((cls, sep), known, name)
-            single = (f"{cls}:0", "$A:0", f"{sep}:0")
-            if step["type"] == "RobertaProcessing":
-                return single, (*single, f"{sep}:0", "$B:0", f"{sep}:0")
-            return single, (*single, "$B:1", f"{sep}:1")
-        if step["type"] == "TemplateProcessing":
-            _check_known(tuple(step["special_tokens"]), known, name)
-            return _written(step["single"]), _written(step["pair"])
-    if bare:
-        return ("$A:0",), ("$A:0", "$B:0")
-    raise UnsupportedModelError(
-        f"{name} puts no special tokens around a sentence (its post-processor is "
-        f"{processor['type']}; allowed are TemplateProcessing, RobertaProcessing, BertProcessing); "
-        "save it with the model family's own tokenizer class"
-    )
-
-
-def _written(template: list[dict[str, Any]]) -> tuple[str, ...]:
-    """A template of tokenizer.json in the short form."""
-    pieces = []
-    for piece in template:
-        ((kind, value),) = piece.items()
-        name = f"${value['id']}" if kind == "Sequence" else value["id"]
-        pieces.append(f"{name}:{value['type_id']}")
-    return tuple(pieces)
-
-
-def _check_known(tokens: tuple[str, ...], known: set[str], name: str) -> None:
-    unknown = sorted(set(tokens) - known)
-    if unknown:
-        raise UnsupportedModelError(
-            f"{name} puts {', '.join(unknown)} around sentences, but no role of "
-            f"{', '.join(ROLES)} has that token; set the roles in its tokenizer_config.json"
-        )
 
 
 def code_of(frame: Frame) -> str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from lingraft.errors import UnsupportedModelError
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import frame_of, kept_ids, put_around
+from lingraft.tokenizer.roles import check_padding, check_present
 from lingraft.tokenizer.state import chat_tokens
 
 if TYPE_CHECKING:
@@ -45,23 +45,14 @@ def take(
     whose = f"tokenizer '{name}'"
     tokenizer = tokenizer_files.load(name, section.revision)
     frame = frame_of(tokenizer, causal=causal, kind=tokenizer_files.kind_of(tokenizer), name=whose)
-    if pad_id is not None and tokenizer.pad_token_id != pad_id:
-        raise UnsupportedModelError(
-            f"{whose} has its padding token at id {tokenizer.pad_token_id}, and the source counts "
-            f"positions from {pad_id}; choose a source that does not (BERT, ModernBERT), or let a "
-            "tokenizer be trained"
-        )
+    check_padding(tokenizer.pad_token_id, pad_id, whose)
     if tokenizer_files.lower_cases(tokenizer):
         logger.warning("%s lower-cases its text, and so does the model that gets it", whose)
     if source is None:
         return tokenizer_files.wrapped(tokenizer_files.state_of(tokenizer), tokenizer)
     present = tokenizer.get_vocab() | kept_ids(tokenizer)
     needed = (*kept_ids(source), *chat_tokens(str(source.chat_template or "")))
-    if lacking := [token for token in needed if token not in present]:
-        raise UnsupportedModelError(
-            f"{whose} lacks {', '.join(lacking[:4])}, which the source needs; let a tokenizer be "
-            "trained (tokenizer.kind = 'replace' keeps such tokens)"
-        )
+    check_present(present, needed, whose)
     state = tokenizer_files.state_of(tokenizer)
     new = tokenizer_files.wrapped(state, tokenizer, source.model_input_names)
     if source.chat_template and not new.chat_template:

@@ -20,8 +20,9 @@ from lingraft.tokenizer.algorithms import (
     train_unigram,
     train_wordpiece,
 )
-from lingraft.tokenizer.frame import NO_LIMIT, SENTINEL, Frame
+from lingraft.tokenizer.frame import NO_LIMIT, Frame
 from lingraft.tokenizer.merges import count_words
+from lingraft.tokenizer.roles import SENTINEL
 from lingraft.tokenizer.state import (
     BYTE_PIECE,
     kind_of_state,

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.tokenizer.algorithms import SPECIAL_SCORE
-from lingraft.tokenizer.frame import SENTINEL
+from lingraft.tokenizer.roles import SENTINEL
 from lingraft.tokenizer.state import (
     BYTE_OF,
     BYTE_PIECE,
