@@ -1,4 +1,4 @@
-"""Write the text of recipes/proof: Python's and Django's documentation in three languages.
+"""Write the text of recipes/proof: Python's and Django's documentation in four languages.
 
     python scripts/build_proof_data.py data build/proof
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from build_study_data import archive, stretches
 
-LANGUAGES = ("fr", "ja", "ko")
+LANGUAGES = ("es", "fr", "ja", "ko")
 STRETCH_LINES = 200
 
 
