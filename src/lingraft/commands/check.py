@@ -43,7 +43,8 @@ def command(
     console.line(f"stages: {' → '.join(plan.stages)}")
     unpacked = plan.unpacked_bytes_estimate
     rough = f", roughly {unpacked / 1e6:,.1f} MB unpacked" if unpacked > plan.text_bytes else ""
-    console.line(f"text: {plan.text_files} files, {plan.text_bytes / 1e6:,.1f} MB as stored{rough}")
+    files = "1 file" if plan.text_files == 1 else f"{plan.text_files:,} files"
+    console.line(f"text: {files}, {plan.text_bytes / 1e6:,.1f} MB as stored{rough}")
     if plan.parameters:
         parts = ", ".join(f"{part} {size:,}" for part, size in plan.by_part.items() if size)
         console.line(f"model: {plan.model_type}, {plan.parameters:,} parameters ({parts})")
