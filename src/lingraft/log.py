@@ -73,6 +73,11 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def counted(number: int, thing: str) -> str:
+    """Say how many there are: 1 model, 2 models."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 class Ticker:
     """Progress of one task: a bar with rate and time left on a terminal, else a line every 30 s.
 
