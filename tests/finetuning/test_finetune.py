@@ -326,7 +326,9 @@ def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
 
 
 def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_path):
-    assert nli(tmp_path, "--label", "M", "--keep-models").status == 0
+    ended = nli(tmp_path, "--label", "M", "--keep-models")
+    assert ended.status == 0, ended.err
+    assert f"models:  {tmp_path / 'M/klue-nli/seed-0/best'}\n" in ended.out
     (found,) = outcomes(tmp_path)
     said, examples = finetuned.predictions(found, "dev"), finetuned.examples(found, "dev")
     assert TASKS["klue-nli"].score(examples, said) == found.scores("dev")

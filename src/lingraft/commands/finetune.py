@@ -164,8 +164,8 @@ def command(
     if ask.is_first_process():
         for table in tables_of(results):
             console.show(table)
-        kept = any((outcome.folder / "best").is_dir() for outcome in results)
-        weights = out_dir / "MODEL/TASK/seed-N/best" if kept else ""
+        kept = [best for result in results if (best := result.folder / "best").is_dir()]
+        weights = out_dir / "MODEL/TASK/seed-N/best" if kept[1:] else "".join(map(str, kept))
         console.summary(
             *said_of(results),
             ("models", weights),
