@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+LONG = ("blocks", "samples")
+"""What done.json has for pages and comparisons, and a screen has no room for."""
+
 
 def command(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
@@ -15,7 +18,12 @@ def command(
         str, typer.Argument(help="corpus, tokenizer, graft, a phase, evaluation, model or report.")
     ],
 ) -> None:
-    """Run one stage of a run alone; those before it must be done. Prints its counts as JSON."""
+    """Run one stage of a run alone; those before it must be done. Prints its counts as JSON.
+
+    All that the stage leaves behind is in its done.json.
+    """
     from lingraft.pipeline import one_stage
 
-    typer.echo(json.dumps(one_stage.run_stage(run, name), ensure_ascii=False))
+    result = one_stage.run_stage(run, name)
+    counts = {key: value for key, value in result.items() if key not in LONG}
+    typer.echo(json.dumps(counts, ensure_ascii=False))
