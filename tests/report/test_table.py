@@ -1,6 +1,7 @@
 """The one table and what writes it."""
 
 import csv
+import sys
 
 import pytest
 from rich.console import Console
@@ -145,6 +146,14 @@ def test_the_terminal_has_a_sign_for_the_best():
     text = "\n".join(lines_of(MODELS, 80, best="!"))
     assert "90.1* ± 0.1!" in text
     assert "88.0 " in text
+
+
+def test_a_json_object_is_a_line_for_programs_and_indented_for_people(capsys, monkeypatch):
+    console.json_object({"a": {"b": "가"}})
+    assert capsys.readouterr().out == '{"a": {"b": "가"}}\n'
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    console.json_object({"a": {"b": "가"}})
+    assert capsys.readouterr().out.splitlines()[1:3] == [' "a": {', '  "b": "가"']
 
 
 def test_a_command_prints_every_note_on_a_line_of_its_own(capsys):

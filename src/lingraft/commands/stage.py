@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from lingraft.commands import console
 
 LONG = ("blocks", "samples")
 """What done.json has for pages and comparisons, and a screen has no room for."""
@@ -25,5 +26,4 @@ def command(
     from lingraft.pipeline import one_stage
 
     result = one_stage.run_stage(run, name)
-    counts = {key: value for key, value in result.items() if key not in LONG}
-    typer.echo(json.dumps(counts, ensure_ascii=False))
+    console.json_object({key: value for key, value in result.items() if key not in LONG})
