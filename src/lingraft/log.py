@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LINE_EVERY_SECONDS = 30.0
+ROOMY = 100
+"""Characters of a terminal that has room for the time so far beside a bar, rates and a loss."""
 WINDOW_SECONDS = 60.0
 """Of the moving mean of a rate, at least."""
 SAMPLES = 200
@@ -157,9 +159,7 @@ def progress(title: str, total: float | None, unit: str) -> Iterator[Ticker]:
         BarColumn(),
         TaskProgressColumn(),
         MofNCompleteColumn(),
-    ]
-    columns += [
-        TimeElapsedColumn(),
+        *([TimeElapsedColumn()] if console.width >= ROOMY else []),
         TextColumn("{task.fields[rate]}", markup=False),
         TextColumn("{task.fields[note]}", markup=False),
     ]
