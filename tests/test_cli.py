@@ -170,7 +170,7 @@ def test_check_says_what_will_be_done(adapted, command):
     recipe = adapted("bert") / "recipe.toml"
     out = command("check", recipe, "--set", "tokenizer.vocab_size=300").out
     assert "corpus → tokenizer → graft → phase-1 → phase-2 → evaluation → model → report" in out
-    assert "text: 1 files, 0.0 MB as stored" in out
+    assert "text: 1 file, 0.0 MB as stored" in out
     assert "model: bert, " in out
     assert "embeddings, output_bias, itl" in out
 

@@ -147,6 +147,19 @@ def test_on_a_terminal_there_is_a_bar(lines, monkeypatch):
     assert lines == []
 
 
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_bar_cuts_nothing_off(width, monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(log.Ticker, "speed", lambda *_: "3 min 20 s left, 12.5 steps/s")
+    monkeypatch.setattr(log, "console", Console(file=screen, force_terminal=True, width=width))
+    with log.progress("finetune", 3, "steps") as ticker:
+        ticker.update(3, "loss 12.082, 370 tokens/s")
+    shown = screen.getvalue().splitlines()[-2]
+    assert ("0:00:00" in shown) is (width == 100)
+    assert "370 tokens/s" in shown
+    assert "…" not in shown
+
+
 def test_a_quiet_command_shows_no_bar(lines, monkeypatch):
     screen = io.StringIO()
     monkeypatch.setattr(log, "console", Console(file=screen, force_terminal=True))

@@ -16,8 +16,9 @@ from transformers import AutoModelForMaskedLM
 import lingraft
 from lingraft.models import loading
 from lingraft.models.modules import MODULES
+from lingraft.pipeline import preflight
 from lingraft.recipe.decoding import load
-from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 
 EN = ("the", "a", "old", "small", "green", "house", "tree", "dog", "walks", "runs", "sees")
@@ -105,6 +106,15 @@ def test_the_recipe_in_the_docs_is_one():
     first, second = recipe_from(tomllib.loads(block)).phases
     assert (first.budget.value, second.budget.value) == (2_000, 18_000)
     assert second.mixture.draw == "alternate"
+
+
+def test_the_plan_counts_both_sides_of_pairs_and_both_kinds_of_batches(recipe):
+    settings = [*LIMIT[1::2], "phases.1.mixture.bilingual_batch=20"]
+    first, second = preflight.check(read_recipe(recipe, settings)).phases
+    neighbours, translation = 2 * 32, 2 * 30
+    assert first["tokens_estimate"] == (6 * neighbours + 6 * translation) / 2
+    assert second["tokens_estimate"] == 9 * (6 * neighbours + 20 * translation) / 2
+    assert (first["batch"], second["batch"]) == ("6 pairs", "6 or 20 pairs")
 
 
 def test_the_stages_are_those_of_the_paper(finished):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LINE_EVERY_SECONDS = 30.0
+ROOMY = 100
+"""Characters of a terminal that has room for the time so far beside a bar, rates and a loss."""
 WINDOW_SECONDS = 60.0
 """Of the moving mean of a rate, at least."""
 SAMPLES = 200
@@ -71,6 +73,11 @@ def duration(seconds: float) -> str:
         return f"{whole // 60} min {whole % 60} s"
     minutes = round(seconds / 60)
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def counted(number: int, thing: str) -> str:
+    """Say how many there are: 1 model, 2 models."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 class Ticker:
@@ -152,9 +159,7 @@ def progress(title: str, total: float | None, unit: str) -> Iterator[Ticker]:
         BarColumn(),
         TaskProgressColumn(),
         MofNCompleteColumn(),
-    ]
-    columns += [
-        TimeElapsedColumn(),
+        *([TimeElapsedColumn()] if console.width >= ROOMY else []),
         TextColumn("{task.fields[rate]}", markup=False),
         TextColumn("{task.fields[note]}", markup=False),
     ]

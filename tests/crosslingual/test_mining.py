@@ -170,6 +170,7 @@ def test_the_command_tunes_on_dev_alone_and_writes_what_it_mined(
     by = {(row["split"], row["metric"]): row for row in rows}
     assert by["test", "f1"]["threshold_from"] == "dev"
     assert by["test", "f1"]["layer_from"] == "best on dev"
+    assert f"\npairs: {out / 'bert' / 'mined.tsv'}\n" in ended.out
     lines = (out / "bert" / "mined.tsv").read_text("utf-8").splitlines()[1:]
     assert len(lines) == by["test", "f1"]["mined"]
     wanted = set(gold.read_text("utf-8").splitlines())

@@ -214,7 +214,8 @@ def test_another_role_pads_where_no_token_does(source):
     assert (tokenizer.pad_token, tokenizer.padding_side) == ("<unk>", "right")
 
 
-def test_texts_of_a_pair_are_kept_apart_and_single_texts_stay_as_they_are(source):
+def test_texts_of_a_pair_are_kept_apart_and_single_texts_stay_as_they_are(source, caplog):
+    caplog.set_level("INFO", logger="lingraft")
     for family, between in (
         ("gpt2", "<|endoftext|>"),
         ("qwen2", "<|im_end|>"),
@@ -228,6 +229,8 @@ def test_texts_of_a_pair_are_kept_apart_and_single_texts_stay_as_they_are(source
         start = [] if between != "<|begin_of_text|>" else [before.bos_token_id]
         middle = [after.convert_tokens_to_ids(between)]
         assert pair["input_ids"] == [*start, *first, *middle, *second]
+        said = f"has nothing between the texts of a pair; {between} will stand there"
+        assert (said in caplog.text) is (family != "llama")
         ids = [one for one in pair.encodings[0].sequence_ids if one is not None]
         assert ids == [0] * len(first) + [1] * len(second)
         for text in ("나는 the dog ", ""):

@@ -170,6 +170,10 @@ def test_the_learning_rate_that_is_best_on_the_development_set_is_taken_for_all_
     changes = SHORT_RUN.replace("epochs=2", "epochs=6")
     ended = nli(tmp_path / "tried", *two, "--keep-models", changes=changes)
     assert ended.status == 0, ended.err
+    trial, seed = "M on klue-nli, trial of learning rate 0.01: ", "M on klue-nli, seed 1: "
+    assert f"{trial}2 of 4, about " in ended.err
+    assert ended.err.count(trial) == 1  # not its scores, of which some are the test set's
+    assert f"{seed}dev accuracy" in ended.err
     kept = {path.parent.name for path in (tmp_path / "tried").rglob("best")}
     assert kept == {"seed-0", "seed-1"}
     folder = tmp_path / "tried/M/klue-nli"
@@ -217,7 +221,7 @@ def test_a_learning_rate_that_diverges_loses_and_is_not_tried_again(nli, tmp_pat
     arguments = ("--label", "M", "--learning-rates", "1e-2,1e12")
     ended = nli(tmp_path, *arguments)
     assert ended.status == 0, ended.err
-    said = "learning rate 1e+12 is left out: phase 'finetune': "
+    said = "trial of learning rate 1e+12: left out: phase 'finetune': "
     (line,) = (one for one in ended.err.splitlines() if said in one)
     assert "--resume" not in line
     folder = tmp_path / "M/klue-nli"
@@ -322,7 +326,9 @@ def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
 
 
 def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_path):
-    assert nli(tmp_path, "--label", "M", "--keep-models").status == 0
+    ended = nli(tmp_path, "--label", "M", "--keep-models")
+    assert ended.status == 0, ended.err
+    assert f"models:  {tmp_path / 'M/klue-nli/seed-0/best'}\n" in ended.out
     (found,) = outcomes(tmp_path)
     said, examples = finetuned.predictions(found, "dev"), finetuned.examples(found, "dev")
     assert TASKS["klue-nli"].score(examples, said) == found.scores("dev")
@@ -519,6 +525,6 @@ def test_the_last_lines_name_every_model_that_is_best():
 
     found = [outcome("a", 40.0), outcome("b", 50.0), outcome("c", 50.0), outcome("d", 45.0)]
     assert said_of(found) == [
-        ("what", "4 models × 1 tasks × 1 seeds"),
+        ("what", "4 models × 1 task × 1 seed"),
         ("result", "nsmc test accuracy 50.0 (b), 50.0 (c)"),
     ]

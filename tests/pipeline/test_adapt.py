@@ -438,7 +438,9 @@ def test_every_stage_can_be_run_alone(adapted, tmp_path, command):
     for name in order:
         ended = command("--quiet", "stage", run, name)
         assert ended.status == 0, ended.err
-        assert json.loads(ended.out) == Run(run).stage(name).result()
+        whole = Run(run).stage(name).result()
+        long = {"blocks", "samples"} if name == "evaluation" else set()
+        assert json.loads(ended.out) == {key: whole[key] for key in whole.keys() - long}
     assert digest(run) == digest(adapted("bert"))
     assert command("--quiet", "stage", run, "report").status == 0
     assert (run / "report.html").is_file()

@@ -246,13 +246,14 @@ def test_a_small_budget_is_said_to_be_too_small(asked, tmp_path, monkeypatch, ca
     caplog.set_level("WARNING", logger="lingraft")
     run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
     assert "the budget is too small" in caplog.text
+    assert "give more steps" in caplog.text
     assert plan_of(run)["warnings"]
 
 
 @pytest.mark.parametrize(("steps", "warned"), [(18, True), (99, True), (100, False)])
 def test_few_large_steps_are_said_to_be_few(steps, warned):
     row = planning.Row("phase-1", 700.0, tokens=1_000_000, steps=steps)
-    found = planning._warnings([row], None)
+    found = planning._warnings([row], None, "tokens")
     assert [
         f"phase-1 has {steps} steps of about {1_000_000 // steps:,}" in one for one in found
     ] == [True] * warned
@@ -262,7 +263,7 @@ def test_few_large_steps_are_said_to_be_few(steps, warned):
 @pytest.mark.parametrize("tokens", [18_400, 1])
 def test_the_minutes_that_would_do_are_enough_beside_baselines_and_looks(tokens, share):
     row = planning.Row("phase-1", 100.0, tokens=tokens, steps=18, tokens_per_second=200.0)
-    (found,) = planning._warnings([row], 160.0, share)
+    (found,) = planning._warnings([row], 160.0, "minutes", share)
     minutes = int(re.search("about ([0-9,]+) minutes", found)[1].replace(",", ""))
     trained = 100 + share * (minutes * 60 - 160)
     assert 300_000 <= (1 - planning.SAFETY - planning.LOOKING) * trained * 200 < 335_000

@@ -116,13 +116,25 @@ def test_a_loss_that_rises_at_the_end_is_not_called_falling(trained):
 def test_a_run_worse_than_unigrams_gets_the_learning_rate_first_with_its_own_figures(trained):
     changes = said(trained(1_722.0, steps=60, rate=1e-4, batch=4_040))
     assert changes[0] == (
-        "A larger learning rate (--learning-rate): it was 0.0001. Over 60 steps the rates add up "
+        "A larger learning rate (learning_rate): it was 0.0001. Over 60 steps the rates add up "
         "to 0.003, which is about as far as a weight can move; new weights start with a spread of "
         "0.02. recipes/demo.toml takes 2e-3; this model's width is 256."
     )
     assert "a step took 4,040 tokens" in about("A smaller batch", changes)
     assert "gives 118 steps in place of 60" in about("A smaller batch", changes)
     assert "60 steps are few, with 0.24 M tokens" in about("More steps", changes)
+
+
+def test_options_are_named_where_the_run_was_started_by_options_and_keys_elsewhere(trained):
+    run = trained(1_722.0, steps=60, rate=1e-4, batch=4_040, vocabulary=900_000)
+    start = ("learning rate", "batch", "vocabulary")
+    keys = ("learning_rate", "batch.size", "tokenizer.vocab_size")
+    options = ("--learning-rate", "--batch-tokens", "--vocab-size")
+    for command, names in {"adapt r.toml": keys, "adapt --source=a": options}.items():
+        write_json(run.path / "environment.json", {"command": f"lingraft {command}"})
+        changes = "\n".join(said(run))
+        assert all(f"{a} ({b})" in changes for a, b in zip(start, names, strict=True)), changes
+    assert "0.24 M tokens, fewer than 1 for each piece" in changes
 
 
 def test_a_run_hardly_better_than_unigrams_is_advised_too(trained):
@@ -172,7 +184,7 @@ def test_a_vocabulary_too_large_for_the_tokens_is_named_with_the_tokens_for_each
         ("keep", {"added": 0}, None),
         ("trim", {"removed": 9}, None),
         ("extend", {"added": 20_000}, "(tokenizer.new_pieces)"),
-        ("append", {"added": 20_000}, "(--vocab-size)"),
+        ("append", {"added": 20_000}, "(tokenizer.vocab_size)"),
     ],
 )
 def test_pieces_of_the_source_are_not_counted_as_new(kind, counts, said_so, build):
@@ -210,7 +222,7 @@ def test_the_page_shows_the_advice_under_the_verdict(trained, tmp_path):
     out = run_page.write([trained(1_722.0, steps=60, rate=1e-4)], tmp_path / "report.html")
     text = out.read_text(encoding="utf-8")
     assert text.index('class="verdict"') < text.index("What to change:") < text.index("<dl")
-    assert "<li>A larger learning rate (--learning-rate)" in text
+    assert "<li>A larger learning rate (learning_rate)" in text
 
 
 def test_the_terminal_gets_verdict_and_advice(trained):

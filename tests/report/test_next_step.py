@@ -82,6 +82,9 @@ def test_a_corpus_becomes_a_model(tmp_path):
     assert (given["text"], given["lang"]) == ([str(tmp_path / "my corpus")], "ko")
     said = corpus_page.verdict(result)
     assert said.endswith("Dropped most often: duplicate (1,200) and too short (3).")
+    pages = {"redirect": 7, "too short": 3}
+    said = corpus_page.verdict(result | {"dropped": pages})
+    assert said.endswith("Dropped most often: redirect (7 documents) and too short (3).")
     nothing = corpus_page.verdict(result | {"dropped": {"x": 0}})
     assert nothing.endswith("Nothing was dropped.")
 

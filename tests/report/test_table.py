@@ -1,6 +1,7 @@
 """The one table and what writes it."""
 
 import csv
+import sys
 
 import pytest
 from rich.console import Console
@@ -130,10 +131,29 @@ def test_no_number_is_cut_off_beside_text(rows, width):
     assert whole.count("126,123,456") == whole.count("1,234,567,890") == rows
 
 
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_table_of_text_that_would_be_scraps_of_words_has_a_line_for_every_cell(width):
+    head = ("name", *(f"column-{n}" for n in range(8)))
+    made = table("t", [Column(n, "long") for n in head], [("a", *["unbreakable"] * 7, "")] * 2)
+    lines = lines_of(made, width)
+    assert sum("│ unbreakable" in line for line in lines) == 14
+    assert sum("column-6" in line for line in lines) == 2
+    assert "column-7" not in "".join(lines)  # it is empty
+    assert "column-7" in "".join(lines_of(made, 200)[:3])
+
+
 def test_the_terminal_has_a_sign_for_the_best():
     text = "\n".join(lines_of(MODELS, 80, best="!"))
     assert "90.1* ± 0.1!" in text
     assert "88.0 " in text
+
+
+def test_a_json_object_is_a_line_for_programs_and_indented_for_people(capsys, monkeypatch):
+    console.json_object({"a": {"b": "가"}})
+    assert capsys.readouterr().out == '{"a": {"b": "가"}}\n'
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    console.json_object({"a": {"b": "가"}})
+    assert capsys.readouterr().out.splitlines()[1:3] == [' "a": {', '  "b": "가"']
 
 
 def test_a_command_prints_every_note_on_a_line_of_its_own(capsys):

@@ -113,6 +113,13 @@ def test_the_verdict_names_the_best_of_the_largest_size_and_what_is_more_than_lu
     )
 
 
+def test_a_best_that_has_learnt_nothing_is_said_to_be_no_better_than_guessing():
+    rows = [*cell_rows("xpt", 4_000, 0, 6.0), *cell_rows("scratch", 4_000, 0, 6.1)]
+    assert "XPT is best of 2: perplexity 403.4" in told(rows)
+    said = "But XPT is no better than guessing by token frequency alone (perplexity 400.0)."
+    assert told(rows).endswith(said)
+
+
 def test_methods_that_the_seeds_do_not_tell_apart_are_not_called_different():
     rows = [
         row

@@ -271,6 +271,7 @@ CASES["a recipe and --source"] = lambda place: [
 ]  # fmt: skip
 CASES["neither a recipe nor --lang"] = lambda place: ["adapt", "--source", "source", "--text", "ko"]
 CASES["a list that does not exist"] = lambda place: ["list", "languages"]
+CASES["a list without a name"] = lambda place: ["list"]
 
 
 # -- runs --------------------------------------------------------------------------------------

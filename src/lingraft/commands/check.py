@@ -11,6 +11,7 @@ import typer
 from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
+from lingraft.log import counted
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
 from lingraft.report.next_step import command as command_of
@@ -43,7 +44,8 @@ def command(
     console.line(f"stages: {' → '.join(plan.stages)}")
     unpacked = plan.unpacked_bytes_estimate
     rough = f", roughly {unpacked / 1e6:,.1f} MB unpacked" if unpacked > plan.text_bytes else ""
-    console.line(f"text: {plan.text_files} files, {plan.text_bytes / 1e6:,.1f} MB as stored{rough}")
+    files = counted(plan.text_files, "file")
+    console.line(f"text: {files}, {plan.text_bytes / 1e6:,.1f} MB as stored{rough}")
     if plan.parameters:
         parts = ", ".join(f"{part} {size:,}" for part, size in plan.by_part.items() if size)
         console.line(f"model: {plan.model_type}, {plan.parameters:,} parameters ({parts})")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import sys
+from typing import TYPE_CHECKING, Any
 
 from lingraft import log
 
@@ -16,6 +18,12 @@ out = log.results_console()
 def line(text: str) -> None:
     """Print a line as it is, however long."""
     out.print(text, soft_wrap=True)
+
+
+def json_object(data: dict[str, Any]) -> None:
+    """Print one JSON object: on one line for programs, indented on a terminal."""
+    indent = 1 if sys.stdout.isatty() else None
+    sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=indent) + "\n")
 
 
 def show(table: Table, best: str = "*") -> None:

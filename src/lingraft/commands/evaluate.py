@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
+from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
 
@@ -109,4 +109,4 @@ def command(
             limit=questions,
             precision=precision,
         )
-    typer.echo(json.dumps(result, ensure_ascii=False))
+    console.json_object(result)

@@ -10,6 +10,7 @@ import typer
 from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
+from lingraft.log import counted
 from lingraft.recipe.shorthand import given
 from lingraft.report.next_step import NextStep
 from lingraft.report.next_step import command as command_of
@@ -163,8 +164,8 @@ def command(
     if ask.is_first_process():
         for table in tables_of(results):
             console.show(table)
-        kept = any((outcome.folder / "best").is_dir() for outcome in results)
-        weights = out_dir / "MODEL/TASK/seed-N/best" if kept else ""
+        kept = [best for result in results if (best := result.folder / "best").is_dir()]
+        weights = out_dir / "MODEL/TASK/seed-N/best" if kept[1:] else "".join(map(str, kept))
         console.summary(
             *said_of(results),
             ("models", weights),
@@ -178,8 +179,8 @@ def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:
     from lingraft.finetuning import outcomes as finetuned
 
     counts = [
-        f"{len({getattr(outcome, key) for outcome in results})} {name}"
-        for key, name in {"model_label": "models", "task": "tasks", "seed": "seeds"}.items()
+        counted(len({getattr(outcome, key) for outcome in results}), name)
+        for key, name in {"model_label": "model", "task": "task", "seed": "seed"}.items()
     ]
     overview = " × ".join(counts)
     if results[0].languages is not None:

@@ -68,8 +68,8 @@ def _phases(record: MethodRecord) -> str:
 def _presets() -> Table:
     values = {
         name: (
-            f"{preset.budget.value:g} {preset.budget.unit}",
-            f"{preset.batch.size} {preset.batch.unit}",
+            f"{preset.budget.value:,.12g} {preset.budget.unit}",
+            f"{preset.batch.size:,} {preset.batch.unit}",
             f"{preset.optimiser.learning_rate:g}",
         )
         for name, preset in PRESETS.items()
@@ -160,7 +160,8 @@ def table_of(name: str) -> Table:
         RecipeError: there is no such list.
     """
     if name not in TABLES:
-        raise RecipeError(f"list {name}: there is no such list; there are {', '.join(TABLES)}")
+        what = f"list {name}: there is no such list" if name else "list: say what to list"
+        raise RecipeError(f"{what}; there are {', '.join(TABLES)}")
     return TABLES[name]()
 
 
@@ -171,7 +172,7 @@ def command(
             help="What to list: families, initialisers, methods, presets, objectives, tasks, "
             "models or shapes."
         ),
-    ],
+    ] = "",
 ) -> None:
     """Print what there is, as a table made from the code."""
     console.show(table_of(what))

@@ -328,4 +328,6 @@ def _mine(
     with layers.claimed(out, "retrieve", about, overwrite=overwrite):
         results = mining_run.mine_texts(models, tasks, out, options)
         console.show(mining_run.shown(results), best="")
-    console.line(f"pairs: mined.tsv in {out}/MODEL; numbers: {out / 'results.jsonl'}")
+    for result in results:
+        console.line(f"pairs: {out / result.label / result.task.language / 'mined.tsv'}")
+    console.line(f"numbers: {out / 'results.jsonl'}")

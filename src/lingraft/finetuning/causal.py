@@ -75,7 +75,8 @@ def prepare_tokenizer(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConf
     between = encoding.sequence_ids[encoding.sequence_ids.index(0) : encoding.sequence_ids.index(1)]
     if None not in between and tokenizer.eos_token is not None:
         separate_pairs(tokenizer, str(tokenizer.eos_token))
-        logger.info("%s: puts nothing between two texts; %s does", name, tokenizer.eos_token)
+        end = tokenizer.eos_token
+        logger.info("%s: has nothing between the texts of a pair; %s will stand there", name, end)
 
 
 def separate_pairs(tokenizer: PreTrainedTokenizerFast, token: str) -> None:

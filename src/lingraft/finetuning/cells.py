@@ -147,7 +147,9 @@ class Job:
 
     @property
     def name(self) -> str:
-        return f"{self.cell.shown} on {self.cell.task.name}, seed {self.seed}"
+        rate = self.folder.name
+        which = f"trial of learning rate {rate}" if self.is_trial else f"seed {self.seed}"
+        return f"{self.cell.shown} on {self.cell.task.name}, {which}"
 
     @property
     def is_trial(self) -> bool:

@@ -21,6 +21,7 @@ from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.finetuning.recipe import phase_of
 from lingraft.finetuning.teachers import Teacher
+from lingraft.log import counted, duration
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Training
 from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
@@ -124,10 +125,10 @@ class _Call:
         jobs = self.prepared([self.job(cell, seed) for cell in cells for seed in seeds])
         todo = [job for job in jobs if not job.is_done]
         logger.info(
-            "finetune: %d models × %d tasks × %d seeds, %d done, %d to do",
-            len({cell.label for cell in cells}),
-            len({cell.task.name for cell in cells}),
-            len(seeds),
+            "finetune: %s × %s × %s, %d done, %d to do",
+            counted(len({cell.label for cell in cells}), "model"),
+            counted(len({cell.task.name for cell in cells}), "task"),
+            counted(len(seeds), "seed"),
             len(jobs) - len(todo),
             len(todo),
         )
@@ -146,8 +147,8 @@ class _Call:
         for number, job in enumerate(todo):
             left = ""
             if number:
-                minutes = (time.monotonic() - started) / number * (len(todo) - number) / 60
-                left = f", about {minutes:,.0f} min left for all"
+                seconds = (time.monotonic() - started) / number * (len(todo) - number)
+                left = f", about {duration(seconds)} left for all"
             logger.info("%s: %d of %d%s", job.name, number + 1, len(todo), left)
             error = self.attempt(job)
             if error and not job.is_trial:
@@ -221,7 +222,7 @@ class _Call:
         except TrainingError as error:
             if job.is_trial and self.accelerator.is_main_process:
                 rates.lose(job.folder, error)
-            left_out = f"learning rate {job.folder.name} is left out: " if job.is_trial else ""
+            left_out = "left out: " if job.is_trial else ""
             logger.warning("%s: %s%s", job.name, left_out, str(error).partition(";")[0])
             self.accelerator.wait_for_everyone()
             return error
@@ -279,7 +280,8 @@ class _Call:
         splits = self.predict(encoded, problem, folder)
         if self.accelerator.is_main_process:
             self.finish(job, splits, result | {"learning_rates": tried}, steps)
-            logger.info("%s: %s", job.name, shown(cell, splits))
+            if not job.is_trial:  # what the test set says plays no part
+                logger.info("%s: %s", job.name, shown(cell, splits))
         self.accelerator.wait_for_everyone()
 
     def encode(self, cell: Cell) -> Encoded:

@@ -246,7 +246,7 @@ def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Trans
         if not train:
             raise DataError(
                 f"{files.directory}: holds no training file of {family.name} in any language; get "
-                "the files, or have the dev split that is there cut in train and dev (--cut)"
+                "the files, or have the dev split there cut in train and dev (--cut 0.9,0.1)"
             )
     family.check(train, "train_languages")
     for source in [(code,) for code in train] if recipe.directions else [train]:

@@ -8,6 +8,7 @@ from lingraft.corpus import pair_stage
 from lingraft.errors import RecipeError
 from lingraft.recipe import Data
 from lingraft.recipe.base import READ_PAIRS
+from lingraft.recipe.facts import TOKENS_PER_SENTENCE
 
 if TYPE_CHECKING:
     from lingraft.recipe import Phase, Recipe
@@ -38,6 +39,28 @@ def check(recipe: Recipe) -> None:
                 f"phase '{phase.name}': mixture.bilingual_batch has no effect; it goes with "
                 "mixture.draw = 'alternate'"
             )
+
+
+def tokens_of_a_step(recipe: Recipe, phase: Phase) -> float | None:
+    """Tokens of a step on pairs, roughly; None where a phase reads sentences, too.
+
+    Neighbouring stretches are taken as filled up, as they are in all but short documents.
+    """
+    bilingual = {stream.name: stream.pair is not None for stream in recipe.texts}
+    longest: dict[bool, list[float]] = {}
+    for entry in phase.data or tuple(Data(stream=name) for name in bilingual):
+        if (entry.objective or phase.objective) not in READ_PAIRS:
+            return None
+        most = entry.max_tokens or recipe.tokenizer.max_tokens
+        translated = bilingual[entry.stream]
+        side = min(TOKENS_PER_SENTENCE, most) if translated else most
+        longest.setdefault(translated, []).append(2 * side)
+    sizes = {False: phase.batch.size, True: phase.mixture.bilingual_batch or phase.batch.size}
+    steps = [
+        sizes[kind] * (1 if phase.batch.unit == "tokens" else sum(of_kind) / len(of_kind))
+        for kind, of_kind in longest.items()
+    ]
+    return sum(steps) / len(steps)
 
 
 def _check_entry(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) -> None:

@@ -116,6 +116,7 @@ def draft(context: Context, speeds: list[Speed], passed: float, slowdown: float)
     ]
     before.append(Row("start, measuring", max(0.0, passed - sum(row.seconds for row in before))))
     trained = sum(row.seconds for row in rows)
+    asked = recipe.method.budget or recipe.phases[-1].budget
     baselines = [
         Row(
             f"baseline {section.method}",
@@ -131,7 +132,7 @@ def draft(context: Context, speeds: list[Speed], passed: float, slowdown: float)
         phases=tuple(rows),
         memory=plan.fits,
         disk_bytes=plan.disk_bytes_estimate,
-        warnings=_warnings(rows, whole, share),
+        warnings=_warnings(rows, whole, asked.unit, share),
     )
 
 
@@ -229,7 +230,9 @@ def _ending(
     return ending | {name: (seconds + weights) * slowdown for name, seconds in ENDING.items()}
 
 
-def _warnings(rows: list[Row], whole: float | None, share: float = 1.0) -> tuple[str, ...]:
+def _warnings(
+    rows: list[Row], whole: float | None, unit: str, share: float = 1.0
+) -> tuple[str, ...]:
     """What is wrong with the phases; `share` of the time for training is theirs, not baselines'."""
     tokens = sum(row.tokens or 0 for row in rows)
     if tokens >= FEWEST_TOKENS:
@@ -241,7 +244,7 @@ def _warnings(rows: list[Row], whole: float | None, share: float = 1.0) -> tuple
     if whole is not None:
         enough = whole + _missing(rows) / share
         return (f"{warning}; here that takes about {math.ceil(enough / 60):,} minutes",)
-    return (f"{warning}; give more (--tokens)",)
+    return (f"{warning}; give more {unit}",)
 
 
 def _missing(rows: list[Row]) -> float:

@@ -332,17 +332,25 @@ def sizes(recipe: Recipe, source: SourceFiles, plan: Plan) -> None:
 
 
 def _phase(recipe: Recipe, phase: Phase, plan: Plan, count: Trained | None) -> dict[str, Any]:
-    joins = phase.join_sentences and phase.batch.unit == "sentences"
-    unit = "blocks of sentences" if joins else phase.batch.unit
     return {
         "name": phase.name,
         "trains": described(phase.train, phase.lora.parts if phase.lora else ()),
         "trainable": None if count is None else count.parameters,
-        "budget": f"{phase.budget.value:g} {phase.budget.unit}",
-        "batch": f"{phase.batch.size} {unit}",
+        "budget": f"{phase.budget.value:,.12g} {phase.budget.unit}",
+        "batch": _batch(recipe, phase),
         "learning_rates": phase.optimiser.peaks,
         "tokens_estimate": _tokens(recipe, phase, plan),
     }
+
+
+def _batch(recipe: Recipe, phase: Phase) -> str:
+    size, unit = f"{phase.batch.size:,}", phase.batch.unit
+    if phase.mixture.bilingual_batch is not None:
+        size += f" or {phase.mixture.bilingual_batch:,}"
+    if unit == "sentences" and pairs.tokens_of_a_step(recipe, phase) is not None:
+        return f"{size} pairs"
+    joins = phase.join_sentences and unit == "sentences"
+    return f"{size} blocks of sentences" if joins else f"{size} {unit}"
 
 
 def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
@@ -358,7 +366,8 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
     if phase.budget.unit == "epochs":
         return phase.budget.value * per_epoch
     of_unit = per_sample if phase.batch.unit == "sentences" else 1
-    return phase.budget.value * phase.batch.size * of_unit
+    step = pairs.tokens_of_a_step(recipe, phase) or phase.batch.size * of_unit
+    return phase.budget.value * step
 
 
 def _estimates(recipe: Recipe, plan: Plan) -> None:

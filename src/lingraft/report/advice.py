@@ -45,6 +45,9 @@ NER = "panx"
 OWN_TASK = "my-task.toml"
 """What a user calls a task of their own."""
 
+OPTIONS, KEYS = ("--learning-rate", "--batch-tokens"), ("learning_rate", "batch.size")
+"""What the rate and the batch are set with on a command line, and in a recipe."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -64,6 +67,8 @@ class Facts:
     """The setting that decides how many."""
     width: int
     """Of the hidden states."""
+    by_option: bool
+    """Whether settings were given as options; beside a recipe there are none for them."""
     longer: str
     """What more training is asked for with, in the unit of the run's budget."""
     covered: float | None
@@ -98,7 +103,8 @@ def facts(variant: Variant) -> Facts | None:
         learnt=learnt,
         size=size,
         width=int(graft.get("width") or embeddings // vocabulary),  # older runs have no "width"
-        longer=_option(variant),
+        by_option=_by_option(variant),
+        longer=_asked_for(variant),
         covered=tokenizer["statistics"]["train"]["character_coverage"],
         falling=_falling(done[-1][0], steps[-1]),
         patience=next((p.validation.patience for phase, p, _ in done if _impatient(phase)), None),
@@ -115,20 +121,24 @@ def _new_pieces(variant: Variant, tokenizer: Mapping[str, Any]) -> tuple[int, st
     extension, kind = tokenizer.get("extension"), variant.recipe.tokenizer.kind
     if kind == "given":
         return 0, ""
+    size = "--vocab-size" if _by_option(variant) else "tokenizer.vocab_size"
     if extension is None:
-        return int(tokenizer["vocab_size"]), "--vocab-size"
-    size = "tokenizer.new_pieces" if kind == "extend" else "--vocab-size"
+        return int(tokenizer["vocab_size"]), size
+    size = "tokenizer.new_pieces" if kind == "extend" else size
     return int(extension.get("added", 0)), size
 
 
-def _option(variant: Variant) -> str:
+def _by_option(variant: Variant) -> bool:
+    called = str((variant.environment or {}).get("command", ""))
+    return not {"--source", "--join"}.isdisjoint(w.partition("=")[0] for w in called.split())
+
+
+def _asked_for(variant: Variant) -> str:
     """As it was asked for: by an option of the command line, or in a recipe."""
-    run, called = variant.run, str((variant.environment or {}).get("command", ""))
+    run = variant.run
     method = read_json(run.plan_path)["asked"]["method"] if run.plan_path.is_file() else {}
     asked = method.get("budget") or variant.recipe.phases[-1].budget.model_dump()
-    words = {word.partition("=")[0] for word in called.split()}
-    by_option = words & {"--source", "--join"}  # beside a recipe no option gives a budget
-    has_option = by_option and asked["unit"] != "epochs"  # which no option gives
+    has_option = _by_option(variant) and asked["unit"] != "epochs"  # which no option gives
     where = f"--{asked['unit']}" if has_option else "budget.value"
     return f"More {asked['unit']} ({where})"
 
@@ -178,10 +188,11 @@ def advice(variant: Variant, line: Line) -> list[str]:
 
 def _causes(stats: Facts) -> list[str]:
     few = stats.steps < FEW_STEPS
+    rate, batch = OPTIONS if stats.by_option else KEYS
     causes = []
     if stats.reach < SHORT_REACH and stats.learning_rate < HIGH_RATE:
         causes.append(
-            f"A larger learning rate (--learning-rate): it was {stats.learning_rate:g}. Over "
+            f"A larger learning rate ({rate}): it was {stats.learning_rate:g}. Over "
             f"{stats.steps:,} steps the rates add up to {stats.reach:.2g}, which is about as far "
             f"as a weight can move; new weights start with a spread of {SPREAD:g}. "
             f"{_example(stats)}"
@@ -190,7 +201,7 @@ def _causes(stats: Facts) -> list[str]:
     if few and per_step > 1.25 * BATCH_TOKENS:
         more = round(stats.tokens / BATCH_TOKENS)
         causes.append(
-            f"A smaller batch (--batch-tokens): a step took {per_step:,.0f} tokens. With "
+            f"A smaller batch ({batch}): a step took {per_step:,.0f} tokens. With "
             f"{BATCH_TOKENS:,} the same number of tokens gives {more:,} steps in place of "
             f"{stats.steps:,}."
         )
@@ -210,10 +221,11 @@ def _causes(stats: Facts) -> list[str]:
             "phase."
         )
     if stats.tokens < TOKENS_A_PIECE * stats.learnt:
+        each = stats.tokens // stats.learnt
         causes.append(
             f"A smaller vocabulary ({stats.size}) or more tokens of training: "
             f"{stats.learnt:,} pieces were trained on {numbers.short(stats.tokens)} tokens, "
-            f"{stats.tokens / stats.learnt:.0f} for each piece."
+            f"{each or 'fewer than 1'} for each piece."
         )
     return causes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from lingraft.log import counted
 from lingraft.recipe.choosing import GIVEN, without_effect
 from lingraft.recipe.decoding import decode
 from lingraft.report import numbers
@@ -36,7 +37,7 @@ def lines(run: Run) -> list[str]:
         line = f"  {row['name']}: {numbers.duration(row['seconds'])}"
         if row["tokens"]:
             speed = f"{row['tokens_per_second']:,.0f} tokens/s"
-            line += f", {row['tokens']:,} tokens, {row['steps']:,} steps at {speed}"
+            line += f", {row['tokens']:,} tokens, {counted(row['steps'], 'step')} at {speed}"
         output.append(line)
     total = numbers.duration(sum(row["seconds"] for row in plan["stages"]))
     promise = plan["promised"]

@@ -28,6 +28,8 @@ WIDE = 6
 """Columns; a table of more is shown in smaller letters."""
 NARROW_NAME = 16
 """Characters that the first column of a terminal's table needs at least."""
+PART_OF_A_WORD = 10
+"""Characters that a column of text needs at least, where it has words as long."""
 LATEX = str.maketrans(
     {
         "&": r"\&",
@@ -267,7 +269,8 @@ def terminal(data: Table, width: int, best: str = "*") -> RichTable:
 
     Where its columns do not fit, uncertainties stand beneath the numbers; where they do not fit
     then, or only with numbers cut off beside folded text, it is swapped. One of text and many rows
-    is folded everywhere instead, for then it would not fit swapped.
+    is folded everywhere instead, for then it would not fit swapped. One of text alone that would
+    be of scraps of words has a line for every cell.
 
     Args:
         data: the table.
@@ -275,6 +278,8 @@ def terminal(data: Table, width: int, best: str = "*") -> RichTable:
         best: a sign behind the best of a column, for terminals without colours.
     """
     columns = data.columns
+    if all(column.kind == "long" for column in columns) and not _has_room(data, width):
+        return _line_by_line(data, best)
     numbers = all(column.kind == "number" for column in columns[1:])
     stacked = numbers and not fits(data, width) and fits(data, width, stacked=True)
     cut = not numbers and not _folds(data, width)
@@ -319,6 +324,28 @@ def _folds(data: Table, width: int) -> bool:
         for at, (size, kind) in enumerate(zip(columns, kinds, strict=True))
     ]
     return sum(least) + 3 * len(least) < width
+
+
+def _has_room(data: Table, width: int) -> bool:
+    """Whether a terminal's line holds the first column, and a part of a word in each other."""
+    first, *others = zip(*_grid(data, "*"), strict=True)
+    words = [max(len(w) for cell in c for w in cell.plain.split() or [""]) for c in others]
+    least = [max(len(cell.plain) for cell in first), *(min(w, PART_OF_A_WORD) for w in words)]
+    return sum(least) + 3 * len(least) < width
+
+
+def _line_by_line(data: Table, best: str) -> RichTable:
+    """A table of two columns: of every row, what stands in each column that is not empty."""
+    heading, *rows = _grid(data, best)
+    rich_table = RichTable(title=data.title or None, title_justify="left", show_header=False)
+    rich_table.add_column(no_wrap=True)
+    rich_table.add_column(overflow="fold")
+    for cells in rows:
+        for title, cell in zip(heading, cells, strict=True):
+            if cell.plain:
+                rich_table.add_row(title, cell)
+        rich_table.add_section()
+    return rich_table
 
 
 def _grid(data: Table, best: str, *, stacked: bool = False) -> list[list[Text]]:

@@ -24,7 +24,7 @@ from lingraft.study import (
     task_tables,
 )
 from lingraft.study.analysis import difference
-from lingraft.study.metrics import BITS, BYTES, LOSS, PERPLEXITY, metric_named
+from lingraft.study.metrics import BITS, BYTES, LOSS, PERPLEXITY, UNIGRAMS, metric_named
 from lingraft.study.notes import alike
 from lingraft.study.results import collect, size_text
 from lingraft.study.studydir import StudyDir
@@ -232,8 +232,17 @@ def verdict(results: Results, resampling: Resampling) -> str:
     beside = {second.label: second} | reference
     beside.pop(first.label, None)
     scores = ", ".join(f"{label} {show(g.mean(metric))}" for label, g in beside.items())
-    luck = _luck(first, second, metric, resampling)
+    luck = _luck(first, second, metric, resampling) + _learnt(first)
     return f"{best}: {reached}, {scores}. {luck}{_left_out(results, groups, metric)}"
+
+
+def _learnt(first: Group) -> str:
+    """That even the best has learnt nothing, where that is so."""
+    reached, floor = first.mean(PERPLEXITY), first.mean(UNIGRAMS)
+    if reached is None or floor is None or reached < floor:
+        return ""
+    guessing = f"guessing by token frequency alone (perplexity {numbers.significant(floor)})"
+    return f" But {first.label} is no better than {guessing}."
 
 
 def _left_out(results: Results, groups: Sequence[Group], metric: str) -> str:

@@ -242,7 +242,7 @@ def load(
         if _labelled_alone(task, directory) is None:
             raise
         raise DataError(
-            f"{error}; or have the split that is there cut in train, dev, test"
+            f"{error}; or have the split that is there cut in train, dev, test (--cut 0.8,0.1,0.1)"
         ) from None
     splits = {
         name: read_split(task, name, files) for name, files in by_split.items() if name in required

@@ -94,7 +94,7 @@ def train_unigram(
         DataError: sentencepiece finds nothing to learn.
     """
     written = io.BytesIO()
-    logger.info("tokenizer: learns pieces from %s sentences; no bar can show how far", sample.size)
+    logger.info(f"tokenizer: learns pieces from {sample.size:,} sentences; no bar can show how far")
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=sample.normalised(normaliser, "reading"),

@@ -200,12 +200,18 @@ def test_a_killed_run_goes_on_without_losing_or_repeating_anything(
 
 
 def test_a_finished_corpus_is_not_made_again(
-    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    sources: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ):
     section = corpus(sources)
+    caplog.set_level("INFO", logger="lingraft")
     first = made(section, tmp_path / "out")
+    assert "is whole" not in caplog.text
     monkeypatch.setattr(passes, "run", None)
     assert made(section, tmp_path / "out") == first
+    assert f"{tmp_path / 'out'} is whole; --overwrite" in caplog.text
 
 
 def test_a_full_disk_is_one_line_and_keeps_the_parts_that_are_done(

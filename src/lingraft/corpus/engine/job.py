@@ -98,7 +98,9 @@ def make(
     planning.check_ours(folder)  # before there is a lock in it
     with Run(out).locked():
         planning.check_free(folder, plan, overwrite=settings.overwrite)
-        if not folder.done.is_file():
+        if folder.done.is_file():
+            logger.info("corpus: %s is whole; --overwrite would make it again", out)
+        else:
             if not folder.is_handed_over():  # else they may be of tasks that are at work
                 folder.clear_partial()
             folder.save(plan)

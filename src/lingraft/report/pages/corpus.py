@@ -152,7 +152,11 @@ def _dropped(result: dict[str, Any]) -> str:
     most = [(name, count) for name, count in by_count(result["dropped"]).items() if count][:2]
     if not most:
         return "Nothing was dropped."
-    reasons = " and ".join(f"{name} ({numbers.count(count)})" for name, count in most)
+    units = ["" if sections.is_of_sentences(name) else " documents" for name, _ in most]
+    reasons = " and ".join(
+        f"{name} ({numbers.count(count)}{unit})"
+        for (name, count), unit in zip(most, units, strict=True)
+    )
     return f"Dropped most often: {reasons}."
 
 
