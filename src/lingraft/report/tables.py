@@ -229,32 +229,20 @@ def _common_words(variants: Sequence[Variant]) -> Common | None:
 
 
 def _on_common(lines: Sequence[Line], common: Common) -> list[Line]:
-    bits = iter(common.bits_per_character)
-    changed = []
+    bits, changed = iter(common.bits_per_character), []
     for line in lines:
-        if line.fingerprint is None:
-            changed.append(line)
-            continue
-        metrics = {name: value for name, value in line.metrics.items() if name != BITS}
-        value = next(bits)
-        changed.append(
-            replace(
-                line,
-                metrics=metrics if value is None else {**metrics, BITS: value},
-                words=common.words,
-            )
-        )
+        if line.fingerprint is not None:
+            measured = {**line.metrics, BITS: next(bits)}
+            metrics = {name: value for name, value in measured.items() if value is not None}
+            line = replace(line, metrics=metrics, words=common.words)
+        changed.append(line)
     return changed
 
 
 def _with_best(lines: Sequence[Line], metrics: Iterable[str]) -> list[Line]:
     best: dict[str, float] = {}
     for metric in metrics:
-        values = [
-            line.metrics[metric]
-            for line in lines
-            if math.isfinite(line.metrics.get(metric, math.nan))
-        ]
+        values = [v for line in lines if math.isfinite(v := line.metrics.get(metric, math.nan))]
         if len(values) > 1:
             best[metric] = min(values) if METRICS[metric].lower else max(values)
     return [
