@@ -12,7 +12,7 @@ from lingraft.report.table import BEST, Cell, row, table
 from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.evaluation.records import Common
     from lingraft.report.table import Table
@@ -156,8 +156,8 @@ def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Compa
     elif len(evaluated) > 1:
         alike = len({line.words for line in lines if line.words}) < 2
         lines = _with_best(lines, [name for name in METRICS if alike or name != BITS])
-    ties = _ties_note(lines)
-    notes += [ties] if ties else []
+    tied = ties({line.name: line.ties for line in lines if line.ties is not None})
+    notes += [tied] if tied else []
     return Comparison(tuple(lines), _unigrams(evaluated), comparable, tuple(notes), by_bits)
 
 
@@ -204,16 +204,13 @@ def _words_note(lines: Sequence[Line], common: Common | None) -> str:
     return "".join(f"Bits per character are over {n:,} words." for n in set(counted.values()))
 
 
-def _ties_note(lines: Sequence[Line]) -> str:
-    """Of how many masked tokens another token has the score, where there are any."""
+def ties(counts: Mapping[str, tuple[float, int]]) -> str:
+    """What is said of ties: their number, and that of all positions, by model."""
     tied = [
-        f"{line.name} {line.ties[0]:,} of {line.ties[1]:,}"
-        for line in lines
-        if line.ties is not None and line.ties[0]
+        f"{name} {round(some):,} of {total:,}" for name, (some, total) in counts.items() if some
     ]
-    text = "; ".join(tied)
     start = "Ties (another token has the target's score; the middle rank counts)"
-    return f"{start}: {text}." if tied else ""
+    return f"{start}: {'; '.join(tied)}." if tied else ""
 
 
 def _common_words(variants: Sequence[Variant]) -> Common | None:

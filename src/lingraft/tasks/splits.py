@@ -14,7 +14,7 @@ from lingraft.tasks.examples import document
 from lingraft.tasks.reading import COMPRESSED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.tasks.examples import Example
     from lingraft.tasks.task import Split, Task
@@ -82,12 +82,15 @@ def _check_alone(task: str, name: str, split: Split) -> None:
 
 
 def find_part(
-    spellings: Sequence[str], directory: Path, folders: Sequence[str]
+    spellings: Sequence[str],
+    directory: Path,
+    folders: Sequence[str],
+    packings: Iterable[str] = COMPRESSED,
 ) -> tuple[Path, ...]:
     """The file of the first spelling that is there, or the files that its * fits, by name."""
     for folder in (".", *folders):
         for spelling in spellings:
-            for packed in ("", *COMPRESSED):
+            for packed in ("", *packings):
                 path = directory / folder / f"{spelling}{packed}"
                 if path.is_file():
                     return (path,)
