@@ -111,7 +111,7 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
         return list(
             dict.fromkeys(t for s in sides for t in (*s.source.values(), *s.target.values()))
         )
-    named = [name for name in task.splits if name != TRAIN] if task.definition is not None else []
+    named = [name for name in task.splits if name != TRAIN] if task.is_own else []
     by_split = find(task, data or Path(), named)
     held_out = [name for name in by_split if name != TRAIN] or list(by_split)
     examples = [

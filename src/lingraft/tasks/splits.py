@@ -56,7 +56,7 @@ def find(task: Task, directory: Path, required: Sequence[str] = ()) -> dict[str,
         raise DataError(f"{directory}: no such directory; it must hold the files of {task.name}")
     by_split: dict[str, tuple[Path, ...]] = {}
     for name, split in task.splits.items():
-        if task.definition is not None:
+        if task.is_own:
             _check_alone(task.name, name, split)
         parts = [find_part(spellings, directory, task.folders) for spellings in split.parts]
         if all(parts):
@@ -119,7 +119,7 @@ def _only_tested(task: Task) -> str:
 
 def _missing(task: Task, directory: Path, splits: Sequence[str]) -> str:
     lines = [f"{name}: {_spelt(task.splits[name])}" for name in splits if name in task.splits]
-    if task.definition is not None:
+    if task.is_own:
         return f"{task.name}: no such file ({'; '.join(lines)}); correct [files] of the task"
     places = ", ".join(task.folders)
     return (
