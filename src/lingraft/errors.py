@@ -1,8 +1,11 @@
 """The errors that lingraft raises on purpose. Each message is one line that says what to do."""
 
+import contextlib
 import errno
 import os
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 
 class LingraftError(Exception):
@@ -34,6 +37,40 @@ class TrainingError(LingraftError, RuntimeError):
 
 class NoRoomError(DataError):
     """A library could not write a file; the disk is full, say."""
+
+
+@contextlib.contextmanager
+def reading(path: Path, mend: str) -> Iterator[None]:
+    """Say what of a file of ours is wrong, and what to do.
+
+    Raises:
+        DataError: the file is missing or broken.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path}: is missing; {mend}") from None
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: is broken ({error}); {mend}") from None
+
+
+@contextlib.contextmanager
+def writing(place: Path, mend: str, *, inside: bool = False) -> Iterator[None]:
+    """Name what cannot be written, and what to do.
+
+    Args:
+        place: a file or folder.
+        mend: what to do.
+        inside: whether the file that the operating system names is better known than `place`.
+
+    Raises:
+        DataError: in place of the operating system's error.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = (error.filename if inside else None) or place
+        raise DataError(f"{where}: cannot be written: {error.strerror or error}; {mend}") from None
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -74,6 +74,7 @@ def test_sentences_of_the_tasks_that_are_given_are_dropped(make, source, tmp_pat
         (("--columns", "1,1", "--lexicon", "en"), "--columns: names the column 1 twice"),
         (("--executor", "pbs"), "--executor: must be local, slurm or ray; got pbs"),
         (("--executor-option", "time"), "--executor-option time: write it as name=value"),
+        (("--executor-option", "time=1:00"), "--executor-option time: is for jobs of a cluster"),
     ],
 )
 def test_what_does_not_go_is_said_before_anything_is_made(make, options, message):

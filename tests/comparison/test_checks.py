@@ -22,7 +22,7 @@ def results(tmp_path: Path) -> Path:
     task = task_of(decode(TABLE | {"files": {"train": "train.tsv", "test": "test.tsv"}}), Path())
     examples = [TranslationExample("0", "a b c d e", "말 말 말 말 말", "ko")]
     said = [TranslationPrediction("0", "말 말 말 말 말")]
-    more = {"task_definition": task.definition}
+    more = {"task_definition": task.saved}
     for seed, scores in ((0, (10, 20)), (1, (14, 30, 50))):
         write_run(tmp_path / "runs", "veco", task, seed, examples, said, split="test", **more)
         rows = [{"kind": "train", "step": 1, "loss": 1.0}]

@@ -48,7 +48,7 @@ def results(tmp_path: Path) -> Path:
                 )
                 for one in examples
             ]
-            more = {"task_definition": task.definition, "signatures": signatures(task.metrics)}
+            more = {"task_definition": task.saved, "signatures": signatures(task.metrics)}
             write_run(tmp_path / "runs", label, task, seed, examples, said, split="test", **more)
     return tmp_path / "runs"
 

@@ -90,8 +90,10 @@ def problem(source):
     """A model on four examples of several lengths, without dropout."""
 
     def made(name, family, micro_batch_tokens=4_096):
-        task = replace(TASKS[name], settings=replace(TASKS[name].settings, max_length=96))
-        task = replace(task, spans=task.spans and replace(task.spans, doc_stride=32))
+        task = replace(
+            TASKS[name], settings=TASKS[name].settings.model_copy(update={"max_length": 96})
+        )
+        task = replace(task, spans=task.spans and task.spans.model_copy(update={"doc_stride": 32}))
         folder = source(family)
         tokenizer = heads.tokenizer_for(folder, task)
         shape = heads.shape_of(folder, task, tokenizer)
@@ -308,14 +310,19 @@ def test_long_sentences_and_words_keep_their_tags(family):
 def test_dropout_before_the_last_layer_is_that_of_tags_and_refused_of_texts(source):
     folder = source("gpt2")
     tags, texts = (
-        replace(TASKS[name], settings=replace(TASKS[name].settings, classifier_dropout=0.3))
+        replace(
+            TASKS[name],
+            settings=TASKS[name].settings.model_copy(update={"classifier_dropout": 0.3}),
+        )
         for name in ("udpos-en", "klue-nli")
     )
     built = heads.build(folder, tags, heads.tokenizer_for(folder, tags), seed=0)
     assert built.dropout.p == built.config.classifier_dropout == 0.3
     with pytest.raises(UnsupportedModelError, match="no classifier dropout"):
         heads.build(folder, texts, heads.tokenizer_for(folder, texts), seed=0)
-    whole = replace(tags, settings=replace(tags.settings, dropout=0.2, attention_dropout=0.25))
+    whole = replace(
+        tags, settings=tags.settings.model_copy(update={"dropout": 0.2, "attention_dropout": 0.25})
+    )
     config = heads.build(folder, whole, heads.tokenizer_for(folder, whole), seed=0).config
     assert (config.resid_pdrop, config.embd_pdrop, config.attn_pdrop) == (0.2, 0.2, 0.25)
 

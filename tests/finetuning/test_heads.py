@@ -205,8 +205,10 @@ def test_pieces_without_a_row_are_spoken_of_but_for_markers(
 
 
 def ids_of(folder, name, example, max_length=64):
-    task = replace(TASKS[name], settings=replace(TASKS[name].settings, max_length=max_length))
-    task = replace(task, spans=task.spans and replace(task.spans, doc_stride=8))
+    task = replace(
+        TASKS[name], settings=TASKS[name].settings.model_copy(update={"max_length": max_length})
+    )
+    task = replace(task, spans=task.spans and task.spans.model_copy(update={"doc_stride": 8}))
     tokenizer = heads.tokenizer_for(folder, task)
     coder = heads.CODERS[task.kind](task, heads.shape_of(folder, task, tokenizer))
     return tokenizer, [item.ids.tolist() for item in coder.encode([example])]

@@ -62,7 +62,7 @@ def problem(veco_source):
 
     def built(name, family="xlm-roberta", alone=False, **plug_in):
         folder, task = veco_source(family), TASKS[name]
-        task = replace(task, spans=task.spans and replace(task.spans, doc_stride=16))
+        task = replace(task, spans=task.spans and task.spans.model_copy(update={"doc_stride": 16}))
         tokenizer = heads.tokenizer_for(folder, task)
         model = heads.build(folder, task, tokenizer, 0, PlugIn(**plug_in))
         for module in model.modules():

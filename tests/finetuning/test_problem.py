@@ -89,7 +89,7 @@ def problem(tiny_source, monkeypatch):
     def made(name, family="roberta", micro_batch_tokens=4_096):
         monkeypatch.setattr(biaffine, "LSTM_WIDTH", 16)
         task = TASKS[name]
-        task = replace(task, spans=task.spans and replace(task.spans, doc_stride=16))
+        task = replace(task, spans=task.spans and task.spans.model_copy(update={"doc_stride": 16}))
         folder = tiny_source(family)
         tokenizer = heads.tokenizer_for(folder, task)
         model = heads.build(folder, task, tokenizer, seed=0)

@@ -36,9 +36,10 @@ from lingraft.finetuning.outcomes import examples, outcomes
 from lingraft.finetuning.problem import TASK, Finetuning, Judged
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks import TASKS, Data
-from lingraft.tasks.definition import Changes, changed, decode, task_in, task_of
+from lingraft.tasks.definition import decode, task_in, task_of
 from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import TranslationPrediction
+from lingraft.tasks.settings import Changes, changed
 from lingraft.training import averaging
 
 EVERY_MODEL = pytest.mark.parametrize("kind", ["encoder-decoder", "bart", "t5", "marian"])
@@ -52,6 +53,10 @@ BY_HEART += ",attention_dropout=0,check_every=75"
 SHORT_RUN = "steps=8,batch=60,learning_rate=0.003,check_every=2,average_last=3,dropout=0.1"
 
 
+def with_codes(task, codes):
+    return replace(task, table=task.table.model_copy(update={"codes": codes}))
+
+
 @pytest.fixture
 def problem(tmp_path):
     """A tiny model without dropout on eight pairs, with the stock model beside it."""
@@ -62,7 +67,7 @@ def problem(tmp_path):
             tiny.save(folder, kind)
         task = task_in(tiny.write_task(tmp_path / "task"))
         none = {"dropout": 0.0, "attention_dropout": 0.0}
-        task = replace(task, settings=replace(task.settings, **none, **settings))
+        task = replace(task, settings=task.settings.model_copy(update=none | settings))
         tokenizer = heads.tokenizer_for(folder, task)
         model = heads.build(folder, task, tokenizer, seed=0)
         coder = heads.CODERS[task.kind](task, heads.shape_of(folder, task, tokenizer))
@@ -188,7 +193,7 @@ def old_nllb():
 @pytest.mark.parametrize("kind", [NllbTokenizer, old_nllb, MBart50Tokenizer, MBartTokenizer])
 def test_the_target_language_comes_first(kind, tmp_path):
     codes = ("eng_Latn", "kor_Hang") if kind in (NllbTokenizer, old_nllb) else ("en_XX", "ko_KR")
-    task = replace(task_in(tiny.write_task(tmp_path)), codes=codes)
+    task = with_codes(task_in(tiny.write_task(tmp_path)), codes)
     tokenizer = kind()
     source, target = tokenizer.convert_tokens_to_ids(list(codes))
     shape = Shape(tokenizer, 1, 64, types=False, generation=GenerationConfig(**tiny.IDS))
@@ -205,7 +210,7 @@ def test_the_target_language_comes_first(kind, tmp_path):
     assert getattr(model.generation_config, key) == target
     for wrong, said in ((None, "say which two"), (("en", codes[1]), "are not both languages")):
         with pytest.raises(UnsupportedModelError, match=said):
-            TranslationCoder(replace(task, codes=wrong), replace(shape, tokenizer=kind()))
+            TranslationCoder(with_codes(task, wrong), replace(shape, tokenizer=kind()))
 
 
 def test_settings_that_only_the_last_translations_could_not_have_are_refused_at_once(tmp_path):
@@ -228,7 +233,7 @@ def test_dropout_reaches_both_stacks(tmp_path):
     for kind, found in (("encoder-decoder", {0.2, 0.3}), ("t5", {0.3})):
         folder = tiny.save(tmp_path / kind, kind)
         task = task_in(tiny.write_task(tmp_path / "task"))
-        task = replace(task, settings=replace(task.settings, **changes))
+        task = replace(task, settings=task.settings.model_copy(update=changes))
         model = heads.build(folder, task, heads.tokenizer_for(folder, task), seed=0)
         drops = [one for one in model.modules() if isinstance(one, nn.Dropout)]
         assert {one.p for one in drops} == found

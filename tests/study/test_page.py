@@ -10,11 +10,12 @@ from synthetic_tasks import floor_rows, task_rows
 from lingraft.errors import DataError
 from lingraft.report import numbers
 from lingraft.stats import Resampling
-from lingraft.study import page
+from lingraft.study import grid, page
 from lingraft.study.metrics import BITS
 from lingraft.study.recipe import Study
 from lingraft.study.results import collect
 from lingraft.study.rows import MetricRow
+from lingraft.study.studydir import StudyDir
 
 EVIL = "<script>alert(1)</script>"
 
@@ -29,7 +30,9 @@ def rows():
 def text(rows):
     planned = ["xpt-1000-0", "lapt-4000-0", "adapters-4000-0"]
     study = Study(name="demo", base="base.toml", grids=({"seed": (0,)},))
-    return page.render("demo", rows, planned, study, Path("runs/demo")).replace("\u00a0", " ")
+    return page.render("demo", rows, page.About(planned, study, Path("runs/demo"))).replace(
+        "\u00a0", " "
+    )
 
 
 def test_the_page_needs_nothing_from_outside_and_nests(text):
@@ -155,20 +158,21 @@ def test_what_follows_is_the_cells_that_lack_then_seeds_then_a_model(rows, tmp_p
     study = Study(name="demo", base="my base.toml", grids=({"seed": (0,)},))
     place = Path("runs/demo")
     made = collect(study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0, 1, 2)))
-    lacking = page.next_step(made, ["lapt-4000-0"], study, place)
+    lacking = page.next_step(made, page.About(["lapt-4000-0"], study, place))
     assert lacking.command == "lingraft study STUDY --out runs/demo"
-    elsewhere = page.next_step(made, ["lapt-4000-0"], study, place, (), ["my.toml", "--jobs", "2"])
+    again = ["my.toml", "--jobs", "2"]
+    elsewhere = page.next_step(made, page.About(["lapt-4000-0"], study, place, again=again))
     assert elsewhere.command == "lingraft study my.toml --jobs 2 --out runs/demo"
     few = collect(study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,)))
-    assert "3 values or more" in page.next_step(few, [], study, place).why
-    assert page.next_step(made, [], study, place) is None  # its cells ran elsewhere
+    assert "3 values or more" in page.next_step(few, page.About([], study, place)).why
+    assert page.next_step(made, page.About([], study, place)) is None  # its cells ran elsewhere
     recipe = place / "cells/xpt-4000-0/recipe.toml"
     recipe.parent.mkdir(parents=True)
     recipe.touch()
     model = f"lingraft adapt {recipe} --out runs/xpt"  # with what [set] and rules say
-    assert page.next_step(made, [], study, place).command == model
+    assert page.next_step(made, page.About([], study, place)).command == model
     waiting = ["xpt-4000-0"]  # for a fine-tuning
-    assert page.next_step(made, waiting, study, place, waiting) == lacking
+    assert page.next_step(made, page.About(waiting, study, place, waiting)) == lacking
     losses = {"auto": 3.0, "scratch": 4.0}
     ruled = collect(
         [
@@ -178,10 +182,10 @@ def test_what_follows_is_the_cells_that_lack_then_seeds_then_a_model(rows, tmp_p
             for row in cell_rows(name, 4_000, seed, loss)
         ]
     )
-    assert page.next_step(ruled, [], study, place).command == (
+    assert page.next_step(ruled, page.About([], study, place)).command == (
         "lingraft adapt --source SOURCE --text TEXT --lang LANG --minutes 30 --out runs/auto"
     )
-    assert page.next_step(collect([]), [], study, place) is None
+    assert page.next_step(collect([]), page.About([], study, place)) is None
 
 
 def without(rows, metric):
@@ -225,7 +229,7 @@ def test_settings_machine_and_versions_are_on_the_page(text):
 
 
 def test_a_study_without_results_has_a_page_that_says_so():
-    text = page.render("demo", [], ["xpt-1000-0"])
+    text = page.render("demo", [], page.About(["xpt-1000-0"]))
     assert "No verdict yet: no cell has ended." in text
     assert "Not there yet: no cell has ended." in text
     assert "1 cell is still to run" in text
@@ -239,9 +243,8 @@ def test_the_page_is_the_same_byte_for_byte_when_written_again():
 def test_a_page_that_is_not_ours_is_not_written_over(tmp_path):
     own = tmp_path / "report.html"
     own.write_text("mine", encoding="utf-8")
-    study = Study(name="demo", base="base.toml", grids=({"seed": (0,)},))
     with pytest.raises(DataError, match="is no page of lingraft"):
-        page.write(study, [], own)
+        page.write("demo", [], StudyDir(tmp_path), page.About())
     assert own.read_text(encoding="utf-8") == "mine"
 
 
@@ -253,5 +256,6 @@ def test_the_page_of_a_study_file_knows_the_cells_that_are_missing(tmp_path):
         encoding="utf-8",
     )
     study = Study(name="demo", base=str(base), grids=({"method": ("xpt",), "seed": (0, 1)},))
-    text = page.write(study, [], tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    about = page.About([cell.id for cell in grid.cells(study)], study)
+    text = page.write("demo", [], StudyDir(tmp_path / "out"), about).read_text(encoding="utf-8")
     assert "2 cells are still to run" in text

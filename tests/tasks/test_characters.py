@@ -16,7 +16,7 @@ from lingraft.tasks.characters import (
     token_labels,
 )
 from lingraft.tasks.examples import Answer, Entity, RelationExample
-from lingraft.tasks.task import Spans
+from lingraft.tasks.settings import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -224,8 +224,8 @@ def test_a_test_file_is_what_is_reported_and_a_missing_dev_is_cut(tmp_path: Path
 def test_a_saved_definition_is_the_task_again_without_its_files(tmp_path: Path) -> None:
     toml = GOOD + 'columns.label = ["mood", "label"]\nbetas = [0.9, 0.98]\nclip = 0\n'
     task = _task(tmp_path, toml, a__csv="text,mood\na,x\nb,y\n")
-    assert task.definition is not None
-    saved = json.loads(json.dumps(task.definition))
+    assert task.is_own
+    saved = json.loads(json.dumps(task.saved))
     assert saved["files"] == {"train": "a.csv", "dev": "a.csv"}
     again = task_of(decode(saved), Path("elsewhere"))
     assert again.decisive() == task.decisive()
@@ -264,13 +264,13 @@ def test_a_benchmark_writes_a_task_for_each_language_once() -> None:
     assert (korean.name, korean.languages) == ("xnli-ko", ("ko",))
     assert swahili.splits["test"].parts == (("test-sw.tsv", "sw.jsonl"),)
     assert swahili.folders == ("XNLI", "download/xnli/sw")
-    assert swahili.hub is not None
-    assert swahili.hub.config == "xnli.sw"
+    assert swahili.table.hub is not None
+    assert swahili.table.hub.config == "xnli.sw"
     old = swahili.alternatives["old"]
     assert (old.epochs, old.batch) == (2, 4)
     assert swahili.evaluation == ("test",)
     assert other.splits["train"].parts == (("a.tsv",), ("b.tsv",))
-    assert other.hub is None
+    assert other.table.hub is None
     assert other.evaluation == ("dev",)
 
 

@@ -61,14 +61,14 @@ def test_every_task_is_fully_described() -> None:
     assert len(TASKS) == 28 + 15 + 33 + 40 + 11 + 7 + 9
     for name, task in TASKS.items():
         assert task.name == name
-        assert all((task.title, task.citation)), name
-        for text in (task.version, task.licence, task.files_from, task.settings.source):
+        assert all((task.title, task.table.citation)), name
+        for text in (task.table.version, task.table.licence, task.files_from, task.settings.source):
             assert not re.search("user's own|recipe names|the recipe|[{}]", text), name
         assert set(task.evaluation) <= set(task.labelled_splits)
-        if task.hub is None:
+        if task.table.hub is None:
             assert name.startswith("udpos-")  # no copy on the Hub is known to have the fused words
         else:
-            assert set(task.hub.splits) <= set(task.splits)
+            assert set(task.table.hub.splits) <= set(task.splits)
         assert (task.kind == "regression") == (not task.labels and task.kind != "span")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -203,23 +203,9 @@ def command(
     else:
         texts = _texts(text or [], lang, language_field)
         needed: dict[str, object] = {"--source": source or join, "--text": text, "--lang": texts}
-        short: ShortForm = {
-            "source": source,
-            "method": method,
-            "preset": preset,
-            "vocab_size": vocab_size,
-            "tokenizer": tokenizer,
-            "minutes": minutes,
-            "hours": hours,
-            "tokens": tokens,
-            "steps": steps,
-            "learning_rate": learning_rate,
-            "batch_tokens": batch_tokens,
-            "probe": None if probe else False,
-            "lexicons": lexicons,
-            "kept": kept,
-            "baselines": baseline,
-        }
+        # the options have the names of the form's values, but for these
+        own = {"probe": None if probe else False, "baselines": baseline}
+        short = cast("ShortForm", context.params | own)
         short["preset"] = preset or budgets.default_preset(
             short | texts, assignments, joins=join is not None, yes=yes
         )

@@ -137,11 +137,13 @@ def command(
         return
     from lingraft.corpus.engine import job
     from lingraft.report.pages import corpus as corpus_page
+    from lingraft.study.executors import check_named
 
     if task:
         corpus_recipe = _without(corpus_recipe, task, data, out_dir)
     options = dict(map(_option, executor_options or []))
-    cluster = job.Cluster(_kind(executor), processes, options)
+    check_named(executor, options)
+    cluster = job.Cluster(cast("Kind", executor), processes, options)
     part_bytes = None if shard_mb is None else int(shard_mb * 2**20)
     asked = job.Settings(cluster, part_bytes, overwrite)
     result = job.make(corpus_recipe.corpus, corpus_recipe.language, out_dir, asked)
@@ -213,12 +215,6 @@ def _option(text: str) -> tuple[str, str | int | float]:
         except ValueError:
             continue
     return name, value
-
-
-def _kind(executor: str) -> Kind:
-    if executor not in ("local", "slurm", "ray"):
-        raise RecipeError(f"--executor: must be local, slurm or ray; got {executor}")
-    return cast("Kind", executor)
 
 
 def _columns(text: str) -> tuple[int, int]:

@@ -94,7 +94,7 @@ def _tasks() -> Table:
                 ", ".join(task.shown),
                 ", ".join(task.evaluation),
                 ", ".join(task.splits),
-                task.licence,
+                task.table.licence,
                 task.files_from,
             )
         )

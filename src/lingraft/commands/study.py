@@ -138,7 +138,8 @@ def _publish(study: Study, folder: Path, results: Path | None, again: Sequence[s
     failed = f", {len(study_results.failures)} failed" if study_results.failures else ""
     console.line(f"{study.name}: {len(study_results.cells)} cells{failed}")
     planned, waiting = [cell.id for cell in grid.cells(study)], planning.waiting(study, rows)
-    written = page.write(study, rows, StudyDir(folder).page_path, waiting, again)
+    about = page.About(planned, study, folder, waiting, again)
+    written = page.write(study.name, rows, StudyDir(folder), about)
     for table in terminal.shown(study_results, console.out.width, written):
         console.show(table)
     ended = f"{len(study_results.cells)} of {len(planned)} cells{failed}"
@@ -149,7 +150,7 @@ def _publish(study: Study, folder: Path, results: Path | None, again: Sequence[s
         ("result", page.verdict(study_results, Resampling())),
         ("results", planning.results_path(folder, results)),
         ("report", written),
-        next_step=page.next_step(study_results, planned, study, folder, waiting, again),
+        next_step=page.next_step(study_results, about),
     )
 
 

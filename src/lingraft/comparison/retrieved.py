@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, reading
 from lingraft.finetuning.outcomes import RESULTS
 from lingraft.tasks import RETRIEVAL_GROUPS
 
@@ -131,15 +131,11 @@ def _reported(folder: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    try:
+    if not path.is_file():
+        return []
+    with reading(path, "run lingraft retrieve again, which keeps what it found"):
         lines = path.read_text(encoding="utf-8").split("\n")
         return [json.loads(line) for line in lines if line]
-    except FileNotFoundError:
-        return []
-    except ValueError:
-        raise DataError(
-            f"{path}: is broken; run lingraft retrieve again, which keeps what it found"
-        ) from None
 
 
 def _owners(folder: Path, label: str, own: str | None, weights: Mapping[str, str]) -> list[str]:

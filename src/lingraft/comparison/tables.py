@@ -183,7 +183,7 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
         f"{', '.join(titles)}."
         for note, titles in by_note.items()
     ]
-    own = {part.task.name: part.task for part in comparison.parts if part.task.definition}
+    own = {part.task.name: part.task for part in comparison.parts if part.task.is_own}
     notes += [_own_note(task) for task in own.values()]
     if chose := [part.title for part in comparison.parts if part.chose]:
         notes.append(f"{ALSO_CHOSE.capitalize()}: {', '.join(chose)}.")

@@ -16,7 +16,7 @@ from lingraft.corpus.cleaning.language_id import LanguageIdentifier
 from lingraft.corpus.inputs import entry, form
 from lingraft.corpus.readers import lines, parallel
 from lingraft.corpus.readers.lines import Reading
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError, RecipeError, writing
 from lingraft.paths import path_of
 from lingraft.rundir import FORMAT, clear_temporary, fingerprint, write_json
 
@@ -185,13 +185,9 @@ def _check_free(
 def _write(
     checked_pairs: Iterable[pairs.Pair], folder: Path, name: str, dropped: Mapping[str, int]
 ) -> int:
-    try:
+    with writing(folder, "choose another --out"):
         folder.mkdir(parents=True, exist_ok=True)
         clear_temporary(folder)
-    except OSError as error:
-        raise DataError(
-            f"{folder}: cannot be made: {error.strerror or error}; choose another --out"
-        ) from None
     return pairs.write_tsv(_some(checked_pairs, folder, dropped), folder / name)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from lingraft.corpus.cleaning import clean, dedup, scripts
 from lingraft.corpus.readers.lines import batched
-from lingraft.errors import DataError
+from lingraft.errors import DataError, writing
 from lingraft.rundir import replacing
 
 if TYPE_CHECKING:
@@ -161,17 +161,12 @@ def write_tsv(pairs: Iterable[Pair], path: Path) -> int:
         DataError: the file cannot be written.
     """
     count = 0
-    try:
-        with (
-            replacing(path) as partial,
-            partial.open("w", encoding="utf-8", newline="\n") as file,
-        ):
-            for pair in pairs:
-                file.write("\t".join(" ".join(side.split()) for side in pair) + "\n")
-                count += 1
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be written: {error.strerror or error}; "
-            "make room or choose another place"
-        ) from None
+    with (
+        writing(path, "make room or choose another place"),
+        replacing(path) as partial,
+        partial.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        for pair in pairs:
+            file.write("\t".join(" ".join(side.split()) for side in pair) + "\n")
+            count += 1
     return count

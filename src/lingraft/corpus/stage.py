@@ -32,7 +32,7 @@ from lingraft.corpus.readers.folders import FINISHED, is_finished
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, check_result, log_result
 from lingraft.corpus.split import SPLITS, position
-from lingraft.errors import DataError
+from lingraft.errors import DataError, writing
 from lingraft.paths import path_of
 from lingraft.rundir import read_json
 
@@ -99,20 +99,15 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
     """
     scripts.of_language(language, section.scripts)
     corpus = finished_corpus(section, language)
-    try:
-        with contextlib.ExitStack() as stack:
-            files = {n: stack.enter_context(SplitFile(out / f"{n}.txt")) for n in SPLITS}
-            if corpus is not None:
-                result = _take(corpus, section.sentences, files)
-            else:
-                folder = Folder(out)
-                stack.callback(shutil.rmtree, folder.work, ignore_errors=True)
-                result = _make(section, language, folder, files)
-    except OSError as error:
-        raise DataError(
-            f"{error.filename or out}: cannot be written: {error.strerror or error}; "
-            "make room or choose another place; nothing was kept"
-        ) from None
+    mend = "make room or choose another place; nothing was kept"
+    with writing(out, mend, inside=True), contextlib.ExitStack() as stack:
+        files = {n: stack.enter_context(SplitFile(out / f"{n}.txt")) for n in SPLITS}
+        if corpus is not None:
+            result = _take(corpus, section.sentences, files)
+        else:
+            folder = Folder(out)
+            stack.callback(shutil.rmtree, folder.work, ignore_errors=True)
+            result = _make(section, language, folder, files)
     return {key: result[key] for key in KEPT}
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.errors import DataError
+from lingraft.errors import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -152,16 +152,12 @@ def read(path: Path) -> list[WordRecord]:
     Raises:
         DataError: the file is missing or broken.
     """
-    try:
+    with reading(path, "run the evaluation stage again"):
         head, *lines = path.read_text(encoding="utf-8").splitlines()
         if tuple(head.split("\t")) != HEAD:
             raise ValueError(f"its columns are {head.split()}")
         rows = [line.split("\t") for line in lines]
         return [WordRecord(w, int(c), int(t), int(r), float(nats)) for w, c, t, r, nats in rows]
-    except FileNotFoundError:
-        raise DataError(f"{path}: is missing; run the evaluation stage again") from None
-    except ValueError as error:
-        raise DataError(f"{path}: is broken ({error}); run the evaluation stage again") from None
 
 
 def on_common(files: Sequence[Path]) -> Common | None:

@@ -92,7 +92,7 @@ class Cell:
     @property
     def told(self) -> dict[str, Any]:
         """For scores.json: what is shown of a result, and decides none."""
-        told = {"task_definition": self.task.definition, "shown": self.task.shown}
+        told = {"task_definition": self.task.saved, "shown": self.task.shown}
         return told | {"evaluation": self.data.evaluation}
 
     @property
@@ -249,7 +249,7 @@ def _suited(task: Task, recipe: Finetune, model: tuple[str, str, Path]) -> Task:
     _, label, folder = model
     config, head = load_config(str(folder)), heads.CODERS[task.kind].head
     heads.forward_of(config, head)
-    if recipe.settings.classifier_dropout is None:
+    if "classifier_dropout" not in recipe.settings.model_fields_set:
         task = dropout.without_classifiers(task, config, label)
     dropout.settings_for(task, config, head)
     return task

@@ -44,7 +44,7 @@ def load(task: Task, recipe: Finetune, base: Path) -> Data:
     """
     shares = recipe.cut.shares if recipe.cut else None
     seed = recipe.cut.seed if recipe.cut else 0
-    if recipe.data == HUB and task.hub is not None:
+    if recipe.data == HUB and task.table.hub is not None:
         data = from_hub(task)
         if shares is not None:
             raise RecipeError("cut: is for files; with data = 'hub' the official splits are there")
@@ -65,7 +65,7 @@ def directory_of(task: Task, recipe: Finetune, base: Path, name: str = "") -> Pa
     if recipe.data is None or recipe.data == HUB:
         raise RecipeError(
             f"--data: name the directory that holds the files of {name or task.name} "
-            f"({task.files_from})" + (", or 'hub'" if task.hub else "")
+            f"({task.files_from})" + (", or 'hub'" if task.table.hub else "")
         )
     return base / path_of(recipe.data)
 
@@ -158,7 +158,7 @@ def split_note(data: Data, task: Task) -> str:
         if split != name:
             alike.setdefault(name, []).append(split)
     notes = (f"{', '.join(splits)}: {name}" for name, splits in alike.items())
-    return "; ".join(notes) or (OFFICIAL if task.definition is None else OWN)
+    return "; ".join(notes) or (OWN if task.is_own else OFFICIAL)
 
 
 # -- the Hub
@@ -170,7 +170,7 @@ def from_hub(task: Task) -> Data:
     Raises:
         DataError: the data set or a column is not there.
     """
-    hub = task.hub
+    hub = task.table.hub
     assert hub is not None
     splits_needed = dict.fromkeys([TRAIN, *([DEV] if DEV in hub.splits else []), *task.evaluation])
     examples = {split: hub_split(task, split) for split in splits_needed}
@@ -184,7 +184,7 @@ def hub_split(task: Task, split: str) -> list[Example]:
     Raises:
         DataError: the data set or a column is not there.
     """
-    hub = task.hub
+    hub = task.table.hub
     assert hub is not None
     datasets = require("datasets", "reading a task from the Hub", "data")
     if split not in hub.splits:

@@ -105,4 +105,5 @@ def without_classifiers(task: Task, config: PreTrainedConfig, label: str) -> Tas
         task.name,
         dropout,
     )
-    return replace(task, settings=replace(task.settings, classifier_dropout=None))
+    settings = task.settings.model_copy(update={"classifier_dropout": None})
+    return replace(task, settings=settings)

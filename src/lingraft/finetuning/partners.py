@@ -130,7 +130,7 @@ def across(data: Data, transfer: Transfer, files: Files, plug_in: PlugIn) -> Dat
         if kind == "translation" and not files.hub:
             matches = translations(task, at, files.directory)
         originals = kind == "original" or (split == TRAIN and not matches)
-        if originals and task.aligned and language != lead and files.has(lead, at):
+        if originals and task.table.aligned and language != lead and files.has(lead, at):
             if not files.hub:
                 own, leading = (
                     find(record, files.directory)[at] for record in (task, transfer.tasks[lead])

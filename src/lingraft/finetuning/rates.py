@@ -38,7 +38,7 @@ DIVERGED = "diverged"
 
 def with_rate(cell: Cell, rate: float) -> Cell:
     """The cell with another learning rate."""
-    settings = replace(cell.task.settings, learning_rate=rate)
+    settings = cell.task.settings.model_copy(update={"learning_rate": rate})
     settings = with_source(settings, cell.task.settings)
     return replace(cell, task=replace(cell.task, settings=settings), rates=())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,12 +16,14 @@ from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validatio
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
 from lingraft.tasks import GROUPS, RETRIEVALS, TASKS, names
-from lingraft.tasks.definition import Changes, Count, Definition, changed, task_in, task_of
+from lingraft.tasks.definition import Definition, task_in, task_of
+from lingraft.tasks.settings import Changes, Count, changed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.task import Kind, Settings, Task
+    from lingraft.tasks.settings import Settings
+    from lingraft.tasks.task import Kind, Task
 
 MAX_SEEDS = 10_000
 """Also the seed of trainings that choose a learning rate (`rates.SEED`)."""
@@ -287,7 +289,7 @@ def check_known(tasks: Sequence[Task], recipe: TaskOptions) -> None:
     kinds, paper = {task.kind for task in tasks}, recipe.paper
     for kind, keys in OF_ONE_KIND.items():
         for key in keys if kind not in kinds else ():
-            if getattr(recipe.settings, key) is not None:
+            if key in recipe.settings.model_fields_set:
                 raise RecipeError(
                     f"settings.{key}: is for tasks of the kind {kind}, and there is none; leave "
                     "it out"
@@ -344,11 +346,11 @@ def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Setti
 
 def with_source(settings: Settings, origin: Settings) -> Settings:
     """Settings that were made of others; where those come from holds but for what differs."""
-    pairs = {f.name: (getattr(settings, f.name), getattr(origin, f.name)) for f in fields(settings)}
-    differing = [name for name, (new, old) in pairs.items() if new != old]
+    differing = [name for name, value in settings if value != getattr(origin, name)]
     if not differing or not settings.source:
         return settings
-    return replace(settings, source=f"{settings.source}; changed: {', '.join(differing)}")
+    source = f"{settings.source}; changed: {', '.join(differing)}"
+    return settings.model_copy(update={"source": source})
 
 
 def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import shutil
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -358,7 +358,7 @@ class _Call:
             "transfer": cell.transfer.said() if cell.transfer else None,
             "signatures": signatures(task.metrics),
             "averaged": result.get("averaged", []),
-            "settings": asdict(task.settings),
+            "settings": task.settings.model_dump(),
             "learning_rates": result["learning_rates"],
             **(cell.said() if cell.plug_in else {}),
             "best": {

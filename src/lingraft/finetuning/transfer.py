@@ -55,7 +55,7 @@ class Transfer:
     def task(self) -> Task:
         """The record that is trained with, under the name of the whole."""
         first = self.tasks[self.train[0]]
-        return replace(first, name=self.name, definition=None)
+        return replace(first, name=self.name, is_own=False)
 
     def task_of(self, split: str) -> Task:
         """The record that a split is scored with: metrics may depend on the language."""
@@ -64,7 +64,7 @@ class Transfer:
     def said(self) -> dict[str, Any]:
         """For scores.json."""
         used = dict.fromkeys((*self.train, *self.selection, *self.test))
-        definitions = {language: self.tasks[language].definition for language in used}
+        definitions = {language: self.tasks[language].saved for language in used}
         return {
             "task": self.family,
             "train": self.train,
@@ -94,7 +94,7 @@ class Files:
     def __init__(self, family: Family, recipe: Finetune, base: Path) -> None:
         self.family, self.hub = family, recipe.data == HUB
         task = next(iter(family.tasks.values()))
-        if self.hub and task.hub is None:
+        if self.hub and task.table.hub is None:
             raise RecipeError(f"data: {family.name} is not on the Hub; name the directory (--data)")
         self.directory = base
         if not self.hub:
@@ -120,7 +120,7 @@ class Files:
         """Whether a split's files are here."""
         task = self.family.tasks[language]
         if self.hub:
-            return task.hub is not None and split in task.hub.splits
+            return task.table.hub is not None and split in task.table.hub.splits
         if split not in task.splits:
             return False
         try:
@@ -143,7 +143,7 @@ class Files:
         """
         if self.cut is None or not self.cuts(TEST) or split not in (DEV, TEST):
             return self.official(language, split)
-        aligned = self.family.tasks[language].aligned
+        aligned = self.family.tasks[language].table.aligned
         lead = next(key for key in self.family.tasks if self.has(key, DEV)) if aligned else language
         parts = cut(self.official(lead, DEV), self.cut.shares, self.cut.seed)
         if lead == language:
@@ -353,7 +353,7 @@ def _taught(
             return whole, TRAIN, [], dev
         return whole, TRAIN, files.examples(language, DEV), files.name(language, DEV)
     lead = transfer.train[0]
-    led = task.aligned and language != lead and files.has(lead, origin)
+    led = task.table.aligned and language != lead and files.has(lead, origin)
     examples = files.examples(lead if led else language, origin)
     parts, names = named_cut(examples, shares, seed, origin)
     if led:
@@ -365,7 +365,7 @@ def _is_cut(transfer: Transfer, language: str) -> bool:
     """Whether what chooses comes out of its training examples, or out of translations of them."""
     cut = {code for code in transfer.train if DEV not in transfer.tasks[code].splits}
     cut &= set(transfer.selection)
-    return language in cut or (bool(cut) and transfer.tasks[language].aligned)
+    return language in cut or (bool(cut) and transfer.tasks[language].table.aligned)
 
 
 def _followed(

@@ -11,7 +11,7 @@ import numpy as np
 from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, row, table
-from lingraft.report.variants import kind_of
+from lingraft.report.variants import kind_of, results_of
 from lingraft.rundir import fingerprint
 from lingraft.stats import Resampling
 from lingraft.tasks import choice_metrics
@@ -73,9 +73,8 @@ def models(variants: Sequence[Variant]) -> list[Model]:
     """The evaluated causal models, and behind them the source, once for each that differs."""
     judged: list[Model] = []
     sources: dict[str, Model] = {}
-    for variant in variants:
-        evaluation = variant.result("evaluation")
-        if evaluation is None or kind_of(evaluation) != "causal":
+    for variant, evaluation in results_of(variants, "evaluation"):
+        if kind_of(evaluation) != "causal":
             continue
         folder = variant.run.stage("evaluation").path
         machine = evaluation.get("machine") or variant.environment

@@ -78,13 +78,9 @@ def _shown(value: Any) -> str:
         return "unset"
     if isinstance(value, dict):
         return " ".join(str(part) for part in value.values())
-    return (
-        f"{value:,}"
-        if isinstance(value, int)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _because(choice: dict[str, Any]) -> str:
@@ -112,15 +108,9 @@ def choices(run: Run) -> Table | None:
         why = "the command or the recipe says so" if is_given else choice["why"]
         sure = "" if is_given else ("yes" if choice["sure"] else "no")
         rows.append((choice["key"], _shown(choice["value"]), choice["rule"], sure, why, support))
-    head = (
-        Column("key", "text"),
-        Column("value", "text"),
-        Column("rule", "text"),
-        Column("sure", "text"),
-        Column("why", "long"),
-        Column(f"how many rows of {ROWS_AT}", "long"),
-    )
-    return table("What was decided, and why", head, rows)
+    texts = (Column(name, "text") for name in ("key", "value", "rule", "sure"))
+    reasons = (Column(name, "long") for name in ("why", f"how many rows of {ROWS_AT}"))
+    return table("What was decided, and why", (*texts, *reasons), rows)
 
 
 def times(run: Run) -> Table | None:

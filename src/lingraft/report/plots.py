@@ -9,6 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from lingraft.report import figure, numbers, panels
 from lingraft.report.figure import Figure
+from lingraft.report.variants import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,10 +78,8 @@ def losses(variants: Sequence[Variant]) -> Figure | None:
     ]
     if not any(train.x or valid.x for train, valid in curves):
         return None
-    evaluations = [
-        evaluation for v in variants if (evaluation := v.result("evaluation")) is not None
-    ]
-    unigrams = sorted({float(evaluation["unigram_entropy"]) for evaluation in evaluations})
+    evaluations = results_of(variants, "evaluation")
+    unigrams = sorted({float(evaluation["unigram_entropy"]) for _, evaluation in evaluations})
 
     def draw(axes: Axes, form: str) -> None:
         for index, (train, valid) in enumerate(curves):

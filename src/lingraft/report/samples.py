@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.report import numbers
 from lingraft.report.pieces import running
+from lingraft.report.variants import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,9 +55,8 @@ def samples(
         return (), ()
     same = [
         (variant.label, evaluation)
-        for variant in variants
-        if (evaluation := variant.result("evaluation")) is not None
-        and evaluation["masks"]["fingerprint"] == main["masks"]["fingerprint"]
+        for variant, evaluation in results_of(variants, "evaluation")
+        if evaluation["masks"]["fingerprint"] == main["masks"]["fingerprint"]
     ]
     by_text = [
         {sample["text"]: sample for sample in evaluation["samples"]} for _, evaluation in same

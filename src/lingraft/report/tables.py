@@ -12,7 +12,7 @@ from lingraft.report.table import BEST, Cell, row, table
 from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.evaluation.records import Common
     from lingraft.report.table import Table
@@ -156,8 +156,8 @@ def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Compa
     elif len(evaluated) > 1:
         alike = len({line.words for line in lines if line.words}) < 2
         lines = _with_best(lines, [name for name in METRICS if alike or name != BITS])
-    ties = _ties_note(lines)
-    notes += [ties] if ties else []
+    tied = ties({line.name: line.ties for line in lines if line.ties is not None})
+    notes += [tied] if tied else []
     return Comparison(tuple(lines), _unigrams(evaluated), comparable, tuple(notes), by_bits)
 
 
@@ -204,16 +204,13 @@ def _words_note(lines: Sequence[Line], common: Common | None) -> str:
     return "".join(f"Bits per character are over {n:,} words." for n in set(counted.values()))
 
 
-def _ties_note(lines: Sequence[Line]) -> str:
-    """Of how many masked tokens another token has the score, where there are any."""
+def ties(counts: Mapping[str, tuple[float, int]]) -> str:
+    """What is said of ties: their number, and that of all positions, by model."""
     tied = [
-        f"{line.name} {line.ties[0]:,} of {line.ties[1]:,}"
-        for line in lines
-        if line.ties is not None and line.ties[0]
+        f"{name} {round(some):,} of {total:,}" for name, (some, total) in counts.items() if some
     ]
-    text = "; ".join(tied)
     start = "Ties (another token has the target's score; the middle rank counts)"
-    return f"{start}: {text}." if tied else ""
+    return f"{start}: {'; '.join(tied)}." if tied else ""
 
 
 def _common_words(variants: Sequence[Variant]) -> Common | None:
@@ -229,32 +226,20 @@ def _common_words(variants: Sequence[Variant]) -> Common | None:
 
 
 def _on_common(lines: Sequence[Line], common: Common) -> list[Line]:
-    bits = iter(common.bits_per_character)
-    changed = []
+    bits, changed = iter(common.bits_per_character), []
     for line in lines:
-        if line.fingerprint is None:
-            changed.append(line)
-            continue
-        metrics = {name: value for name, value in line.metrics.items() if name != BITS}
-        value = next(bits)
-        changed.append(
-            replace(
-                line,
-                metrics=metrics if value is None else {**metrics, BITS: value},
-                words=common.words,
-            )
-        )
+        if line.fingerprint is not None:
+            measured = {**line.metrics, BITS: next(bits)}
+            metrics = {name: value for name, value in measured.items() if value is not None}
+            line = replace(line, metrics=metrics, words=common.words)
+        changed.append(line)
     return changed
 
 
 def _with_best(lines: Sequence[Line], metrics: Iterable[str]) -> list[Line]:
     best: dict[str, float] = {}
     for metric in metrics:
-        values = [
-            line.metrics[metric]
-            for line in lines
-            if math.isfinite(line.metrics.get(metric, math.nan))
-        ]
+        values = [v for line in lines if math.isfinite(v := line.metrics.get(metric, math.nan))]
         if len(values) > 1:
             best[metric] = min(values) if METRICS[metric].lower else max(values)
     return [

@@ -149,6 +149,12 @@ class Variant:
         return TITLES.get(self.method, self.method)
 
 
+def results_of(variants: Iterable[Variant], stage: str) -> list[tuple[Variant, dict[str, Any]]]:
+    """The variants whose stage is finished, each with what it left."""
+    pairs = ((variant, variant.result(stage)) for variant in variants)
+    return [(variant, result) for variant, result in pairs if result is not None]
+
+
 def _finished_phases(path: Path) -> list[str]:
     done = sorted(path.glob("*/done.json"))
     return [file.parent.name for file in done if file.parent.name not in STAGE_NAMES]

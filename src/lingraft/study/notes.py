@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
+from lingraft.report.tables import ties
 from lingraft.report.variants import STREAM
 from lingraft.study.metrics import BITS, KEPT, METRICS, PERPLEXITY, UNKNOWN, metric_named
 from lingraft.study.words import word_sets
@@ -142,17 +143,13 @@ def _scored(group: Group, metric: str) -> str:
 
 
 def ties_note(groups: Sequence[Group]) -> tuple[str, ...]:
-    """How many masked tokens were tied with others, where there are any; older rows lack it."""
-    tied = []
+    """How often another token had the right one's score, by group."""
+    counts = {}
     for group in groups:
         rows = [cell.metrics[TIES] for cell in group.cells if TIES in cell.metrics]
-        ties = round(sum(row.value for row in rows))
-        if ties:
-            tied.append(f"{group.label} {ties:,} of {sum(row.n for row in rows):,}")
-    if not tied:
-        return ()
-    text = "; ".join(tied)
-    return (f"Ties (another token has the target's score; the middle rank counts): {text}.",)
+        counts[group.label] = (sum(row.value for row in rows), sum(row.n for row in rows))
+    note = ties(counts)
+    return (note,) if note else ()
 
 
 def left_out(group: Group, metric: str, *base: Group) -> str:

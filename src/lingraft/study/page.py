@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from lingraft.stats import Resampling
 from lingraft.study import (
     causal_tables,
     factor_plot,
-    grid,
     learning_curves,
     plots,
     recipe,
@@ -46,58 +46,51 @@ SEEDS = 3
 """Fewer say little of luck."""
 
 
-def write(
-    study: recipe.Study,
-    rows: Sequence[AnyRow],
-    out_html: Path,
-    waiting: Sequence[str] = (),
-    again: Sequence[str] = ("STUDY",),
-) -> Path:
-    """Write the report of a study, whole or under way.
+@dataclass(frozen=True)
+class About:
+    """What the page of a study says beside its results."""
+
+    planned: Sequence[str] = ()
+    """Ids of all cells."""
+    study: recipe.Study | None = None
+    folder: Path | None = None
+    """Where it lies."""
+    waiting: Sequence[str] = ()
+    """Ids of the cells that are trained and lack fine-tunings."""
+    again: Sequence[str] = ("STUDY",)
+    """The study's file, and options that the next call of the command needs too."""
+
+
+def write(name: str, rows: Iterable[AnyRow], folder: StudyDir, about: About) -> Path:
+    """Write the report of a study, whole or under way, into its folder.
 
     Args:
-        study: its cells are those that the page expects.
+        name: of the study.
         rows: of its results file.
-        out_html: the page.
-        waiting: ids of the cells that are trained and lack fine-tunings.
-        again: the study's file, and options that the next call of the command needs too.
+        folder: the study's.
+        about: what else the page says.
 
     Returns:
-        `out_html`.
+        The page.
 
     Raises:
-        RecipeError: the study's base recipe cannot be read.
         DataError: cells that should compare were tested on different texts, or a file that is no
             page of ours is in the place.
     """
-    if not StudyDir(out_html.parent).study_path.is_file():  # else all in the folder is ours
-        check_target(out_html)
-    planned = [cell.id for cell in grid.cells(study)]
-    out_html.parent.mkdir(parents=True, exist_ok=True)
-    place = out_html.parent
-    write_text(out_html, render(study.name, rows, planned, study, place, waiting, again))
-    return out_html
+    if not folder.study_path.is_file():  # else all in the folder is ours
+        check_target(folder.page_path)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    write_text(folder.page_path, render(name, rows, about))
+    return folder.page_path
 
 
-def render(
-    name: str,
-    rows: Iterable[AnyRow],
-    planned: Sequence[str] = (),
-    study: recipe.Study | None = None,
-    folder: Path | None = None,
-    waiting: Sequence[str] = (),
-    again: Sequence[str] = ("STUDY",),
-) -> str:
+def render(name: str, rows: Iterable[AnyRow], about: About = About()) -> str:
     """The page.
 
     Args:
         name: of the study.
         rows: of its results file.
-        planned: ids of all cells of the study.
-        study: its settings.
-        folder: where it lies.
-        waiting: ids of those that are trained and lack fine-tunings.
-        again: as for `write`.
+        about: what else it says.
     """
     results = collect(rows)
     resampling = Resampling()
@@ -107,17 +100,17 @@ def render(
         "study",
         title=f"Study {name}",
         verdict=verdict(results, resampling),
-        next_step=next_step(results, planned, study, folder, waiting, again),
-        facts=_facts(results, planned),
+        next_step=next_step(results, about),
+        facts=_facts(results, about.planned),
         made_from="results.jsonl",
         failures=results.failures,
-        missing=[cell for cell in planned if cell not in done | failed],
-        waiting=[cell for cell in waiting if cell not in failed],
+        missing=[cell for cell in about.planned if cell not in done | failed],
+        waiting=[cell for cell in about.waiting if cell not in failed],
         reference=results.reference(),
         resamples=f"{resampling.resamples:,}",
         causal=bool(causal_tables.shown(results)),
         written=", ".join(sorted({cell.written for cell in results.cells} - {""})),
-        settings=recipe.to_toml(study) if study else "",
+        settings=recipe.to_toml(about.study) if about.study else "",
         **_tables(results, resampling),
         **figures(results, resampling),
     )
@@ -280,22 +273,15 @@ def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> s
     return f"On this test text {clause}; one seed tells nothing of others."
 
 
-def next_step(
-    results: Results,
-    planned: Sequence[str],
-    study: recipe.Study | None,
-    folder: Path | None,
-    waiting: Sequence[str] = (),
-    again: Sequence[str] = ("STUDY",),
-) -> NextStep | None:
+def next_step(results: Results, about: About) -> NextStep | None:
     """The cells and fine-tunings that lack, then more seeds, then a model by the best method.
 
     That is the recipe of one of its cells, which holds what the study set; None where it ran
     elsewhere.
     """
-    place = folder or Path("runs") / (study.name if study else "study")
-    rerun = command("study", *again, "--out", place)
-    if waiting or {*planned} - {cell.name for cell in results.cells}:
+    place = about.folder or Path("runs") / (about.study.name if about.study else "study")
+    rerun = command("study", *about.again, "--out", place)
+    if about.waiting or {*about.planned} - {cell.name for cell in results.cells}:
         return NextStep("Not everything has been run. What is done is kept:", rerun)
     _, groups = leaders(results)
     if not groups:

@@ -12,7 +12,7 @@ from lingraft.finetuning.recipe import HUB, MAX_SEEDS, Finetune, TaskOptions
 from lingraft.paths import path_of
 from lingraft.recipe import Section, Training
 from lingraft.recipe.decoding import checked, load
-from lingraft.tasks.definition import Count
+from lingraft.tasks.settings import Count
 
 if TYPE_CHECKING:
     from pathlib import Path

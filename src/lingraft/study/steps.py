@@ -129,7 +129,7 @@ class TaskStep:
         Fine-tuning leaves it out there (`finetuning.dropout.without_classifiers`).
         """
         dropout, evaluation = self.plan.task.settings.classifier_dropout, run.stage("evaluation")
-        asked = self.plan.section.settings.classifier_dropout is not None
+        asked = "classifier_dropout" in self.plan.section.settings.model_fields_set
         if asked or not evaluation.done_path.is_file():
             return None
         if variants.kind_of(evaluation.result()) != "causal":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.errors import DataError
+from lingraft.errors import reading
 from lingraft.rundir import fingerprint, write_rows
 from lingraft.stats import FEWEST_BLOCKS, Resampling
 from lingraft.tasks.predictions import with_tuples
@@ -152,11 +152,6 @@ def read(path: Path) -> list[Answered]:
     Raises:
         DataError: the file is missing or broken.
     """
-    try:
+    with reading(path, "run the evaluation stage again"):
         lines = path.read_text(encoding="utf-8").split("\n")
-        rows = [json.loads(line) for line in lines if line]
-        return [Answered(**with_tuples(row)) for row in rows]
-    except FileNotFoundError:
-        raise DataError(f"{path}: is missing; run the evaluation stage again") from None
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: is broken ({error}); run the evaluation stage again") from None
+        return [Answered(**with_tuples(json.loads(line))) for line in lines if line]

@@ -6,21 +6,22 @@ The built-in tasks (`catalogue`) and a user's own are written in this schema.
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from lingraft.errors import RecipeError
-from lingraft.recipe.base import Decay, Names, Section
+from lingraft.recipe.base import Names
 from lingraft.recipe.decoding import checked, load
 from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, translation, words
 from lingraft.tasks.columns import Columns, Files, Headers, Pattern
 from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.metrics import CHARACTERS, SCORES
 from lingraft.tasks.reading import MISSING, no_examples
+from lingraft.tasks.settings import Paper, Settings, Spans, changed
 from lingraft.tasks.splits import find_part
-from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
+from lingraft.tasks.task import Hub, Kind, Split, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,63 +43,8 @@ FORMATS: dict[str, Format] = {
     "universal-dependencies": conllu,
 }
 """Kind of a task, or its `format` → the module that reads its files."""
-Count = Annotated[int, Field(ge=1)]
 NAME = re.compile(r"[A-Za-z0-9{][A-Za-z0-9._+{}-]*")
 """Of a task: a folder is called so."""
-
-
-class Changes(Section):
-    """What differs from a task's own settings; None leaves those."""
-
-    epochs: Count | None = None
-    steps: Count | None = None
-    """Optimiser steps, in place of epochs."""
-    batch: Count | None = None
-    """Examples a step; for spans windows."""
-    batch_unit: Literal["examples", "tokens"] | None = None
-    """What `batch` counts; of translations the tokens of both sides."""
-    learning_rate: Annotated[float, Field(gt=0)] | None = None
-    warmup: Annotated[float, Field(ge=0)] | None = None
-    """Below 1 a share of all steps, else a number of steps."""
-    max_length: Annotated[int, Field(ge=8)] | None = None
-    """Tokens of an input, special ones included."""
-    weight_decay: Annotated[float, Field(ge=0)] | None = None
-    betas: Annotated[tuple[Decay, Decay], Field(strict=False)] | None = None
-    eps: Annotated[float, Field(gt=0)] | None = None
-    clip: Annotated[float, Field(ge=0)] | None = None
-    """Largest gradient norm; 0 clips nothing."""
-    classifier_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    schedule: Literal["linear", "constant"] | None = None
-    dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """Everywhere in the model but on attention weights."""
-    attention_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    decay_all: bool | None = None
-    """Weight decay on biases and normalisation weights too."""
-    checks_per_epoch: Count | None = None
-    check_every: Count | None = None
-    """Steps between two checks, in place of checks_per_epoch."""
-    average_last: Annotated[int, Field(ge=0)] | None = None
-    """Keep the mean of the weights at so many last checks; 0 keeps those of the best check."""
-    patience: Annotated[int, Field(ge=0)] | None = None
-    """Checks without a better one; 0 never stops early."""
-    doc_stride: Count | None = None
-    """Spans: tokens from one window to the next."""
-    max_query: Count | None = None
-    """Spans: tokens of a question."""
-    max_answer: Count | None = None
-    """Spans: tokens of an answer."""
-    null_threshold: float | None = None
-    """Spans: by how much "no answer" must be likelier than the best answer to be said."""
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """Translation: what share of each target is spread over the vocabulary."""
-    beams: Count | None = None
-    """Translation: of the final translations; checks translate greedily."""
-
-
-class Paper(Changes):
-    """Settings, and where they are from."""
-
-    source: str = "the recipe"
 
 
 class Definition(Paper):
@@ -163,8 +109,7 @@ class Definition(Paper):
     note: str = ""
 
 
-DEFAULTS = Settings(epochs=5, batch=32, learning_rate=5e-5, warmup=0.1, max_length=128)
-USUAL = {"span": replace(DEFAULTS, max_length=384), "translation": translation.USUAL}
+USUAL = {"span": Settings(max_length=384), "translation": translation.USUAL}
 """Of kinds whose inputs are longer; of passages as SQuAD's script, which `doc_stride` fits."""
 
 
@@ -186,22 +131,6 @@ def task_in(path: Path) -> Task:
     return task_of(decode(load(path), str(path)), path.resolve().parent)
 
 
-T = TypeVar("T", Settings, Spans)
-
-
-def changed(record: T, changes: Changes) -> T:
-    """Settings, or limits of windows and answers, with what differs."""
-    names = {field.name for field in fields(record)}
-    values = changes.model_dump(include=names, exclude_none=True)
-    for key in ("clip", "patience"):
-        if values.get(key) == 0:
-            values[key] = None
-    for key, counterpart in (("epochs", "steps"), ("checks_per_epoch", "check_every")):
-        if key in values and counterpart in names:  # what was said last holds
-            values.setdefault(counterpart, None)
-    return replace(record, **values)
-
-
 def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool = True) -> Task:
     """The task that a table describes.
 
@@ -221,16 +150,13 @@ def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool
     reader = FORMATS[definition.format or definition.kind]
     splits = _splits(definition, base)
     assert definition.selection is not None
-    usual = USUAL.get(definition.kind, DEFAULTS)
+    usual = USUAL.get(definition.kind, Settings())
     presets = translation.SETTINGS if definition.kind == "translation" else {}
     return Task(
         name=definition.name,
         title=definition.title or definition.name,
         kind=definition.kind,
         languages=(definition.language,),
-        version=definition.version,
-        citation=definition.citation,
-        licence=definition.licence,
         files_from=definition.files_from,
         splits=splits,
         rows=lambda path: reader.rows(path, definition),
@@ -242,19 +168,13 @@ def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool
         headline=definition.headline,
         evaluation=definition.evaluation or _reported(splits),
         folders=definition.folders,
-        hub=definition.hub,
         alternatives=presets
         | {name: changed(usual, paper) for name, paper in definition.papers.items()},
         spans=changed(Spans(), definition) if definition.kind == "span" else None,
-        note=definition.note,
         wants=lambda row: _wanted(row, definition.only),
-        repeats_ids=definition.repeats_ids,
-        codes=definition.codes,
-        aligned=definition.aligned,
         translation=lambda: _translation(definition, base),
-        definition=(
-            None if base is None else definition.model_dump(mode="json", exclude_unset=True)
-        ),
+        table=definition,
+        is_own=base is not None,
     )
 
 

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError, RecipeError, writing
 from lingraft.paths import path_of
 from lingraft.rundir import write_text
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, Retrieval, find, retrieval
@@ -83,14 +83,10 @@ def decontaminated(
         if str(path.absolute()) in paths:
             raise RecipeError(f"--task: two tasks are called '{name}'; rename one of them")
         rows = json.dumps(texts(task, data), ensure_ascii=False, indent=0) + "\n"
-        try:
+        with writing(path, "choose another --out"):
             folder.mkdir(parents=True, exist_ok=True)
             if not path.is_file() or path.read_text(encoding="utf-8") != rows:
                 write_text(path, rows)
-        except OSError as error:
-            raise DataError(
-                f"{path}: cannot be written: {error.strerror or error}; choose another --out"
-            ) from None
         paths.append(str(path.absolute()))
     names = tuple(name for name in section.decontaminate if name not in paths)
     return section.model_copy(update={"decontaminate": (*names, *paths)})
@@ -115,7 +111,7 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
         return list(
             dict.fromkeys(t for s in sides for t in (*s.source.values(), *s.target.values()))
         )
-    named = [name for name in task.splits if name != TRAIN] if task.definition is not None else []
+    named = [name for name in task.splits if name != TRAIN] if task.is_own else []
     by_split = find(task, data or Path(), named)
     held_out = [name for name in by_split if name != TRAIN] or list(by_split)
     examples = [

@@ -16,6 +16,7 @@ from lingraft.errors import DataError
 from lingraft.recipe.base import Names, Section
 from lingraft.tasks.columns import Spellings
 from lingraft.tasks.sentences import gold_pairs, translations, with_ids
+from lingraft.tasks.splits import find_part
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -115,13 +116,7 @@ def _aligned(pairs: Sequence[Pair]) -> Bitext:
 
 
 def _found(record: Retrieval, directory: Path, spellings: Sequence[str] | None) -> Path | None:
-    for folder in (".", *record.folders):
-        for spelling in spellings or ():
-            for packed in ("", *COMPRESSED):
-                path = directory / folder / f"{spelling}{packed}"
-                if path.is_file():
-                    return path
-    return None
+    return next(iter(find_part(spellings or (), directory, record.folders, COMPRESSED)), None)
 
 
 def _missing(record: Retrieval, directory: Path, split: str) -> str:

@@ -14,7 +14,7 @@ from lingraft.tasks.examples import document
 from lingraft.tasks.reading import COMPRESSED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.tasks.examples import Example
     from lingraft.tasks.task import Split, Task
@@ -56,7 +56,7 @@ def find(task: Task, directory: Path, required: Sequence[str] = ()) -> dict[str,
         raise DataError(f"{directory}: no such directory; it must hold the files of {task.name}")
     by_split: dict[str, tuple[Path, ...]] = {}
     for name, split in task.splits.items():
-        if task.definition is not None:
+        if task.is_own:
             _check_alone(task.name, name, split)
         parts = [find_part(spellings, directory, task.folders) for spellings in split.parts]
         if all(parts):
@@ -82,12 +82,15 @@ def _check_alone(task: str, name: str, split: Split) -> None:
 
 
 def find_part(
-    spellings: Sequence[str], directory: Path, folders: Sequence[str]
+    spellings: Sequence[str],
+    directory: Path,
+    folders: Sequence[str],
+    packings: Iterable[str] = COMPRESSED,
 ) -> tuple[Path, ...]:
     """The file of the first spelling that is there, or the files that its * fits, by name."""
     for folder in (".", *folders):
         for spelling in spellings:
-            for packed in ("", *COMPRESSED):
+            for packed in ("", *packings):
                 path = directory / folder / f"{spelling}{packed}"
                 if path.is_file():
                     return (path,)
@@ -116,7 +119,7 @@ def _only_tested(task: Task) -> str:
 
 def _missing(task: Task, directory: Path, splits: Sequence[str]) -> str:
     lines = [f"{name}: {_spelt(task.splits[name])}" for name in splits if name in task.splits]
-    if task.definition is not None:
+    if task.is_own:
         return f"{task.name}: no such file ({'; '.join(lines)}); correct [files] of the task"
     places = ", ".join(task.folders)
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lingraft.errors import DataError
@@ -20,77 +20,12 @@ if TYPE_CHECKING:
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.reading import Row
+    from lingraft.tasks.settings import Settings, Spans
     from lingraft.tasks.weighted import Score
 
 Kind = Literal[
     "classification", "pair", "regression", "tagging", "relation", "parsing", "span", "translation"
 ]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a paper fine-tunes."""
-
-    epochs: int
-    batch: int
-    learning_rate: float
-    warmup: float
-    """Below 1 a share of all steps, else a number of steps."""
-    max_length: int
-    """In tokens, special ones included."""
-    weight_decay: float = 0.0
-    """Never on biases and normalisation weights."""
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    clip: float | None = 1.0
-    """Largest gradient norm; None clips nothing."""
-    classifier_dropout: float | None = None
-    """Before the last layer (`config.classifier_dropout`); None leaves the model's own."""
-    schedule: Literal["linear", "constant"] = "linear"
-    """Decay after the warm-up, to zero."""
-    checks_per_epoch: int = 1
-    """How often the selection split is scored."""
-    check_every: int | None = None
-    """Optimiser steps between two checks; None goes by `checks_per_epoch`, or with `steps` checks
-    ten times."""
-    steps: int | None = None
-    """Optimiser steps of the whole training; None goes by `epochs`."""
-    batch_unit: Literal["examples", "tokens"] = "examples"
-    """Of `batch`; tokens count those of both sides of a translation."""
-    average_last: int = 0
-    """The result is the mean of the weights at this many last checks; 0 keeps the best check's."""
-    dropout: float | None = None
-    """Everywhere in the model but on attention weights; None leaves the model's own."""
-    attention_dropout: float | None = None
-    decay_all: bool = False
-    """Weight decay on biases and normalisation weights too (fairseq)."""
-    label_smoothing: float = 0.0
-    """Of translations: what share of each target is spread over the vocabulary."""
-    beams: int | None = None
-    """Of translations, beside the greedy ones that choose; None takes the model's own number."""
-    patience: int | None = None
-    """Stop after this many checks without a better one; None never stops early."""
-    source: str = ""
-    """Where the values come from, and which of them are decided here."""
-
-
-LATER = (
-    *("check_every", "steps", "batch_unit", "average_last", "dropout", "attention_dropout"),
-    *("decay_all", "label_smoothing", "beams"),
-)
-"""Settings that results from before them lack: as they were, they leave fingerprints alone."""
-
-
-@dataclass(frozen=True)
-class Spans:
-    """How passages are cut into windows, and answers found in them (SPEC B.8)."""
-
-    doc_stride: int = 128
-    """Tokens from the start of a window to the start of the next."""
-    max_query: int = 64
-    max_answer: int = 30
-    n_best: int = 20
-    null_threshold: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -135,9 +70,6 @@ class Task:
     title: str
     kind: Kind
     languages: tuple[str, ...]
-    version: str
-    citation: str
-    licence: str
     files_from: str
     """Where the official files are to be had."""
     splits: Mapping[str, Split]
@@ -150,6 +82,10 @@ class Task:
     selection: str
     """The score that the best checkpoint has the most of, on the selection split."""
     settings: Settings
+    table: Definition
+    """What it was made of, with what was found out: where it is from, how its files are read."""
+    is_own: bool = False
+    """Whether a user wrote it; else it is a benchmark's."""
     labels: tuple[str, ...] = ()
     """In the order of the model's outputs; for tagging the tags, for parsing the relations."""
     headline: tuple[str, ...] = ()
@@ -158,25 +94,18 @@ class Task:
     """The splits that papers report."""
     folders: tuple[str, ...] = ()
     """Where its files may lie inside the data directory."""
-    hub: Hub | None = None
     alternatives: Mapping[str, Settings] = field(default_factory=dict)
     """Settings of other papers."""
     spans: Spans | None = None
-    note: str = ""
-    """What a reader of the numbers must know."""
     wants: Callable[[Row], bool] = lambda row: True
     """Whether a record is of the task's language; some files hold all."""
-    aligned: bool = False
-    """Examples with the same id in two of the benchmark's languages are translations."""
     translation: Callable[[], Task | None] = lambda: None
     """The record by which translations of its examples are read, under the same ids."""
-    repeats_ids: bool = False
-    """Ids may occur several times; the later ones get a number."""
-    codes: tuple[str, str] | None = None
-    """What the tokenizer of a model of many languages calls source and target of translations."""
-    definition: Mapping[str, Any] | None = None
-    """A user's own task as a table, its labels, metrics and selection written out; None for a
-    benchmark's."""
+
+    @property
+    def saved(self) -> dict[str, Any] | None:
+        """A user's own task as a table, its labels, metrics and selection written out."""
+        return self.table.model_dump(mode="json", exclude_unset=True) if self.is_own else None
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -185,20 +114,14 @@ class Task:
 
     def decisive(self) -> dict[str, Any]:
         """What of the task decides a result, beside its name and its examples; for fingerprints."""
-        usual = {option.name: option.default for option in fields(Settings) if option.name in LATER}
-        settings = {
-            key: value
-            for key, value in asdict(self.settings).items()
-            if key != "source" and not (key in LATER and value == usual[key])
-        }
         return {
             "kind": self.kind,
             "labels": self.labels,
             "metrics": self.metrics,
             "selection": self.selection,
-            "spans": self.spans and asdict(self.spans),
-            "settings": settings,
-            **({"codes": self.codes} if self.codes else {}),
+            "spans": self.spans and self.spans.model_dump(),
+            "settings": self.settings.decisive(),
+            **({"codes": self.table.codes} if self.table.codes else {}),
         }
 
     def read(self, path: Path, *, hidden: bool = False) -> list[Example]:
@@ -227,7 +150,7 @@ class Task:
         by_id: dict[str, Example] = {}
         for row in filter(self.wants, rows):
             example = self.example(row)
-            if example.id in by_id and self.repeats_ids:
+            if example.id in by_id and self.table.repeats_ids:
                 example = replace(example, id=f"{example.id}#{row.number}")
             if example.id in by_id:
                 raise row.error(f"the id {example.id!r} occurs twice; ids tell predictions apart")
@@ -243,7 +166,7 @@ class Task:
     @property
     def _why_hidden(self) -> str:
         """What a missing answer means."""
-        if self.definition is not None:
+        if self.is_own:
             return NO_ANSWERS
         if not self.folders:
             return ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import with_tuples
-from lingraft.tasks.task import Settings
+from lingraft.tasks.settings import Settings
 from lingraft.tasks.text import rows
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ _TABLES = tomllib.loads(
     resources.files("lingraft.tasks").joinpath("catalogue/translation.toml").read_text("utf-8")
 )
 USUAL = Settings(**_TABLES["usual"])
-SETTINGS = {name: Settings(**with_tuples(table)) for name, table in _TABLES["papers"].items()}
+SETTINGS = {
+    name: Settings.model_construct(**with_tuples(table))  # whole numbers stay so in fingerprints
+    for name, table in _TABLES["papers"].items()
+}
 """Of papers, by name."""
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.tasks.examples import Answer
-    from lingraft.tasks.task import Spans
+    from lingraft.tasks.settings import Spans
 
     Array = np.ndarray[Any, Any]
     Offsets = Sequence[tuple[int, int]]

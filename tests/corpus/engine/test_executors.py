@@ -1,3 +1,4 @@
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,6 @@ def test_folders_are_looked_through_once_for_a_plan(
         ("slurm", {"time": "1:00:00"}, "--executor slurm: needs --executor-option partition"),
         ("slurm", {"partiton": "cpu"}, "no such option; allowed: .*partition"),
         ("ray", {"logging_dir": "x"}, "the ray executor has no such option"),
-        ("local", {"time": "1:00"}, "--executor-option time: is for jobs of a cluster"),
     ],
 )
 def test_options_of_a_cluster_are_checked(
@@ -114,7 +114,10 @@ def test_options_of_a_cluster_are_checked(
         job.make(section, "ko", tmp_path / "out", chosen)
 
 
-def test_ray_that_is_not_installed_is_one_line(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+def test_ray_that_is_not_installed_is_one_line(tmp_path: Path, section: Corpus, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == "ray" else find(name)
+    )
     with pytest.raises(DataError, match=r"ray: needs the package ray; run: .*lingraft\[ray\]"):
-        executors.check_installed("ray")
+        job.make(section, "ko", tmp_path / "out", job.Settings(Cluster("ray")))

@@ -8,7 +8,6 @@ parts, so that which of two duplicates stays depends on the cut. So only its exe
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +16,12 @@ from datatrove.pipeline.base import PipelineStep
 
 from lingraft.corpus.engine import passes
 from lingraft.corpus.engine.plan import Folder
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lingraft.corpus.engine.job import Cluster, Kind
+    from lingraft.corpus.engine.job import Cluster
     from lingraft.corpus.engine.plan import Plan
 
 MINIMUM = {"slurm": ("partition", "time"), "ray": ()}
@@ -69,16 +68,6 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
             **cluster.options,
         )
     return executors
-
-
-def check_installed(kind: Kind) -> None:
-    """Refuse a scheduler whose package is not there; Slurm's commands are looked for by datatrove.
-
-    Raises:
-        DataError: Ray is asked for and not installed.
-    """
-    if kind == "ray" and importlib.util.find_spec("ray") is None:
-        raise DataError('--executor ray: needs the package ray; run: pip install "lingraft[ray]"')
 
 
 def _check_options(kind: Any, cluster: Cluster) -> None:

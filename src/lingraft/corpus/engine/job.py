@@ -11,11 +11,11 @@ from lingraft.corpus.cleaning import evaluations, scripts
 from lingraft.corpus.engine import passes
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.plan import Folder
-from lingraft.corpus.extras import require
+from lingraft.corpus.extras import check, require
 from lingraft.corpus.inputs import entry
 from lingraft.corpus.readers import documents
 from lingraft.corpus.result import log_result
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError
 from lingraft.rundir import Run, read_json
 
 if TYPE_CHECKING:
@@ -86,11 +86,6 @@ def make(
     """
     scripts.of_language(language, section.scripts)
     cluster = settings.cluster
-    if cluster.options and cluster.kind == "local":
-        raise RecipeError(
-            f"--executor-option {next(iter(cluster.options))}: is for jobs of a cluster; name it "
-            "too (--executor slurm or ray)"
-        )
     plan = planning.make(section, language, settings.part_bytes)
     documents.tell(section.text)
     evaluations.tell(section.decontaminate)
@@ -140,6 +135,7 @@ def _hand_over(folder: Folder, plan: Plan, cluster: Cluster) -> None:
     from lingraft.corpus.engine import executors
 
     built = executors.build(folder, plan, cluster)
-    executors.check_installed(cluster.kind)
+    if cluster.kind == "ray":  # datatrove looks for the commands of Slurm
+        check("ray", "--executor ray", "ray")
     logger.info("corpus: %s parts go to %s", len(plan.parts), cluster.kind)
     built["finish"].run()

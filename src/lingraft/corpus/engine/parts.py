@@ -18,6 +18,7 @@ and appears under its name when it is whole.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -33,7 +34,7 @@ from lingraft.corpus.cleaning.steps import SentenceFilter, Tally
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.split import position
-from lingraft.errors import DataError
+from lingraft.errors import writing
 from lingraft.rundir import write_json
 
 if TYPE_CHECKING:
@@ -95,20 +96,8 @@ def documents(part: Part, section: recipe.Corpus, progress: Progress) -> Iterato
         )
 
 
-@contextlib.contextmanager
-def writing_errors(path: Path) -> Iterator[None]:
-    """Name the file where something cannot be written.
-
-    Raises:
-        DataError: in place of the operating system's error.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise DataError(
-            f"{error.filename or path}: cannot be written: {error.strerror or error}; "
-            "make room, then run the same command again"
-        ) from None
+AGAIN = "make room, then run the same command again"
+writing_errors = functools.partial(writing, mend=AGAIN, inside=True)
 
 
 @contextlib.contextmanager

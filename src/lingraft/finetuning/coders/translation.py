@@ -71,8 +71,9 @@ class TranslationCoder(Coder):
         first = generation.forced_bos_token_id
         self.language: tuple[str, int] | None = None
         self.comes_first: int | None = None
-        if task.codes or hasattr(tokenizer, "tgt_lang"):
-            self.language = self._speak(task.codes)
+        codes = task.table.codes
+        if codes or hasattr(tokenizer, "tgt_lang"):
+            self.language = self._speak(codes)
             key, first = self.language
             if key == "decoder_start_token_id":
                 self.start = first

@@ -9,7 +9,7 @@ from lingraft.corpus.cleaning import near_duplicates
 from lingraft.corpus.cleaning.clean import DUPLICATE
 from lingraft.corpus.readers.folders import FINISHED
 from lingraft.corpus.result import NOT_IN_SUBSET
-from lingraft.errors import DataError
+from lingraft.errors import writing
 from lingraft.report import numbers, page
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.pages import sections
@@ -50,13 +50,8 @@ def write(folder: Path) -> Path:
     """
     target = folder / "report.html"
     text = render(read_json(folder / FINISHED), folder)
-    try:
+    with writing(target, "the corpus is whole, make room and run the same command again"):
         write_text(target, text)
-    except OSError as error:
-        raise DataError(
-            f"{target}: cannot be written: {error.strerror or error}; the corpus is whole, make "
-            "room and run the same command again"
-        ) from None
     return target
 
 

@@ -15,7 +15,7 @@ from lingraft.recipe.run import DRAWN
 from lingraft.recipe.selectors import described
 from lingraft.report import numbers
 from lingraft.report.table import Cell, Column, Row, Table, row, table
-from lingraft.report.variants import headline, kind_of
+from lingraft.report.variants import headline, kind_of, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -191,11 +191,7 @@ def _bar(name: str, n: int, total: int, most: int, decimals: int = 1, *, role: R
 
 def parameters(variants: Sequence[Variant]) -> Table | None:
     """Parts of the model × models, in parameters; None before the first graft."""
-    grafts = [
-        (variant.label, graft)
-        for variant in variants
-        if (graft := variant.result("graft")) is not None
-    ]
+    grafts = [(variant.label, graft) for variant, graft in results_of(variants, "graft")]
     if not grafts:
         return None
     parts = dict.fromkeys(part for _, graft in grafts for part in graft["parameters"]["by_part"])
@@ -216,9 +212,7 @@ def new_layers(graft: dict[str, Any]) -> str:
 
 def account(variants: Sequence[Variant]) -> Table:
     """Where each model's tensors come from: how many of each kind, and their parameters."""
-    counts = {
-        v.label: graft["account"] for v in variants if (graft := v.result("graft")) is not None
-    }
+    counts = {v.label: graft["account"] for v, graft in results_of(variants, "graft")}
     kinds = tuple(dict.fromkeys(kind for account in counts.values() for kind in account))
     rows = [
         (label, *(_tensors(counted.get(kind)) for kind in kinds))
@@ -305,9 +299,8 @@ def schemes(variants: Sequence[Variant]) -> Table:
     """Every metric under every masking scheme; of causal models those of the next token."""
     columns = ("hits@1", "hits@3", "hits@5", "hits@10")
     rows = []
-    for variant in variants:
-        evaluation = variant.result("evaluation")
-        for scheme, metrics in (evaluation or {"metrics": {}})["metrics"].items():
+    for variant, evaluation in results_of(variants, "evaluation"):
+        for scheme, metrics in evaluation["metrics"].items():
             rows.append(
                 (
                     variant.label,
@@ -331,8 +324,8 @@ def schemes(variants: Sequence[Variant]) -> Table:
 def languages(variants: Sequence[Variant]) -> Table | None:
     """Every model on the test text of every stream; None where there is one text."""
     rows = []
-    for variant in variants:
-        for stream, result in (variant.result("evaluation") or {}).get("streams", {}).items():
+    for variant, evaluation in results_of(variants, "evaluation"):
+        for stream, result in evaluation.get("streams", {}).items():
             metrics = result["metrics"][headline(result)]
             words = result.get("likelihood") or result.get("words", {})
             rows.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lingraft.report import numbers
@@ -9,6 +10,7 @@ from lingraft.report.pieces import readable
 from lingraft.report.table import Column, Row, Table, row, table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from lingraft.recipe import Recipe
@@ -17,18 +19,15 @@ if TYPE_CHECKING:
 EXAMPLES_PER_RULE = 6
 OWN_KINDS = ("unigram", "byte-bpe", "wordpiece", "given")
 """Tokenizers that need not write their pieces as the source's does."""
-STATISTICS = (
-    ("tokens_per_word", "tokens per word (fertility)", lambda value: numbers.fixed(value, 2)),
-    ("characters_per_token", "characters per token", lambda value: numbers.fixed(value, 2)),
-    ("bytes_per_token", "bytes per token", lambda value: numbers.fixed(value, 2)),
-    ("unknown_rate", "unknown tokens", lambda value: numbers.percent(value, 2)),
-    ("character_coverage", "characters covered", lambda value: numbers.percent(value, 2)),
-    (
-        "marks_kept",
-        "accents, vowel signs and joiners kept",
-        lambda value: numbers.percent(value, 2),
-    ),
-    ("round_trip", "sentences that come back exactly", lambda value: numbers.percent(value, 2)),
+NUMBER, SHARE = partial(numbers.fixed, decimals=2), partial(numbers.percent, decimals=2)
+STATISTICS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
+    ("tokens_per_word", "tokens per word (fertility)", NUMBER),
+    ("characters_per_token", "characters per token", NUMBER),
+    ("bytes_per_token", "bytes per token", NUMBER),
+    ("unknown_rate", "unknown tokens", SHARE),
+    ("character_coverage", "characters covered", SHARE),
+    ("marks_kept", "accents, vowel signs and joiners kept", SHARE),
+    ("round_trip", "sentences that come back exactly", SHARE),
     ("sentences", "sentences measured", numbers.count),
     ("tokens", "tokens", numbers.count),
 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXECUTORS = ("local", "slurm", "ray")
 
 
-def check_named(kind: str, options: Mapping[str, str]) -> None:
+def check_named(kind: str, options: Mapping[str, object]) -> None:
     """Refuse an executor that is not known, and options of jobs where there are none.
 
     Raises:
