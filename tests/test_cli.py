@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -186,6 +187,25 @@ def test_several_values_may_follow_text(command, shorthand, korean_text, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("given", "hyphened"),
+    [
+        ("adapt --learning_rate 1e-3", "adapt --learning-rate 1e-3"),
+        ("--quiet adapt --vocab_size=300", "--quiet adapt --vocab-size=300"),
+        ("adapt --set a_b=c_d --out a_b", "adapt --set a_b=c_d --out a_b"),
+        ("adapt --set=method.learning_rate=1", "adapt --set=method.learning_rate=1"),
+        ("corpus --no_such thing", "corpus --no_such thing"),
+    ],
+)
+def test_options_may_have_underscores(given, hyphened):
+    assert cli.hyphened(given.split()) == hyphened.split()
+
+
+def test_an_option_with_underscores_is_read_as_the_one_with_hyphens(command, tmp_path):
+    options = ("--candidates", tmp_path, "--facts_only", "--batch_tokens", "many")
+    assert "Invalid value for '--batch-tokens'" in command("sources", *options).err
+
+
+@pytest.mark.parametrize(
     ("given", "spread"),
     [
         ("adapt --text a b --lang ko", "adapt --text a --text b --lang ko"),
@@ -309,6 +329,16 @@ def test_evaluate_gives_a_run_the_figures_of_its_own_weights(adapted, korean_tex
     assert first == again
     assert first["masks"] != other["masks"]
     assert "words" not in first
+
+
+def test_evaluate_says_which_files_of_a_folder_are_not_read(
+    adapted, korean_text, command, tmp_path
+):
+    shutil.copy(korean_text, tmp_path)
+    (tmp_path / "README.md").write_text("# About\n")
+    options = ("--text", tmp_path, "--lang", "ko", "--words", 0, "--sentences", 5)
+    ended = command("evaluate", adapted("modernbert") / "model", *options)
+    assert "left out as no text: README.md" in ended.err
 
 
 def test_report_compares_several_runs_on_one_page(adapted, command, tmp_path):

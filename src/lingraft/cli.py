@@ -179,6 +179,17 @@ def many(arguments: list[str]) -> tuple[str, ...]:
     return tuple(flag for param in params for flag in param.opts if flag in MANY)
 
 
+def hyphened(arguments: list[str]) -> list[str]:
+    """Options of the chosen command with hyphens, where they have underscores as in other tools."""
+    flags = {flag for param in chosen(arguments) for flag in (*param.opts, *param.secondary_opts)}
+    result = []
+    for argument in arguments:
+        option, sign, value = argument.partition("=")
+        option = option.replace("_", "-")
+        result.append(f"{option}{sign}{value}" if option in flags else argument)
+    return result
+
+
 MAY_BE_EMPTY = ("--prefix", "--train", "--candidates", "--initialisers")
 """Options whose default is the empty text."""
 
@@ -235,7 +246,7 @@ def call() -> None:
     Raises:
         LingraftError: also in place of what torch raises when another process has gone.
     """
-    arguments = sys.argv[1:]
+    arguments = hyphened(sys.argv[1:])
     try:
         check_words(arguments)
         COMMAND_LINE(args=spread(arguments, many(arguments)), standalone_mode=True)

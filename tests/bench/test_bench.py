@@ -125,7 +125,7 @@ method = {{preset = "auto", budget = {{value = 100, unit = "steps"}}}}"""
     assert (phase.batch.unit, phase.batch.size, phase.masking.rate) == ("tokens", 512, 0.4)
     assert not any(asked.recipe.graft.places)
     path.write_text(text.replace("SOURCE", "some/model"))
-    with pytest.raises(RecipeError, match="those of 'some/model' are not on this machine"):
+    with pytest.raises(RecipeError, match="that of 'some/model' is not on this machine"):
         subject(path, None, None, SHORT, None, [])
     shape = 'architecture = {model_type = "roberta"}\ntokenizer.kind = "unigram"'
     text = text.replace('model = "SOURCE"', shape)

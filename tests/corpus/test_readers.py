@@ -119,6 +119,27 @@ def test_a_hub_dataset_that_cannot_be_read_is_one_line(tmp_path: Path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("hub:a/b", ("a/b", None, None)),
+        ("hub:a/b:ko", ("a/b", "ko", None)),
+        ("hub:a/b@v1.0", ("a/b", None, "v1.0")),
+        ("hub:a/b:ko@refs/convert/parquet", ("a/b", "ko", "refs/convert/parquet")),
+    ],
+)
+def test_a_hub_dataset_is_asked_for_by_name_configuration_and_revision(monkeypatch, name, asked):
+    datasets = pytest.importorskip("datasets")
+
+    def load_dataset(dataset, config, *, revision, **_):
+        return [{"text": f"{(dataset, config, revision)}"}]
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    (document,), _ = read(name)
+    assert document.text == str(asked)
+    assert inputs.texts([name]) == [name]
+
+
 @pytest.mark.parametrize("module", ["pyarrow", "zstandard", "datasets"])
 def test_a_missing_optional_package_is_named_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
@@ -317,6 +338,7 @@ def test_a_file_named_twice_is_read_once_and_said_so(
         ("folder", "no text in this directory"),
         ("pipe.txt", "is not a regular file"),
         ("hub:", "name the dataset"),
+        ("hub:a/b@", "a revision of it behind an @"),
     ],
 )
 def test_what_cannot_be_resolved_is_a_data_error(

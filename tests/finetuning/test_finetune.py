@@ -13,12 +13,13 @@ from stopping import killed_at, terminated_at
 from transformers import AutoModelForSequenceClassification
 
 from lingraft.commands.finetune import said_of
-from lingraft.errors import RecipeError, TrainingError
+from lingraft.errors import DataError, RecipeError, TrainingError
 from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning import rates
 from lingraft.finetuning.coders import biaffine
-from lingraft.finetuning.data import hub_rows, part_of, tell_shared
+from lingraft.finetuning.data import from_hub, hub_rows, load, part_of, tell_shared
 from lingraft.finetuning.outcomes import Outcome, outcomes
+from lingraft.finetuning.recipe import Finetune
 from lingraft.tasks import TASKS, Data, find
 from lingraft.tasks.examples import TextExample
 from lingraft.training import loop
@@ -515,6 +516,38 @@ def test_rows_of_the_hub_have_labels_by_name():
     first, second = hub_rows(table, {"text": "sentence"}, "hub:x")
     assert first.values == {"sentence": "a", "label": "yes", "tags": ["O", "B"]}
     assert second.values["label"] == -1
+
+
+def test_splits_come_from_the_data_set_and_revision_that_have_them(monkeypatch):
+    asked = []
+
+    def load_dataset(*place, split, revision):
+        asked.append((*place, split, revision))
+        answers = {"text": ["b"], "answer_start": [2]}
+        rows = [{"id": "1", "context": "a b", "question": "c?", "answers": answers}]
+        return datasets.Dataset.from_list(rows)
+
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert from_hub(TASKS["mlqa-en"]).splits.keys() == {"train", "dev", "test"}
+    assert asked == [
+        ("rajpurkar/squad", None, "train", None),
+        ("facebook/mlqa", "mlqa.en.en", "validation", "refs/convert/parquet"),
+        ("facebook/mlqa", "mlqa.en.en", "test", "refs/convert/parquet"),
+    ]
+    assert TASKS["nsmc"].hub.revision == "refs/convert/parquet"
+    asked.clear()
+    from_hub(TASKS["xquad-en"])
+    assert [place[0] for place in asked] == ["rajpurkar/squad"] * 2 + ["google/xquad"]
+    with pytest.raises(DataError, match="google/xquad: has no train split of xquad-de; give its"):
+        from_hub(TASKS["xquad-de"])
+
+
+@pytest.mark.parametrize("name", ["korsts", "kornli", "udpos-ko"])
+def test_a_task_without_its_official_splits_on_the_hub_says_which_files_it_needs(name):
+    recipe = Finetune(models=["x"], tasks=[name], data="hub")
+    with pytest.raises(RecipeError, match=rf"--data hub: has no copy .* files of {name} \(https"):
+        load(TASKS[name], recipe, Path())
 
 
 def test_the_last_lines_name_every_model_that_is_best():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import math
 import shutil
 import tomllib
@@ -295,6 +296,14 @@ def test_evaluate_says_what_it_could_not_read(source, tmp_path, command):
     ended = command("evaluate", source, "--text", tmp_path / "mixed.txt")
     assert json.loads(ended.out)["likelihood"]["bytes"] == len("whole")
     assert "1 documents left out: broken UTF-8" in ended.err
+
+
+def test_files_about_a_kept_folder_are_said_to_be_left_out(tmp_path, caplog):
+    (tmp_path / "a.txt").write_text("text\n")
+    (tmp_path / "README.md").write_text("# About\n")
+    with caplog.at_level(logging.INFO, logger="lingraft"):
+        assert judging.texts_of([str(tmp_path)], 5) == ["text"]
+    assert "left out as no text: README.md" in caplog.text
 
 
 def test_evaluate_compares_models_on_the_same_questions(run, source, files, command, result):

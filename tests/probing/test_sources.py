@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import types
 
 import pytest
 from synthetic_study import cell_rows
 from tiny_study import Here, base_recipe
 
 from lingraft.errors import DataError, RecipeError
+from lingraft.pretrained import load
 from lingraft.probing import sources, sources_page
 from lingraft.probing.sources import Candidate, Standing, by_candidate, standings, verdict
 from lingraft.recipe.decoding import to_toml
@@ -167,8 +169,45 @@ def test_what_is_left_to_the_rules_they_choose_for_each_candidate(recipe, tiny_s
 def test_rules_that_cannot_know_a_candidate_say_so(recipe):
     asked = recipe(method={"preset": "auto", "budget": {"value": 9e6, "unit": "tokens"}})
     chosen = sources.candidates(["nobody/nowhere"])
-    with pytest.raises(RecipeError, match="chosen for nobody/nowhere, whose config"):
+    with pytest.raises(RecipeError, match="that of 'nobody/nowhere' is not on this machine, or"):
         sources.study_of(asked, chosen, 200, 50, seeds=1)
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert", "modernbert"])
+def test_the_rules_need_no_weights(recipe, tiny_source, tmp_path, family):
+    """Those of a candidate on the Hub, or in `.bin`, are not there when the rules choose."""
+    bare = tmp_path / "bare"
+    shutil.copytree(tiny_source(family), bare, ignore=shutil.ignore_patterns("*.safetensors"))
+    asked = recipe(method={"preset": "auto", "budget": {"value": 9e6, "unit": "tokens"}})
+    whole, alone = (
+        sources.as_decided(asked, *sources.candidates([str(path)]), 200)
+        for path in (tiny_source(family), bare)
+    )
+    assert alone.phases == whole.phases
+    assert alone.graft == whole.graft
+
+
+def test_facts_of_a_candidate_on_the_hub_are_there_at_the_first_call(
+    recipe, tiny_source, tmp_path, monkeypatch
+):
+    def download(name, file="config.json"):
+        snapshot = tmp_path / f"models--{name.replace('/', '--')}" / "snapshots" / "0"
+        snapshot.mkdir(parents=True, exist_ok=True)
+        (snapshot / "../../refs").mkdir(exist_ok=True)
+        (snapshot / "../../refs/main").write_text("0")
+        if file == "README.md":
+            (snapshot / file).write_text("---\nlicense: mit\n---\n# A model\n")
+        else:
+            shutil.copy(tiny_source("bert") / file, snapshot)
+
+    headers = types.SimpleNamespace(parameter_count={"F32": 7, "I64": 2})
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(load, "load_config", download)
+    monkeypatch.setattr(load, "hf_hub_download", download)
+    monkeypatch.setattr(load, "get_safetensors_metadata", lambda _: headers)
+    (candidate,) = sources.candidates(["some/model"])
+    known = sources_page.about(candidate, recipe())
+    assert known == {"kind": "bert", "parameters": 9, "licence": "mit"}
 
 
 def test_a_recipe_with_one_stream_is_of_one_language(recipe, tiny_source, korean_text):

@@ -80,9 +80,19 @@ def test_hub_data_sets_are_named_in_the_metadata(build, tmp_path, monkeypatch):
         "hub:org/korean-text",
         "hub:wikimedia/wikipedia:20231101.ko",
         "hub:org/korean-text:b",
+        "hub:org/korean-text:b@v2",
     ]
     front, _ = parts(card.model_card(build(corpus={"text": names}).run))
     assert front["datasets"] == ["org/korean-text", "wikimedia/wikipedia"]
+
+
+def test_cards_of_one_text_have_one_fingerprint(build):
+    builder = build()
+    for contents, says in ((f"0123456789ab{'c' * 52}", "split: `0123456789ab`."), (None, None)):
+        builder.corpus(**({"contents": contents} if contents else {}))  # older runs have none
+        _, body = parts(card.model_card(builder.run))
+        assert ("Fingerprint" in body) == (says is not None)
+        assert says is None or says in body
 
 
 @pytest.mark.parametrize(

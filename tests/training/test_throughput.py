@@ -176,6 +176,24 @@ def test_the_ceiling_is_the_faster_of_two_products():
     assert 1e6 < found.flops_per_second < 1e14
 
 
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA A100-SXM4-40GB", 312e12),
+        ("NVIDIA H200", 989e12),
+        ("NVIDIA H100 NVL", None),
+        ("NVIDIA H200 NVL", None),
+        ("NVIDIA H100 PCIe", None),
+        ("NVIDIA A100-PCIE-40GB", None),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None),
+        ("NVIDIA L4", None),
+    ],
+)
+def test_only_whole_sxm_modules_have_the_peak_of_their_datasheet(name, peak):
+    assert throughput.peak_of(name) == peak
+
+
 def test_the_first_product_is_not_timed_and_there_are_two_at_least():
     sizes = (16, 16, 16)
     found = throughput.product_seconds(sizes, torch.float32, torch.device("cpu"), 0.0)

@@ -68,6 +68,8 @@ def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: st
     split = sentences.splitter(language, split_sentences=section.split_sentences)
     reading = Reading()
     try:
+        paths = list(paths)
+        documents.tell(paths)
         for source in documents.resolve(paths):
             for document in documents.read(source, section, reading):
                 yield from split(document.text)

@@ -63,8 +63,9 @@ def directory_of(task: Task, recipe: Finetune, base: Path, name: str = "") -> Pa
     if own_files(task):
         return base
     if recipe.data is None or recipe.data == HUB:
+        start = "--data hub: has no copy with the official splits;" if recipe.data else "--data:"
         raise RecipeError(
-            f"--data: name the directory that holds the files of {name or task.name} "
+            f"{start} name the directory that holds the files of {name or task.name} "
             f"({task.files_from})" + (", or 'hub'" if task.table.hub else "")
         )
     return base / path_of(recipe.data)
@@ -172,7 +173,7 @@ def from_hub(task: Task) -> Data:
     """
     hub = task.table.hub
     assert hub is not None
-    splits_needed = dict.fromkeys([TRAIN, *([DEV] if DEV in hub.splits else []), *task.evaluation])
+    splits_needed = dict.fromkeys([TRAIN, *([DEV] if hub.of(DEV) else []), *task.evaluation])
     examples = {split: hub_split(task, split) for split in splits_needed}
     names = {split: split for split in examples}
     return with_selection(examples, names, task.evaluation)
@@ -184,16 +185,19 @@ def hub_split(task: Task, split: str) -> list[Example]:
     Raises:
         DataError: the data set or a column is not there.
     """
-    hub = task.table.hub
-    assert hub is not None
+    whole = task.table.hub
+    assert whole is not None
     datasets = require("datasets", "reading a task from the Hub", "data")
-    if split not in hub.splits:
+    hub = whole.of(split)
+    if hub is None:
         raise DataError(
-            f"{hub.dataset}: has no {split} split of {task.name}; give its files with --data"
+            f"{whole.dataset}: has no {split} split of {task.name}; give its files with --data"
         )
     name = f"hub:{hub.dataset}" + (f":{hub.config}" if hub.config else "")
     try:
-        table = datasets.load_dataset(hub.dataset, hub.config, split=hub.splits[split])
+        table = datasets.load_dataset(
+            hub.dataset, hub.config, split=hub.splits[split], revision=hub.revision
+        )
     except Exception as error:  # datasets raises classes of many libraries
         reason = " ".join(str(error).split())[:200]
         raise DataError(

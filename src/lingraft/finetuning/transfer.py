@@ -92,10 +92,8 @@ class Files:
     """The examples of a family's languages; a file is read once."""
 
     def __init__(self, family: Family, recipe: Finetune, base: Path) -> None:
-        self.family, self.hub = family, recipe.data == HUB
         task = next(iter(family.tasks.values()))
-        if self.hub and task.table.hub is None:
-            raise RecipeError(f"data: {family.name} is not on the Hub; name the directory (--data)")
+        self.family, self.hub = family, recipe.data == HUB and task.table.hub is not None
         self.directory = base
         if not self.hub:
             self.directory = task_data.directory_of(task, recipe, base, family.name)
@@ -120,7 +118,7 @@ class Files:
         """Whether a split's files are here."""
         task = self.family.tasks[language]
         if self.hub:
-            return task.table.hub is not None and split in task.table.hub.splits
+            return task.table.hub is not None and task.table.hub.of(split) is not None
         if split not in task.splits:
             return False
         try:

@@ -42,7 +42,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
 
     By the source's config, the bytes of the text (of packed files about as many as they hold), and
     the budget; one in time is taken at a rough speed of such machines. Nothing is decided where the
-    recipe leaves nothing open, or where the source is not on this machine.
+    recipe leaves nothing open, or where the source's config.json is not on this machine.
 
     Raises:
         LingraftError: the recipe cannot work.
@@ -50,16 +50,17 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     if not is_open(recipe) or recipe.method.preset != auto.AUTO:
         return recipe, []
     plan = preflight.check(recipe)
-    if plan.layers is None:
+    if plan.depth_and_width is None:
         return recipe, []
+    depth, width = plan.depth_and_width
     tokens = plan.unpacked_bytes_estimate / preflight.BYTES_PER_TOKEN
     characters, sentences = int(tokens * CHARACTERS_A_TOKEN), tokens / TOKENS_PER_SENTENCE
-    a_token = operations(plan.layers.width, plan.layers.number, characters)
+    a_token = operations(width, depth, characters)
     machine = this_machine()
     speed = speed_of(a_token, _usual_speed(machine), promised(recipe) or 0.0, machine.is_gpu)
     facts = Facts(
         kind=family_of(plan.model_type).kind,
-        width=plan.layers.width,
+        width=width,
         characters=characters,
         tokens=tokens_of(recipe, characters, speed, sentences),
         seconds=promised(recipe),
@@ -79,17 +80,20 @@ def decided_now(recipe: Recipe) -> Recipe:
     """The recipe as preset 'auto' would decide it now, for what cannot wait for a run.
 
     Raises:
-        RecipeError: rules are to choose, and the files of the source are not on this machine, or
+        RecipeError: rules are to choose, and the source's config.json is not on this machine, or
             it is an architecture, which has none.
     """
     decided, choices = foreseen(recipe)
     if is_open(recipe) and recipe.method.preset == auto.AUTO and not choices:
         why = "source.architecture has none;"
         if recipe.source.model is not None:
-            why = f"those of '{recipe.source.model}' are not on this machine; download it first, or"
+            why = (
+                f"that of '{recipe.source.model}' is not on this machine, or does not say how deep "
+                "and wide the model is; download it first, or"
+            )
         raise RecipeError(
-            f"preset 'auto' chooses by the source's config.json and .safetensors, and {why} name a "
-            "paper's preset (lingraft list presets)"
+            f"preset 'auto' chooses by the source's config.json, and {why} name a paper's preset "
+            "(lingraft list presets)"
         )
     return decided
 

@@ -294,6 +294,7 @@ def texts_of(names: Sequence[str], sentences: int) -> list[str]:
         DataError: one cannot be read, or there is no text.
     """
     section, reading = Corpus(text=tuple(names), document="block"), Reading()
+    documents.tell(names)
     document_texts = (
         document.text
         for source in documents.resolve(names)

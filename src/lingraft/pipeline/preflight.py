@@ -15,7 +15,7 @@ from lingraft.paths import path_of
 from lingraft.pipeline import held_out, pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
 from lingraft.pipeline.plans import named_resources
-from lingraft.pipeline.sizes import grafted_sizes
+from lingraft.pipeline.sizes import depth_and_width, grafted_sizes
 from lingraft.pipeline.source_files import SourceFiles, source_of
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import Trained, check_grafts, trainable
@@ -62,6 +62,9 @@ class Plan:
     fits: str = ""
     """Whether this machine has so much, and what to change if not."""
     layers: Layers | None = None
+    """None where nothing but config.json is there, or nothing at all."""
+    depth_and_width: tuple[int, int] | None = None
+    """Of the target; None where the source is not on this machine, or an architecture."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -317,6 +320,7 @@ def sizes(recipe: Recipe, source: SourceFiles, plan: Plan) -> None:
         return
     shapes, tied = source.shapes, source.tied
     if shapes is None or tied is None:
+        plan.depth_and_width = depth_and_width(source.config, family, recipe)
         plan.notes.append(
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
@@ -329,6 +333,8 @@ def sizes(recipe: Recipe, source: SourceFiles, plan: Plan) -> None:
     words = shapes[family.word_embeddings][0]
     plan.notes += vocabularies.notes(recipe, source.folder, words, tied=tied)
     plan.layers = Layers.of(shapes, source.config, family, recipe)
+    if plan.layers is not None:
+        plan.depth_and_width = plan.layers.number, plan.layers.width
 
 
 def _phase(recipe: Recipe, phase: Phase, plan: Plan, count: Trained | None) -> dict[str, Any]:

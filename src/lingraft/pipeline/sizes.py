@@ -17,6 +17,7 @@ from lingraft.models.parts import (
     sizes_by_part,
     tied_once,
 )
+from lingraft.pipeline.memory import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +75,23 @@ def named_as_in(
         in_head = name == family.decoder or name.startswith(family.head_tensors)
         renamed[name if whole or in_head else body + name] = shape
     return renamed
+
+
+def depth_and_width(
+    config: Mapping[str, Any], family: Family, recipe: Recipe
+) -> tuple[int, int] | None:
+    """Layers of a target, and their width, where nothing but the source's config.json is known.
+
+    Returns:
+        None where it lacks one of them. A decoder whose depth it does not say is as deep as the
+        encoder, as in T5's.
+    """
+    width = next((config[key] for key in WIDTH if config.get(key)), 0)
+    first = config.get(family.depth_key, 0)
+    depths = [config.get(layers.depth_key, first) for layers in family.lists]
+    if not all(type(number) is int and number > 0 for number in (width, *depths)):
+        return None
+    return sum(depth + recipe.graft.places.number(depth) for depth in depths), width
 
 
 def grafted_sizes(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
-from lingraft.pipeline.foreseeing import foreseen
+from lingraft.pipeline.foreseeing import decided_now
 from lingraft.probing.initialisers import along, shortened
 from lingraft.recipe import Budget, Source, catalogue
 from lingraft.recipe.auto import AUTO
@@ -151,13 +151,7 @@ def as_decided(recipe: Recipe, candidate: Candidate, steps: int) -> Recipe:
         "batch": own.method.batch or preset_of(own.method).batch,
     }
     method = own.method.model_copy(update=update)
-    decided, choices = foreseen(expand(own.model_copy(update={"method": method, "phases": ()})))
-    if not choices:
-        raise RecipeError(
-            f"sources: nothing can be chosen for {candidate.label}, whose config.json is not on "
-            "this machine; download it first"
-        )
-    return decided
+    return decided_now(expand(own.model_copy(update={"method": method, "phases": ()})))
 
 
 def study_of(

@@ -14,6 +14,8 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import check_masked
 from lingraft.pipeline import sizes
 from lingraft.pipeline.source_files import source_of
+from lingraft.pretrained import load
+from lingraft.pretrained.checkpoints import folder_of
 from lingraft.probing.facts import FACTS, OF_TEXT, Profile, limited, of_texts, of_tokenizer
 from lingraft.probing.sources import verdict, with_source
 from lingraft.report import numbers, page
@@ -69,10 +71,15 @@ def checked_folder(out: Path) -> Path:
 def about(candidate: Candidate, recipe: Recipe) -> Row:
     """Kind, parameters and licence of a candidate, from its files; None for what is not there.
 
+    Of one on the Hub config.json and README.md are downloaded.
+
     Raises:
         DataError: there is no such model, or its files are broken.
         UnsupportedModelError: it is of a family that lingraft does not graft onto.
     """
+    is_on_hub = folder_of(candidate.model) is None
+    if is_on_hub:
+        load.fetch_card(candidate.model)
     try:
         source = source_of(with_source(recipe, candidate))
         family, folder = source.family, source.folder
@@ -80,10 +87,13 @@ def about(candidate: Candidate, recipe: Recipe) -> Row:
             check_masked(family, "sources")
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"candidate '{candidate.label}': {error}") from None
-    if family is None or folder is None:
-        return dict.fromkeys(("kind", "parameters", "licence"))
+    assert family is not None  # its config.json is here by now
+    assert folder is not None
     shapes = sizes.tensor_shapes(folder)
-    parameters = None if shapes is None else sum(math.prod(shape) for shape in shapes.values())
+    if shapes is not None:
+        parameters: int | None = sum(math.prod(shape) for shape in shapes.values())
+    else:
+        parameters = load.hub_parameters(candidate.model) if is_on_hub else None
     return {"kind": family.model_type, "parameters": parameters, "licence": licence(folder)}
 
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from lingraft.rundir import Run
 
 HUB_PREFIX = "hub:"
+FINGERPRINT = 12
+"""Characters of one that tell two texts apart."""
 INDEX_METRICS = {
     "perplexity": "perplexity", "hits@1": "hits@1", "hits@5": "hits@5", "hits@10": "hits@10",
     "mrr": "mean reciprocal rank", "mr": "mean rank",
@@ -260,9 +262,9 @@ def _pieces_from(recipe: Recipe, tokenizer: dict[str, Any] | None) -> str:
 
 
 def _hub_datasets(recipe: Recipe) -> list[str]:
-    """The ids of the data sets on the Hub, each once, without the configuration behind a colon."""
+    """The ids of the data sets on the Hub, each once, without configuration and revision."""
     names = [
-        name.removeprefix(HUB_PREFIX).partition(":")[0]
+        name.removeprefix(HUB_PREFIX).partition("@")[0].partition(":")[0]
         for stream in recipe.texts
         for name in stream.corpus.text
         if name.startswith(HUB_PREFIX)
@@ -298,6 +300,7 @@ def _corpus(main: Variant) -> dict[str, Any] | None:
         return None
     sources = [{**source, "name": _file_name(str(source["name"]))} for source in corpus["sources"]]
     return {
+        "fingerprint": str(corpus.get("contents", ""))[:FINGERPRINT],
         "sentences_in": numbers.count(corpus["sentences_in"]),
         "documents": numbers.count(corpus["documents"]),
         "kept": numbers.count(sum(int(split["sentences"]) for split in corpus["splits"].values())),

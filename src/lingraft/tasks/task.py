@@ -42,12 +42,21 @@ class Hub(Section):
 
     dataset: str
     config: str | None = None
+    revision: str | None = None
+    """Branch, tag or commit; None takes the main branch."""
     splits: dict[str, str] = {}
     """Our name of a split → the Hub's."""
+    elsewhere: dict[str, Hub] = {}
+    """Our name of a split → the data set that has it, where it is another."""
     columns: dict[str, str] = {}
     """The Hub's name of a column → the one that the reader expects, where they differ.
 
     Class labels are mapped by their names, never by their numbers: the order differs."""
+
+    def of(self, split: str) -> Hub | None:
+        """The data set that has a split; None where none has."""
+        place = self.elsewhere.get(split, self)
+        return place if split in place.splits else None
 
 
 class Format(Protocol):

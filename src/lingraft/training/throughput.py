@@ -40,6 +40,8 @@ READ_LAYER_INPUT = (".query", ".key", ".value", ".q_proj", ".k_proj", ".v_proj")
 """Maps of a layer that all read its input; a joint one needs no name, it is the layer's first."""
 DATASHEET = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
 """Dense bf16 operations a second of NVIDIA's SXM modules; others are not guessed."""
+NOT_SXM = ("PCIE", "NVL", "MIG")
+"""In the names of cards with lower clocks, and of parts of a card."""
 ROWS = 2_048
 PRODUCTS = 12
 CEILING_SECONDS = 1.0
@@ -267,8 +269,15 @@ def matrix_product_ceiling(
         if speed > best:
             best, product = speed, f"{m} × {k} × {n}"
     name = torch.cuda.get_device_name(device) if on_gpu else ""
-    limit = next((peak for gpu, peak in DATASHEET.items() if gpu in name and "PCIe" not in name), 0)
-    return Ceiling(best, "bf16" if bf16 else "fp32", product, (limit or None) if bf16 else None)
+    return Ceiling(best, "bf16" if bf16 else "fp32", product, peak_of(name) if bf16 else None)
+
+
+def peak_of(name: str) -> float | None:
+    """The peak in `DATASHEET` of a GPU, by the name that its driver gives; None of others."""
+    upper = name.upper()
+    if any(word in upper for word in NOT_SXM):
+        return None
+    return next((peak for gpu, peak in DATASHEET.items() if gpu in upper), None)
 
 
 def product_seconds(

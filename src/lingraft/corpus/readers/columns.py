@@ -31,6 +31,22 @@ LANGUAGE_FIELDS = ("lang", "language")
 logger = logging.getLogger(__name__)
 
 
+def hub_parts(text: str) -> tuple[str, str | None, str | None]:
+    """Data set, configuration and revision (branch, tag or commit) of hub:NAME[:CONFIG][@REVISION].
+
+    Raises:
+        DataError: one of them is empty.
+    """
+    rest, at, revision = text.removeprefix(HUB_PREFIX).partition("@")
+    name, _, config = rest.partition(":")
+    if not name or (at and not revision):
+        raise DataError(
+            f"{text}: name the dataset, for example hub:wikimedia/wikipedia:20231101.ko, and a "
+            "revision of it behind an @, if any"
+        )
+    return name, config or None, revision or None
+
+
 def meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
     """Whether a row has the values that `corpus.where` asks for."""
     return all(value in _spelt(row.get(field)) for field, value in (section.where or {}).items())
@@ -204,10 +220,10 @@ def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
 
 def _streamed(source: Source, section: recipe.Corpus) -> Iterator[dict[str, Any]]:
     datasets = require("datasets", source.name, "data")
-    name, _, config = source.name.removeprefix(HUB_PREFIX).partition(":")
+    name, config, revision = hub_parts(source.name)
     try:
         yield from datasets.load_dataset(
-            name, config or None, split=section.hub_split, streaming=True
+            name, config, split=section.hub_split, revision=revision, streaming=True
         )
     except Exception as error:  # whatever its file systems, parsers and HTTP client raise
         raise _hub_error(source, error) from None
@@ -217,5 +233,6 @@ def _hub_error(source: Source, error: Exception) -> DataError:
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
     return DataError(
         f"{source.name}: the dataset cannot be read ({type(error).__name__}: {first}); "
-        "check its name, configuration (hub:NAME:CONFIG), corpus.hub_split and your connection"
+        "check its name, configuration and revision (hub:NAME:CONFIG@REVISION), "
+        "corpus.hub_split and your connection"
     )

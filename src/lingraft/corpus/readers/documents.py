@@ -20,6 +20,7 @@ from lingraft.corpus.readers.columns import (
     NO_TEXT_FIELD,
     NOT_WHERE,
     found,
+    hub_parts,
     meets,
     no_column,
     read_hub,
@@ -132,7 +133,7 @@ def resolve(texts: Iterable[str | Path], *, read: bool = True) -> list[Source]:
 
     Args:
         texts: files, directories (read recursively, sorted; hidden and unknown files are skipped)
-            or 'hub:NAME[:CONFIG]'.
+            or 'hub:NAME[:CONFIG][@REVISION]'.
         read: whether they are to be read, and not only told apart from others: a corpus that is
             done needs no packages any more.
 
@@ -156,10 +157,7 @@ def resolve(texts: Iterable[str | Path], *, read: bool = True) -> list[Source]:
 
 def _resolve_one(name: str) -> list[Source]:
     if name.startswith(HUB_PREFIX):
-        if not name.removeprefix(HUB_PREFIX):
-            raise DataError(
-                f"{name}: name the dataset, for example hub:wikimedia/wikipedia:20231101.ko"
-            )
+        hub_parts(name)
         return [Source(name, None)]
     path = path_of(name)
     if path.is_dir():
