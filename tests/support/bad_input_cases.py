@@ -171,7 +171,7 @@ source_case("a source without config.json", "config.json", None)
 source_case("a source whose config.json is broken", "config.json", lambda data: b'{"a": ')
 source_case("a source whose config.json is a list", "config.json", lambda data: b"[]")
 source_case("a source of a family that is not known", "config.json",
-            configured(model_type="mpnet"))  # fmt: skip
+            configured(model_type="funnel"))  # fmt: skip
 source_case("weights of another architecture than config.json says", "config.json",
             configured(model_type="gpt2"))  # fmt: skip
 source_case("a source without weights", "model.safetensors", None)
