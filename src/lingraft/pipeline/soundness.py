@@ -113,7 +113,7 @@ def _round_trip(tokenizer: PreTrainedTokenizerFast) -> tuple[str, list[str]]:
         for word in known
         if tokenizer.encode(tokenizer.decode(ids[word]), add_special_tokens=False) != ids[word]
     ]
-    fact = f"{len(known)} of {len(words)} sample words in six scripts have no unknown piece"
+    fact = f"{len(known)} of {len(words)} sample words of several scripts have no unknown piece"
     if not lost:
         return f"{fact}; their ids give them back", []
     return fact, [
