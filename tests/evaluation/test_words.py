@@ -4,7 +4,8 @@ import zlib
 import pytest
 from transformers import BertTokenizer
 
-from lingraft.evaluation.words import Word, bits_per_character, choose
+from lingraft.evaluation.records import word_metrics
+from lingraft.evaluation.words import Word, choose, measure
 
 SENTENCES = ["나는 학교에 가서 책을 읽었다.", "문서를 열고 저장합니다.", "2024 ? !"]
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "나", "##는", "책", "##을", "읽", ".", "가"]
@@ -13,6 +14,10 @@ PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "나", "##는", "책", "
 def tokenizer_of(pieces):
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
     return BertTokenizer(vocab=vocabulary, do_lower_case=False, strip_accents=False)
+
+
+def bits_per_character(*given):
+    return word_metrics(measure(*given))
 
 
 def uniform(size):

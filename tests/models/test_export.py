@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_shapes import ENCODERS
+from transformers import Starcoder2Config, Starcoder2ForSequenceClassification
 
 from lingraft.errors import DataError
 from lingraft.models.export import (
@@ -274,6 +275,24 @@ def test_the_rhythm_of_global_layers_is_the_nearest_one(kinds, rhythm):
     names = {"g": "full_attention", "l": "sliding_attention"}
     config = {"model_type": "modernbert", "layer_types": [names[kind] for kind in kinds]}
     assert settings_for_4_57(config)["global_attn_every_n_layers"] == rhythm
+
+
+def test_a_model_without_a_record_keeps_its_base_in_the_older_transformers_too(tmp_path):
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": 32}
+    shape |= {"num_attention_heads": 2, "num_key_value_heads": 2}
+    rope = {"rope_type": "linear", "factor": 2.0, "rope_theta": 5e5}
+    config = Starcoder2Config(**shape, rope_parameters=rope)
+    assert config.model_type not in FAMILIES
+    write_model(Starcoder2ForSequenceClassification(config), tmp_path)
+    written = json.loads((tmp_path / "config.json").read_text())
+    assert (written["rope_theta"], written["rope_scaling"]) == (
+        5e5,
+        {"rope_type": "linear", "factor": 2.0},
+    )
+    assert written["rope_parameters"]["rope_theta"] == 5e5
+    by_kind = {"full_attention": {"rope_type": "default", "rope_theta": 5e5}}
+    assert settings_for_4_57({"model_type": "starcoder2", "rope_parameters": by_kind}) == {}
+    assert settings_for_4_57({"model_type": "mpnet"}) == {}
 
 
 @pytest.mark.parametrize("family", ["llama", "t5"])

@@ -104,6 +104,21 @@ def test_initialisers_with_the_same_losses_share_a_rank():
     assert [(one.first_rank, one.last_rank) for one in ranked] == [(1, 1), (1, 1), (3, 3)]
 
 
+def test_what_the_seeds_cannot_tell_apart_is_said():
+    one = probe.ranking([curve("match", 9.0, 5.0), curve("mean", 9.0, 5.1)])
+    assert probe.verdict(one).startswith("One seed cannot tell luck from merit")
+    assert probe.verdict(one[:1]) == probe.verdict([]) == ""
+    losses = {"match": (5.0, 5.4, 5.2), "mean": (5.1, 5.3, 5.3), "random": (6.0, 6.5, 6.2)}
+    found = [curve(name, 9.0, last, s) for name, of in losses.items() for s, last in enumerate(of)]
+    assert probe.verdict(probe.ranking(found)) == (
+        "Not told apart from match by paired t-tests over the seeds: mean."
+    )
+    apart = probe.ranking([row for row in found if row.axes["graft.embeddings"] != "mean"])
+    assert probe.verdict(apart).startswith("match is ahead of each other one")
+    alone = [row for row in found if row.cell != "random" or row.axes["seed"] == 0]
+    assert probe.verdict(probe.ranking(alone)).endswith("mean, random.")
+
+
 def test_probe_ranks_initialisers_and_a_second_call_trains_nothing(
     recipe, command, monkeypatch, tmp_path
 ):
@@ -116,6 +131,7 @@ def test_probe_ranks_initialisers_and_a_second_call_trains_nothing(
     assert finished.status == 0, finished.err
     assert "left out: ramen needs sentence pairs" in finished.out
     assert len(start.cells) == 2
+    assert "\nOne seed cannot tell luck from merit" in finished.out
     table = [line for line in finished.out.splitlines() if line.startswith("│")]
     assert {line.split()[1] for line in table} == {"random", "match"}
     assert command(*words).out == finished.out

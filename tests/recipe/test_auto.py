@@ -141,6 +141,18 @@ def test_a_run_in_a_hurry_learns_no_vectors():
         assert decided(asked(), facts)["graft.embeddings"].value == wanted
 
 
+@pytest.mark.parametrize("kind", ["masked", "causal"])
+def test_no_rule_is_sure_of_fewer_tokens_than_were_measured(kind):
+    least = decided(asked(), replace(FACTS, kind=kind, tokens=1e5))
+    fewer = decided(asked(), replace(FACTS, kind=kind, tokens=99_999))
+    sure = [key for key, choice in least.items() if choice.sure and choice.rows]
+    assert {MASKS, "graft.layers_before"} & {*sure}
+    assert not any(choice.sure for choice in fewer.values() if choice.rule != choosing.GIVEN)
+    for key in sure:
+        assert (fewer[key].value, fewer[key].candidates) == (least[key].value, ())
+        assert fewer[key].why == f"{least[key].why}; not measured below 0.1 M tokens"
+
+
 def test_static_vectors_are_narrow_only_where_that_was_measured():
     keys = ("resources.vector_width", "resources.vector_units")
     for tokens, wanted, sure in ((1e6, (64, 3_000_000), True), (1e8, (300, None), False)):

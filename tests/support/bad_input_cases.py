@@ -171,7 +171,7 @@ source_case("a source without config.json", "config.json", None)
 source_case("a source whose config.json is broken", "config.json", lambda data: b'{"a": ')
 source_case("a source whose config.json is a list", "config.json", lambda data: b"[]")
 source_case("a source of a family that is not known", "config.json",
-            configured(model_type="mpnet"))  # fmt: skip
+            configured(model_type="funnel"))  # fmt: skip
 source_case("weights of another architecture than config.json says", "config.json",
             configured(model_type="gpt2"))  # fmt: skip
 source_case("a source without weights", "model.safetensors", None)
@@ -192,7 +192,13 @@ def _(place):
 # -- recipes -----------------------------------------------------------------------------------
 
 CASES["a recipe that is not there"] = lambda place: ["adapt", "missing.toml", "--out", "run"]
-CASES["a directory in a recipe's place"] = lambda place: ["check", "."]
+CASES["a directory in a recipe's place"] = lambda place: ["adapt", ".", "--out", "run"]
+CASES["a folder without a model that is checked"] = lambda place: ["check", "."]
+CASES["settings for a model that is checked"] = lambda place: [
+    *("check", place.source().name),
+    *("--set", "seed=1"),
+]
+recipe_case("a count of pieces where none are added", "[tokenizer]\nmin_count = 30")
 recipe_case("a recipe that is not TOML", "name = ")
 recipe_case("a recipe without a language", start="seed = 1")
 recipe_case("a recipe without [source]", start='language = "ko"\n[method]', source="[training]")

@@ -163,13 +163,15 @@ OF_FAMILY = {
     "mistral": "llama-2",
     "helium": "llama-2",
     "phi3": "llama-2",
+    "gemma": "gemma",
     "gemma2": "gemma",
     "gemma3_text": "gemma",
     "xglm": "llama-2",
     "smollm3": "llama-3",
     **dict.fromkeys(("qwen2", "qwen3", "bloom", "granite", "apertus", "exaone4"), "qwen"),
+    **dict.fromkeys(("cohere2", "nanochat"), "llama-3"),
     **dict.fromkeys(("ministral", "ministral3", "hyperclovax"), "llama-3"),
-    **dict.fromkeys(("gpt2", "gpt_neox", "olmo2", "olmo3", "opt", "phi"), "gpt2"),
+    **dict.fromkeys(("gpt2", "gpt_neox", "olmo", "olmo2", "olmo3", "opt", "phi"), "gpt2"),
 }
 """Which of them a causal family of `lingraft.models.families` has in tests."""
 

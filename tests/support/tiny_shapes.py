@@ -44,13 +44,17 @@ SHAPES |= {
     "mistral": LLAMA_SHAPE | {"sliding_window": 4},
     "qwen2": LLAMA_SHAPE | LAYERS | {"use_sliding_window": True, "tie_word_embeddings": True},
     "qwen3": LLAMA_SHAPE | {"head_dim": 8, "tie_word_embeddings": True},
+    "gemma": LLAMA_SHAPE | {"head_dim": 16},
     "gemma2": GEMMA_SHAPE | {"query_pre_attn_scalar": 16, "final_logit_softcapping": 3.0},
     "gemma3_text": GEMMA_SHAPE,
     "smollm3": LLAMA_SHAPE | {"no_rope_layers": [1, 0]},
     "ministral": GEMMA_SHAPE,
     "ministral3": LLAMA_SHAPE | {"head_dim": 16, "sliding_window": 4},
     "helium": LLAMA_SHAPE | {"head_dim": 16},
+    "olmo": LLAMA_SHAPE,
     "olmo2": LLAMA_SHAPE,
+    "cohere2": LLAMA_SHAPE | LAYERS | {"logit_scale": 0.5},
+    "nanochat": LLAMA_SHAPE | {"final_logit_softcapping": 3.0},
     "olmo3": LLAMA_SHAPE | LAYERS,
     "phi": LLAMA_SHAPE | {"resid_pdrop": 0.1},
     "hyperclovax": LLAMA_SHAPE
@@ -70,6 +74,8 @@ SHAPES |= {
     "apertus": LLAMA_SHAPE | {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
     "camembert": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
     "xlm-roberta-xl": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
+    "roberta-prelayernorm": BERT_SHAPE
+    | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
     "eurobert": LLAMA_SHAPE,
     "distilbert": {"dim": WIDTH, "n_layers": DEPTH, "n_heads": 2, "hidden_dim": 48}
     | {"max_position_embeddings": LONGEST}

@@ -183,6 +183,7 @@ BUILDERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
     "bart": _roberta,
     "camembert": _xlm_roberta,
     "xlm-roberta-xl": _xlm_roberta,
+    "roberta-prelayernorm": _roberta,
     "gte": _xlm_roberta,
     "eurobert": _modernbert,
     "distilbert": lambda: BertTokenizer(vocab=_wordpieces(), model_max_length=512),

@@ -152,6 +152,13 @@ def test_a_piece_must_occur_often_enough():
     assert few[1]["unreachable"] == many[1]["unreachable"] == 0
 
 
+@pytest.mark.parametrize("kind", ["append", "source", "unigram"])
+def test_how_often_a_piece_must_occur_is_refused_where_it_does_nothing(kind):
+    with pytest.raises(ValueError, match=f"is of kind = 'extend', not '{kind}'; leave it out"):
+        Section(kind=kind, min_count=30)
+    assert Section(kind=kind, min_count=2).kind == kind
+
+
 @pytest.mark.parametrize("family", SENTENCEPIECE)
 def test_characters_become_pieces_and_nothing_is_merged_across_words_digits_or_signs(family):
     ours, _ = made("extend", family, new_pieces=400)

@@ -1,11 +1,13 @@
+import json
 import math
 
 import pytest
 import torch
 from torch import nn
 
-from lingraft.recipe import Optimiser, Schedule
+from lingraft.recipe import Budget, Optimiser, Schedule
 from lingraft.training.optim import clip, learning_rate_factor
+from lingraft.training.pace import Pace
 from lingraft.training.trained import Trained
 
 
@@ -35,7 +37,42 @@ def test_the_constant_rate_stays_after_the_warm_up():
     assert values[10:] == [1.0] * 90
 
 
-@pytest.mark.parametrize("shape", ["linear", "cosine", "constant"])
+@pytest.mark.parametrize(("decay", "floor"), [(0.1, 0.0), (0.25, 0.2)])
+def test_the_rate_stays_and_falls_in_a_line_in_the_last_share(decay, floor):
+    schedule = Schedule(shape="wsd", decay=decay, floor=floor)
+    for done in (0.05, 0.1, 0.5, 1 - decay, 1 - decay / 2, 0.99, 1.0):
+        fall = max(0.0, 1 - (1 - done) / decay)
+        expected = min(done / 0.1, 1.0) * (1 - (1 - floor) * fall)
+        assert learning_rate_factor(done, schedule, 0.1) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_long_warm_up_leaves_the_rest_of_the_phase_to_the_fall():
+    schedule = Schedule(shape="wsd", decay=0.5)
+    values = [learning_rate_factor(done, schedule, 0.8) for done in (0.4, 0.8, 0.9, 1.0)]
+    assert values == pytest.approx([0.5, 1.0, 0.5, 0.0])
+
+
+def test_a_phase_that_is_cut_or_made_longer_still_comes_to_the_end_of_the_fall(tmp_path):
+    schedule = Schedule(shape="wsd", decay=0.2)
+    for number, change in enumerate(([0.9, 0.95], [0.3, 1.5], [0.3, 0.6])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "pace.json").write_text(json.dumps([[1_000 * part for part in change]]))
+        pace = Pace(Budget(value=1_000, unit="tokens"), 10, folder)
+        rates = [
+            learning_rate_factor(pace.share(done), schedule, 0.1)
+            for done in range(100, int(pace.end) + 1, 10)
+        ]
+        assert rates == sorted(rates, reverse=True)
+        assert (rates[0], rates[-1]) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-12))
+
+
+def test_a_decay_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match="'decay' is of shape = 'wsd', not 'linear'; leave it out"):
+        Schedule(decay=0.2)
+
+
+@pytest.mark.parametrize("shape", ["linear", "cosine", "constant", "wsd"])
 def test_the_rate_is_never_negative_and_never_above_its_peak(shape):
     values = factors(Schedule(shape=shape), 0.06)
     assert min(values) > 0
@@ -43,7 +80,7 @@ def test_the_rate_is_never_negative_and_never_above_its_peak(shape):
     assert learning_rate_factor(1.3, Schedule(shape=shape), 0.06) in (0.0, 1.0)
 
 
-@pytest.mark.parametrize("shape", ["linear", "cosine"])
+@pytest.mark.parametrize("shape", ["linear", "cosine", "wsd"])
 def test_without_warm_up_the_rate_only_falls(shape):
     values = factors(Schedule(shape=shape), 0.0)
     assert values == sorted(values, reverse=True)

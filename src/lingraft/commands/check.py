@@ -10,7 +10,7 @@ import typer
 
 from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
 from lingraft.log import counted
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
@@ -18,9 +18,21 @@ from lingraft.report.next_step import command as command_of
 
 
 def command(
-    recipe: Annotated[Path, typer.Argument(help="A recipe (TOML).")], settings: ask.Settings = None
+    recipe: Annotated[
+        Path,
+        typer.Argument(help="A recipe (.toml), or a model: its folder, or a Hub id in the cache."),
+    ],
+    settings: ask.Settings = None,
 ) -> None:
-    """Say whether a recipe is sound and what it will do; loads and downloads no model."""
+    """Say whether a recipe is sound and what it will do; loads and downloads no model.
+
+    Of a model say whether its files belong together: weights, tokenizer and configuration.
+    """
+    if not recipe.is_file() and recipe.suffix != ".toml":
+        if settings:
+            raise RecipeError(f"--set: is for recipes, and {recipe} is none; leave it out")
+        _model(str(recipe))
+        return
     from lingraft.corpus.streams import check_packages
     from lingraft.pipeline import preflight
     from lingraft.pipeline.foreseeing import foreseen
@@ -76,3 +88,16 @@ def command(
         console.line(f"estimate: {plan.disk_bytes_estimate / 1e9:,.2f} GB on disk")
     for note in plan.notes:
         console.line(f"note: {note}")
+
+
+def _model(name: str) -> None:
+    from lingraft.pipeline.soundness import examine
+
+    facts, wrong = examine(name)
+    for title, fact in facts.items():
+        console.line(f"{title}: {fact}")
+    if wrong:
+        for problem in wrong[:-1]:
+            typer.echo(f"lingraft: {name}: {problem}", err=True)
+        raise DataError(f"{name}: {wrong[-1]}")
+    console.line(f"{name}: sound")

@@ -44,7 +44,10 @@ def command(
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(help="Other models that answer the same questions, to compare."),
+        typer.Option(
+            help="Other models, to compare on the same text (masked ones on the words that both "
+            "score) and questions."
+        ),
     ] = None,
     questions: Annotated[
         int | None, typer.Option(min=1, help="At most this many questions of a file.")
@@ -79,7 +82,7 @@ def command(
 
     if not text and not choices:
         raise RecipeError("give --text, --choices or both; there is nothing to evaluate on")
-    for name, value in {"--shape": shape, "--against": against, "--questions": questions}.items():
+    for name, value in {"--shape": shape, "--questions": questions}.items():
         if value and not choices:
             raise RecipeError(f"{name}: is for questions; give --choices FILE too")
     result: dict[str, Any] = {}
@@ -92,7 +95,7 @@ def command(
         standalone.check_answerable((model, *(against or ())), asked, questions)
     if text:
         result |= standalone.evaluate(
-            model,
+            [model, *(against or ())],
             text,
             language=lang,
             sentences=sentences,

@@ -46,10 +46,13 @@ def command(
     study = probing.study_of(base, names, seeds)
     tally = runner.run(study, out_dir, runner.Options(jobs, resume=resume, overwrite=overwrite))
     rows = []
-    for row in probing.ranking(planning.current_rows(study, out_dir)):
+    ranking = probing.ranking(planning.current_rows(study, out_dir))
+    for row in ranking:
         ranks = (f"{row.first:.4f}", row.first_rank, f"{row.last:.4f}", row.last_rank, row.seeds)
         rows.append((row.initialiser, *map(str, ranks)))
     head = ("initialiser", "before training", "rank", "after", "rank", "seeds")
     console.show(table(f"after {steps} steps: validation loss in nats", head, rows))
+    if verdict := probing.verdict(ranking):
+        console.line(verdict)
     console.line(f"results: {planning.results_path(out_dir)}")
     end(tally)

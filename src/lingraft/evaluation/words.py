@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import regex
 
 from lingraft.corpus.split import position
-from lingraft.evaluation.records import WordRecord, key, word_metrics
+from lingraft.evaluation.records import WordRecord, key
 from lingraft.evaluation.scorer import Item, surprisals
 from lingraft.tokenizer.spelled import as_text, without_special
 from lingraft.tokenizer.state import WORD_START
@@ -144,17 +144,3 @@ def measure(
         )
         for index, word in enumerate(words)
     ]
-
-
-def bits_per_character(
-    scorer: Scorer, tokenizer: PreTrainedTokenizerFast, words: Sequence[Word], max_tokens: int
-) -> dict[str, Any]:
-    """Surprisal of whole words.
-
-    Returns:
-        words, dropped (with an unknown token, longer than is read, or changed by the tokenizer:
-        lower-cased, say), characters,
-        bits_per_character, and `exact`: percent of the words of which every token is the model's
-        first choice.
-    """
-    return word_metrics(measure(scorer, tokenizer, words, max_tokens))

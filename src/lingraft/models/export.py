@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import loading
-from lingraft.models.families import FAMILIES, family_of
+from lingraft.models.families import FAMILIES, family_of, older
 from lingraft.models.graft import is_tied
 from lingraft.models.kinds import BOTH_ENDS, KINDS
 from lingraft.pretrained.load import load_tokenizer
@@ -195,7 +195,9 @@ def settings_for_4_57(config: Mapping[str, Any]) -> dict[str, Any]:
         config: a config.json as version 5 writes it.
     """
     family = FAMILIES.get(str(config.get("model_type")))
-    return {} if family is None or family.older is None else family.older(config)
+    if family is None:
+        return older.flat(config)
+    return {} if family.older is None else family.older(config)
 
 
 @torch.no_grad()
@@ -208,7 +210,7 @@ def check_reload(model: PreTrainedModel, folder: Path) -> None:
     Raises:
         DataError: the written checkpoint is not the model.
     """
-    _check_tokenizer(folder)
+    check_tokenizer(folder)
     again, info = loading.load(str(folder))
     strays = {key: value for key, value in info.items() if value}
     if strays:
@@ -229,8 +231,12 @@ def check_reload(model: PreTrainedModel, folder: Path) -> None:
         )
 
 
-def _check_tokenizer(folder: Path) -> None:
-    """Read text as AutoTokenizer does beside config.json, whose model type can decide the class."""
+def check_tokenizer(folder: Path) -> None:
+    """Read text as AutoTokenizer does beside config.json, whose model type can decide the class.
+
+    Raises:
+        DataError: the ids are not those of tokenizer.json.
+    """
     path = folder / "tokenizer.json"
     if not path.is_file():
         return

@@ -56,8 +56,16 @@ def source_of(recipe: Recipe) -> SourceFiles:
     if architecture is not None:
         check_config("source.architecture", architecture)
         return SourceFiles(architecture, family_of(str(architecture["model_type"])))
-    name = str(recipe.source.model)
-    folder = _local_folder(name, recipe.source.revision)
+    return files_of(str(recipe.source.model), recipe.source.revision)
+
+
+def files_of(name: str, revision: str | None) -> SourceFiles:
+    """Find a model, of the Hub's in the cache alone.
+
+    Raises:
+        DataError, UnsupportedModelError: as `source_of`.
+    """
+    folder = _local_folder(name, revision)
     if folder is None:
         return SourceFiles({})
     config = _config(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from lingraft.corpus import stage as corpus_stage
 from lingraft.errors import DataError, RecipeError
 from lingraft.evaluation import words
+from lingraft.evaluation.records import word_blocks, word_metrics
 from lingraft.evaluation.scorer import Scorer, check_kind
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
@@ -28,8 +30,9 @@ from lingraft.tokenizer import spelled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from transformers import PreTrainedConfig
+    from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
+    from lingraft.evaluation.records import Blocks, WordRecord
     from lingraft.recipe import Choices
     from lingraft.stats import Difference
 
@@ -39,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 def evaluate(
-    model: str,
+    model: str | Sequence[str],
     text: Sequence[str],
     *,
     language: str = "und",
@@ -53,7 +56,8 @@ def evaluate(
 
     Args:
         model: a masked or causal language model with its tokenizer: directory, Hub id, or a name of
-            `lingraft list models`.
+            `lingraft list models`. Of several, which are of one kind, the first is scored, and
+            compared with the others on what both score.
         text: files or directories, as in a recipe.
         language: for sentence splitting; "und" where it is not known.
         sentences: at most this many; of a causal model documents that hold about as many.
@@ -65,7 +69,10 @@ def evaluate(
     Returns:
         Plain data: model, sentences, cut (longer than the model reads), tokens, unknown (those that
         stand for text which the vocabulary lacks, which is never asked for), masks, metrics by
-        scheme, words; of a causal model documents, metrics, likelihood, next_token, masks.
+        scheme, words; of a causal model documents, metrics, likelihood, next_token, masks. Under
+        against_on_text, by other model: bits per character of the words that both score (of causal
+        models per byte of all documents), its own and the first model's, and the first's less
+        these with the 95 % interval and p (None for too little text).
 
     Raises:
         DataError, RecipeError: no model, head or text; an option's value is not allowed, or not for
@@ -73,8 +80,11 @@ def evaluate(
     """
     _check(text, rate, sentences, num_words)
     check_precision(precision)
-    model = catalogue.resolve(model)
+    names = [model] if isinstance(model, str) else model
+    model, *others = map(catalogue.resolve, names)
     config = load_config(model)
+    for name in others:
+        check_kind(name, "causal" if is_causal(config) else "masked")
     if is_causal(config):
         defaults = inspect.signature(evaluate).parameters
         for name, value in {"rate": rate, "seed": seed, "num_words": num_words}.items():
@@ -82,11 +92,18 @@ def evaluate(
                 raise RecipeError(
                     f"evaluate: {name} is for masked models, not for {model}; leave it out"
                 )
-        return _likelihood(model, text, sentences, precision)
+        return _likelihood(model, text, sentences, precision, others)
+    if others:
+        _check_words((model, *others), num_words)
     lines = _first_sentences(text, language, sentences)
-    return _of_sentences(
-        model, config, lines, rate=rate, seed=seed, num_words=num_words, precision=precision
-    )
+    chosen = words.choose(lines, num_words, seed) if num_words else []
+    result, own = _of_sentences(model, lines, chosen, rate=rate, seed=seed, precision=precision)
+    compared = {}
+    for name in others:
+        other = _Masked.load(name, precision)
+        theirs = words.measure(other.scorer, other.tokenizer, chosen, other.longest)
+        compared[name] = _on_common_words(own, theirs)
+    return result | ({"against_on_text": compared} if others else {})
 
 
 def _check(text: Sequence[str], rate: float, sentences: int, num_words: int) -> None:
@@ -125,24 +142,53 @@ def is_causal(config: PreTrainedConfig) -> bool:
     return family is not None and family.kind == "causal"
 
 
+@dataclass(frozen=True)
+class _Masked:
+    """A masked model ready to be scored."""
+
+    scorer: Scorer
+    tokenizer: PreTrainedTokenizerFast
+    longest: int
+    """Tokens that it reads at once here."""
+
+    @classmethod
+    def load(cls, name: str, precision: str) -> _Masked:
+        config, tokenizer = load_config(name), tokenizer_files.load(name)
+        pad_id = TokenIds.of(tokenizer).pad
+        longest = check_longest(name, min(LONGEST, longest_text(config, pad_id)))
+        check_rows(name, tokenizer, config)
+        return cls(Scorer.load(name, pad_id, precision), tokenizer, longest)
+
+
+def _check_words(models: Sequence[str], num_words: int) -> None:
+    """Refuse to compare what scores no words."""
+    if not num_words:
+        raise RecipeError(
+            "evaluate: masked models compare by the words that both score; leave out words = 0, or "
+            "against"
+        )
+    for name in models:
+        if tokenizer_files.lower_cases(tokenizer_files.load(name)):
+            raise DataError(
+                f"{name}: lower-cases its text, which is easier to guess, so it compares with none "
+                "that does not; leave it out"
+            )
+
+
 def _of_sentences(
     model: str,
-    config: PreTrainedConfig,
     lines: list[str],
+    chosen: Sequence[words.Word],
     *,
     rate: float,
     seed: int,
-    num_words: int,
     precision: str,
-) -> dict[str, Any]:
-    """What `evaluate` says of a masked model."""
-    tokenizer = tokenizer_files.load(model)
-    ids = TokenIds.of(tokenizer)
-    longest = check_longest(model, min(LONGEST, longest_text(config, ids.pad)))
+) -> tuple[dict[str, Any], list[WordRecord]]:
+    """What `evaluate` says of a masked model, and how it scored the words that were chosen."""
+    loaded = _Masked.load(model, precision)
+    scorer, tokenizer, longest = loaded.scorer, loaded.tokenizer, loaded.longest
     encoded = spelled.cut(tokenizer, lines, longest, spelled.without_special(tokenizer))
     arrays = encoded["input_ids"]
-    check_rows(model, tokenizer, config)
-    scorer = Scorer.load(model, ids.pad, precision)
     result = evaluating.evaluate_sentences(
         scorer, tokenizer, arrays, rate=rate, seed=seed, number=0
     )
@@ -152,24 +198,57 @@ def _of_sentences(
         "cut": sum(bool(encoding.overflowing) for encoding in encoded.encodings or ()),
         "tokens": sum(map(len, arrays)),
         "unknown": sum(int((row == tokenizer.unk_token_id).sum()) for row in arrays),
-        "vocab_size": ids.size,
+        "vocab_size": TokenIds.of(tokenizer).size,
         "precision": "bf16" if scorer.bf16 else "fp32",
         "masks": result["masks"],
         "metrics": result["metrics"],
     }
-    if num_words and tokenizer_files.lower_cases(tokenizer):
+    scored: list[WordRecord] = []
+    if chosen and tokenizer_files.lower_cases(tokenizer):
         logger.warning("%s: lower-cases its text, so bits per character would not compare", model)
-    elif num_words:
-        chosen = words.choose(lines, num_words, seed)
-        answer["words"] = words.bits_per_character(scorer, tokenizer, chosen, longest)
-    return answer
+    elif chosen:
+        scored = words.measure(scorer, tokenizer, chosen, longest)
+        answer["words"] = word_metrics(scored)
+    return answer, scored
 
 
-def _likelihood(model: str, text: Sequence[str], sentences: int, precision: str) -> dict[str, Any]:
-    """Score a causal model on whole documents, whose every byte counts."""
+def _on_common_words(own: Sequence[WordRecord], other: Sequence[WordRecord]) -> dict[str, Any]:
+    """Two models on the words that both score."""
+    pairs = [pair for pair in zip(own, other, strict=True) if pair[0].scored and pair[1].scored]
+    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+    both = {"words": len(pairs), "dropped": len(own) - len(pairs)}
+    if not pairs:
+        return both
+    blocks = [word_blocks(side)["bits_per_character"] for side in sides]
+    return both | _paired("bits_per_character", *blocks)
+
+
+def _paired(measure: str, own: Blocks, other: Blocks) -> dict[str, Any]:
+    """What two models need a character or byte of the same text, and the paired difference."""
+    sums_2B, counts_2B = np.array([own, other]).transpose(2, 0, 1)
+    theirs_and_ours = (sums_2B.sum(1) / counts_2B.sum(1)).tolist()[::-1]
+    result = Resampling().between_texts(sums_2B, counts_2B[0])
+    keys = (measure, f"{measure}_of_the_first")
+    return dict(zip(keys, theirs_and_ours, strict=True)) | {
+        "difference": None if result is None else _plain(result)
+    }
+
+
+def _likelihood(
+    model: str, text: Sequence[str], sentences: int, precision: str, others: Sequence[str]
+) -> dict[str, Any]:
+    """Score causal models on whole documents, whose every byte counts."""
+    texts, none_new = judging.texts_of(text, sentences), np.zeros(0, np.int64)
     judged = judging.Judged.load(model, precision, LONGEST)
-    scores = judging.on_text(judged, judging.texts_of(text, sentences), np.zeros(0, np.int64))
-    return {
+    scores = judging.on_text(judged, texts, none_new)
+    blocks = scores["blocks"]["likelihood"]["bits_per_byte"]
+    compared = {}
+    for name in others:
+        theirs = judging.on_text(judging.Judged.load(name, precision, LONGEST), texts, none_new)
+        compared[name] = {"unknown": theirs["likelihood"]["unknown"]} | _paired(
+            "bits_per_byte", blocks, theirs["blocks"]["likelihood"]["bits_per_byte"]
+        )
+    return ({"against_on_text": compared} if others else {}) | {
         "model": model,
         "context": judged.context,
         "vocab_size": len(judged.tokenizer),

@@ -18,6 +18,7 @@ from lingraft.recipe import Budget, Initialiser, Recipe
 from lingraft.recipe.methods import settled
 from lingraft.recipe.run import NEEDS, RUN_MODEL, learns_vectors
 from lingraft.recipe.selectors import trained_parts
+from lingraft.stats import LEVEL, paired_t_test
 from lingraft.study import recipe as studies
 from lingraft.study.rows import CurveRow
 
@@ -48,6 +49,8 @@ class Ranked:
     """After the last one."""
     first_rank: int
     last_rank: int
+    by_seed: dict[int, float]
+    """After the last step, of each seed."""
 
 
 def base_of(recipe: Recipe, steps: int, train: Sequence[str]) -> Recipe:
@@ -190,10 +193,12 @@ def usable(recipe: Recipe, initialisers: Sequence[str]) -> tuple[list[str], dict
 def ranking(rows: Iterable[AnyRow]) -> list[Ranked]:
     """Initialisers by the validation loss at the end, the best first."""
     ends: dict[str, list[tuple[float, float]]] = {}
+    by_seed: dict[str, dict[int, float]] = {}
     for row in rows:
         if isinstance(row, CurveRow) and row.split == "valid":
             losses = (row.points[0][1], row.points[-1][1])
             ends.setdefault(str(row.axes[AXIS]), []).append(losses)
+            by_seed.setdefault(str(row.axes[AXIS]), {})[int(str(row.axes["seed"]))] = losses[1]
     first, last = (
         {name: fmean(pair[end] for pair in pairs) for name, pairs in ends.items()} for end in (0, 1)
     )
@@ -203,7 +208,33 @@ def ranking(rows: Iterable[AnyRow]) -> list[Ranked]:
             len(ends[name]),
             first[name],
             last[name],
-            *(1 + sum(loss < of[name] for loss in of.values()) for of in (first, last)),
+            1 + sum(loss < first[name] for loss in first.values()),
+            1 + sum(loss < last[name] for loss in last.values()),
+            by_seed[name],
         )
         for name in sorted(last, key=last.__getitem__)
     ]
+
+
+def verdict(ranked: Sequence[Ranked]) -> str:
+    """What the seeds allow to say of the first, in a sentence; empty where nothing is compared."""
+    first, *others = ranked or (None,)
+    if first is None or not others:
+        return ""
+    if max(one.seeds for one in ranked) == 1:
+        return (
+            "One seed cannot tell luck from merit: initialisers that lie close may be equal "
+            "(--seeds 3 tells more)."
+        )
+    close = []
+    for other in others:
+        common = first.by_seed.keys() & other.by_seed.keys()
+        p = paired_t_test([first.by_seed[seed] - other.by_seed[seed] for seed in sorted(common)])
+        if p is None or p >= 1 - LEVEL:
+            close.append(other.initialiser)
+    if not close:
+        return f"{first.initialiser} is ahead of each other one (paired t-tests over the seeds)."
+    return (
+        f"Not told apart from {first.initialiser} by paired t-tests over the seeds: "
+        f"{', '.join(close)}."
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe import auto, scales
 from lingraft.recipe.decoding import decode
+from lingraft.recipe.facts import LEAST
 from lingraft.recipe.methods import baseline, expand, is_open, settled
 from lingraft.recipe.run import UNSIZED, learns_vectors
 
@@ -68,13 +69,14 @@ def choices(recipe: Recipe, facts: Facts, *, before_speed: bool) -> list[Choice]
             value = getattr(recipe, section).model_dump(mode="json").get(name)
             decided[rule.key] = Choice(rule.key, value, GIVEN)
         elif rule.holds(facts):
+            few = bool(rule.rows) and facts.tokens < LEAST
             decided[rule.key] = Choice(
                 rule.key,
                 rule.value(facts),
                 rule.name,
-                rule.why,
+                rule.why + "; not measured below 0.1 M tokens" * few,
                 rule.rows,
-                bool(rule.rows),
+                bool(rule.rows) and not few,
                 rule.candidates(facts) if rule.candidates else (),
             )
     return list(decided.values())

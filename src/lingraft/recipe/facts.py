@@ -15,6 +15,8 @@ NARROW, WIDE = 320, 448
 """Widths up to which results at 256, and at 384, are taken."""
 MEASURED_TOKENS, LONGEST_TOKENS = 3_000_000, 12_000_000
 """Of training: of most of our studies, and of the longest runs of narrow sources."""
+LEAST = 100_000
+"""Tokens of training from which anything was measured: of fewer no rule is sure."""
 LITTLE = 600_000
 """Tokens of training up to which the results at 0.3 M are taken."""
 CHARACTERS_A_TOKEN = 3.0

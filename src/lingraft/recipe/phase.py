@@ -70,12 +70,21 @@ class Optimiser(Section):
 class Schedule(Section):
     """The learning rate over a phase."""
 
-    shape: Literal["linear", "cosine", "constant"] = "linear"
-    """After the warm-up the rate falls to zero in a line or a half cosine, or stays."""
+    shape: Literal["linear", "cosine", "constant", "wsd"] = "linear"
+    """After the warm-up the rate falls to zero in a line or a half cosine, or stays; with 'wsd'
+    (warm-up, stable, decay) it stays, and falls in a line at the end."""
     warmup: Annotated[float, Field(ge=0)] = 0.06
     """Below 1 a share of the phase, else a number of steps."""
     floor: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Where the fall ends, as a share of the peak."""
+    decay: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """With 'wsd' the share of the phase, at its end, in which the rate falls."""
+
+    @model_validator(mode="after")
+    def _whose(self) -> Schedule:
+        if self.shape != "wsd" and self.decay != Schedule.model_fields["decay"].default:
+            raise ValueError(f"'decay' is of shape = 'wsd', not '{self.shape}'; leave it out")
+        return self
 
 
 class Masking(Section):

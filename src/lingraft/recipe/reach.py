@@ -32,5 +32,7 @@ def reach(phase: Phase, steps: float) -> float:
         phase: peak learning rate and schedule.
         steps: how many it takes.
     """
-    mean = 1 - warmup_share(phase, steps) / 2 if phase.schedule.shape == "constant" else 0.5
+    warmup, shape = warmup_share(phase, steps), phase.schedule.shape
+    decay = min(phase.schedule.decay, 1 - warmup) if shape == "wsd" else 0.0
+    mean = 1 - (warmup + decay) / 2 if shape in ("constant", "wsd") else 0.5
     return peak(phase) * steps * mean

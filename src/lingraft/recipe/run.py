@@ -81,7 +81,7 @@ class Tokenizer(Section):
     new_pieces: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """The most pieces that 'extend' adds."""
     min_count: Annotated[int, Field(ge=1)] = 2
-    """How often a piece that 'extend' adds must occur when it is learnt."""
+    """How often a piece that 'extend' adds must occur when it is learnt; of no other kind."""
     use_reserved: bool = False
     """'extend' first replaces tokens that the source holds in reserve, such as
     <|reserved_special_token_3|> or <unused7>: new pieces take their ids."""
@@ -114,6 +114,8 @@ class Tokenizer(Section):
             raise ValueError("'model' and kind = 'given' go together; give both or neither")
         if self.revision is not None and self.model is None:
             raise ValueError("'revision' is of 'model'; leave it out")
+        if self.kind != "extend" and self.min_count != Tokenizer.model_fields["min_count"].default:
+            raise ValueError(f"'min_count' is of kind = 'extend', not '{self.kind}'; leave it out")
         return self
 
     def most_rows(self, source: int) -> int:

@@ -62,8 +62,11 @@ def learning_rate_factor(done: float, schedule: Schedule, warmup_share: float) -
         return done / warmup_share
     if schedule.shape == "constant":
         return 1.0
-    left = min(1.0, max(0.0, (1.0 - done) / max(1.0 - warmup_share, 1e-9)))
-    fall = left if schedule.shape == "linear" else 0.5 * (1.0 - math.cos(math.pi * left))
+    falling = 1.0 - warmup_share
+    if schedule.shape == "wsd":
+        falling = min(falling, schedule.decay)  # a long warm-up leaves no room for all of it
+    left = min(1.0, max(0.0, (1.0 - done) / max(falling, 1e-9)))
+    fall = 0.5 * (1.0 - math.cos(math.pi * left)) if schedule.shape == "cosine" else left
     return schedule.floor + (1.0 - schedule.floor) * fall if schedule.floor else fall
 
 

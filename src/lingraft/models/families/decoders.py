@@ -80,6 +80,7 @@ DECODERS: dict[str, Family] = {
         note="Qwen 2 and 2.5; only vocabularies with Qwen's own pattern",
     ),
     "qwen3": llama_like("qwen3", per_layer=("layer_types",)),
+    "gemma": llama_like("gemma"),
     "gemma2": llama_like(
         "gemma2", **GEMMA, note="4.57 needs attn_implementation='eager': others leave out softcaps"
     ),
@@ -96,6 +97,7 @@ DECODERS: dict[str, Family] = {
     "ministral": llama_like("ministral", per_layer=("layer_types",)),
     "ministral3": llama_like("ministral3", window_everywhere=True, older=None),
     "helium": llama_like("helium"),
+    "olmo": llama_like("olmo", body_tensors=()),
     "olmo2": llama_like("olmo2", **AFTER_POST_NORMS),
     "olmo3": llama_like("olmo3", per_layer=("layer_types",), older=older.olmo, **AFTER_POST_NORMS),
     "phi": llama_like(
@@ -166,6 +168,21 @@ DECODERS: dict[str, Family] = {
         other_positions="sinusoidal",
     ),
     "exaone4": llama_like("exaone4", per_layer=("layer_types",), **AFTER_POST_NORMS),
+    "cohere2": llama_like(
+        "cohere2",
+        per_layer=("layer_types",),
+        logits_multiplied_by="logit_scale",
+        note="Command R7B; layers of full attention have no rotary positions",
+    ),
+    "nanochat": llama_like(
+        "nanochat",
+        body_tensors=(),
+        residual_sites=("self_attn.o_proj", "mlp.fc2"),
+        layer_output="mlp.fc2.weight",
+        identity=Identity(("self_attn.o_proj", "mlp.fc2")),
+        logits_cap="final_logit_softcapping",
+        older=None,
+    ),
     "granite": llama_like("granite", logits_divided_by="logits_scaling"),
     "hyperclovax": llama_like(
         "hyperclovax",

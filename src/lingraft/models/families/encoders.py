@@ -99,6 +99,15 @@ ENCODERS: dict[str, Family] = {
         cross_site=None,
         identity=Identity(("attention.output.dense", "output.dense")),
     ),
+    "roberta-prelayernorm": _bert_like(
+        "roberta-prelayernorm",
+        "roberta_prelayernorm",
+        "lm_head",
+        **ROBERTA_HEAD,
+        body_tensors=("roberta_prelayernorm.LayerNorm.",),
+        cross_site=None,
+        identity=Identity(("attention.output.dense", "output.dense")),
+    ),
     "eurobert": llama_like("eurobert", kind="masked", older=None),
     "gte": _bert_like(
         "gte",

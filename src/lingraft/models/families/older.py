@@ -30,6 +30,11 @@ def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     return settings | {"rope_scaling": _scaling(parameters)}
 
 
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """As `rope`, where one base holds for all layers: for models without a record."""
+    return rope(config) if "rope_theta" in (config.get("rope_parameters") or {}) else {}
+
+
 def phi(config: Mapping[str, Any]) -> dict[str, Any]:
     """As `rope`; Phi 3 takes three keys in `rope_scaling` and no others."""
     settings = rope(config)

@@ -28,6 +28,8 @@ REFUSED = {
     "albert": "all its layers are the same, so none can be inserted; choose bert or roberta",
     "rembert": "its input and output embeddings have widths of their own; choose xlm-roberta",
     "xmod": "its layers hold an adapter for each language; choose xlm-roberta",
+    "mpnet": "its layers share one table of relative positions, which no record can name yet; "
+    "choose roberta",
     "gemma4_text": "its rows of embeddings are made for each layer, so no layer can be inserted; "
     "choose gemma3_text",
     "gemma3n_text": "its rows of embeddings are made for each layer, so no layer can be inserted; "
@@ -58,7 +60,10 @@ TEXT_OF = {
 """For models that see or hear: which of the same house reads text alone."""
 TOWERS = ("vision_config", "audio_config", "vision_tower")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-BERT_LIKE = ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra")
+BERT_LIKE = (
+    *("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert"),
+    "electra",
+)
 
 
 @dataclass(frozen=True)

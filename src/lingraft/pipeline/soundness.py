@@ -1,0 +1,122 @@
+"""`lingraft check MODEL`: do the files of a checkpoint belong together? Downloads nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.errors import DataError, LingraftError
+from lingraft.models import source
+from lingraft.models.export import TEXTS, check_tokenizer
+from lingraft.models.graft import is_tied
+from lingraft.models.kinds import KINDS
+from lingraft.pipeline.source_files import files_of
+from lingraft.pretrained.load import load_generation
+from lingraft.recipe import catalogue
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from transformers import PreTrainedTokenizerFast
+
+    from lingraft.models.source import LoadedSource
+    from lingraft.pipeline.source_files import SourceFiles
+
+
+def examine(name: str) -> tuple[dict[str, str], list[str]]:
+    """What a checkpoint is, and what is wrong with it.
+
+    Args:
+        name: directory, Hub id whose files are in the cache, or a name of `lingraft list models`.
+
+    Raises:
+        DataError: it is not on this machine, or its configuration or weights cannot be read.
+        UnsupportedModelError: no family has its record, or other sizes than config.json says.
+    """
+    files = files_of(catalogue.resolve(name), None)
+    if files.folder is None:
+        raise DataError(
+            f"model '{name}': is not on this machine{catalogue.hint(name)}; give a folder, or "
+            "download it first (check downloads nothing; a recipe's name ends in .toml)"
+        )
+    folder = str(files.folder)
+    loaded = source.load_model(folder)
+    model, title = loaded.model, KINDS[loaded.family.kind].title
+    rows = len(model.get_parameter(loaded.family.word_embeddings))
+    head = "its embeddings (tied)" if is_tied(model) else "a matrix of its own"
+    facts = {
+        "model": f"{loaded.family.model_type}, {title}, {model.num_parameters():,} parameters",
+        "output projection": head,
+    }
+    wrong = list(_of_weights(loaded, files))
+    try:
+        tokenizer = tokenizer_files.load(folder)
+        vocabulary = Vocabulary.of(tokenizer)
+        pieces = sum(map(bool, vocabulary.pieces))
+        used = sum(map(bool, vocabulary.within(rows).pieces))
+        facts["tokenizer"] = f"{pieces:,} pieces, {tokenizer_files.kind_of(tokenizer)}"
+        facts["rows"] = f"{rows:,}, {rows - used:,} of them without a piece"
+        facts["special ids"] = ", ".join(f"{k} {v}" for k, v in vocabulary.specials.items())
+        wrong += _of_ids(loaded, vocabulary, folder)
+        check_tokenizer(files.folder)
+        facts["text"], lost = _round_trip(tokenizer)
+        wrong += lost
+    except LingraftError as error:
+        wrong.append(str(error))
+    return facts, wrong
+
+
+def _of_weights(loaded: LoadedSource, files: SourceFiles) -> Iterator[str]:
+    """What is wrong with the tensors, beside their sizes, which loading compares."""
+    if loaded.missing:
+        yield (
+            f"the weights lack {len(loaded.missing)} tensors of a "
+            f"{KINDS[loaded.family.kind].title} ({min(loaded.missing)} is one), which would be "
+            "drawn at random; save the model with its head"
+        )
+    if files.tied and not is_tied(loaded.model):
+        yield (
+            "config.json says that the output projection is the embeddings, but the weights hold "
+            "two that differ; set tie_word_embeddings to false, or save the model again"
+        )
+
+
+def _of_ids(loaded: LoadedSource, vocabulary: Vocabulary, folder: str) -> Iterator[str]:
+    """What is wrong with the special ids of config.json and generation_config.json."""
+    config, kind = loaded.model.config, KINDS[loaded.family.kind]
+    named = {"config.json": config.to_dict()}
+    if loaded.model.can_generate():
+        named["generation_config.json"] = load_generation(folder, config).to_dict()
+    for file, settings in named.items():
+        for key in (*kind.special_ids, *kind.kept_ids):
+            if (value := settings.get(key)) is None:
+                continue
+            ids = value if isinstance(value, list) else [value]
+            own = vocabulary.specials.get(kind.special_ids.get(key, ""))
+            if strays := [index for index in ids if index not in vocabulary.special_ids]:
+                yield f"{file}: {key} {strays[0]} is no special token of the tokenizer; correct it"
+            elif own is not None and own not in ids:
+                yield f"{file}: {key} is {value}, but the tokenizer's is {own}; correct one of them"
+
+
+def _round_trip(tokenizer: PreTrainedTokenizerFast) -> tuple[str, list[str]]:
+    """Whether words whose pieces are all known come back from their ids.
+
+    Case and spelling may be folded: what comes back must have the same ids.
+    """
+    words = " ".join(TEXTS).split()
+    ids = {word: tokenizer.encode(word, add_special_tokens=False) for word in words}
+    known = [word for word in words if tokenizer.unk_token_id not in ids[word]]
+    lost = [
+        word
+        for word in known
+        if tokenizer.encode(tokenizer.decode(ids[word]), add_special_tokens=False) != ids[word]
+    ]
+    fact = f"{len(known)} of {len(words)} sample words of several scripts have no unknown piece"
+    if not lost:
+        return f"{fact}; their ids give them back", []
+    return fact, [
+        f"the ids of {len(lost)} of {len(known)} sample words do not give them back ('{lost[0]}', "
+        "say): the decoder in tokenizer.json is not that of its pre-tokenizer; correct it"
+    ]

@@ -1,0 +1,126 @@
+"""`lingraft check MODEL`: what is wrong with a checkpoint is said, a line each."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from lingraft.models.families import FAMILIES
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def model(tiny_source, tmp_path):
+    """A copy of a family's tiny model, and how to change a JSON file of it."""
+
+    def copied(family, file=None, **changes):
+        folder = tmp_path / family
+        shutil.copytree(tiny_source(family), folder)
+        if file:
+            path = folder / file
+            path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+        return folder
+
+    return copied
+
+
+def tensors(folder, change):
+    path = folder / "model.safetensors"
+    changed = load_file(path)
+    change(changed)
+    save_file(changed, path, {"format": "pt"})
+
+
+def test_a_sound_model_is_told_in_a_few_lines(command):
+    ended = command("check", ROOT / "demo/source")
+    assert ended.status == 0, ended.err
+    assert ended.out.splitlines()[1:5] == [
+        "output projection: its embeddings (tied)",
+        "tokenizer: 4,000 pieces, unigram",
+        "rows: 4,000, 0 of them without a piece",
+        "special ids: cls 0, sep 2, bos 0, pad 1, eos 2, unk 3, mask 4",
+    ]
+    assert ended.out.endswith(f"{ROOT / 'demo/source'}: sound\n")
+    assert "their ids give them back" in ended.out
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"eurobert"}))
+def test_models_of_all_families_are_sound(family, tiny_source, command):
+    ended = command("check", tiny_source(family))
+    assert (ended.status, ended.err) == (0, "")
+
+
+def test_a_model_with_a_head_of_its_own_says_so(tiny_model, model, command):
+    folder = model("llama")
+    tiny_model("llama", tie_word_embeddings=False).save_pretrained(folder)
+    assert "output projection: a matrix of its own" in command("check", folder).out
+
+
+def refused(command, folder, *texts):
+    ended = command("check", folder)
+    assert ended.status == 1
+    lines = [line for line in ended.err.splitlines() if line.startswith("lingraft: ")]
+    assert len(lines) == len(texts), ended.err
+    for line, text in zip(lines, texts, strict=True):
+        assert line.startswith(f"lingraft: {folder}: ")
+        assert text in line
+    assert "sound" not in ended.out
+
+
+def test_all_that_is_wrong_is_told_at_once(model, command):
+    folder = model("bert", "config.json", pad_token_id=7, mask_token_id=1)
+    tensors(folder, lambda found: found.pop("cls.predictions.transform.dense.weight"))
+    refused(
+        command,
+        folder,
+        "lack 1 tensors of a masked language model (cls.predictions.transform.dense.weight is one)",
+        "config.json: pad_token_id 7 is no special token",
+        "config.json: mask_token_id is 1, but the tokenizer's is 4",
+    )
+
+
+def test_an_id_that_the_class_sets_by_itself_is_found(tiny_source, command):
+    folder = tiny_source("eurobert")  # made without its mask token
+    refused(command, folder, "config.json: mask_token_id 128002 is no special token")
+
+
+def test_an_id_of_the_generation_configuration_counts_too(model, command):
+    folder = model("llama", "generation_config.json", eos_token_id=250)
+    refused(command, folder, "generation_config.json: eos_token_id 250 is no special token")
+
+
+def test_embeddings_that_are_tied_in_name_alone_are_found(tiny_model, model, command):
+    folder = model("llama")
+    tiny_model("llama", tie_word_embeddings=False).save_pretrained(folder)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tie_word_embeddings": True}))
+    refused(command, folder, "says that the output projection is the embeddings")
+
+
+def test_a_tokenizer_that_is_larger_than_the_model_is_found(tiny_model, model, command):
+    folder = model("roberta")
+    tiny_model("roberta", vocab_size=200).save_pretrained(folder)
+    refused(command, folder, "pieces but the model only 200 embedding rows")
+
+
+def test_text_that_does_not_come_back_is_found(model, command):
+    folder = model("modernbert", "tokenizer.json", decoder=None)
+    refused(command, folder, "sample words do not give them back")
+
+
+def test_what_is_no_model_and_no_recipe_is_refused_in_one_line(command, tmp_path, tiny_source):
+    for words, text in (
+        ((tmp_path,), "holds no config.json"),
+        (("nobody/nothing",), "is not on this machine; give a folder, or download it first"),
+        (("gone.toml",), "no such recipe"),
+        ((tiny_source("bert"), "--set", "seed=1"), "--set: is for recipes"),
+    ):
+        ended = command("check", *words)
+        assert ended.status == 1
+        assert text in ended.err
+        assert ended.err.count("\n") == 1
