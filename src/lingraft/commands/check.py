@@ -32,7 +32,11 @@ def command(
         if settings:
             raise RecipeError(f"--set: is for recipes, and {recipe} is none; leave it out")
         _model(str(recipe))
-        return
+    else:
+        _recipe(recipe, settings or [])
+
+
+def _recipe(recipe: Path, settings: list[str]) -> None:
     from lingraft.corpus.streams import check_packages
     from lingraft.pipeline import preflight
     from lingraft.pipeline.foreseeing import foreseen
@@ -44,7 +48,7 @@ def command(
     if "base" in data and "source" not in data:
         look = command_of("study", recipe, "--dry-run")
         raise RecipeError(f"{recipe}: is a study; `{look}` says what it will do")
-    planned, decided = foreseen(recipe_from(data, settings or [], str(recipe)))
+    planned, decided = foreseen(recipe_from(data, settings, str(recipe)))
     plan = preflight.check(planned)
     check_packages(planned)
     check_source(planned)

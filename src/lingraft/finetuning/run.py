@@ -129,8 +129,7 @@ class _Call:
             counted(len({cell.label for cell in cells}), "model"),
             counted(len({cell.task.name for cell in cells}), "task"),
             counted(len(seeds), "seed"),
-            len(jobs) - len(todo),
-            len(todo),
+            *(len(jobs) - len(todo), len(todo)),
         )
         bare = sum(job.is_done and not (job.folder / "best").is_dir() for job in jobs)
         if bare and self.options.keep_models:

@@ -86,12 +86,7 @@ def evaluate(
     for name in others:
         check_kind(name, "causal" if is_causal(config) else "masked")
     if is_causal(config):
-        defaults = inspect.signature(evaluate).parameters
-        for name, value in {"rate": rate, "seed": seed, "num_words": num_words}.items():
-            if value != defaults[name].default:
-                raise RecipeError(
-                    f"evaluate: {name} is for masked models, not for {model}; leave it out"
-                )
+        _check_idle(model, rate=rate, seed=seed, num_words=num_words)
         return _likelihood(model, text, sentences, precision, others)
     if others:
         _check_words((model, *others), num_words)
@@ -104,6 +99,16 @@ def evaluate(
         theirs = words.measure(other.scorer, other.tokenizer, chosen, other.longest)
         compared[name] = _on_common_words(own, theirs)
     return result | ({"against_on_text": compared} if others else {})
+
+
+def _check_idle(model: str, **given: float) -> None:
+    """Refuse what is for masked models where it is not as it was."""
+    defaults = inspect.signature(evaluate).parameters
+    for name, value in given.items():
+        if value != defaults[name].default:
+            raise RecipeError(
+                f"evaluate: {name} is for masked models, not for {model}; leave it out"
+            )
 
 
 def _check(text: Sequence[str], rate: float, sentences: int, num_words: int) -> None:

@@ -234,10 +234,9 @@ class _Runner:
         if self.disk_is_full:
             same = "the same command" + (" without --overwrite" if self.options.overwrite else "")
             logger.error(
-                "study %s: the disk is full, so nothing else is started (%d cells wait); make "
-                "room, then run %s again: what was begun goes on",
-                *(self.study.name, len(waiting), same),
-            )
+                "study %s: the disk is full, so nothing else is started (%d cells wait); make room,"
+                " then run %s again: what was begun goes on", self.study.name, len(waiting), same,
+            )  # fmt: skip
         waiting.clear()
 
     def begin_or_wait(self, waiting: list[CellPlan]) -> None:
