@@ -40,6 +40,7 @@ from shared import head, in_process, parser_of, row, spread, write
 
 from lingraft.commands.budgets import count
 from lingraft.evaluation import words
+from lingraft.evaluation.records import word_metrics
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
@@ -181,7 +182,7 @@ def bits(run: Run, asked: argparse.Namespace, split: str, model: Any) -> float:
     scorer = Scorer(model, TokenIds.of(tokenizer).pad, "fp32")
     longest = int(run.stage("tokenizer").result()["max_tokens"])
     chosen = words.choose(lines, asked.words, 0)
-    found = words.bits_per_character(scorer, tokenizer, chosen, longest)
+    found = word_metrics(words.measure(scorer, tokenizer, chosen, longest))
     return float(found["bits_per_character"])
 
 

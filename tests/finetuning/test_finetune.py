@@ -535,7 +535,7 @@ def test_splits_come_from_the_data_set_and_revision_that_have_them(monkeypatch):
         ("facebook/mlqa", "mlqa.en.en", "validation", "refs/convert/parquet"),
         ("facebook/mlqa", "mlqa.en.en", "test", "refs/convert/parquet"),
     ]
-    assert TASKS["nsmc"].hub.revision == "refs/convert/parquet"
+    assert TASKS["nsmc"].table.hub.revision == "refs/convert/parquet"
     asked.clear()
     from_hub(TASKS["xquad-en"])
     assert [place[0] for place in asked] == ["rajpurkar/squad"] * 2 + ["google/xquad"]
