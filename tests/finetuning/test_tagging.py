@@ -58,9 +58,9 @@ def test_a_piece_whose_first_word_takes_more_tokens_without_its_space_loses_no_w
 def test_the_tokens_of_a_sentence_are_those_of_its_words(family):
     tokenizer = build(family)
     encoding = tokenizer(" ".join(WORDS)).encodings[0]
-    begins_with_space = family in ("roberta", "roberta-prelayernorm", "modernbert", "bart", "eurobert")
+    spaced = ("roberta", "roberta-prelayernorm", "modernbert", "bart", "eurobert")
     alone = [
-        len(tokenizer.tokenize(f" {word}" if begins_with_space and number else word))
+        len(tokenizer.tokenize(f" {word}" if family in spaced and number else word))
         for number, word in enumerate(WORDS)
     ]
     assert tokens_of_words(WORDS, [encoding]) == alone
