@@ -462,7 +462,7 @@ def test_every_kind_of_source_is_decided_for_as_foreseen_and_known_again(
     trained = completed(run)
     assert [one.optimiser for one in planned.phases] == [one.optimiser for one in trained.phases]
     assert preflight.check(planned).parameters == preflight.check(trained).parameters
-    assert rules["method.learning_rate"]["sure"] == (family != "bart")
+    assert not rules["method.learning_rate"]["sure"]  # nothing was measured with so few tokens
     done = {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")}
     again = pipeline.adapt(recipe, tmp_path / "run", time=clock)
     assert {path: path.stat().st_mtime_ns for path in again.path.glob("*/done.json")} == done
