@@ -154,6 +154,17 @@ class Resampling:
         gain = float((first - second) / counts_B.sum())
         return self.difference({(0,): gain}, (means_R2[:, 0] - means_R2[:, 1])[:, None])
 
+    def between_blocks(
+        self, own: Sequence[Sequence[float]], other: Sequence[Sequence[float]]
+    ) -> Difference | None:
+        """As `between_texts`, of [sum, count] by block; None too where they are of other texts."""
+        if len(own) != len(other):
+            return None
+        sums_2B, counts_2B = np.array([own, other]).transpose(2, 0, 1)
+        if not np.array_equal(*counts_2B):
+            return None
+        return self.between_texts(sums_2B, counts_2B[0])
+
 
 def interval(replicates_R: Array, method: Any = "linear") -> tuple[float, float]:
     """Bounds of the 95 % interval of what was drawn; `method` is that of `numpy.quantile`."""

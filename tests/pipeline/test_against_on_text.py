@@ -80,7 +80,7 @@ def test_causal_models_are_compared_by_the_bytes_of_all_documents(
 def test_the_interval_is_that_of_the_paired_bootstrap_over_blocks():
     draws = np.random.default_rng(0)
     own, other = ([[float(x), 10.0] for x in draws.normal(m, 1, 50)] for m in (20.0, 25.0))
-    found = standalone._paired("x", own, other)
+    found = standalone._on_all_bytes(own, other)
     sums = np.array([own, other])[:, :, 0]
     expected = Resampling().between_texts(sums, np.full(50, 10.0))
     assert found["difference"]["low"] == expected.low

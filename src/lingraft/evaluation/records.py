@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.errors import reading
+from lingraft.stats import Resampling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from lingraft.stats import Difference
 
 Array = np.ndarray[Any, Any]
 Blocks = list[list[float]]
@@ -137,6 +140,42 @@ def word_metrics(records: Sequence[WordRecord]) -> dict[str, Any]:
         "bits_per_character": nats / math.log(2) / characters if characters else None,
         "exact": 100 * sum(record.exact for record in words) / len(words) if words else None,
     }
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two models on the words that both score."""
+
+    words: int
+    bits: tuple[float, float]
+    """Per character, of the first model and of the second."""
+    difference: Difference | None
+    """The first's less the second's, by a paired bootstrap over blocks of the text; None for too
+    little text."""
+
+
+def paired(own: Iterable[WordRecord], other: Iterable[WordRecord]) -> Paired | None:
+    """Compare two models by the words that both score.
+
+    Args:
+        own: of the first model.
+        other: of the second, of the same words in the same order.
+
+    Returns:
+        None where there is no such word.
+    """
+    both = zip(own, other, strict=True)
+    common = [(first, second) for first, second in both if first.scored and second.scored]
+    if not common:
+        return None
+    where = np.array([first.block for first, _ in common])
+    characters = np.array([float(first.characters) for first, _ in common])
+    bits_2W = np.array([[record.nats / math.log(2) for record in pair] for pair in common]).T
+    bits_2B = np.array([np.bincount(where, bits_W, BLOCKS) for bits_W in bits_2W])
+    characters_B = np.bincount(where, weights=characters, minlength=BLOCKS)
+    ours, theirs = (bits_2W.sum(1) / characters.sum()).tolist()
+    difference = Resampling().between_texts(bits_2B, characters_B)
+    return Paired(len(common), (ours, theirs), difference)
 
 
 def text_of(records: Iterable[WordRecord]) -> str:

@@ -42,12 +42,16 @@ def corpus_fingerprint(recipe: Recipe, *, placed: bool = True) -> str:
     return fingerprint(*form(*sections), *streams.inputs(recipe, placed=placed))
 
 
+def _noted(run: Run, stage: str, key: str) -> str | None:
+    """What a finished stage has noted under a key; None of one that is not."""
+    made = run.stage(stage)
+    return None if made.fingerprint() is None else made.result().get(key)
+
+
 def has_text_of(run: Run, recipe: Recipe) -> bool:
     """Whether the run was made from the recipe's text, which may have lain elsewhere."""
-    stage = run.stage("corpus")
-    if stage.fingerprint() is None:
-        return False
-    return bool(stage.result().get("contents") == corpus_fingerprint(recipe, placed=False))
+    noted = _noted(run, "corpus", "contents")
+    return noted is not None and noted == corpus_fingerprint(recipe, placed=False)
 
 
 def named_resources(section: Resources) -> dict[str, tuple[str, ...]]:
@@ -75,11 +79,8 @@ def _files(name: str) -> list[list[str]]:
 
 def has_resources_of(run: Run, recipe: Recipe) -> bool:
     """Whether the run was grafted with the files of [resources], which may have lain elsewhere."""
-    stage = run.stage("graft")
-    if stage.fingerprint() is None:
-        return False
-    now = fingerprint(resource_contents(recipe.resources))
-    return bool(stage.result().get("resources") == now)
+    noted = _noted(run, "graft", "resources")
+    return noted is not None and noted == fingerprint(resource_contents(recipe.resources))
 
 
 def source_fingerprint(recipe: Recipe) -> str:
@@ -94,10 +95,8 @@ def source_fingerprint(recipe: Recipe) -> str:
 
 def has_source_of(run: Run, recipe: Recipe) -> bool:
     """Whether the run was grafted onto the recipe's source, which may have lain elsewhere."""
-    stage = run.stage("graft")
-    if stage.fingerprint() is None:
-        return False
-    return bool(stage.result().get("source") == source_fingerprint(recipe))
+    noted = _noted(run, "graft", "source")
+    return noted is not None and noted == source_fingerprint(recipe)
 
 
 def differing(

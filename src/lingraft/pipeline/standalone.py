@@ -13,7 +13,7 @@ import numpy as np
 from lingraft.corpus import stage as corpus_stage
 from lingraft.errors import DataError, RecipeError
 from lingraft.evaluation import words
-from lingraft.evaluation.records import word_blocks, word_metrics
+from lingraft.evaluation.records import paired, word_metrics
 from lingraft.evaluation.scorer import Scorer, check_kind
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
@@ -219,24 +219,24 @@ def _of_sentences(
 
 def _on_common_words(own: Sequence[WordRecord], other: Sequence[WordRecord]) -> dict[str, Any]:
     """Two models on the words that both score."""
-    pairs = [pair for pair in zip(own, other, strict=True) if pair[0].scored and pair[1].scored]
-    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    both = {"words": len(pairs), "dropped": len(own) - len(pairs)}
-    if not pairs:
+    found = paired(own, other)
+    words = 0 if found is None else found.words
+    both = {"words": words, "dropped": len(own) - words}
+    if found is None:
         return both
-    blocks = [word_blocks(side)["bits_per_character"] for side in sides]
-    return both | _paired("bits_per_character", *blocks)
+    return both | _told("bits_per_character", *found.bits, found.difference)
 
 
-def _paired(measure: str, own: Blocks, other: Blocks) -> dict[str, Any]:
-    """What two models need a character or byte of the same text, and the paired difference."""
-    sums_2B, counts_2B = np.array([own, other]).transpose(2, 0, 1)
-    theirs_and_ours = (sums_2B.sum(1) / counts_2B.sum(1)).tolist()[::-1]
-    result = Resampling().between_texts(sums_2B, counts_2B[0])
-    keys = (measure, f"{measure}_of_the_first")
-    return dict(zip(keys, theirs_and_ours, strict=True)) | {
-        "difference": None if result is None else _plain(result)
-    }
+def _on_all_bytes(own: Blocks, other: Blocks) -> dict[str, Any]:
+    """Two causal models on the bytes of the same documents."""
+    ours, theirs = (float(np.divide(*np.sum(side, axis=0))) for side in (own, other))
+    return _told("bits_per_byte", ours, theirs, Resampling().between_blocks(own, other))
+
+
+def _told(measure: str, ours: float, theirs: float, result: Difference | None) -> dict[str, Any]:
+    """What the other model and the first need, and the paired difference."""
+    sides = {measure: theirs, f"{measure}_of_the_first": ours}
+    return sides | {"difference": None if result is None else _plain(result)}
 
 
 def _likelihood(
@@ -250,8 +250,8 @@ def _likelihood(
     compared = {}
     for name in others:
         theirs = judging.on_text(judging.Judged.load(name, precision, LONGEST), texts, none_new)
-        compared[name] = {"unknown": theirs["likelihood"]["unknown"]} | _paired(
-            "bits_per_byte", blocks, theirs["blocks"]["likelihood"]["bits_per_byte"]
+        compared[name] = {"unknown": theirs["likelihood"]["unknown"]} | _on_all_bytes(
+            blocks, theirs["blocks"]["likelihood"]["bits_per_byte"]
         )
     return ({"against_on_text": compared} if others else {}) | {
         "model": model,

@@ -133,8 +133,9 @@ def check_reused(recipe: Recipe, source: SourceFiles) -> None:
         check_frame(state, roles, causal=causal, kind=kind_of_state(state), **name)
     if family.pad_decides_positions and (token := roles.get("pad_token")) in ids:
         check_padding(ids[token], pad, given)
-    theirs = None if source.folder is None else _readable(source.folder)
-    if given is not None and theirs is not None and source.folder is not None:
+    if given is None or source.folder is None:
+        return
+    if (theirs := _readable(source.folder)) is not None:
         needed = (*kept_in(theirs), *chat_tokens(_template(source.folder)))
         check_present({*ids, *kept_in(state), *_added(settings)}, needed, given)
 

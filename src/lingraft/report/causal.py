@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, row, table
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.evaluation.records import Blocks
     from lingraft.report.table import Table
     from lingraft.report.variants import Variant
     from lingraft.stats import Difference
@@ -186,21 +183,6 @@ def pieces_table(judged: Sequence[Model]) -> Table | None:
     return table("The next token", head, rows, notes) if rows else None
 
 
-def difference(model: Blocks, source: Blocks) -> Difference | None:
-    """Model less source by a paired bootstrap over blocks of the same text; None where they differ.
-
-    Args:
-        model: sums and counts by block.
-        source: of the other model.
-    """
-    if len(model) != len(source):
-        return None
-    sums_2B, counts_2B = np.array([model, source]).transpose(2, 0, 1)
-    if not np.array_equal(*counts_2B):
-        return None
-    return Resampling().between_texts(sums_2B, counts_2B[0])
-
-
 def kept_table(judged: Sequence[Model]) -> Table | None:
     """The source's language before and after, on the same texts."""
     rows = []
@@ -212,7 +194,7 @@ def kept_table(judged: Sequence[Model]) -> Table | None:
             source_bits = before["likelihood"]["bits_per_byte"] if before and same else None
             key = f"kept/{name}"
             interval = (
-                difference(
+                Resampling().between_blocks(
                     model.more["blocks"][key]["bits_per_byte"],
                     source.more["blocks"][key]["bits_per_byte"],
                 )

@@ -5,19 +5,16 @@ Shape letters: W words, B blocks of the test text.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lingraft.evaluation import records
+from lingraft.log import counted
 from lingraft.report import figure, numbers
 from lingraft.report.figure import Figure
 from lingraft.report.plots import curve
 from lingraft.report.table import BEST, Cell, Column, table
 from lingraft.report.variants import labelled
-from lingraft.stats import Resampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,20 +79,11 @@ def paired_bits(tsv: Path, other_tsv: Path, stream: str, other: str) -> PairedBi
     first, second = ({word.word: word for word in records.read(path)} for path in (tsv, other_tsv))
     if first.keys() != second.keys():
         return None
-    common = [key for key in first if first[key].scored and second[key].scored]
-    if not common:
+    found = records.paired(first.values(), [second[key] for key in first])
+    if found is None:
         return None
-    where = np.array([first[key].block for key in common])
-    characters = np.array([float(first[key].characters) for key in common])
-    characters_B = np.bincount(where, weights=characters, minlength=records.BLOCKS)
-    bits_2W = np.array(
-        [[side[key].nats / math.log(2) for key in common] for side in (first, second)]
-    )
-    bits_2B = np.array([np.bincount(where, bits_W, records.BLOCKS) for bits_W in bits_2W])
-    bits, other_bits = (bits_2W.sum(1) / characters.sum()).tolist()
-    interval = Resampling().between_texts(bits_2B, characters_B)
-    bounds = (interval.low, interval.high) if interval else (None, None)
-    return PairedBits(stream, other, len(common), bits, other_bits, *bounds)
+    bounds = (found.difference.low, found.difference.high) if found.difference else (None, None)
+    return PairedBits(stream, other, found.words, *found.bits, *bounds)
 
 
 def words_file(variant: Variant, stream: str) -> Path:
@@ -159,7 +147,7 @@ def verdict(main: str, pairs: Sequence[PairedBits]) -> str:
         better = [pair.stream for pair in own if pair.outcome == "better"]
         worse = [pair.stream for pair in own if pair.outcome == "worse"]
         sentence = f"In bits per character {main} is better than {label} in {len(better)} of "
-        sentence += f"{len(own)} stream{'' if len(own) == 1 else 's'}{_named(better)}"
+        sentence += f"{counted(len(own), 'stream')}{_named(better)}"
         sentence += f", worse in {len(worse)}{_named(worse)}" if worse else ""
         unclear = sum(pair.outcome == "not clearly different" for pair in own)
         differ = "differs" if unclear == 1 else "differ"
