@@ -363,35 +363,39 @@ def kill(task):
         os.kill(number, signal.SIGKILL)
 
 
+STOPS = {
+    "xpt-sp-s0": (kill, "killed by SIGKILL"),
+    "xpt-sp-s1": (lambda task: task.terminate_once(), "stopped by SIGTERM"),
+}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("stop", "said"),
-    [(kill, "killed by SIGKILL"), (lambda task: task.terminate_once(), "stopped by SIGTERM")],
-    ids=["killed", "cancelled"],
-)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
-def test_ray_runs_the_cells_and_one_that_was_stopped_goes_on_with_the_next_call(
-    stop, said, straight, ray, tmp_path
+def test_ray_runs_the_cells_and_those_that_were_stopped_go_on_with_the_next_call(
+    straight, ray, tmp_path
 ):
     study, there = straight
     out = tmp_path / "out"
 
     def stopping(folder, slot, jobs, /):
         task = ray(folder, slot, jobs)
-        if folder.name == "xpt-sp-s0":
+        if folder.name in STOPS:
             while not list(folder.glob("phase-1/checkpoint-*")):
                 assert task.poll() is None, (folder / "log.txt").read_text()
                 time.sleep(0.02)
-            stop(task)
+            STOPS[folder.name][0](task)
         return task
 
     tally, _ = run_here(study, out, start=stopping, jobs=2)
-    assert (tally.done, tally.failed) == (1, ["xpt-sp-s0"])
-    (failed,) = [one for one in rows.read(out / "results.jsonl") if one.kind == "end"
-                 and one.status == "failed"]  # fmt: skip
-    assert said in failed.message
+    assert (tally.done, tally.failed) == (0, list(STOPS))
+    failed = [one for one in rows.read(out / "results.jsonl") if one.kind == "end"
+              and one.status == "failed"]  # fmt: skip
+    for one in failed:
+        assert STOPS[one.cell][1] in one.message
+    assert {one.cell for one in failed} == set(STOPS)
     tally, _ = run_here(study, out, start=ray)
-    assert (tally.kept, tally.done, tally.failed) == (1, 1, [])
-    assert "goes on from step" in (out / "cells/xpt-sp-s0/log.txt").read_text()
+    assert (tally.kept, tally.done, tally.failed) == (0, 2, [])
+    for name in STOPS:
+        assert "goes on from step" in (out / f"cells/{name}/log.txt").read_text()
     assert metrics(study, out) == metrics(study, there)
