@@ -10,7 +10,7 @@ from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
 from lingraft.pipeline.trainable import layers_of, trainable
 from lingraft.recipe.methods import recipe_from
 from lingraft.training import trained as training
-from lingraft.training.layers import encoder_layers
+from lingraft.training.compiling import encoder_layers
 
 ROWS = {"kind": "extend", "new_pieces": 16}
 

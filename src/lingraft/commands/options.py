@@ -95,8 +95,7 @@ TrainExamples = Annotated[int | None, typer.Option(min=1, help="Train on so many
 TrainSizes = Annotated[
     str | None,
     typer.Option(
-        metavar="N,N…",
-        help="Train on so many examples, and on so many …: a learning curve.",
+        metavar="N,N…", help="Train on so many examples, and on so many …: a learning curve."
     ),
 ]
 LearningRates = Annotated[

@@ -21,7 +21,7 @@ import numpy as np
 from lingraft import recipe
 from lingraft.corpus.cleaning import evaluations, scripts, sentences
 from lingraft.corpus.cleaning.clean import TOO_LONG
-from lingraft.corpus.engine import passes, shards
+from lingraft.corpus.engine import job, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.duplicates import Decisions, lowest
 from lingraft.corpus.engine.plan import Folder
@@ -120,7 +120,7 @@ def _make(
     documents.tell(section.text)
     evaluations.tell(section.decontaminate)
     folder.save(plan)
-    passes.run(folder, plan, passes.deciding(plan))
+    job.run(folder, plan, job.deciding(plan))
     decisions, counts = Decisions(folder), shards.Counts()
     for rank in range(len(plan.parts)):
         for row in shards.kept(decisions, rank, counts):

@@ -69,5 +69,4 @@ class Counts:
         """
         hits_R = draws_RB @ (self.found_sure_B + self.found_possible_B)
         all_R = draws_RB @ (self.predicted_B + self.sure_B)
-        rates_R: Array = np.where(all_R > 0, 1 - hits_R / np.maximum(all_R, 1), 0.0)
-        return rates_R
+        return np.where(all_R > 0, 1 - hits_R / np.maximum(all_R, 1), 0.0)

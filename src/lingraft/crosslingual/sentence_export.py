@@ -195,8 +195,7 @@ def _states(model: PreTrainedModel, layer: int) -> torch.Tensor:
     ids_BT[1, 8:] = pad if pad is not None else 0
     mask_BT[1, 8:] = 0
     output = model(input_ids=ids_BT, attention_mask=mask_BT, output_hidden_states=True)
-    states: torch.Tensor = output.hidden_states[layer][mask_BT.bool()]
-    return states
+    return output.hidden_states[layer][mask_BT.bool()]
 
 
 def _difference(expected: torch.Tensor, actual: torch.Tensor) -> float:

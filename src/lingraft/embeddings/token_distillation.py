@@ -330,8 +330,7 @@ def more_rows(model: PreTrainedModel, rows_ND: torch.Tensor) -> Iterator[None]:
         used, places = torch.unique(ids, return_inverse=True)
         old = used[used < size]
         table = torch.cat([weight_VD[old].float(), rows_ND[used[len(old) :] - size]])
-        looked_up: torch.Tensor = functional_call(small, {"weight": table}, (places,))
-        return looked_up
+        return functional_call(small, {"weight": table}, (places,))
 
     embedding.forward = look_up
     try:

@@ -111,8 +111,7 @@ class Outcome:
     @property
     def task_definition(self) -> dict[str, Any] | None:
         """The table of a user's own task; None for a benchmark's, and where none was saved."""
-        definition: dict[str, Any] | None = self.data.get("task_definition")
-        return definition
+        return self.data.get("task_definition")
 
     @property
     def languages(self) -> Languages | None:
@@ -160,8 +159,7 @@ class Outcome:
 
     def rules(self, split: str) -> dict[str, dict[str, float]]:
         """What needs no model, by rule and metric (`tasks.rules`); empty in older results."""
-        rules: dict[str, dict[str, float]] = self.data["splits"][split].get("rules", {})
-        return rules
+        return self.data["splits"][split].get("rules", {})
 
     @property
     def evaluation(self) -> tuple[str, ...]:
@@ -280,8 +278,7 @@ def _example(fields: dict[str, Any]) -> Example:
         plain |= {name: Entity(**fields[name]) for name in ("subject", "object")}
     if kind is SpanExample and fields["answers"] is not None:
         plain["answers"] = tuple(Answer(**answer) for answer in fields["answers"])
-    example: Example = kind(**plain)
-    return example
+    return kind(**plain)
 
 
 # -- numbers

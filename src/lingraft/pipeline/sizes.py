@@ -11,12 +11,7 @@ from lingraft.errors import DataError
 from lingraft.models.families import DECODER
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import Stack, wanted_by
-from lingraft.models.parts import (
-    goes_with_place,
-    layer_index,
-    sizes_by_part,
-    tied_once,
-)
+from lingraft.models.parts import goes_with_place, layer_index, sizes_by_part, tied_once
 from lingraft.pipeline.memory import WIDTH
 
 if TYPE_CHECKING:

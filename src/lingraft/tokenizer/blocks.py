@@ -58,10 +58,9 @@ class Blocks:
     def lengths(self) -> Array:
         """[blocks] tokens in each, special ones included (int32)."""
         filled = _filled(self.tokens, self.before)
-        lengths: Array = (
-            filled[self.bounds[:, 1]] - filled[self.bounds[:, 0]] + self.before
-        ).astype(np.int32)
-        return lengths
+        return (filled[self.bounds[:, 1]] - filled[self.bounds[:, 0]] + self.before).astype(
+            np.int32
+        )
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Blocks by index: token ids with special ones."""

@@ -109,8 +109,7 @@ class TokenPairs:
         texts_P2 = self._texts()
         special = sum(self.edges)
         total = texts_P2.sum(1) + (special * 2 if self.longest is None else self._joined_specials)
-        lengths: Array = total.astype(np.int32)
-        return lengths
+        return total.astype(np.int32)
 
     @property
     def _joined_specials(self) -> int:

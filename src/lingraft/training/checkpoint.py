@@ -156,5 +156,4 @@ def load(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict
             f"{path}: checkpoint cannot be read ({reason}); "
             "delete the folder to start the phase again"
         ) from error
-    state: dict[str, Any] = read_json(path / "state.json")
-    return state
+    return read_json(path / "state.json")

@@ -25,13 +25,12 @@ from lingraft.rundir import fingerprint, json_line
 from lingraft.training import averaging, checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
-from lingraft.training.optim import clip, learning_rate_factor
 from lingraft.training.pace import Pace, expected_steps
 from lingraft.training.phase import State, Stopped
 from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
-from lingraft.training.trained import Trained
+from lingraft.training.trained import Trained, clip, learning_rate_factor
 from lingraft.training.validation import by_term
 from lingraft.training.watch import Watch
 

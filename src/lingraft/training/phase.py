@@ -12,7 +12,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from lingraft.errors import TrainingError, UnsupportedModelError
-from lingraft.training.layers import encoder_layers
+from lingraft.training.compiling import encoder_layers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

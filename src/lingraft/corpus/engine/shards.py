@@ -128,10 +128,7 @@ def _count(tallies: Any, fresh: Any, counts: Counts) -> None:
 
 
 def write(
-    documents: Iterable[dict[str, Any]],
-    counts: Counts,
-    decisions: Decisions,
-    rank: int,
+    documents: Iterable[dict[str, Any]], counts: Counts, decisions: Decisions, rank: int
 ) -> None:
     """Write the documents of a part by split, and then their counts, which mark it as done.
 

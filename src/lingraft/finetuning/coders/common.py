@@ -152,8 +152,7 @@ class Shape:
             split_special_tokens=True,
             **{"truncation": "longest_first", "max_length": self.max_length, **options},
         )
-        encodings: Sequence[Encoding] = encoded.encodings
-        return encodings
+        return encoded.encodings
 
     @cached_property
     def _inserting(self) -> Tokenizer:

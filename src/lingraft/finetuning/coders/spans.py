@@ -10,14 +10,7 @@ import torch
 from lingraft.finetuning.coders.common import Coder
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.predictions import SpanPrediction
-from lingraft.tasks.windows import (
-    Window,
-    answer_tokens,
-    n_best,
-    overlap,
-    target,
-    windows,
-)
+from lingraft.tasks.windows import Window, answer_tokens, n_best, overlap, target, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
