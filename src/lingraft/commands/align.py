@@ -149,7 +149,7 @@ def _write_file(
 ) -> None:
     from dataclasses import replace
 
-    from lingraft.crosslingual import alignment_file, bitext, layers
+    from lingraft.crosslingual import alignment_run, bitext, layers
     from lingraft.recipe import catalogue
 
     groups = bitext.grouped(text)
@@ -166,7 +166,7 @@ def _write_file(
     assert settings.layers is not None
     if len(settings.layers) != 1:
         raise RecipeError("--layer: one file holds the links of one layer; give one number")
-    done = alignment_file.write(model, groups[0], out, settings, overwrite=overwrite)
+    done = alignment_run.write(model, groups[0], out, settings, overwrite=overwrite)
     console.line(
         f"{out}: {done['links']:,} links of {done['pairs']:,} sentence pairs, layer "
         f"{settings.layers[0]}{usual}, {done['tokens_per_second']:,} tokens/s"

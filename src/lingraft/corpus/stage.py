@@ -25,7 +25,7 @@ from lingraft.corpus.engine import job, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.duplicates import Decisions, lowest
 from lingraft.corpus.engine.plan import Folder
-from lingraft.corpus.engine.summary import add_up
+from lingraft.corpus.engine.shards import add_up
 from lingraft.corpus.inputs import digests
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.corpus import aligned, stage
 from lingraft.corpus import inputs as text_inputs
-from lingraft.corpus import pair_stage, stage
 from lingraft.corpus.cleaning import dedup, sentences
 from lingraft.corpus.readers import documents, parallel
 from lingraft.corpus.readers.folders import ending
@@ -129,7 +129,7 @@ def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
             results[stream.name] = (
                 stage.prepare(stream.corpus, stream.language, folder)
                 if stream.pair is None
-                else pair_stage.prepare(stream.corpus, stream.pair, folder)
+                else aligned.prepare(stream.corpus, stream.pair, folder)
             )
         except DataError as error:
             raise DataError(f"stream '{stream.name}': {error}") from error

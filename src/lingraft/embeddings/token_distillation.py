@@ -17,7 +17,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from lingraft.embeddings import snippets
+from lingraft.embeddings import row_training
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.mean import composed
 from lingraft.embeddings.row_training import Training
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.embeddings.material import Inputs, Material, Pretrained
-    from lingraft.embeddings.snippets import Array, Pattern, Snippet
+    from lingraft.embeddings.row_training import Array, Pattern, Snippet
     from lingraft.models.packed import PackedBatch, PackedModel
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def token_distillation(inputs: Inputs) -> Plan:
     material = inputs.needed(NAME)
     owner = _fitting(material.pretrained)
     began, ids = _began(inputs)
-    samples = snippets.find(
+    samples = row_training.find_snippets(
         ids,
         material.sentences(),
         material.source_tokenizer,
@@ -194,7 +194,9 @@ class _Work:
         device = self.packed.model.device
         examples, held_out = [], []
         for number, (index, texts) in enumerate(samples.items()):
-            pairs = [snippets.pair(ids, self.patterns[index], self.size + number) for ids in texts]
+            pairs = [
+                row_training.pair(ids, self.patterns[index], self.size + number) for ids in texts
+            ]
             if len(pairs) >= ENOUGH:
                 held_out.append(pairs.pop())
             examples += pairs

@@ -26,13 +26,12 @@ from lingraft.training import averaging, checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
 from lingraft.training.pace import Pace, expected_steps
-from lingraft.training.phase import State, Stopped
+from lingraft.training.phase import State, Stopped, Watch
 from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
 from lingraft.training.trained import Trained, clip, learning_rate_factor
 from lingraft.training.validation import by_term
-from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from lingraft.corpus.cleaning.steps import SentenceFilter, cleaned
 from lingraft.corpus.engine import duplicates, parts, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.plan import Folder
-from lingraft.corpus.engine.summary import finish
+from lingraft.corpus.engine.shards import finish
 from lingraft.corpus.extras import check, require
 from lingraft.corpus.inputs import entry
 from lingraft.corpus.readers import documents

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 
-from lingraft.errors import DataError
 from lingraft.finetuning.coders.common import Coder, label_ids, padded
 from lingraft.finetuning.coders.tagging import word_at, word_starts
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
@@ -70,16 +69,11 @@ class ParseCoder(Coder):
             edges, without = word_edges(example.words, encoding.offsets)
             lost += without
             first, last = zip(*edges, strict=True)
-            words = Words(first, last, tuple(self._pos(example, tag) for tag in example.pos))
+            words = Words(first, last, tuple(POS_IDS[tag] for tag in example.pos))
             items.append(self.shape.item(index, encoding, self._target(example), words))
         if lost:
             logger.warning("%s: %d words have no token of their own", self.task.name, lost)
         return items
-
-    def _pos(self, example: ParseExample, tag: str) -> int:
-        if tag not in POS_IDS:
-            raise DataError(f"{self.task.name}: example {example.id}: unknown word class {tag!r}")
-        return POS_IDS[tag]
 
     def _target(self, example: ParseExample) -> Target:
         assert example.heads is not None

@@ -31,16 +31,13 @@ if TYPE_CHECKING:
     from lingraft.recipe import Recipe
 
 
-def write(
-    runs: Sequence[Run], out: Path, *, title: str | None = None, lm_eval: Sequence[Path] = ()
-) -> Path:
+def write(runs: Sequence[Run], out: Path, lm_eval: Sequence[Path] = ()) -> Path:
     """Write the report of one run, or of several side by side.
 
     Args:
         runs: the first is the main one, whose details are shown; baselines are found by
             themselves. A run that has not ended gives a page that says what is not there yet.
         out: the HTML file.
-        title: heading of the page; None makes one from the run.
         lm_eval: results of lm-evaluation-harness beside those in the runs, files or folders.
 
     Returns:
@@ -53,20 +50,11 @@ def write(
         raise DataError("report: no run given; name at least one folder that lingraft adapt wrote")
     variants = labelled(runs)
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, render(variants, title, lm_eval))
+    write_text(out, page.render("run", **_context(variants, lm_eval)))
     return out
 
 
-def render(
-    variants: Sequence[Variant], title: str | None = None, lm_eval: Sequence[Path] = ()
-) -> str:
-    """The page for labelled variants, the main one first."""
-    return page.render("run", **_context(variants, title, lm_eval))
-
-
-def _context(
-    variants: Sequence[Variant], title: str | None, lm_eval: Sequence[Path]
-) -> dict[str, Any]:
+def _context(variants: Sequence[Variant], lm_eval: Sequence[Path]) -> dict[str, Any]:
     main = variants[0]
     recipe = main.recipe
     tokenizer, graft = main.result("tokenizer"), main.result("graft")
@@ -77,7 +65,7 @@ def _context(
     pairs, before = streams.compared(variants), streams.against_source(main)
     sample_models, sentences = samples.samples(variants, kind, specials)
     return {
-        "title": title or sections.title(variants),
+        "title": sections.title(variants),
         "verdict": verdict(compared),
         "next_step": advice.after_run(main, compared.lines[0]),
         "advice": advice.advice(main, compared.lines[0]),
