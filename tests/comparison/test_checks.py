@@ -9,8 +9,7 @@ from synthetic_results import write_run
 from lingraft.comparison.collect import collect
 from lingraft.comparison.page import at_checks, compare, curves_of_checks
 from lingraft.tasks.definition import decode, task_of
-from lingraft.tasks.examples import TranslationExample
-from lingraft.tasks.predictions import TranslationPrediction
+from lingraft.tasks.examples import TranslationExample, TranslationPrediction
 
 TABLE = {"name": "en-ko", "kind": "translation", "metrics": ["bleu", "chrf"]}
 

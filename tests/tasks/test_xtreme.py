@@ -17,9 +17,8 @@ from lingraft.tasks import (
     names,
     xtreme,
 )
-from lingraft.tasks.examples import Answer, SpanExample
+from lingraft.tasks.examples import Answer, SpanExample, SpanPrediction
 from lingraft.tasks.held_out import tasks_of, texts
-from lingraft.tasks.predictions import SpanPrediction
 from lingraft.tasks.span_metrics import MLQA_LANGUAGES, normalise_mlqa
 from lingraft.tasks.words import pieces
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison import retrieved, tables, transfer
+from lingraft.comparison import tables, transfer
 from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
@@ -66,7 +66,7 @@ def compare(
     if out.suffix != ".html":
         raise RecipeError(f"--out: is {out}; the page must end in .html")
     check_target(out, (".md", ".tex", ".csv"))
-    searched = [folder for folder in folders if retrieved.is_retrieval(folder)]
+    searched = [folder for folder in folders if (folder / "retrieve.json").is_file()]
     tuned = [folder for folder in folders if folder not in searched]
     if not tuned:
         raise DataError(
@@ -74,7 +74,7 @@ def compare(
             "other tasks, name a folder of lingraft finetune too"
         )
     comparison = collect(tuned, reference)
-    retrievals = retrieved.read(searched, comparison.weights)
+    retrievals = transfer.read_retrievals(searched, comparison.weights)
     tested = differences(comparison, resamples)
     errors = [analyse(part) for part in comparison.parts]
     scores = tables.scores(comparison, tested)

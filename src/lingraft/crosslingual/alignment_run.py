@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft import log, rundir
 from lingraft.crosslingual import alignment_table, bitext, layers, links
-from lingraft.crosslingual.aer import Counts
 from lingraft.crosslingual.alignment import CHUNK, Aligner, Settings
-from lingraft.crosslingual.alignment_table import Result, SetResult
+from lingraft.crosslingual.alignment_table import Counts, Result, SetResult
 from lingraft.crosslingual.baselines import BASELINES
 from lingraft.crosslingual.encoder import Encoder
 from lingraft.crosslingual.layers import check_layer, depth_of, fingerprint_of

@@ -102,7 +102,7 @@ class Found:
 
 def nearest(encoder: Encoder, pairs: Pairs, pool: Pool) -> dict[str, Array]:
     """Encode both sides and search at every layer: places and scores [2, L, N], by way."""
-    from lingraft.crosslingual.pooling import sentence_vectors  # torch
+    from lingraft.crosslingual.encoder import sentence_vectors  # torch
     from lingraft.crosslingual.search import both_ways
 
     english_LND = sentence_vectors(encoder, pairs.english, pool)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.crosslingual import by_layer, retrieval
+from lingraft.crosslingual.by_layer import Scores
 from lingraft.crosslingual.layers import RESULTS, named
 from lingraft.crosslingual.retrieval import WAYS
-from lingraft.crosslingual.scores import Scores
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, markdown, row, shown_as_csv, table
 from lingraft.rundir import write_rows, write_text

@@ -20,9 +20,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModel
 
-from lingraft.crosslingual.encoder import encoder_config
+from lingraft.crosslingual.encoder import LONGEST, encoder_config
 from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
-from lingraft.crosslingual.pooling import LONGEST
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import finish_config

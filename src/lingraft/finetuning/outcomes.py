@@ -23,7 +23,7 @@ from lingraft.errors import DataError
 from lingraft.finetuning.names import language_of, learnt, split_in, titled, without_language
 from lingraft.report import numbers
 from lingraft.rundir import TEMPORARY, read_json, write_json, write_rows
-from lingraft.tasks import predictions as saved
+from lingraft.tasks import examples as saved
 from lingraft.tasks.examples import (
     Answer,
     Entity,
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.tasks.examples import Example
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Example, Prediction
 
 SCORES = "scores.json"
 RESULTS = "results.jsonl"

@@ -15,13 +15,13 @@ import numpy as np
 from lingraft.errors import DataError
 from lingraft.tasks import span_metrics, tagging_metrics, translation_metrics, weighted
 from lingraft.tasks.dependency import metrics as parsing_metrics
-from lingraft.tasks.predictions import LabelPrediction, ScorePrediction, of_kind
+from lingraft.tasks.examples import LabelPrediction, ScorePrediction, of_kind
 from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction
     from lingraft.tasks.weighted import Array, Score
 
     Metric = Callable[[Sequence[Any], Sequence[Prediction], Sequence[str]], dict[str, Score]]

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.tasks import weighted
-from lingraft.tasks.predictions import SpanPrediction, of_kind
+from lingraft.tasks.examples import SpanPrediction, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lingraft.tasks.examples import SpanExample
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction, SpanExample
     from lingraft.tasks.weighted import Score
 
 MLQA_ARTICLES = {

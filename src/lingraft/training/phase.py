@@ -84,7 +84,7 @@ class Work:
     metrics_path: Path
     fingerprint: str
     average_last: int = 0
-    """Keep the weights at so many last looks (`averaging`)."""
+    """Keep the weights at so many last looks (`checkpoint`)."""
     decay_all: bool = False
     """Weight decay on biases and normalisation weights too."""
     deadline: Deadline | None = None

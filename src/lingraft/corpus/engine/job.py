@@ -234,7 +234,7 @@ def make(
         settings: how to run it.
 
     Returns:
-        What `summary.add_up` returns; None where a cluster is to do the work and has not done so
+        What `shards.add_up` returns; None where a cluster is to do the work and has not done so
         yet.
 
     Raises:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction
     from lingraft.tasks.task import Task
 
     Array = np.ndarray[Any, Any]
