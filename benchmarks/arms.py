@@ -27,9 +27,8 @@ from lingraft.recipe.methods import PRESETS
 from lingraft.recipe.places import Places
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
-from lingraft.training.phase import Job
+from lingraft.training.phase import Job, Watch
 from lingraft.training.problem import MaskedText
-from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -207,7 +207,7 @@ TRAININGS = {
 
 def run_training(name: str, folder: Path) -> None:
     """Train a phase in this process, as the stage does."""
-    from lingraft.bench import text
+    from lingraft.bench import subject
     from lingraft.models import source
     from lingraft.models.parts import translation_layers
     from lingraft.pipeline.suiting import suited
@@ -221,7 +221,7 @@ def run_training(name: str, folder: Path) -> None:
     recipe = suited(TRAININGS[name].recipe(folder), loaded.family)
     phase = recipe.phases[0]
     rows = len(loaded.model.get_input_embeddings().weight)
-    tokens = text.made_up(text.TextShape(sentences=2_000, longest=LONGEST), rows)
+    tokens = subject.made_up(subject.TextShape(sentences=2_000, longest=LONGEST), rows)
     train_phase(
         Job(
             phase=phase.model_copy(
@@ -238,7 +238,7 @@ def run_training(name: str, folder: Path) -> None:
             family=loaded.family,
             itl_layers=translation_layers(loaded.model.config, loaded.family, recipe.graft.places),
             readings=(Reading("", tokens, tokens, phase.objective, phase.masking),),
-            vocabulary=text.token_ids(rows),
+            vocabulary=subject.token_ids(rows),
         ),
         loaded.model,
         accelerator_for(recipe.training, folder),

@@ -57,8 +57,8 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment, multiplies_bf16
+from lingraft.training.phase import Watch
 from lingraft.training.problem import MaskedText
-from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
     import argparse

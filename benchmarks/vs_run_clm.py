@@ -37,7 +37,7 @@ from arms import (
 from shared import parser_of
 from transformers import AutoConfig, LlamaForCausalLM
 
-from lingraft.bench.text import BOS, EOS, PAD, TextShape, made_up, token_ids
+from lingraft.bench.subject import BOS, EOS, PAD, TextShape, made_up, token_ids
 from lingraft.evaluation import intrinsic
 from lingraft.evaluation.scorer import Item, Scorer
 from lingraft.models.graft import build

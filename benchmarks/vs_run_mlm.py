@@ -35,7 +35,7 @@ from arms import (
 from shared import parser_of
 from transformers import RobertaForMaskedLM
 
-from lingraft.bench.text import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, of_run, token_ids
+from lingraft.bench.subject import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, of_run, token_ids
 from lingraft.evaluation.intrinsic import mask_text, score
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.graft import build

@@ -32,7 +32,7 @@ from arms import Arms, add_arm_options
 from shared import parser_of
 from vs_run_mlm import tokenizer_of
 
-from lingraft.bench.text import BOS, EOS, PAD, TextShape, made_up, token_ids
+from lingraft.bench.subject import BOS, EOS, PAD, TextShape, made_up, token_ids
 from lingraft.finetuning.coders.common import Item, Shape
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.problem import TASK, Finetuning
@@ -44,9 +44,8 @@ from lingraft.recipe import Training
 from lingraft.tasks.settings import Settings
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
-from lingraft.training.phase import Work
+from lingraft.training.phase import Watch, Work
 from lingraft.training.problem import Look
-from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
     import argparse

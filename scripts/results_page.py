@@ -14,15 +14,7 @@ from lingraft.errors import DataError
 from lingraft.report import numbers
 from lingraft.report.table import markdown
 from lingraft.stats import Resampling
-from lingraft.study import (
-    causal_tables,
-    learning_curves,
-    page,
-    plots,
-    stream_tables,
-    tables,
-    task_tables,
-)
+from lingraft.study import causal_tables, factor, page, plots, tables, task_tables
 from lingraft.study.results import collect, size_text
 from lingraft.study.rows import read
 
@@ -134,7 +126,10 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     """The section of one study, and its figures by file name."""
     name = path.stem
     results, resampling = collect(read(path)), Resampling()
-    curve, several = learning_curves.of(results), len(results.sizes) > 1  # one size says nothing
+    curve, several = (
+        factor.by_training_set(results),
+        len(results.sizes) > 1,
+    )  # one size says nothing
     drawings = page.figures(results, resampling)
     of_data = [*drawings["data_figures"], *drawings["factor_figures"]]
     of_tasks = [*drawings["task_figures"], *drawings["task_factor_figures"]]
@@ -257,7 +252,7 @@ def _tables(results: Results, resampling: Resampling) -> Iterable[str]:
         less = causal_tables.differences_of(results, size, resampling)
         if less is not None:
             yield _differences(less)
-        for table in stream_tables.of(results, size, resampling):
+        for table in task_tables.by_stream(results, size, resampling):
             yield f"{table.title[0].upper()}{table.title[1:]}:"
             if table.columns[0].title.startswith("less "):
                 yield _differences(table)

@@ -17,7 +17,7 @@ from tiny_shapes import ENCODERS
 
 import lingraft
 from lingraft import cli
-from lingraft.commands import console
+from lingraft.commands import console, options
 from lingraft.commands.list import TABLES
 from lingraft.commands.study import end
 from lingraft.errors import DataError
@@ -203,6 +203,12 @@ def test_options_may_have_underscores(given, hyphened):
 def test_an_option_with_underscores_is_read_as_the_one_with_hyphens(command, tmp_path):
     options = ("--candidates", tmp_path, "--facts_only", "--batch_tokens", "many")
     assert "Invalid value for '--batch-tokens'" in command("sources", *options).err
+
+
+@pytest.mark.parametrize("name", ["align", "finetune", "retrieve"])
+def test_labels_may_stand_in_one_option_or_in_several(name):
+    made = cli.COMMAND_LINE.commands[name].make_context(name, ["m", "--label", "A,B", "--label=C"])
+    assert options.names_in(made.params["label"]) == ["A", "B", "C"]
 
 
 @pytest.mark.parametrize(

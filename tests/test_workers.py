@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lingraft.corpus.engine import passes
+from lingraft.corpus.engine import job
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -115,10 +115,10 @@ def test_tasks_that_wait_are_cancelled_by_the_pool_itself(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(passes, "passes", lambda _: {"clean": (None, len(tasks))})
-    monkeypatch.setattr(passes, "wait", interrupted)
+    monkeypatch.setattr(job, "passes", lambda _: {"clean": (None, len(tasks))})
+    monkeypatch.setattr(job, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        passes._run_pass(pool, None, "clean", None, None)
+        job._run_pass(pool, None, "clean", None, None)
     assert ends == [{"cancel_futures": True}]
     assert not any(task.cancelled() for task in tasks)
 

@@ -9,8 +9,7 @@ import torch
 
 from lingraft.bench import measure
 from lingraft.bench.measure import Effort, TimedScorer, Window, measured
-from lingraft.bench.subject import Shape, spread, subject
-from lingraft.bench.text import TextShape, made_up, token_ids
+from lingraft.bench.subject import Shape, TextShape, made_up, spread, subject, token_ids
 from lingraft.commands.bench import chosen, results, table_of
 from lingraft.errors import RecipeError
 from lingraft.training import throughput

@@ -10,10 +10,15 @@ from synthetic_results import write_model, write_run
 
 from lingraft.comparison.breakdowns import Cell, breakdowns, distance_class, span_errors
 from lingraft.comparison.collect import Answers, answers, collect
-from lingraft.comparison.samples import Samples, samples
+from lingraft.comparison.errors import Samples, samples
 from lingraft.tasks import TASKS
-from lingraft.tasks.examples import TaggedExample, TextExample
-from lingraft.tasks.predictions import LabelPrediction, ScorePrediction, TagPrediction
+from lingraft.tasks.examples import (
+    LabelPrediction,
+    ScorePrediction,
+    TaggedExample,
+    TagPrediction,
+    TextExample,
+)
 from lingraft.tasks.tagging_metrics import entity_spans
 
 if TYPE_CHECKING:

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from synthetic_results import write_run
 
-from lingraft.comparison.checks import at_checks, curves
 from lingraft.comparison.collect import collect
-from lingraft.comparison.page import compare
+from lingraft.comparison.page import at_checks, compare, curves_of_checks
 from lingraft.tasks.definition import decode, task_of
-from lingraft.tasks.examples import TranslationExample
-from lingraft.tasks.predictions import TranslationPrediction
+from lingraft.tasks.examples import TranslationExample, TranslationPrediction
 
 TABLE = {"name": "en-ko", "kind": "translation", "metrics": ["bleu", "chrf"]}
 
@@ -46,7 +44,7 @@ def test_the_page_shows_the_dev_score_of_both_seeds_against_updates(
     comparison = collect([results])
     folders = [run.outcome.folder for run in comparison.parts[0].runs["veco"]]
     assert at_checks(folders, "bleu") == {5: [10, 14], 10: [20, 30]}
-    (figure,) = curves(comparison)
+    (figure,) = curves_of_checks(comparison)
     assert figure.description == "en-ko, bleu on dev: veco: 25.0 after 10 updates"
     _, made = compare([results], tmp_path / "page.html", resamples=20)
     assert tmp_path / "page-checks-1.svg" in made

@@ -23,8 +23,7 @@ from lingraft.finetuning import outcomes
 from lingraft.report.table import Cell, row, table, terminal
 from lingraft.stats import Resampling
 from lingraft.tasks import TASKS
-from lingraft.tasks.examples import TextExample
-from lingraft.tasks.predictions import LabelPrediction
+from lingraft.tasks.examples import LabelPrediction, TextExample
 
 if TYPE_CHECKING:
     from collections.abc import Callable

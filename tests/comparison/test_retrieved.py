@@ -10,7 +10,7 @@ import pytest
 from made_up_pairs import made_up
 from synthetic_transfer import write_transfer
 
-from lingraft.comparison import retrieved
+from lingraft.comparison import transfer
 from lingraft.comparison.page import compare
 from lingraft.errors import DataError
 from lingraft.pretrained.checkpoints import weights_fingerprint
@@ -75,7 +75,7 @@ def test_results_are_a_models_by_its_weights_or_else_by_its_name(
         tatoeba("B", "de", (10.0, 20.0), None),
         tatoeba("stranger", "de", (1.0, 1.0), "weights of another"),
     )
-    (found,) = retrieved.read([made], WEIGHTS)
+    (found,) = transfer.read_retrievals([made], WEIGHTS)
     assert found.values == {"A": {"de": 50.0}, "B": {"de": 15.0}}
     assert "stranger is none of the compared models (A, B)" in caplog.text
 
@@ -93,19 +93,19 @@ def test_results_that_are_nobodys_are_refused(
     folder: Callable[..., Path], rows: Sequence[Any], said: str
 ) -> None:
     with pytest.raises(DataError) as refused:
-        retrieved.read([folder("out", rows)], WEIGHTS)
+        transfer.read_retrievals([folder("out", rows)], WEIGHTS)
     assert said in str(refused.value)
 
 
 def test_two_folders_add_up_unless_they_contradict_each_other(folder: Callable[..., Path]) -> None:
     german = folder("de", bucc("A", "de", 30.0, WEIGHTS["A"]))
     french = folder("fr", bucc("A", "fr", 50.0, None), bucc("B", "fr", 20.0, None))
-    (found,) = retrieved.read([german, french, german], WEIGHTS)
+    (found,) = transfer.read_retrievals([german, french, german], WEIGHTS)
     assert found.average("A", "f1") == {0: 40.0}
     assert found.average("B", "f1") == {}  # lacks German
     other = folder("other", bucc("A", "de", 31.0, WEIGHTS["A"]))
     with pytest.raises(DataError, match="another number"):
-        retrieved.read([german, other], WEIGHTS)
+        transfer.read_retrievals([german, other], WEIGHTS)
 
 
 def test_the_average_of_nine_is_there_with_all_nine_alone(

@@ -15,8 +15,7 @@ from lingraft.comparison.page import compare
 from lingraft.comparison.significance import differences
 from lingraft.stats import Resampling, interval
 from lingraft.tasks.definition import decode, task_of
-from lingraft.tasks.examples import TranslationExample, document
-from lingraft.tasks.predictions import TranslationPrediction
+from lingraft.tasks.examples import TranslationExample, TranslationPrediction, document
 from lingraft.tasks.translation_metrics import signatures
 
 DEFINITION = {

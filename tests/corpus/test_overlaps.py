@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lingraft.corpus import overlaps, pair_stage, streams
+from lingraft.corpus import aligned, streams
 from lingraft.corpus.result import HELD_OUT
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.stage import SplitFile
@@ -133,7 +133,7 @@ def test_a_split_that_loses_all_names_its_stream(tmp_path: Path, recipe: Recipe)
         results[name] = kinds | {"splits": counts}
     folders = {tmp_path / stream.name: stream for stream in recipe.streams}
     with pytest.raises(DataError, match=r"stream 'pairs': corpus: no valid sentence is left"):
-        overlaps.remove(folders, results)
+        streams.remove_overlaps(folders, results)
 
 
 @pytest.mark.parametrize(("count", "held"), [(30, 3), (200, 5)])
@@ -145,7 +145,7 @@ def test_few_pairs_hold_out_a_tenth_up_to_five_as_few_documents_do(
     out = tmp_path / "out"
     out.mkdir()
     section = Corpus(text=(str(path),), valid=0.001, test=0.001)
-    result = pair_stage.prepare(section, ("ko", "de"), out)
+    result = aligned.prepare(section, ("ko", "de"), out)
     documents = {split: counts["documents"] for split, counts in result["splits"].items()}
     assert documents == {"train": count - 2 * held, "valid": held, "test": held}
     assert sorted(result["widened"]) == ["test", "valid"]
@@ -155,9 +155,7 @@ def test_two_pairs_are_too_few(tmp_path: Path):
     path = tmp_path / "ko-de.tsv"
     path.write_text("".join(f"{korean(n)}\t{german(n, 'heute')}\n" for n in range(2)))
     with pytest.raises(DataError, match=r"no (valid|test) sentence is left"):
-        pair_stage.prepare(
-            Corpus(text=(str(path),), valid=0.001, test=0.001), ("ko", "de"), tmp_path
-        )
+        aligned.prepare(Corpus(text=(str(path),), valid=0.001, test=0.001), ("ko", "de"), tmp_path)
 
 
 def test_much_that_is_held_out_does_not_make_each_batch_of_lines_longer(
@@ -165,7 +163,7 @@ def test_much_that_is_held_out_does_not_make_each_batch_of_lines_longer(
 ):
     (tmp_path / "train.txt").write_text("".join(korean(n) + "\n" for n in range(100)))
     held_out = np.arange(2_000_000, dtype=np.uint64) << np.uint64(40)
-    monkeypatch.setattr(overlaps, "BATCH_LINES", 1)
+    monkeypatch.setattr(streams, "BATCH_LINES", 1)
     start = time.process_time()
-    assert not overlaps._held(tmp_path / "train.txt", recipe.streams[0], held_out).any()
+    assert not streams._held(tmp_path / "train.txt", recipe.streams[0], held_out).any()
     assert time.process_time() - start < 2  # where all of it is sorted for each batch: 100 s

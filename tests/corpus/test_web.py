@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus.readers import markup, web
+from lingraft.corpus.readers import markup
 from lingraft.corpus.readers.documents import Source
 from lingraft.corpus.readers.lines import LINE_TOO_LONG, Reading
 from lingraft.errors import DataError
@@ -38,7 +38,7 @@ def page(text: str, encoding: str = "utf-8") -> bytes:
 def read(path: Path, **changes: object) -> tuple[list[tuple[object, str]], Reading]:
     reading = Reading()
     section = Corpus(text=(str(path),), **changes)  # type: ignore[arg-type]
-    return list(web.read(Source(path.name, path), section, reading)), reading
+    return list(markup.read_crawl(Source(path.name, path), section, reading)), reading
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def read(path: Path, **changes: object) -> tuple[list[tuple[object, str]], Readi
 def test_the_charset_is_found_wherever_it_stands(
     header: str | None, expected: tuple[str, str | None]
 ) -> None:
-    assert web._content_type(header) == expected
+    assert markup._content_type(header) == expected
 
 
 def texts(path: Path, data: bytes, **changes: object) -> tuple[list[str], dict[str, int]]:
@@ -109,15 +109,15 @@ def test_chunked_and_compressed_pages_are_unpacked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (response(page("없다"), status="404 Not Found"), web.NOT_OK),
-        (response(b"\x89PNG", media="image/png"), web.NOT_TEXT),
+        (response(page("없다"), status="404 Not Found"), markup.NOT_OK),
+        (response(b"\x89PNG", media="image/png"), markup.NOT_TEXT),
         (response(page("가" * 1_000)), LINE_TOO_LONG),
         (
             response(gzip.compress(b"x" * 5_000, mtime=0), extra="Content-Encoding: gzip\r\n"),
             LINE_TOO_LONG,
         ),
         (response(b"<script>x()</script>"), markup.NO_MAIN_TEXT),
-        (response(b"not gzip at all", extra="Content-Encoding: gzip\r\n"), web.BROKEN_RECORD),
+        (response(b"not gzip at all", extra="Content-Encoding: gzip\r\n"), markup.BROKEN_RECORD),
     ],
 )
 def test_a_bad_page_is_counted_and_the_next_one_read(
@@ -131,7 +131,7 @@ def test_a_bad_page_is_counted_and_the_next_one_read(
 
 def test_the_last_record_of_a_crawl_that_was_stopped_is_counted(tmp_path: Path) -> None:
     data = response(page("좋은 쪽.")) + response(page("잘린 쪽."))[:-30]
-    assert texts(tmp_path / "a.warc", data) == (["좋은 쪽."], {web.CUT_SHORT: 1})
+    assert texts(tmp_path / "a.warc", data) == (["좋은 쪽."], {markup.CUT_SHORT: 1})
 
 
 def test_a_compressed_archive_cut_short_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lingraft.crosslingual import baselines, links
-from lingraft.crosslingual.aer import Counts
+from lingraft.crosslingual.alignment_table import Counts
 from lingraft.crosslingual.bitext import SentencePair
 from lingraft.crosslingual.links import Gold
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from stopping import killed_at
 
-from lingraft.crosslingual import alignment, alignment_file, alignment_run, links
+from lingraft.crosslingual import alignment, alignment_run, links
 from lingraft.crosslingual.alignment import Aligner
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def test_a_killed_file_of_links_goes_on_where_it_was(
     source, out = tiny_source("roberta"), tmp_path / "links.txt"
     assert command(*plain(files, source, tmp_path / "straight.txt")).status == 0
     monkeypatch.setattr(alignment, "CHUNK", 3)
-    monkeypatch.setattr(alignment_file, "CHUNK", 3)
+    monkeypatch.setattr(alignment_run, "CHUNK", 3)
     with killed_at(11, links, "pharaoh") as written:
         assert command(*plain(files, source, out)).status != 0
         assert not out.exists()

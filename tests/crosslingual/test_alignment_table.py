@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from lingraft.crosslingual.aer import Counts
-from lingraft.crosslingual.alignment_table import MEAN, Reading, Result, SetResult
+from lingraft.crosslingual.alignment_table import MEAN, Counts, Reading, Result, SetResult
 from lingraft.crosslingual.links import Gold
 from lingraft.stats import Resampling
 

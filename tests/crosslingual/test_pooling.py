@@ -9,8 +9,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from lingraft.crosslingual.encoder import Encoder
-from lingraft.crosslingual.pooling import sentence_vectors
+from lingraft.crosslingual.encoder import Encoder, sentence_vectors
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from lingraft.crosslingual.encoder import Encoder
-from lingraft.crosslingual.pooling import sentence_vectors
+from lingraft.crosslingual.encoder import Encoder, sentence_vectors
 from lingraft.crosslingual.sentence_export import export
 
 if TYPE_CHECKING:

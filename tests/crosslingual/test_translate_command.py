@@ -18,7 +18,7 @@ from tiny_tokenizers import build
 from tiny_translators import varied
 from transformers import MBart50Tokenizer, MBartTokenizer, NllbTokenizer
 
-from lingraft.crosslingual import translation_file
+from lingraft.crosslingual import translator
 from lingraft.crosslingual.translator import Settings, Translator
 from lingraft.errors import RecipeError
 from lingraft.models.generation import translate
@@ -79,7 +79,7 @@ def test_a_killed_call_goes_on_to_the_same_file_and_asks_the_model_no_line_twice
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(translation_file, "BLOCK", 2)
+    monkeypatch.setattr(translator, "BLOCK", 2)
     whole, asked = Translator.translate, []
 
     def killed(self: Translator, lines: list[str], *more: Any) -> list[str]:
@@ -92,7 +92,7 @@ def test_a_killed_call_goes_on_to_the_same_file_and_asks_the_model_no_line_twice
     out = tmp_path / "hyp.txt"
     start = ("translate", model, "--text", text, "--out", out)
     with pytest.raises(KeyboardInterrupt):
-        translation_file.write(str(model), text, out, Settings(2, 6))
+        translator.write(str(model), text, out, Settings(2, 6))
     assert not out.exists()
     partial = tmp_path / "hyp.txt.partial"
     state = json.loads((tmp_path / "hyp.txt.partial.json").read_text())
@@ -166,7 +166,7 @@ def test_a_byte_order_mark_before_standard_input_is_no_text(
 ) -> None:
     given = io.TextIOWrapper(io.BytesIO("가\r\n나\n".encode("utf-8-sig")))
     monkeypatch.setattr(sys, "stdin", given)
-    assert list(translation_file.Text(Path("-"))) == ["가", "나"]
+    assert list(translator.Text(Path("-"))) == ["가", "나"]
 
 
 def test_a_prefix_stands_before_every_line_that_is_not_empty(model: Path) -> None:

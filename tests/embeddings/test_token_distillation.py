@@ -12,7 +12,7 @@ import torch
 from stopping import killed_at
 from tiny_tokenizers import TEXT
 
-from lingraft.embeddings import INITIALISERS, row_training, snippets, token_distillation
+from lingraft.embeddings import INITIALISERS, row_training, token_distillation
 from lingraft.embeddings.material import Material, Pretrained
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
@@ -85,10 +85,10 @@ class Case:
             text = self.target.convert_ids_to_tokens(index)
             parts = [t.id for t in self.source.backend_tokenizer.model.tokenize(text)]
             patterns[tuple(parts)] = index
-        found = snippets.find(patterns, UNSEEN, self.source, most=3, tokens=32)
+        found = row_training.find_snippets(patterns, UNSEEN, self.source, most=3, tokens=32)
         spelt = {index: pattern for pattern, index in patterns.items()}
         return [
-            snippets.pair(ids, spelt[index], self.size + learnt.index(index))
+            row_training.pair(ids, spelt[index], self.size + learnt.index(index))
             for index, texts in found.items()
             for ids in texts
         ], learnt
@@ -133,7 +133,7 @@ def case(tiny_model):
 
 def test_a_piece_is_one_token_of_the_whole_form_and_its_last_one_is_compared():
     ids = np.array([9, 1, 2, 3, 7, 1, 2, 1], np.int32)
-    pair = snippets.pair(ids, (1, 2), 50)
+    pair = row_training.pair(ids, (1, 2), 50)
     assert pair.whole.tolist() == [9, 50, 3, 7, 50, 1]
     assert pair.kept.tolist() == [0, 2, 3, 4, 6, 7]
     assert pair.split.tolist() == ids.tolist()
@@ -143,7 +143,7 @@ def test_a_piece_is_one_token_of_the_whole_form_and_its_last_one_is_compared():
 def test_snippets_hold_their_piece_within_the_length_and_begin_as_a_text_does(name):
     source, _ = tokenizers(name)
     pattern = tuple(source(" 문서를", add_special_tokens=False).input_ids[-6:])
-    found = snippets.find({pattern: 7}, KOREAN, source, most=4, tokens=20)
+    found = row_training.find_snippets({pattern: 7}, KOREAN, source, most=4, tokens=20)
     (texts,) = found.values()
     assert len(texts) == 4
     first = source("").input_ids[:1]
@@ -151,14 +151,14 @@ def test_snippets_hold_their_piece_within_the_length_and_begin_as_a_text_does(na
         assert len(ids) <= 20
         assert ids.tolist()[: len(first)] == first
         assert any(tuple(ids[i : i + 6]) == pattern for i in range(len(ids)))
-    assert snippets.find({(1, 1, 1, 1, 1): 0}, KOREAN, source, most=4, tokens=20) == {}
+    assert row_training.find_snippets({(1, 1, 1, 1, 1): 0}, KOREAN, source, most=4, tokens=20) == {}
 
 
 def test_a_piece_stands_in_the_middle_of_a_long_sentence():
-    assert list(snippets._window(list(range(100)), 50, 2, 10)) == list(range(46, 56))
-    assert list(snippets._window(list(range(100)), 1, 2, 10)) == list(range(10))
-    assert list(snippets._window(list(range(100)), 97, 2, 10)) == list(range(90, 100))
-    assert list(snippets._window(list(range(6)), 2, 2, 10)) == list(range(6))
+    assert list(row_training._window(list(range(100)), 50, 2, 10)) == list(range(46, 56))
+    assert list(row_training._window(list(range(100)), 1, 2, 10)) == list(range(10))
+    assert list(row_training._window(list(range(100)), 97, 2, 10)) == list(range(90, 100))
+    assert list(row_training._window(list(range(6)), 2, 2, 10)) == list(range(6))
 
 
 # -- what is learnt ------------------------------------------------------------------------------

@@ -8,10 +8,9 @@ import torch
 
 from lingraft.corpus.lexicon import Lexicon
 from lingraft.embeddings import INITIALISERS
-from lingraft.embeddings.alignment import align, principal_components, procrustes
 from lingraft.embeddings.material import Material
 from lingraft.embeddings.vectors import WordVectors
-from lingraft.embeddings.wechsel import combine_nearest
+from lingraft.embeddings.wechsel import align, combine_nearest, principal_components, procrustes
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Resources
 from lingraft.tokenizer.vocabulary import Vocabulary

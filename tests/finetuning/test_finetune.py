@@ -16,7 +16,7 @@ from lingraft.commands.finetune import said_of
 from lingraft.errors import DataError, RecipeError, TrainingError
 from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning import rates
-from lingraft.finetuning.coders import biaffine
+from lingraft.finetuning.coders import parsing
 from lingraft.finetuning.data import from_hub, hub_rows, load, part_of, tell_shared
 from lingraft.finetuning.outcomes import Outcome, outcomes
 from lingraft.finetuning.recipe import Finetune
@@ -70,7 +70,7 @@ def same_files(tmp_path_factory):
 def test_every_kind_of_task_learns_its_training_file_by_heart(
     name, family, changes, same_files, tiny_source, tmp_path, command, monkeypatch
 ):
-    monkeypatch.setattr(biaffine, "LSTM_WIDTH", 32)
+    monkeypatch.setattr(parsing, "LSTM_WIDTH", 32)
     arguments = ("--data", same_files(name), "--seeds", 1, "--out", tmp_path / "out")
     ended = command(
         "finetune", tiny_source(family), "--task", name, *arguments, "--set", FAST + changes

@@ -18,10 +18,9 @@ from transformers import AutoConfig, AutoModelForMaskedLM
 from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import heads
 from lingraft.finetuning import problem as finetuning_problem
-from lingraft.finetuning.coders import biaffine
-from lingraft.finetuning.coders.biaffine import Parser
+from lingraft.finetuning.coders import parsing
 from lingraft.finetuning.coders.common import Shape, collate
-from lingraft.finetuning.coders.parsing import candidate_mask, word_edges
+from lingraft.finetuning.coders.parsing import Parser, candidate_mask, word_edges
 from lingraft.finetuning.coders.texts import PIECES
 from lingraft.finetuning.problem import TASK, Finetuning, Judged, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
@@ -87,7 +86,7 @@ def problem(tiny_source, monkeypatch):
     """A tiny model without dropout on a task with four examples of two lengths."""
 
     def made(name, family="roberta", micro_batch_tokens=4_096):
-        monkeypatch.setattr(biaffine, "LSTM_WIDTH", 16)
+        monkeypatch.setattr(parsing, "LSTM_WIDTH", 16)
         task = TASKS[name]
         task = replace(task, spans=task.spans and task.spans.model_copy(update={"doc_stride": 16}))
         folder = tiny_source(family)
@@ -452,7 +451,7 @@ def test_changes_replace_a_tasks_settings_and_zero_means_none():
 
 def test_scores_of_relations_are_a_bilinear_form_and_two_linear_ones():
     torch.manual_seed(0)
-    relations = biaffine.Relations(4, 3)
+    relations = parsing.Relations(4, 3)
     torch.nn.init.normal_(relations.bias)
     word, head = torch.randn(2, 5, 4), torch.randn(2, 5, 4)
     wanted = torch.nn.functional.bilinear(word, head, relations.product, relations.bias)

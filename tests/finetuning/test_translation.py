@@ -37,10 +37,9 @@ from lingraft.finetuning.problem import TASK, Finetuning, Judged
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks import TASKS, Data
 from lingraft.tasks.definition import decode, task_in, task_of
-from lingraft.tasks.examples import TranslationExample
-from lingraft.tasks.predictions import TranslationPrediction
+from lingraft.tasks.examples import TranslationExample, TranslationPrediction
 from lingraft.tasks.settings import Changes, changed
-from lingraft.training import averaging
+from lingraft.training import checkpoint
 
 EVERY_MODEL = pytest.mark.parametrize("kind", ["encoder-decoder", "bart", "t5", "marian"])
 TABLE = {
@@ -272,13 +271,13 @@ def test_equal_embeddings_stay_one_in_training_and_are_two_on_disk(tmp_path):
 def test_the_average_is_the_mean_of_the_last_looks(tmp_path):
     models = [nn.Linear(3, 4) for _ in range(5)]
     for step, model in enumerate(models):
-        averaging.keep(tmp_path, model, step, 3)
+        checkpoint.keep_look(tmp_path, model, step, 3)
     mean = nn.Linear(3, 4)
-    assert averaging.put_mean(tmp_path, mean) == [2, 3, 4]
+    assert checkpoint.put_mean(tmp_path, mean) == [2, 3, 4]
     expected = torch.stack([model.weight.detach() for model in models[2:]]).mean(0)
     torch.testing.assert_close(mean.weight.detach(), expected)
-    averaging.keep(tmp_path, models[0], 3, 3)  # a run that goes on from step 2
-    assert list(averaging.kept(tmp_path)) == [2, 3]
+    checkpoint.keep_look(tmp_path, models[0], 3, 3)  # a run that goes on from step 2
+    assert list(checkpoint.kept_looks(tmp_path)) == [2, 3]
 
 
 # -- scores
@@ -416,5 +415,5 @@ def test_a_killed_run_goes_on_to_the_same_averaged_weights(run, tmp_path):
     assert one.data["averaged"] == [4, 6, 8]
     assert weights(one.folder) == weights(other.folder)
     assert one.data["splits"] == other.data["splits"]
-    assert not (one.folder / averaging.FOLDER).exists()
+    assert not (one.folder / checkpoint.LOOKS).exists()
     assert load_file(one.folder / "best" / "model.safetensors")

@@ -16,7 +16,7 @@ from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Training
 from lingraft.training import checkpoint, machine
 from lingraft.training.checkpoint import weights
-from lingraft.training.layers import encoder_layers
+from lingraft.training.compiling import encoder_layers
 from lingraft.training.loop import train_phase
 from lingraft.training.phase import in_fp32, lighten
 

@@ -14,7 +14,7 @@ from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import part_of, sizes_by_part, tied_once
 from lingraft.models.plans import layer_plan
 from lingraft.models.source import load_model
-from lingraft.pipeline.sizes import grafted_sizes
+from lingraft.pipeline.source_files import grafted_sizes
 from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.places import Places
 from lingraft.training.loop import train_phase

@@ -21,7 +21,7 @@ import lingraft
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.models.source import load_model
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import budgeting, foreseeing, planning, preflight, scoring, speed, stages
+from lingraft.pipeline import budgeting, foreseeing, planning, preflight, speed, stages
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.foreseeing import foreseen
 from lingraft.pipeline.memory import Machine
@@ -282,7 +282,7 @@ def test_a_step_is_planned_with_no_more_tokens_than_a_pass_has_left(text, tokens
     changes |= {"budget": Budget(value=tokens, unit="tokens")}
     phase = asked(of_steps(8)).phases[-1].model_copy(update=changes)
     measured = speed.Speed(tokens=1_500, steps=10, seconds=1.0, tokens_per_epoch=text)
-    row, _ = planning._planned(phase, measured, scoring.Text((), causal=False), None)
+    row, _ = planning._planned(phase, measured, planning.Text((), causal=False), None)
     assert row.steps == 8
 
 

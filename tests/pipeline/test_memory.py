@@ -23,7 +23,7 @@ from lingraft.pipeline.memory import (
     training_for,
     verdict,
 )
-from lingraft.pipeline.sizes import tensor_shapes
+from lingraft.pipeline.source_files import tensor_shapes
 from lingraft.pipeline.trainable import Trained
 from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.phase import Batch, Data, Distil, Masking

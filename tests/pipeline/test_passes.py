@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lingraft.pipeline import memory, stages
-from lingraft.pipeline.jobs import prepared
+from lingraft.pipeline.jobs import prepared, training_here
 from lingraft.pipeline.memory import Machine
-from lingraft.pipeline.passes import training_here
 from lingraft.pipeline.stages import Context
 from lingraft.recipe.methods import read_recipe
 from lingraft.recipe.phase import Batch

@@ -7,7 +7,7 @@ import pytest
 from tiny_shapes import ENCODERS, LONGEST
 from transformers import AutoTokenizer
 
-from lingraft.corpus import pair_stage
+from lingraft.corpus import aligned
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.pipeline import budgeting, preflight, stages
@@ -180,7 +180,7 @@ def test_a_causal_model_reads_sentence_pairs_as_they_are(tiny_source, korean_tex
     recipe = recipe_from({"source": {"model": str(tiny_source("llama"))}, "streams": streams})
     plain, pairs = preflight.check(recipe).recipe.streams
     assert not plain.corpus.split_sentences
-    pair_stage.check(pairs.corpus)
+    aligned.check_stream(pairs.corpus)
 
 
 def test_an_architecture_has_no_size_yet(tiny_source, korean_text):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lingraft.pipeline import planning, scoring
-from lingraft.pipeline.scoring import Text
+from lingraft.pipeline import planning
+from lingraft.pipeline.planning import Text
 from lingraft.recipe import Evaluation
 from lingraft.recipe.methods import recipe_from
 
@@ -38,7 +38,7 @@ def test_kept_texts_and_questions_are_read_by_both(tmp_path):
 
 def test_an_encoder_reads_sentences_twice_and_words_token_by_token():
     text = Text.of(counted(40, 800), causal=False)
-    assert text.scored(Evaluation()) == 2 * 800 + 40 * 1.5 * scoring.CONTEXT * 20
+    assert text.scored(Evaluation()) == 2 * 800 + 40 * 1.5 * planning.CONTEXT * 20
     assert text.scored(Evaluation(sentences=10, words=0)) == 2 * 200
     assert text.most_scored == 40
 
@@ -52,7 +52,7 @@ def test_every_stream_is_looked_at_and_scored_in_a_plan():
     }
     alone = Text.of(one, causal=False)
     assert alone.looked_at(100) == 100 * 20
-    assert alone.scored(section) == 20 * (2 * 300 + 100 * 1.5 * scoring.CONTEXT)
+    assert alone.scored(section) == 20 * (2 * 300 + 100 * 1.5 * planning.CONTEXT)
     three = Text.of(one | {"streams": dict.fromkeys(("de", "fr", "ko"), one)}, causal=False)
     assert three.looked_at(100) == 3 * alone.looked_at(100)
     assert three.scored(section) == 3 * alone.scored(section)
@@ -68,7 +68,7 @@ def test_a_causal_look_needs_fewer_sentences_since_documents_are_long():
 def test_what_is_written_takes_time_by_layers_and_weights():
     text = Text.of(counted(40, 800), causal=True)
     section = Evaluation(generated=10, samples=8)
-    assert text.writing(section, 0, 0, "cpu") == pytest.approx(2 * 10 * 6 * scoring.A_TOKEN)
+    assert text.writing(section, 0, 0, "cpu") == pytest.approx(2 * 10 * 6 * planning.A_TOKEN)
     assert text.writing(section, 4, 0, "cpu") > text.writing(section, 0, 0, "cpu")
     assert text.writing(section, 4, 10**9, "cpu") > 10 * text.writing(section, 4, 10**9, "cuda")
     assert text.writing(Evaluation(generated=0), 4, 10**9, "cpu") == 0

@@ -6,7 +6,7 @@ from lingraft.models import export
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import untie
 from lingraft.pipeline.rows import tied_now
-from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in
+from lingraft.pipeline.source_files import grafted_sizes, is_tied, named_as_in
 from lingraft.recipe.methods import recipe_from
 
 

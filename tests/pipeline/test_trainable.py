@@ -6,11 +6,11 @@ import torch
 from lingraft.models import lora
 from lingraft.models.families import FAMILIES
 from lingraft.models.selection import Selection
-from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
+from lingraft.pipeline.source_files import grafted_sizes, tensor_shapes
 from lingraft.pipeline.trainable import layers_of, trainable
 from lingraft.recipe.methods import recipe_from
 from lingraft.training import trained as training
-from lingraft.training.layers import encoder_layers
+from lingraft.training.compiling import encoder_layers
 
 ROWS = {"kind": "extend", "new_pieces": 16}
 

@@ -35,9 +35,9 @@ def test_what_comes_from_files_is_escaped_everywhere(build, tmp_path):
     graft.finish("0", result, 1.0)
     environment = {"command": EVIL, "cpu": EVIL}
     (builder.run.path / "environment.json").write_text(json.dumps(environment), encoding="utf-8")
-    text = written([builder.run], tmp_path, title=EVIL)
+    text = written([builder.run], tmp_path)
     assert "<script" not in text
-    assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 7
+    assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5
 
 
 def test_ids_are_unique_and_headings_go_down_one_level_at_a_time(build, tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from lingraft.report.pages import vocabulary
+from lingraft.report.pages import run
 from lingraft.report.pieces import readable, running
 from lingraft.report.variants import labelled
 from lingraft.tokenizer.state import BYTE_OF
@@ -49,5 +49,5 @@ def test_a_source_s_piece_is_read_as_the_new_ones_are_where_the_tokenizer_is_of_
     builder = build(tokenizer={"kind": kind}).whole()
     path = builder.run.stage("graft").path / "provenance.tsv"
     path.write_text("head\n319\tĠF\texact\t275\tĠf\n", encoding="utf-8")
-    found = vocabulary.provenance(labelled([builder.run])[0], "byte-bpe")
+    found = run.provenance(labelled([builder.run])[0], "byte-bpe")
     assert "▁F ← ▁f" in [row.cells[-1].text for row in found.rows]

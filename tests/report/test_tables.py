@@ -11,7 +11,7 @@ from lingraft.evaluation.records import WordRecord, key, text_of
 from lingraft.report import numbers, tables
 from lingraft.report.pages import sections
 from lingraft.report.table import terminal
-from lingraft.report.tables import Comparison, Line, comparison
+from lingraft.report.tables import Comparison, Line, compare
 from lingraft.report.variants import labelled
 from lingraft.report.verdict import verdict
 from lingraft.rundir import write_json
@@ -144,31 +144,31 @@ def test_the_verdict_goes_by_bits_per_character_where_the_masks_differ_and_the_w
 
 
 def test_the_best_of_each_column_is_marked(build):
-    found = comparison([build().whole().run])
+    found = compare(labelled([build().whole().run]))
     assert found.lines[0].best == frozenset(tables.METRICS)
     assert found.lines[1].best == frozenset()
 
 
 def test_marks_go_to_the_baseline_where_it_is_better(build):
-    found = comparison([build().whole(perplexity=200.0, scratch=100.0).run])
+    found = compare(labelled([build().whole(perplexity=200.0, scratch=100.0).run]))
     assert found.lines[0].best == frozenset()
     assert found.lines[1].best == frozenset(tables.METRICS)
 
 
 def test_equal_values_are_both_best(build):
-    found = comparison([build().whole(perplexity=100.0, scratch=100.0).run])
+    found = compare(labelled([build().whole(perplexity=100.0, scratch=100.0).run]))
     assert [one.best for one in found.lines] == [frozenset(tables.METRICS)] * 2
 
 
 def test_a_single_model_is_not_called_best(build):
-    found = comparison([build(baselines=[]).corpus().tokenizer().model().run])
+    found = compare(labelled([build(baselines=[]).corpus().tokenizer().model().run]))
     assert found.lines[0].best == frozenset()
 
 
 def test_no_best_is_marked_where_the_masks_differ_and_a_note_says_so(build):
     builder = build().whole()
     builder.model("baselines/scratch", perplexity=164.6, scratch=True, masks="bbbb")
-    found = comparison([builder.run])
+    found = compare(labelled([builder.run]))
     assert not found.comparable
     assert all(one.best == frozenset() for one in found.lines)
     assert "2 different sets of tokens" in found.notes[1]
@@ -177,15 +177,15 @@ def test_no_best_is_marked_where_the_masks_differ_and_a_note_says_so(build):
 def test_the_unigram_reference_is_one_line_for_each_test_text(build):
     first = build("a").whole().run
     second = build("b", baselines=[]).corpus().tokenizer().model(entropy=5.0, masks="bbbb").run
-    assert [one.name for one in comparison([first]).unigrams] == ["unigrams"]
-    both = comparison([first, second]).unigrams
+    assert [one.name for one in compare(labelled([first])).unigrams] == ["unigrams"]
+    both = compare(labelled([first, second])).unigrams
     assert [one.name for one in both] == ["unigrams (a: XPT)", "unigrams (b: XPT)"]
     assert [one.perplexity for one in both] == pytest.approx([411.58, 148.41], rel=1e-4)
 
 
 def test_models_not_yet_evaluated_are_named(build):
     builder = build().corpus().tokenizer().model()
-    assert comparison([builder.run]).notes == (
+    assert compare(labelled([builder.run])).notes == (
         "scratch is not evaluated yet.",
         "Bits per character are over 2,000 words.",
     )
@@ -230,7 +230,7 @@ def test_a_word_that_one_model_drops_is_dropped_for_all_and_a_note_says_so(build
     run = build().whole().run
     write_words(run, "", [2.0, 4.0, 6.0])
     write_words(run, "baselines/scratch", [3.0, None, 5.0])
-    found = comparison([run])
+    found = compare(labelled([run]))
     assert [one.metrics["bits_per_character"] for one in found.lines] == [bits(4.0), bits(4.0)]
     assert "over the 2 words that every model can score" in found.notes[0]
     assert f"33.3{numbers.NO_BREAK}%" in found.notes[0]
@@ -241,7 +241,7 @@ def test_bits_per_character_compare_where_the_masks_differ_but_the_words_do_not(
     builder.model("baselines/scratch", perplexity=164.6, scratch=True, masks="bbbb")
     write_words(builder.run, "", [2.0, 4.0])
     write_words(builder.run, "baselines/scratch", [3.0, 5.0])
-    found = comparison([builder.run])
+    found = compare(labelled([builder.run]))
     assert [one.best for one in found.lines] == [frozenset({"bits_per_character"}), frozenset()]
     assert "No best is marked but for bits per character" in found.notes[1]
     assert "In bits per character, which do, XPT reaches" in verdict(found)
@@ -253,17 +253,17 @@ def test_bits_that_were_not_measured_are_not_said_to_compare(build):
     for folder in ("", "baselines/scratch"):
         write_words(builder.run, folder, [])
         changed(builder.run, folder, lambda of: of["words"].update(bits_per_character=None))
-    found = comparison([builder.run])
+    found = compare(labelled([builder.run]))
     assert not found.by_bits
     assert not any("but for bits per character" in note for note in found.notes)
 
 
 def test_models_asked_for_other_words_keep_their_own_bits_per_character(build):
     run = build().whole().run
-    before = [one.metrics for one in comparison([run]).lines]
+    before = [one.metrics for one in compare(labelled([run])).lines]
     write_words(run, "", [2.0, 4.0])
     write_words(run, "baselines/scratch", [3.0, 5.0, 6.0])
-    assert [one.metrics for one in comparison([run]).lines] == before
+    assert [one.metrics for one in compare(labelled([run])).lines] == before
 
 
 def changed(run, folder, change):
@@ -276,18 +276,18 @@ def changed(run, folder, change):
 
 def test_targets_tied_with_other_tokens_are_counted_beneath(build):
     run = build().whole().run
-    assert not any("Ties" in note for note in comparison([run]).notes)
+    assert not any("Ties" in note for note in compare(labelled([run])).notes)
     changed(run, "baselines/scratch", lambda of: of["metrics"]["mask-only"].update(ties=660))
     told = "Ties (another token has the target's score; the middle rank counts): scratch 660 of "
-    assert comparison([run]).notes[-1] == f"{told}1,366."
-    assert comparison([run], "bert").notes[-1] == "Bits per character are over 2,000 words."
+    assert compare(labelled([run])).notes[-1] == f"{told}1,366."
+    assert compare(labelled([run]), "bert").notes[-1] == "Bits per character are over 2,000 words."
     assert f"{told}1,366." in tables.for_terminal([run], 80).notes
 
 
 def test_an_evaluation_that_did_not_count_ties_is_still_read(build):
     run = build().whole().run
     changed(run, "", lambda of: [scores.pop("ties") for scores in of["metrics"].values()])
-    (first, second) = comparison([run]).lines
+    (first, second) = compare(labelled([run])).lines
     assert (first.ties, second.ties) == (None, (0, 1_366))
     rows = sections.schemes(labelled([run])).rows
     assert [row.cells[-1].text for row in rows] == [numbers.ABSENT] * 2 + ["0"] * 2
@@ -296,7 +296,7 @@ def test_an_evaluation_that_did_not_count_ties_is_still_read(build):
 def test_models_that_scored_different_words_say_so_and_none_is_best(build):
     run = build().whole().run
     changed(run, "baselines/scratch", lambda of: of["words"].update(words=1_115))
-    found = comparison([run])
+    found = compare(labelled([run]))
     assert found.notes == (
         "Bits per character are over different words and compare only roughly: XPT 2,000, scratch "
         "1,115 words.",
@@ -331,16 +331,16 @@ def test_bits_per_character_of_causal_models_compare_on_one_text_whatever_their_
         result["likelihood"] = {"bits_per_character": bits_per_character}
         del result["words"]
         write_json(stage / "done.json", done)
-    found = comparison([builder.run])
+    found = compare(labelled([builder.run]))
     assert [one.best for one in found.lines] == [frozenset({"bits_per_character"}), frozenset()]
     assert found.notes[0].startswith("No best is marked but for bits per character")
     result["likelihood"]["unknown"] = 3  # tokens, whose text has no bits
     write_json(stages[1] / "done.json", done)
-    assert not any(one.best for one in comparison([builder.run]).lines)
+    assert not any(one.best for one in compare(labelled([builder.run])).lines)
     result["likelihood"]["unknown"] = 0
     result["text"] = "another"
     write_json(stages[1] / "done.json", done)
-    found = comparison([builder.run])
+    found = compare(labelled([builder.run]))
     assert not any(one.best for one in found.lines)
     assert found.notes[0].startswith("No best is marked: ")
 

@@ -6,7 +6,7 @@ from synthetic_study import EFFICIENCY, cell_rows, common_of
 from synthetic_tasks import ACCURACY, accuracy, task_row
 
 from lingraft.stats import Resampling
-from lingraft.study import learning_curves, page, tables
+from lingraft.study import factor, page, tables
 from lingraft.study.results import collect
 from lingraft.study.rows import append
 
@@ -33,7 +33,7 @@ def rows():
 
 
 def test_a_method_is_worth_as_many_examples_as_its_efficiency_says(rows):
-    curve = learning_curves.of(collect(rows))
+    curve = factor.by_training_set(collect(rows))
     assert curve.sizes == SIZES
     assert curve.task_metrics == (ACCURACY,)
     (group,) = [one for one in curve.of("XPT") if one.sentences == 400]
@@ -67,11 +67,11 @@ def test_the_text_with_a_curve_is_shown_whatever_larger_ones_have_so_far(rows):
                      fingerprint="nsmc@100").model_copy(update={"train_examples": 100})  # fmt: skip
     floors = [*cell_rows("untrained", None, 0, 9.0), floor]
     for added in ([*more, point], floors, [*more, *floors]):
-        curve = learning_curves.of(collect([*rows, *added]))
+        curve = factor.by_training_set(collect([*rows, *added]))
         assert {group.sentences for group in curve.of("scratch")} == set(SIZES)
 
 
 def test_a_task_with_one_size_has_no_curve(rows):
     one = [row for row in rows if getattr(row, "task", "nsmc@400") == "nsmc@400"]
-    assert learning_curves.of(collect(one)) is None
+    assert factor.by_training_set(collect(one)) is None
     assert "How many examples" not in page.render("synthetic", one)

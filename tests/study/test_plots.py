@@ -8,7 +8,7 @@ import pytest
 from synthetic_study import cell_rows, initialiser_rows, study_rows
 
 from lingraft.stats import Resampling
-from lingraft.study import factor_plot, page, plots
+from lingraft.study import factor, page, plots
 from lingraft.study.metrics import BITS, LOSS, PERPLEXITY
 from lingraft.study.results import collect
 
@@ -48,7 +48,7 @@ def test_models_that_diverged_are_no_points_of_a_figure():
 def test_one_size_is_no_curve():
     found = collect(study_rows(methods=["xpt", "scratch"], sizes=(1_000,)))
     assert plots.against_data(found, PERPLEXITY) is None
-    assert factor_plot.factors(found, LOSS, RESAMPLING) is None
+    assert factor.factors(found, LOSS, RESAMPLING) is None
 
 
 def test_methods_of_other_masks_are_drawn_by_bits_per_character_alone(found):
@@ -92,13 +92,13 @@ def test_a_label_of_one_size_is_told_once():
 
 
 def test_the_figure_of_factors_tells_what_is_not_reached(found):
-    drawing = factor_plot.factors(found, LOSS, RESAMPLING)
+    drawing = factor.factors(found, LOSS, RESAMPLING)
     assert [name for name, _ in drawing.names] == ["XPT"]
     assert "XPT: 4.0, 4.0, not reached (> 1.0)" in drawing.description
 
 
 def test_what_is_not_reached_stands_in_the_csv_in_words(found):
-    text = unquote(factor_plot.factors(found, LOSS, RESAMPLING).csv).partition(",")[2]
+    text = unquote(factor.factors(found, LOSS, RESAMPLING).csv).partition(",")[2]
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [(row["line"], row["sentences"]) for row in rows] == [
         ("XPT", "1000"), ("XPT", "4000"), ("XPT", "16000"),
@@ -127,12 +127,12 @@ def test_a_figure_in_a_file_carries_names_and_both_colour_schemes(found):
 
 
 def test_equal_results_give_equal_bytes(found):
-    first, second = (factor_plot.factors(found, BITS, Resampling(200)).alone() for _ in range(2))
+    first, second = (factor.factors(found, BITS, Resampling(200)).alone() for _ in range(2))
     assert first == second
 
 
 def test_a_log_axis_of_less_than_a_decade_has_round_labels(found):
-    svg = factor_plot.factors(found, LOSS, RESAMPLING).wide
+    svg = factor.factors(found, LOSS, RESAMPLING).wide
     labels = [float(text) for text in re.findall(r">([\d.]+)</text>", svg)]
     assert {1.0, 2.0, 3.0} <= set(labels)
     assert all(math.isclose(value * 2, round(value * 2)) for value in labels)

@@ -14,8 +14,7 @@ from lingraft.finetuning import outcomes
 from lingraft.study import collect, estimate, grid, identity, steps
 from lingraft.study.recipe import decode
 from lingraft.tasks import TASKS
-from lingraft.tasks.examples import TextExample
-from lingraft.tasks.predictions import LabelPrediction, ScorePrediction, save
+from lingraft.tasks.examples import LabelPrediction, ScorePrediction, TextExample, save
 
 OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
 BASE = {

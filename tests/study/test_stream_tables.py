@@ -8,7 +8,7 @@ from synthetic_study import cell_rows, metric_rows
 
 from lingraft.report.variants import TITLES
 from lingraft.stats import Resampling
-from lingraft.study import page, stream_tables
+from lingraft.study import page, task_tables
 from lingraft.study.results import collect
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def found() -> list[AnyRow]:
 
 
 def test_each_stream_has_its_column_and_its_own_best() -> None:
-    bits, less, *_ = stream_tables.of(collect(found()), None, Resampling(200))
+    bits, less, *_ = task_tables.by_stream(collect(found()), None, Resampling(200))
 
     assert [column.title for column in bits.columns] == ["method", "en", "ko", "seeds"]
     texts = {row.cells[0].text: [cell.text for cell in row.cells[1:]] for row in bits.rows}
@@ -62,7 +62,7 @@ def test_bits_over_other_words_than_the_references_are_marked_and_never_the_best
         for row in found()
     ]
 
-    bits, less, *_ = stream_tables.of(collect(rows), None, Resampling(200))
+    bits, less, *_ = task_tables.by_stream(collect(rows), None, Resampling(200))
 
     for table in (bits, less):
         (marked,) = (row for row in table.rows if row.cells[0].text == named("metaxlm"))
@@ -77,7 +77,7 @@ def test_bits_over_other_words_than_the_references_are_marked_and_never_the_best
 def test_a_study_of_one_text_has_no_such_table() -> None:
     rows = cell_rows("scratch", None, 0, 4.0)
 
-    assert list(stream_tables.of(collect(rows), None, Resampling(200))) == []
+    assert list(task_tables.by_stream(collect(rows), None, Resampling(200))) == []
     assert "Which language gains?" not in page.render("one", rows)
 
 

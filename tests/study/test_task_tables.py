@@ -10,9 +10,10 @@ from synthetic_tasks import ACCURACY, SIZES, accuracy, floor_rows, task_row, tas
 
 from lingraft.report.table import BEST, Table
 from lingraft.stats import Resampling
-from lingraft.study import factor_plot, page, plots, tables, task_tables
+from lingraft.study import page, plots, tables, task_tables
 from lingraft.study.analysis import difference
 from lingraft.study.factor import NOT_REACHED, factor
+from lingraft.study.factor import factors as figure_of
 from lingraft.study.metrics import metric_named
 from lingraft.study.results import collect
 from lingraft.study.rows import append
@@ -223,7 +224,7 @@ def test_scores_are_drawn_against_data_with_the_floor_and_factors_too(found):
     assert drawing.name == "data-task-nsmc-accuracy"
     assert "higher is better" in drawing.caption
     assert ">untrained<" in drawing.alone()
-    assert factor_plot.factors(found, ACCURACY, RESAMPLING).name == "factor-nsmc-accuracy"
+    assert figure_of(found, ACCURACY, RESAMPLING).name == "factor-nsmc-accuracy"
 
 
 @pytest.mark.slow

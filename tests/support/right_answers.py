@@ -5,27 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.tasks.examples import (
+    LabelPrediction,
     ParseExample,
+    ParsePrediction,
     RelationExample,
+    ScorePrediction,
     SpanExample,
+    SpanPrediction,
     TaggedExample,
+    TagPrediction,
     TextExample,
     TranslationExample,
-)
-from lingraft.tasks.predictions import (
-    LabelPrediction,
-    ParsePrediction,
-    ScorePrediction,
-    SpanPrediction,
-    TagPrediction,
     TranslationPrediction,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.examples import Example
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Example, Prediction
 
 
 def gold(example: Example, labels: Sequence[str] = ()) -> Prediction:

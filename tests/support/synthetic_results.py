@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING
 
 from lingraft.finetuning import outcomes
 from lingraft.tasks import TASKS
-from lingraft.tasks import predictions as saved
+from lingraft.tasks import examples as saved
 from lingraft.tasks.examples import (
     Answer,
     Entity,
-    ParseExample,
-    RelationExample,
-    SpanExample,
-    TaggedExample,
-    TextExample,
-)
-from lingraft.tasks.predictions import (
     LabelPrediction,
+    ParseExample,
     ParsePrediction,
+    RelationExample,
     ScorePrediction,
+    SpanExample,
     SpanPrediction,
+    TaggedExample,
     TagPrediction,
+    TextExample,
 )
 
 if TYPE_CHECKING:
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.tasks import Task
-    from lingraft.tasks.examples import Example
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Example, Prediction
 
 WORDS = "서울 대학교 의 학생 이 오늘 버스 를 타고 갔다 그리고 도서관 에서 책 을 읽었다"
 

@@ -13,19 +13,17 @@ from lingraft.tasks import TASKS, metrics
 from lingraft.tasks.examples import (
     Answer,
     Entity,
+    LabelPrediction,
     ParseExample,
+    ParsePrediction,
     RelationExample,
+    ScorePrediction,
     SpanExample,
+    SpanPrediction,
     TaggedExample,
+    TagPrediction,
     TextExample,
     TranslationExample,
-)
-from lingraft.tasks.predictions import (
-    LabelPrediction,
-    ParsePrediction,
-    ScorePrediction,
-    SpanPrediction,
-    TagPrediction,
 )
 from lingraft.tasks.span_metrics import normalise, rouge_w
 from lingraft.tasks.tagging_metrics import chunk_spans, entity_spans

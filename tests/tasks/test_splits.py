@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from right_answers import gold
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning.recipe import decode_finetune
 from lingraft.tasks import TASKS, cut, load
-from lingraft.tasks.examples import TextExample
-from lingraft.tasks.predictions import align, save
-from lingraft.tasks.predictions import load as load_predictions
+from lingraft.tasks.examples import TextExample, align, save
+from lingraft.tasks.examples import load as load_predictions
 
 OFFICIAL = Path(__file__).parent / "official"
 
@@ -45,10 +45,17 @@ def test_a_cut_depends_on_the_seed_alone() -> None:
     assert sorted(order) == sorted(example.id for example in cut(examples, shares, 1)["train"])
 
 
-@pytest.mark.parametrize("shares", [{"train": 0.8, "dev": 0.1}, {"train": 1.2, "dev": -0.2}])
-def test_shares_of_a_cut_sum_to_one(shares: dict[str, float]) -> None:
-    with pytest.raises(DataError, match="positive and sum to 1"):
-        cut(_many(), shares)
+@pytest.mark.parametrize(
+    ("shares", "why"),
+    [
+        ({"train": 0.8, "dev": 0.1}, "sum to 0.9; they must sum to 1"),
+        ({"train": 1.2, "dev": -0.2}, "cut.train.*less than 1"),
+        ({"dev": 0.5}, "of train and dev, of all three, or of dev and test"),
+    ],
+)
+def test_shares_of_a_cut_sum_to_one(shares: dict[str, float], why: str) -> None:
+    with pytest.raises(RecipeError, match=why):
+        decode_finetune({"models": ["m"], "tasks": ["nsmc"], "cut": shares}, [])
 
 
 def test_a_cut_without_an_example_for_a_split_is_an_error() -> None:

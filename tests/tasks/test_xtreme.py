@@ -17,10 +17,9 @@ from lingraft.tasks import (
     names,
     xtreme,
 )
-from lingraft.tasks.examples import Answer, SpanExample
+from lingraft.tasks.examples import Answer, SpanExample, SpanPrediction
 from lingraft.tasks.held_out import tasks_of, texts
-from lingraft.tasks.mlqa import LANGUAGES, normalise_mlqa
-from lingraft.tasks.predictions import SpanPrediction
+from lingraft.tasks.span_metrics import MLQA_LANGUAGES, normalise_mlqa
 from lingraft.tasks.words import pieces
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def test_answers_are_compared_by_the_rules_of_their_language() -> None:
         ("在2008年，北京 IOC", "zh", "在 2008 年 北 京 ioc"),
     ):
         assert normalise_mlqa(answer, language) == expected
-    assert LANGUAGES == ("en", "es", "vi", "de", "ar", "hi", "zh")
+    assert MLQA_LANGUAGES == ("en", "es", "vi", "de", "ar", "hi", "zh")
 
 
 def _asked(name: str, *answers: tuple[str, str | None]) -> dict[str, float]:

@@ -14,8 +14,15 @@ from statistics import fmean
 import pytest
 
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, TASKS, retrieval, xtreme
-from lingraft.tasks.examples import Answer, SpanExample, TaggedExample, TextExample
-from lingraft.tasks.predictions import LabelPrediction, SpanPrediction, TagPrediction
+from lingraft.tasks.examples import (
+    Answer,
+    LabelPrediction,
+    SpanExample,
+    SpanPrediction,
+    TaggedExample,
+    TagPrediction,
+    TextExample,
+)
 from lingraft.tasks.tagging_metrics import chunk_spans
 
 MOCK = Path(os.environ.get("LINGRAFT_XTREME_MOCK", "/nowhere"))

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from lingraft.tokenizer.blocks import Blocks
-from lingraft.tokenizer.pairs import Edges, TokenPairs, fitted, neighbours, translations
+from lingraft.tokenizer.pairs import Blocks, Edges, TokenPairs, fitted, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
 
 EDGES = Edges(1, 1)

@@ -17,10 +17,9 @@ from lingraft.recipe.records import PRESETS
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher
 from lingraft.training.loop import run_phase, train_phase
-from lingraft.training.phase import Stopped, WithObjective
+from lingraft.training.phase import Stopped, Watch, WithObjective
 from lingraft.training.problem import MaskedText
 from lingraft.training.validation import HeldOut, Validator
-from lingraft.training.watch import Watch
 
 STEADY = {"shape": "constant", "warmup": 0}
 ITL = frozenset({0, 3})

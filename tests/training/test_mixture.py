@@ -18,8 +18,7 @@ from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Masking, Mixture
 from lingraft.recipe.methods import recipe_from
-from lingraft.tokenizer.blocks import Blocks
-from lingraft.tokenizer.pairs import Edges, TokenPairs, translations
+from lingraft.tokenizer.pairs import Blocks, Edges, TokenPairs, translations
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher, Position, Reading
 from lingraft.training.loop import train_phase

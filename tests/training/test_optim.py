@@ -6,9 +6,8 @@ import torch
 from torch import nn
 
 from lingraft.recipe import Budget, Optimiser, Schedule
-from lingraft.training.optim import clip, learning_rate_factor
 from lingraft.training.pace import Pace
-from lingraft.training.trained import Trained
+from lingraft.training.trained import Trained, clip, learning_rate_factor
 
 
 def factors(schedule, warmup, steps=100):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lingraft.recipe import Optimiser
-from lingraft.training import averaging, checkpoint, sharding
+from lingraft.training import checkpoint, sharding
 from lingraft.training.data import Step
 from lingraft.training.trained import Trained
 
@@ -53,5 +53,5 @@ def test_a_process_that_does_not_write_keeps_nothing_of_a_checkpoint(
     number = len(list(model.parameters()))
     assert len(gathered) == 4 * number  # weights, a step count and two moments: all come together
     checkpoint.save(tmp_path, 5, model, optimiser, {}, main=False)
-    averaging.keep(tmp_path, model, 5, 1, main=False)
+    checkpoint.keep_look(tmp_path, model, 5, 1, main=False)
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from lingraft.models.selection import Layout, Selection
 from lingraft.recipe import Phase
 from lingraft.training import trained
 from lingraft.training.loop import train_phase
-from lingraft.training.optim import clip
+from lingraft.training.trained import clip
 
 ROWS, KEPT = 320, 300
 NEW = tuple(i >= KEPT or i % 50 == 7 for i in range(ROWS))  # not all of them at the end

@@ -32,9 +32,8 @@ from lingraft.training import throughput
 from lingraft.training.data import Reading
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
-from lingraft.training.phase import Job, Stopped
+from lingraft.training.phase import Job, Stopped, Watch
 from lingraft.training.problem import MaskedText
-from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

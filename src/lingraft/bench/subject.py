@@ -2,6 +2,10 @@
 
 Speed does not depend on the values of weights, so a model from a recipe has random ones; only its
 configuration is read.
+
+Text is made up as token ids, with the lengths of sentences; nothing has to be downloaded for it.
+Lengths are log-normal. Half of the tokens follow from the token before them (a fixed permutation),
+the others are drawn by Zipf's law, so that a model has something to learn.
 """
 
 from __future__ import annotations
@@ -10,9 +14,9 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from transformers import AutoConfig
 
-from lingraft.bench import text
 from lingraft.errors import RecipeError
 from lingraft.models import source
 from lingraft.models.families import check_masked, family_of
@@ -20,6 +24,7 @@ from lingraft.models.graft import build, deeper_config
 from lingraft.models.loading import stock_class
 from lingraft.models.modules import wanted_by
 from lingraft.models.plans import layer_plans
+from lingraft.objectives.common import TokenIds
 from lingraft.pipeline.foreseeing import decided_now
 from lingraft.pipeline.rows import names_rows, new_rows
 from lingraft.pipeline.stages import position_settings
@@ -27,6 +32,7 @@ from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Batch
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
+from lingraft.tokenizer.shards import SMALL, Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +40,8 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from lingraft.bench.text import TextShape
     from lingraft.models.families import Family
-    from lingraft.objectives.common import TokenIds
     from lingraft.recipe import Phase, Recipe
-    from lingraft.tokenizer.shards import Tokens
 
 MADE_UP = "made-up"
 HEAD_WIDTH = 64
@@ -66,7 +69,7 @@ class Shape:
                 f"--shape {written}: write LAYERSxWIDTHxVOCABULARY, for instance 14x768x50000"
             )
         shape = cls(*(int(number) for number in numbers))
-        fewest = text.SMALLEST_VOCABULARY
+        fewest = SMALLEST_VOCABULARY
         is_large = shape.layers >= 3 and shape.width and shape.vocabulary >= fewest
         if not is_large or shape.width % HEAD_WIDTH:
             raise RecipeError(
@@ -88,7 +91,7 @@ class Shape:
             num_hidden_layers=self.layers - 2,
             num_attention_heads=self.width // HEAD_WIDTH,
             intermediate_size=4 * self.width,
-            max_position_embeddings=max(512, longest) + text.PAD + 1,
+            max_position_embeddings=max(512, longest) + PAD + 1,
             type_vocab_size=1,
         )
 
@@ -190,17 +193,17 @@ class Subject:
             vocab_size: rows of the model's embeddings.
         """
         if self.run is not None:
-            return text.of_run(Run.existing(self.run))
-        return text.made_up(self.lengths, vocab_size), text.token_ids(vocab_size)
+            return of_run(Run.existing(self.run))
+        return made_up(self.lengths, vocab_size), token_ids(vocab_size)
 
 
 def _specials() -> dict[str, int]:
     return {
-        "pad_token_id": text.PAD,
-        "bos_token_id": text.BOS,
-        "cls_token_id": text.BOS,
-        "eos_token_id": text.EOS,
-        "sep_token_id": text.EOS,
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "cls_token_id": BOS,
+        "eos_token_id": EOS,
+        "sep_token_id": EOS,
     }
 
 
@@ -251,3 +254,95 @@ def subject(
 def spread(values: Sequence[float]) -> dict[str, float]:
     """Smallest, middle and largest of some measurements."""
     return {"min": min(values), "median": statistics.median(values), "max": max(values)}
+
+
+Array = np.ndarray[Any, Any]
+
+BOS, PAD, EOS, UNKNOWN = 0, 1, 2, 3
+ORDINARY = 4
+"""The first token that is not special; the last one of the vocabulary is the mask."""
+SMALLEST_VOCABULARY = 16
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """Lengths of made-up sentences, in tokens with the two special ones."""
+
+    mean: float = 30.0
+    spread: float = 0.6
+    """Standard deviation of the logarithm; 0 gives all sentences one length."""
+    longest: int = 128
+    sentences: int = 4_096
+
+    def check(self) -> None:
+        """Refuse what gives no sentences.
+
+        Raises:
+            RecipeError: a number is out of range.
+        """
+        if not 3 <= self.mean <= self.longest:
+            raise RecipeError(
+                f"--mean-length: must be between 3 and --longest ({self.longest}); "
+                f"got {self.mean:g}"
+            )
+
+    def lengths(self, generator: np.random.Generator) -> Array:
+        """[S] drawn lengths; clipping at both ends moves the mean a little."""
+        centre = np.log(self.mean) - self.spread**2 / 2
+        samples = generator.lognormal(centre, self.spread, self.sentences)
+        return np.clip(np.rint(samples), 3, self.longest).astype(np.int32)
+
+
+def token_ids(vocab_size: int) -> TokenIds:
+    """The special tokens of a made-up vocabulary.
+
+    Raises:
+        RecipeError: it is too small.
+    """
+    if vocab_size < SMALLEST_VOCABULARY:
+        raise RecipeError(
+            f"a vocabulary of {vocab_size} is too small; {SMALLEST_VOCABULARY} pieces at least"
+        )
+    mask = vocab_size - 1
+    return TokenIds(vocab_size, mask, PAD, (BOS, PAD, EOS, UNKNOWN, mask))
+
+
+def made_up(shape: TextShape, vocab_size: int, seed: int = 0) -> Tokens:
+    """Sentences between the two special tokens.
+
+    Args:
+        shape: how many, and how long.
+        vocab_size: rows of the vocabulary, special tokens included.
+        seed: another seed, another text of the same language.
+    """
+    shape.check()
+    ordinary = max(token_ids(vocab_size).special) - ORDINARY  # the mask token is the last piece
+    follower = np.random.default_rng(0).permutation(ordinary)
+    generator = np.random.default_rng([1, seed])
+    lengths = shape.lengths(generator)
+    frequencies = 1 / np.arange(1, ordinary + 1)
+    cumulated = np.cumsum(frequencies / frequencies.sum())
+    width = int(lengths.max())
+    size = (len(lengths), width)
+    pieces = np.minimum(np.searchsorted(cumulated, generator.random(size)), ordinary - 1)
+    follows = generator.random(size) < 0.5
+    for column in range(1, width):
+        before = pieces[:, column - 1]
+        pieces[:, column] = np.where(follows[:, column], follower[before], pieces[:, column])
+    ids = pieces + ORDINARY
+    ids[:, 0] = BOS
+    ids[np.arange(len(lengths)), lengths - 1] = EOS
+    tokens = ids[np.arange(width)[None] < lengths[:, None]]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
+    return Tokens(tokens.astype(np.uint16 if vocab_size <= SMALL else np.uint32), offsets, lengths)
+
+
+def of_run(run: Run) -> tuple[Tokens, TokenIds]:
+    """The training text (the first stream's) and the vocabulary of a run."""
+    from lingraft.recipe.methods import read_recipe
+    from lingraft.tokenizer import files as tokenizer_files
+
+    folder = run.stage("tokenizer").path
+    vocabulary = TokenIds.of(tokenizer_files.load(str(folder)))
+    first = read_recipe(run.recipe_path).texts[0]
+    return Tokens.open(folder, f"{first.prefix}train"), vocabulary

@@ -61,9 +61,7 @@ def command(
     baseline: Annotated[
         list[str] | None, typer.Option(help="Beside the models: diagonal, ibm1 (A,B).")
     ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(help="What tables call the models: A,B.")
-    ] = None,
+    label: ask.Labels = None,
     reference: Annotated[
         str | None,
         typer.Option(help="What the others are compared with; the first model by default."),
@@ -78,15 +76,11 @@ def command(
             help="Gold links outside their sentence: stop, drop them, or miss (published scorers)."
         ),
     ] = "stop",
-    resamples: Annotated[
-        int, typer.Option(min=100, max=100_000, help="Draws of the paired bootstrap.")
-    ] = 4_000,
+    resamples: ask.Draws = 4_000,
     batch_tokens: Annotated[
         int, typer.Option(min=16, help="Tokens through the model at once.")
     ] = 4_096,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Put the results in place of others in --out.")
-    ] = False,
+    overwrite: ask.Replace = False,
 ) -> None:
     """Link the words of sentence pairs by a model's hidden states; score links against gold.
 
@@ -155,7 +149,7 @@ def _write_file(
 ) -> None:
     from dataclasses import replace
 
-    from lingraft.crosslingual import alignment_file, bitext, layers
+    from lingraft.crosslingual import alignment_run, bitext, layers
     from lingraft.recipe import catalogue
 
     groups = bitext.grouped(text)
@@ -172,7 +166,7 @@ def _write_file(
     assert settings.layers is not None
     if len(settings.layers) != 1:
         raise RecipeError("--layer: one file holds the links of one layer; give one number")
-    done = alignment_file.write(model, groups[0], out, settings, overwrite=overwrite)
+    done = alignment_run.write(model, groups[0], out, settings, overwrite=overwrite)
     console.line(
         f"{out}: {done['links']:,} links of {done['pairs']:,} sentence pairs, layer "
         f"{settings.layers[0]}{usual}, {done['tokens_per_second']:,} tokens/s"

@@ -73,8 +73,7 @@ def command(
     same process. With several phases, each has a process of its own, so that memory is its own too.
     """
     from lingraft.bench import measure
-    from lingraft.bench.subject import subject
-    from lingraft.bench.text import TextShape
+    from lingraft.bench.subject import TextShape, subject
 
     if recipe is None and source is None and shape is None:
         shape = BASE

@@ -31,12 +31,7 @@ def command(
         Path | None, typer.Option("--out", help="The page; comparison.html in the first folder.")
     ] = None,
     resamples: ask.Draws = 1_000,
-    lm_eval: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Results of lm-evaluation-harness, shown beside: results_….json or its folder."
-        ),
-    ] = None,
+    lm_eval: ask.HarnessResults = None,
 ) -> None:
     """Compare models after fine-tuning: scores, significance, mistakes.
 

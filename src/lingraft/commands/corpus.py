@@ -106,9 +106,7 @@ def command(
         ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Directory of the tasks' files.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Put the corpus in the place of another in --out.")
-    ] = False,
+    overwrite: ask.Replace = False,
 ) -> None:
     """Make a clean corpus, of any size: documents in, sentences by split and a report out.
 

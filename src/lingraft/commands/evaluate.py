@@ -106,10 +106,6 @@ def command(
         )
     if asked:
         result |= standalone.answer(
-            model,
-            asked,
-            against=against or (),
-            limit=questions,
-            precision=precision,
+            model, asked, against=against or (), limit=questions, precision=precision
         )
     console.json_object(result)

@@ -94,9 +94,7 @@ def command(
     out_dir: ask.ResultsFolder = Path("runs/finetune"),
     settings: ask.TaskSettings = None,
     paper: ask.Paper = None,
-    label: Annotated[
-        str | None, typer.Option(help="What tables call the models, as NAME[,NAME…].")
-    ] = None,
+    label: ask.Labels = None,
     cut: ask.Cut = None,
     train_examples: ask.TrainExamples = None,
     train_sizes: ask.TrainSizes = None,
@@ -135,7 +133,7 @@ def command(
         plug_in={"teacher": teacher} if teacher else None,
         seeds=seeds,
         first_seed=first_seed,
-        labels=ask.names_in([label] if label else None),
+        labels=ask.names_in(label),
         cut=ask.shares_in(cut),
         train_examples=train_examples,
         train_sizes=ask.numbers_in(train_sizes, "--train-sizes"),

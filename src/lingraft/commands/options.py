@@ -36,7 +36,10 @@ ResumeRun = Annotated[
 ]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Delete the run in --out first.")]
 
-# of finetune and retrieve
+# of what leaves results in --out
+Replace = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what another call has left in --out.")
+]
 ResultsFolder = Annotated[Path, typer.Option("--out", help="The folder of the results.")]
 
 # of study and probe
@@ -64,7 +67,16 @@ ProbeSeeds = Annotated[
 ]
 
 # of what compares models, or files of systems
-Labels = Annotated[str | None, typer.Option(help="What tables call the models: NAME[,NAME…].")]
+Labels = Annotated[
+    list[str] | None, typer.Option(help="What tables call the models: NAME[,NAME…].")
+]
+HarnessResults = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Results of lm-evaluation-harness, to be shown: the results_….json, or a folder that "
+        "holds it."
+    ),
+]
 Draws = Annotated[int, typer.Option(min=100, max=1_000_000, help="Draws of the paired bootstrap.")]
 
 # of everything that fine-tunes
@@ -95,8 +107,7 @@ TrainExamples = Annotated[int | None, typer.Option(min=1, help="Train on so many
 TrainSizes = Annotated[
     str | None,
     typer.Option(
-        metavar="N,N…",
-        help="Train on so many examples, and on so many …: a learning curve.",
+        metavar="N,N…", help="Train on so many examples, and on so many …: a learning curve."
     ),
 ]
 LearningRates = Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lingraft.commands import console
+from lingraft.commands import options as ask
 from lingraft.errors import DataError
 from lingraft.pages import check_target
 from lingraft.rundir import ENVIRONMENT, Run
@@ -22,15 +23,12 @@ def command(
             help="The page. Default: RUN/report.html for one run, report.html here for several.",
         ),
     ] = None,
-    lm_eval: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Results of lm-evaluation-harness: the results_….json, or a folder that holds it. "
-            "Those in RUN/lm-eval are found by themselves."
-        ),
-    ] = None,
+    lm_eval: ask.HarnessResults = None,
 ) -> None:
-    """Write the report of a run, or one page that compares several."""
+    """Write the report of a run, or one page that compares several.
+
+    Results of lm-evaluation-harness in RUN/lm-eval are found by themselves.
+    """
     from lingraft.report import advice, harness, tables
     from lingraft.report.pages import run as run_page
     from lingraft.report.variants import labelled

@@ -90,9 +90,7 @@ def command(
     ] = None,
     resamples: ask.Draws = 4_000,
     out_dir: ask.ResultsFolder = Path("runs/retrieve"),
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace results of other settings in --out.")
-    ] = False,
+    overwrite: ask.Replace = False,
 ) -> None:
     """Find translations by nearest neighbours, at every layer of any encoder, without training.
 

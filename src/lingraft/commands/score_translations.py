@@ -41,9 +41,7 @@ def command(
     lang: Annotated[
         str, typer.Option(help="Of the translations (en, de, …), for the rules of Moses.")
     ] = "en",
-    resamples: Annotated[
-        int, typer.Option(min=100, max=100_000, help="Draws of the paired bootstrap.")
-    ] = 1_000,
+    resamples: ask.Draws = 1_000,
     export_comet: Annotated[
         Path | None,
         typer.Option(help="Write the files that comet-score reads into this folder, and stop."),
@@ -54,9 +52,7 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="Write results.jsonl and scores.csv into this folder.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace those of another call.")
-    ] = False,
+    overwrite: ask.Replace = False,
 ) -> None:
     """Score files of translations: one table of systems, with intervals and a paired bootstrap.
 

@@ -59,8 +59,7 @@ def command(
         int, typer.Option(min=1, help="Held-out words that are scored for bits per character.")
     ] = 1_000,
     train: Annotated[
-        str,
-        typer.Option(help="Parts that train, with commas between them; the first phase's own."),
+        str, typer.Option(help="Parts that train, with commas between them; the first phase's own.")
     ] = "",
     vocab_size: Annotated[
         int | None, typer.Option(help="Pieces of the target's vocabulary; by the size of the text.")

@@ -65,20 +65,18 @@ def command(
     through the model together, which changes no translation. What is done is kept in OUT.partial;
     the same command goes on after a kill. `lingraft score-translations` scores the file.
     """
-    from lingraft.crosslingual import translation_file
-    from lingraft.crosslingual.translator import Settings, Translator
+    from lingraft.crosslingual.translator import Settings, Text, Translator, translations, write
     from lingraft.recipe import catalogue
 
     settings = Settings(
         beams, max_new_tokens, batch_tokens, source_language, target_language, prefix
     )
     if str(out) == "-":
-        lines = translation_file.Text(text)
-        translator = Translator.load(catalogue.resolve(model), settings)
-        for block in translation_file.translations(translator, lines):
+        lines = Text(text)  # before the model is loaded
+        for block in translations(Translator.load(catalogue.resolve(model), settings), lines):
             typer.echo("\n".join(block))
         return
-    done = translation_file.write(model, text, out, settings, overwrite=overwrite)
+    done = write(model, text, out, settings, overwrite=overwrite)
     score = command_of("score-translations", out, "--reference", "REFERENCE")
     console.summary(
         ("what", f"{text}, translated by {model}"),

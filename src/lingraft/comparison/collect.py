@@ -20,7 +20,7 @@ from lingraft.finetuning.outcomes import is_cut
 from lingraft.rundir import fingerprint
 from lingraft.tasks import TASKS
 from lingraft.tasks.definition import decode, task_of
-from lingraft.tasks.predictions import align
+from lingraft.tasks.examples import align
 from lingraft.tasks.weighted import on_all
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from lingraft.finetuning.outcomes import Languages, Outcome
     from lingraft.tasks import Task
-    from lingraft.tasks.examples import Example
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Example, Prediction
     from lingraft.tasks.weighted import Score
 
 SCRATCH = "scratch"

@@ -1,25 +1,34 @@
-"""The comparison page: one HTML file that needs nothing else, and its tables as files beside it."""
+"""The comparison page: one HTML file that needs nothing else, and its tables as files beside it.
+
+That translators got better is drawn from their score at every check (metrics.jsonl).
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison import checks, retrieved, tables, transfer
+from lingraft.comparison import tables, transfer
 from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
 from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning.outcomes import metric_name
 from lingraft.pages import check_target
-from lingraft.report import harness, page
+from lingraft.report import figure, harness, page
+from lingraft.report.figure import Figure
+from lingraft.report.panels import in_order
 from lingraft.report.table import comma_separated, latex, markdown
-from lingraft.rundir import write_text
+from lingraft.rundir import Run, write_text
 from lingraft.tasks import GROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from matplotlib.axes import Axes
 
     from lingraft.comparison.collect import Comparison, Part
     from lingraft.comparison.errors import Errors
@@ -57,7 +66,7 @@ def compare(
     if out.suffix != ".html":
         raise RecipeError(f"--out: is {out}; the page must end in .html")
     check_target(out, (".md", ".tex", ".csv"))
-    searched = [folder for folder in folders if retrieved.is_retrieval(folder)]
+    searched = [folder for folder in folders if (folder / "retrieve.json").is_file()]
     tuned = [folder for folder in folders if folder not in searched]
     if not tuned:
         raise DataError(
@@ -65,13 +74,13 @@ def compare(
             "other tasks, name a folder of lingraft finetune too"
         )
     comparison = collect(tuned, reference)
-    retrievals = retrieved.read(searched, comparison.weights)
+    retrievals = transfer.read_retrievals(searched, comparison.weights)
     tested = differences(comparison, resamples)
     errors = [analyse(part) for part in comparison.parts]
     scores = tables.scores(comparison, tested)
     less = tables.differences(comparison, tested)
     languages = transfer.section(tables.settings_of(comparison), tested, retrievals)
-    curves = list(checks.curves(comparison))
+    curves = list(curves_of_checks(comparison))
     measured = harness.table_of(harness.collect((), lm_eval))
     context: dict[str, Any] = {"differences": less, "languages": languages, "curves": curves}
     context |= {"harness": measured, "errors": errors} | _context(comparison, tested, scores)
@@ -147,3 +156,63 @@ def _files(
         for sheet in analysis.sheets:
             texts[folder / f"{task}-{sheet.name}.csv"] = comma_separated(sheet.head, sheet.rows)
     return texts
+
+
+Points = dict[int, list[float]]
+"""Step → the score of every seed."""
+
+
+def at_checks(folders: Sequence[Path], key: str) -> Points:
+    """A score at the checks of some seeds; steps that not all of them checked are left out."""
+    scores: Points = {}
+    for folder in folders:
+        for row in Run(folder).metrics():
+            if row["kind"] == "valid" and row.get(key) is not None:
+                scores.setdefault(row["step"], []).append(row[key])
+    return {step: values for step, values in scores.items() if len(values) == len(folders)}
+
+
+def curves_of_checks(comparison: Comparison) -> Iterator[Figure]:
+    """A figure a translation task: the score that chooses against updates, a line a model."""
+    families: set[str] = set()
+    for part in comparison.parts:
+        if part.task.kind == "translation" and part.family not in families:
+            families.add(part.family)
+            curve = _curve(part, comparison.labels, len(families))
+            if curve is not None:
+                yield curve
+
+
+def _curve(part: Part, labels: Sequence[str], number: int) -> Figure | None:
+    key = part.task.selection
+    lines = {
+        label: at_checks([run.outcome.folder for run in runs], key)
+        for label, runs in part.runs.items()
+    }
+    lines = {label: points for label, points in lines.items() if len(points) > 1}
+    if not lines:
+        return None
+    indices = {label: list(labels).index(label) for label in lines}
+
+    def draw(axes: Axes, form: str) -> None:
+        for label, points in lines.items():
+            steps = sorted(points)
+            means = [fmean(points[step]) for step in steps]
+            ends = tuple([end(points[step]) for step in steps] for end in (min, max))
+            figure.line(axes, steps, means, indices[label], spread=(ends[0], ends[1]))
+        axes.set_xlabel("updates")
+        axes.set_ylabel(f"{metric_name(key)} on dev")
+
+    summaries = (
+        f"{label}: {fmean(points[max(points)]):.1f} after {max(points):,} updates"
+        for label, points in lines.items()
+    )
+    return Figure(
+        name=f"checks-{number}",
+        draw=draw,
+        names=tuple(indices.items()),
+        panels=in_order(tuple(indices.items())),
+        description=f"{part.family}, {metric_name(key)} on dev: " + "; ".join(summaries),
+        caption=f"{part.family}: {metric_name(key)} on the development set against updates, "
+        "translated greedily at every check. Lines: mean over the seeds; bands: lowest to highest.",
+    )

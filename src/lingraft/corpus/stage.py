@@ -21,11 +21,11 @@ import numpy as np
 from lingraft import recipe
 from lingraft.corpus.cleaning import evaluations, scripts, sentences
 from lingraft.corpus.cleaning.clean import TOO_LONG
-from lingraft.corpus.engine import passes, shards
+from lingraft.corpus.engine import job, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.duplicates import Decisions, lowest
 from lingraft.corpus.engine.plan import Folder
-from lingraft.corpus.engine.summary import add_up
+from lingraft.corpus.engine.shards import add_up
 from lingraft.corpus.inputs import digests
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
@@ -120,7 +120,7 @@ def _make(
     documents.tell(section.text)
     evaluations.tell(section.decontaminate)
     folder.save(plan)
-    passes.run(folder, plan, passes.deciding(plan))
+    job.run(folder, plan, job.deciding(plan))
     decisions, counts = Decisions(folder), shards.Counts()
     for rank in range(len(plan.parts)):
         for row in shards.kept(decisions, rank, counts):

@@ -45,8 +45,7 @@ def mutual(row_scores_LMN: Array, column_scores_LMN: Array) -> Array:
     best_LM = row_scores_LMN.argmax(-1)
     best_LN = column_scores_LMN.argmax(-2)
     rows_M, columns_N = np.arange(best_LM.shape[-1]), np.arange(best_LN.shape[-1])
-    agree: Array = (best_LM[..., :, None] == columns_N) & (best_LN[..., None, :] == rows_M[:, None])
-    return agree
+    return (best_LM[..., :, None] == columns_N) & (best_LN[..., None, :] == rows_M[:, None])
 
 
 def optimal_transport(S_LMN: Array, *, clamp: bool = True, iterations: int = ITERATIONS) -> Array:

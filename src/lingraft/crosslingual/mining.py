@@ -142,8 +142,7 @@ def mine(forward: Neighbours, backward: Neighbours) -> Mined:
 def _margins(neighbours: Neighbours, own_N: Array, other_M: Array) -> Array:
     """[N, K] Of each neighbour: its cosine over the mean of both sides' nearest."""
     means_NK = (own_N[:, None] + other_M[neighbours.places_NK]) / 2
-    margins_NK: Array = neighbours.scores_NK / np.maximum(means_NK, SMALLEST)
-    return margins_NK
+    return neighbours.scores_NK / np.maximum(means_NK, SMALLEST)
 
 
 @dataclass(frozen=True)

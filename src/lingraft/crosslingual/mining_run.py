@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.crosslingual import layers, mining
+from lingraft.crosslingual.encoder import sentence_vectors
 from lingraft.crosslingual.layers import RESULTS, check_distinct, keep_arrays, kept_arrays, named
-from lingraft.crosslingual.pooling import sentence_vectors
 from lingraft.crosslingual.search import Neighbours, both_ways
 from lingraft.log import progress
 from lingraft.report import numbers

@@ -63,13 +63,11 @@ class Answers:
     def gains(self, ways: Sequence[Way]) -> Array:
         """[L, N] Share of the ways in which each pair was found, in percent."""
         own_N = np.arange(len(self))
-        gains_LN: Array = 100 * np.mean([self.places[way] == own_N for way in ways], axis=0)
-        return gains_LN
+        return 100 * np.mean([self.places[way] == own_N for way in ways], axis=0)
 
     def curve(self, ways: Sequence[Way]) -> Array:
         """[L] Accuracy in percent, the mean over the ways."""
-        curve_L: Array = self.gains(ways).mean(axis=1)
-        return curve_L
+        return self.gains(ways).mean(axis=1)
 
 
 @dataclass(frozen=True)
@@ -95,8 +93,7 @@ class Found:
     def curve(self, ways: Sequence[Way], split: Split = "test") -> Array:
         """[L] Accuracy in percent, the mean over the ways and over the languages."""
         answers = (self.test if split == "test" else self.dev).values()
-        curve_L: Array = np.mean([answer.curve(ways) for answer in answers], axis=0)
-        return curve_L
+        return np.mean([answer.curve(ways) for answer in answers], axis=0)
 
     def best(self, ways: Sequence[Way], split: Split) -> int:
         """The layer of the highest accuracy; the lowest of equals."""
@@ -105,7 +102,7 @@ class Found:
 
 def nearest(encoder: Encoder, pairs: Pairs, pool: Pool) -> dict[str, Array]:
     """Encode both sides and search at every layer: places and scores [2, L, N], by way."""
-    from lingraft.crosslingual.pooling import sentence_vectors  # torch
+    from lingraft.crosslingual.encoder import sentence_vectors  # torch
     from lingraft.crosslingual.search import both_ways
 
     english_LND = sentence_vectors(encoder, pairs.english, pool)

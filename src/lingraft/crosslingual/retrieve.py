@@ -1,24 +1,208 @@
-"""`lingraft retrieve`: finds, chooses layers, writes what came out. Loads torch when it must."""
+"""`lingraft retrieve`: finds, chooses layers, writes what came out. Loads torch when it must.
+
+Shape letters: L layers and the embeddings before them, N pairs, R resamples.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from lingraft.crosslingual import retrieval
-from lingraft.crosslingual.layers import RESULTS
+import numpy as np
+
+from lingraft.crosslingual import by_layer, retrieval
+from lingraft.crosslingual.by_layer import Scores
+from lingraft.crosslingual.layers import RESULTS, named
 from lingraft.crosslingual.retrieval import WAYS
-from lingraft.crosslingual.retrieval_report import Chosen, Report
-from lingraft.report.table import markdown, shown_as_csv
+from lingraft.report import numbers
+from lingraft.report.table import BEST, Cell, Column, markdown, row, shown_as_csv, table
 from lingraft.rundir import write_rows, write_text
+from lingraft.stats import Resampling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lingraft.crosslingual.layers import Options
     from lingraft.crosslingual.pairs import Pairs
     from lingraft.crosslingual.retrieval import Found, Way
-    from lingraft.report.table import Table
+    from lingraft.report.figure import Figure
+    from lingraft.report.table import Role, Table
+    from lingraft.stats import Array
+
+AVERAGE = "average"
+CHOSEN = {
+    "dev": "its layer is chosen on the dev pairs alone",
+    "test": "its layer is the best on the test pairs themselves (an oracle): no other layer can do "
+    "better here, and on other pairs this one may do worse",
+    "given": "its layer was given with --layer",
+    "xtreme": "its layer is XTREME's",
+}
+"""How a model's layer was chosen."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A model and the layer at which it is reported."""
+
+    found: Found
+    layer: int
+    how: str
+    """A key of `CHOSEN`."""
+
+    @property
+    def label(self) -> str:
+        return self.found.label
+
+
+class Report(Scores):
+    """Everything that is made from the answers of some models.
+
+    Args:
+        models: the first is what the others are compared with.
+        ways: directions that count.
+        resamples: draws of sentences.
+    """
+
+    def __init__(
+        self, models: Sequence[Chosen], ways: Sequence[Way], resamples: int = 4_000
+    ) -> None:
+        sets = list(models[0].found.test)
+        super().__init__(sets, AVERAGE, Resampling(resamples))
+        self.chosen, self.ways = models, ways
+
+    def on_set(self, result: Chosen, name: str) -> float:
+        return float(result.found.test[name].curve(self.ways)[result.layer])
+
+    def on_draws(self, result: Chosen, name: str) -> Array:
+        gains_N = result.found.test[name].gains(self.ways)[result.layer]
+        parts = self.resampling.parts(len(gains_N), f"pairs of {name}")
+        return np.concatenate([weights_RN @ gains_N / len(gains_N) for weights_RN in parts])
+
+    def number(self, result: Chosen, name: str) -> int:
+        return len(result.found.test[name])
+
+    def of_way(self, result: Chosen, language: str, way: Way) -> float:
+        """Accuracy of one way."""
+        languages = self.names if language == AVERAGE else [language]
+        accuracies = [result.found.test[name].accuracies(way)[result.layer] for name in languages]
+        return float(np.mean(accuracies))
+
+    # -- tables
+
+    def accuracies(self) -> Table:
+        """Languages × models at the chosen layers."""
+        columns: list[str | Column] = [Column("language", "text"), Column("model", "text")]
+        columns += ["pairs", "layer"]
+        columns += [*self.ways, *(["mean"] if len(self.ways) > 1 else []), "95 % interval"]
+        rows = []
+        for language in self.columns:
+            best = max(self.value(result, language) for result in self.chosen)
+            for result in self.chosen:
+                value = self.value(result, language)
+                rank = BEST if len(self.chosen) > 1 and value == best else 0
+                mean = Cell(numbers.fixed(value, 1), rank=rank)
+                rates = [numbers.fixed(self.of_way(result, language, way), 1) for way in self.ways]
+                cells = [*rates, mean] if len(rates) > 1 else [mean]
+                answers = result.found.test.get(language)  # none of the average
+                count = numbers.count(None if answers is None else len(answers))
+                role: Role = "total" if language == AVERAGE else ""
+                names = (language, result.found.label, count, str(result.layer))
+                rows.append(row(*names, *cells, self.bounds(result, language), role=role))
+        return table("Nearest neighbours: accuracy in percent", columns, rows, self._notes())
+
+    def _notes(self) -> list[str]:
+        notes = [f"{result.found.label}: {CHOSEN[result.how]}." for result in self.chosen]
+        chance = {
+            language: 100 / len(self.chosen[0].found.test[language]) for language in self.names
+        }
+        low, high = min(chance.values()), max(chance.values())
+        guess = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+        notes.append(
+            f"Guessing finds {guess} %. Intervals are of the pairs alone (bootstrap), not of the "
+            "choice of the layer."
+        )
+        return notes
+
+    def layers(self) -> Table:
+        """Accuracy at every layer: the curve of figure 3, for each language and their mean."""
+        return by_layer.as_table(
+            "Accuracy by layer (0: the embeddings)",
+            ["model", "language"],
+            [
+                ([result.found.label, language], curve)
+                for result in self.chosen
+                for language, curve in self._curves(result).items()
+            ],
+            max,
+            ["The best layer of each row is marked; it is the best on these very pairs."],
+        )
+
+    def _curves(self, result: Chosen) -> dict[str, dict[int, float]]:
+        curves_L = {name: of.curve(self.ways) for name, of in result.found.test.items()}
+        if len(self.names) > 1:
+            curves_L[AVERAGE] = result.found.curve(self.ways)
+        return {name: dict(enumerate(map(float, curve_L))) for name, curve_L in curves_L.items()}
+
+    def compared(self) -> Table | None:
+        """Each further model less the first, on the same pairs; None for a single model."""
+        first, *rest = self.chosen
+        title = "paired bootstrap over the pairs"
+        return self.differences(first, rest, "language", title) if rest else None
+
+    # -- files
+
+    def rows(self, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """One row a number, for results.jsonl: every layer, language and direction."""
+        for result in self.chosen:
+            names = named(result.found.label, result.found.name, result.found.fingerprint)
+            for language, answers in result.found.test.items():
+                for way in self.ways:
+                    for layer, value in enumerate(answers.accuracies(way)):
+                        yield {
+                            **names,
+                            "language": language,
+                            "direction": way,
+                            "layer": layer,
+                            "metric": "accuracy",
+                            "value": float(value),
+                            "n": len(answers),
+                            "chosen": layer == result.layer,
+                            "chosen_on": result.how,
+                            **settings,
+                        }
+
+    def predictions(self, result: Chosen, pairs: Pairs) -> str:
+        """What was found for every pair at the chosen layer, as TSV; lines count from 1."""
+        answers = result.found.test[pairs.language]
+        head = ["line", *(f"{way} {kind}" for way in self.ways for kind in ("found", "cosine"))]
+        lines = ["\t".join([*head, "English", pairs.language])]
+        for number in range(len(pairs)):
+            cells = [str(number + 1)]
+            for way in self.ways:
+                place, score = (
+                    of[way][result.layer, number] for of in (answers.places, answers.scores)
+                )
+                cells += [str(int(place) + 1), f"{score:.6f}"]
+            texts = (pairs.english[number], pairs.other[number])
+            lines.append("\t".join([*cells, *(" ".join(text.split()) for text in texts)]))
+        return "\n".join(lines) + "\n"
+
+    def figures(self) -> dict[str, Figure]:
+        """By file name: the mean over the languages for all models, and each model's languages."""
+        whole = AVERAGE if len(self.names) > 1 else self.names[0]
+        of_models = {result.found.label: self._curves(result) for result in self.chosen}
+        means = {label: curves[whole] for label, curves in of_models.items()}
+        figures = {"curve": _figure("curve", means, "Mean over the languages, by model.")}
+        for label, curves in of_models.items():
+            name = f"curve-{label}"
+            figures[name] = _figure(name, curves, f"{label}, by language.")
+        return figures
+
+
+def _figure(name: str, curves: Mapping[str, Mapping[int, float]], about: str) -> Figure:
+    captions = ("Accuracy of nearest-neighbour retrieval by layer", f". {about}")
+    return by_layer.as_figure(name, curves, "accuracy (%)", max, captions, bottom=0)
 
 
 def ways(options: Options) -> tuple[Way, ...]:
@@ -67,9 +251,9 @@ def retrieve(
     tables = {"accuracies": report.accuracies(), "layers": report.layers()}
     if (differences := report.compared()) is not None:
         tables["differences"] = differences
-    for name, table in tables.items():
-        write_text(out / f"{name}.md", markdown(table) + "\n")
-        write_text(out / f"{name}.csv", shown_as_csv(table))
+    for name, shown in tables.items():
+        write_text(out / f"{name}.md", markdown(shown) + "\n")
+        write_text(out / f"{name}.csv", shown_as_csv(shown))
     for name, figure in report.figures().items():
         write_text(out / f"{name}.svg", figure.alone())
     for model in choices:

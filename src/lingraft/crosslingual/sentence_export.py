@@ -20,9 +20,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModel
 
-from lingraft.crosslingual.encoder import encoder_config
+from lingraft.crosslingual.encoder import LONGEST, encoder_config
 from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
-from lingraft.crosslingual.pooling import LONGEST
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import finish_config
@@ -195,8 +194,7 @@ def _states(model: PreTrainedModel, layer: int) -> torch.Tensor:
     ids_BT[1, 8:] = pad if pad is not None else 0
     mask_BT[1, 8:] = 0
     output = model(input_ids=ids_BT, attention_mask=mask_BT, output_hidden_states=True)
-    states: torch.Tensor = output.hidden_states[layer][mask_BT.bool()]
-    return states
+    return output.hidden_states[layer][mask_BT.bool()]
 
 
 def _difference(expected: torch.Tensor, actual: torch.Tensor) -> float:

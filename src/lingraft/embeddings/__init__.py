@@ -42,8 +42,7 @@ class Initialiser:
     def plan(self) -> Callable[[Inputs], Plan]:
         """The function, whose docstring says what of the material it needs; loads torch."""
         module, name = self.where.split(".")
-        function: Callable[[Inputs], Plan] = getattr(import_module(f"{__name__}.{module}"), name)
-        return function
+        return getattr(import_module(f"{__name__}.{module}"), name)
 
     def function(
         self,

@@ -57,11 +57,7 @@ def without_accents(text: str) -> str:
     return nfkc(stripped).lower()
 
 
-STAGES: dict[str, Callable[[str], str]] = {
-    "nfkc": nfkc,
-    "lower": lower,
-    "accents": without_accents,
-}
+STAGES: dict[str, Callable[[str], str]] = {"nfkc": nfkc, "lower": lower, "accents": without_accents}
 
 
 def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canonical | None:

@@ -17,7 +17,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from lingraft.embeddings import snippets
+from lingraft.embeddings import row_training
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.mean import composed
 from lingraft.embeddings.row_training import Training
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.embeddings.material import Inputs, Material, Pretrained
-    from lingraft.embeddings.snippets import Array, Pattern, Snippet
+    from lingraft.embeddings.row_training import Array, Pattern, Snippet
     from lingraft.models.packed import PackedBatch, PackedModel
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def token_distillation(inputs: Inputs) -> Plan:
     material = inputs.needed(NAME)
     owner = _fitting(material.pretrained)
     began, ids = _began(inputs)
-    samples = snippets.find(
+    samples = row_training.find_snippets(
         ids,
         material.sentences(),
         material.source_tokenizer,
@@ -194,7 +194,9 @@ class _Work:
         device = self.packed.model.device
         examples, held_out = [], []
         for number, (index, texts) in enumerate(samples.items()):
-            pairs = [snippets.pair(ids, self.patterns[index], self.size + number) for ids in texts]
+            pairs = [
+                row_training.pair(ids, self.patterns[index], self.size + number) for ids in texts
+            ]
             if len(pairs) >= ENOUGH:
                 held_out.append(pairs.pop())
             examples += pairs
@@ -330,8 +332,7 @@ def more_rows(model: PreTrainedModel, rows_ND: torch.Tensor) -> Iterator[None]:
         used, places = torch.unique(ids, return_inverse=True)
         old = used[used < size]
         table = torch.cat([weight_VD[old].float(), rows_ND[used[len(old) :] - size]])
-        looked_up: torch.Tensor = functional_call(small, {"weight": table}, (places,))
-        return looked_up
+        return functional_call(small, {"weight": table}, (places,))
 
     embedding.forward = look_up
     try:

@@ -174,13 +174,7 @@ def cut(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> Iterato
 
 
 def learn(
-    text: Units,
-    name: str,
-    *,
-    width: int,
-    seed: int,
-    n_grams: bool = False,
-    units: int = UNITS_READ,
+    text: Units, name: str, *, width: int, seed: int, n_grams: bool = False, units: int = UNITS_READ
 ) -> WordVectors:
     """Learn static vectors on one thread; the same text and seed give the same vectors.
 

@@ -113,8 +113,7 @@ def nats(text: Text, scores: Scores) -> Array:
         text: the documents.
         scores: of `intrinsic.measure` on `text.tokens`.
     """
-    sums: Array = np.bincount(text.owners_I, scores.nats_I, len(text.first_D)) + text.first_D
-    return sums
+    return np.bincount(text.owners_I, scores.nats_I, len(text.first_D)) + text.first_D
 
 
 def likelihood(text: Text, scores: Scores) -> dict[str, float | int]:

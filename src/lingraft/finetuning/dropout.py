@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CLASSIFIER = (
-    "classifier_dropout",
-    "classifier_dropout_prob",
-    "cls_dropout",
-    "seq_classif_dropout",
-)
+CLASSIFIER = ("classifier_dropout", "classifier_dropout_prob", "cls_dropout", "seq_classif_dropout")
 """What architectures call the dropout before the last layer."""
 HIDDEN = (
     *("hidden_dropout_prob", "dropout", "dropout_rate", "embedding_dropout", "mlp_dropout"),

@@ -20,9 +20,8 @@ from transformers import (
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning import causal, dropout, last_layer, plugged
-from lingraft.finetuning.coders.biaffine import Parser
 from lingraft.finetuning.coders.common import Shape
-from lingraft.finetuning.coders.parsing import ParseCoder
+from lingraft.finetuning.coders.parsing import ParseCoder, Parser
 from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCoder

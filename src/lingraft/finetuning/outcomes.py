@@ -23,7 +23,7 @@ from lingraft.errors import DataError
 from lingraft.finetuning.names import language_of, learnt, split_in, titled, without_language
 from lingraft.report import numbers
 from lingraft.rundir import TEMPORARY, read_json, write_json, write_rows
-from lingraft.tasks import predictions as saved
+from lingraft.tasks import examples as saved
 from lingraft.tasks.examples import (
     Answer,
     Entity,
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.tasks.examples import Example
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Example, Prediction
 
 SCORES = "scores.json"
 RESULTS = "results.jsonl"
@@ -111,8 +110,7 @@ class Outcome:
     @property
     def task_definition(self) -> dict[str, Any] | None:
         """The table of a user's own task; None for a benchmark's, and where none was saved."""
-        definition: dict[str, Any] | None = self.data.get("task_definition")
-        return definition
+        return self.data.get("task_definition")
 
     @property
     def languages(self) -> Languages | None:
@@ -160,8 +158,7 @@ class Outcome:
 
     def rules(self, split: str) -> dict[str, dict[str, float]]:
         """What needs no model, by rule and metric (`tasks.rules`); empty in older results."""
-        rules: dict[str, dict[str, float]] = self.data["splits"][split].get("rules", {})
-        return rules
+        return self.data["splits"][split].get("rules", {})
 
     @property
     def evaluation(self) -> tuple[str, ...]:
@@ -280,8 +277,7 @@ def _example(fields: dict[str, Any]) -> Example:
         plain |= {name: Entity(**fields[name]) for name in ("subject", "object")}
     if kind is SpanExample and fields["answers"] is not None:
         plain["answers"] = tuple(Answer(**answer) for answer in fields["answers"])
-    example: Example = kind(**plain)
-    return example
+    return kind(**plain)
 
 
 # -- numbers

@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch import Tensor
 
-    from lingraft.finetuning.coders.biaffine import Parser
     from lingraft.finetuning.coders.common import Coder, Item, Shape, TaskBatch
+    from lingraft.finetuning.coders.parsing import Parser
     from lingraft.finetuning.plugged import Plugged
-    from lingraft.tasks.examples import Example
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Example, Prediction
     from lingraft.tasks.task import Task
     from lingraft.training.data import Plan
     from lingraft.training.phase import Work

@@ -382,7 +382,6 @@ def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
         ),
         schedule=Schedule(shape=settings.schedule, warmup=settings.warmup),
         validation=Validation(
-            every_steps=settings.check_every or every,
-            patience=settings.patience,
+            every_steps=settings.check_every or every, patience=settings.patience
         ),
     )

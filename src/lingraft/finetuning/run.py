@@ -25,10 +25,10 @@ from lingraft.log import counted, duration
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Training
 from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
-from lingraft.tasks import predictions
+from lingraft.tasks import examples as saved
 from lingraft.tasks.splits import TRAIN
 from lingraft.tasks.translation_metrics import signatures
-from lingraft.training import averaging, checkpoint, loop, machine
+from lingraft.training import checkpoint, loop, machine
 from lingraft.training.checkpoint import last_step
 from lingraft.training.data import BatchPlan
 from lingraft.training.phase import Stopped, Work
@@ -270,7 +270,7 @@ class _Call:
         result = loop.run_phase(work, problem, model, self.accelerator)
         self.accelerator.wait_for_everyone()
         if work.average_last:
-            result["averaged"] = averaging.put_mean(folder, model)
+            result["averaged"] = checkpoint.put_mean(folder, model)
             logger.info("%s: the mean of the weights at steps %s", job.name, result["averaged"])
             if self.accelerator.is_main_process:
                 problem.save(folder / "best")
@@ -325,7 +325,7 @@ class _Call:
                 "rules": cell.rules[split],
             }
             if self.accelerator.is_main_process:
-                predictions.save(folder / f"predictions-{split}.jsonl", answers)
+                saved.save(folder / f"predictions-{split}.jsonl", answers)
                 outcomes.save_examples(folder / f"examples-{split}.jsonl", examples)
         return splits
 
@@ -338,7 +338,7 @@ class _Call:
         costs the seed's training, and no result.
         """
         rest = checkpoint.leftovers(job.folder)
-        averaging.clear(job.folder)
+        checkpoint.clear_looks(job.folder)
         if job.is_trial or not self.options.keep_models:
             rest.append(job.folder / "best")
         for leftover in rest:

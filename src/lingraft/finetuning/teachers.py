@@ -11,8 +11,7 @@ from lingraft.finetuning import heads
 from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.problem import Finetuning
 from lingraft.pretrained.load import load_config
-from lingraft.tasks.examples import TaggedExample
-from lingraft.tasks.predictions import TagPrediction
+from lingraft.tasks.examples import TaggedExample, TagPrediction
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

@@ -58,8 +58,7 @@ def chunked_cross_entropy(
     ]
     trainable = [weight for weight in weights if weight.requires_grad]
     if torch.is_grad_enabled() and (trainable or x_MD.requires_grad):
-        total: torch.Tensor = _InChunks.apply(packed.head, x_MD, targets_M, size, *trainable)
-        return total
+        return _InChunks.apply(packed.head, x_MD, targets_M, size, *trainable)
     parts = zip(x_MD.split(size), targets_M.split(size), strict=True)
     return torch.stack([summed_cross_entropy(packed.head(x), gold) for x, gold in parts]).sum()
 
@@ -84,8 +83,7 @@ def _fused(
     x_MD = scaled(x_MD, config, family)
     cap = getattr(config, family.logits_cap) if family.logits_cap else None
     kernel = LigerFusedLinearCrossEntropyLoss(ignore_index=IGNORED, reduction="sum", softcap=cap)
-    total: torch.Tensor = kernel(weight_VD, x_MD, targets_M)
-    return total
+    return kernel(weight_VD, x_MD, targets_M)
 
 
 class _InChunks(torch.autograd.Function):

@@ -54,11 +54,7 @@ class _Projections(nn.Module):
     ) -> torch.Tensor:
         q_NHTK, k_NHTK, v_NHTK = (
             linear(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for linear, x in (
-                (self.query, q_NTD),
-                (self.key, memory_NTD),
-                (self.value, memory_NTD),
-            )
+            for linear, x in ((self.query, q_NTD), (self.key, memory_NTD), (self.value, memory_NTD))
         )
         probability = self.dropout_probability if self.training else 0.0
         mixed, _ = packed_attention(self, q_NHTK, k_NHTK, v_NHTK, mask_N1TT, dropout=probability)
@@ -106,8 +102,7 @@ class CrossAttention(nn.Module):
         """
         queries_NTD = self.output.LayerNorm(a_NTD) if self.pre_norm else a_NTD
         mixed_NTD = self.self(queries_NTD, memory_NTD, mask_N1TT)
-        added_NTD: torch.Tensor = self.output.dropout(self.output.dense(mixed_NTD))
-        return added_NTD
+        return self.output.dropout(self.output.dense(mixed_NTD))
 
 
 def _before(cross: CrossAttention) -> Any:

@@ -271,8 +271,7 @@ def tie_embeddings(model: PreTrainedModel) -> bool:
             )
             if enc is not None and dec is not None and torch.equal(enc.weight, dec.weight):
                 enc.weight = dec.weight
-    same: bool = encoder.get_input_embeddings().weight is decoder.get_input_embeddings().weight
-    return same
+    return encoder.get_input_embeddings().weight is decoder.get_input_embeddings().weight
 
 
 def make(name: str, out: Path, options: Options) -> Made:

@@ -99,10 +99,7 @@ def generation_ids(
 
 
 def _moved(
-    present: Mapping[str, Any],
-    keys: Mapping[str, str],
-    vocabulary: Vocabulary,
-    origin: Vocabulary,
+    present: Mapping[str, Any], keys: Mapping[str, str], vocabulary: Vocabulary, origin: Vocabulary
 ) -> dict[str, Any]:
     """Ids of special tokens in another vocabulary, of those keys that are not empty.
 

@@ -77,10 +77,7 @@ def is_tied(model: PreTrainedModel) -> bool:
 
 
 def deeper_config(
-    config: PreTrainedConfig,
-    family: Family,
-    plan: Plans,
-    changes: Mapping[str, Any],
+    config: PreTrainedConfig, family: Family, plan: Plans, changes: Mapping[str, Any]
 ) -> PreTrainedConfig:
     """The configuration of the target: other depth and vocabulary settings, all else as it was.
 

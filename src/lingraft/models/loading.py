@@ -45,8 +45,7 @@ def auto_class(config: PreTrainedConfig) -> Any:
 
 def stock_class(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
     """The stock class of an architecture; None where transformers has none with such a head."""
-    stock: type[PreTrainedModel] | None = auto_class(config)._model_mapping.get(type(config), None)
-    return stock
+    return auto_class(config)._model_mapping.get(type(config), None)
 
 
 def variant_of(modules: Sequence[Module]) -> str | None:

@@ -319,8 +319,7 @@ class PackedModel(nn.Module):
     def alone(self, sentence: np.ndarray[Any, Any]) -> torch.Tensor:
         """Logits [T, V] of one sentence of `probe` by the stock forward pass."""
         ids = torch.from_numpy(sentence)[None].to(self.model.device)
-        logits: torch.Tensor = self.model(input_ids=ids).logits[0]
-        return logits
+        return self.model(input_ids=ids).logits[0]
 
 
 @torch.no_grad()

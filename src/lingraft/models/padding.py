@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,10 +39,7 @@ def padded(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[torch.Tenso
     Returns:
         Ids [B, T], and a mask [B, T] that is True at tokens.
     """
-    width = max(map(len, sequences))
-    ids_BT = torch.full((len(sequences), width), pad_id)
-    mask_BT = torch.zeros(ids_BT.shape, dtype=torch.bool)
-    for row, sequence in enumerate(sequences):
-        ids_BT[row, : len(sequence)] = torch.tensor(sequence)
-        mask_BT[row, : len(sequence)] = True
-    return ids_BT, mask_BT
+    rows = [torch.as_tensor(sequence, dtype=torch.long) for sequence in sequences]
+    ids_BT = pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths_B1 = torch.tensor([[len(row)] for row in rows])
+    return ids_BT, torch.arange(ids_BT.shape[1]) < lengths_B1

@@ -51,12 +51,7 @@ def layer_plan(
 
 
 def layer_plans(
-    config: Any,
-    family: Family,
-    before: int,
-    after: int,
-    initialiser: str,
-    every: int = 0,
+    config: Any, family: Family, before: int, after: int, initialiser: str, every: int = 0
 ) -> tuple[list[int | None], ...]:
     """Of each list of layers its `layer_plan`.
 

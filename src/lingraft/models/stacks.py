@@ -1,13 +1,13 @@
-"""The packed forward pass of an encoder–decoder, and which pass a kind of model has.
+"""Packed forward passes of encoder–decoders and of own attention, and which one a kind has.
 
-A row of the encoder and the row of the decoder with the same number hold the same sentences in the
+A row of an encoder and the row of its decoder with the same number hold the same sentences in the
 same order. A token of the encoder sees its sentence, one of the decoder what stands before it in
 its own, and the encoder's states of that sentence alone. T5's relative positions depend on
 distances within a sentence, so a row may start anywhere; where positions count along the row
 (BART, mBART, M2M), they are given here.
 
 Shape letters: N rows, T tokens in a row of the encoder, U in a row of the decoder, M predicted
-tokens, D width, V vocabulary.
+tokens, H heads, D width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 import torch
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.models.own_attention import PackedAlibi, PackedDisentangled, PackedOwn
 from lingraft.models.packed import PackedBatch, PackedModel, assemble, number_format
 from lingraft.models.rows import ROW_MULTIPLE
 
@@ -31,6 +30,74 @@ if TYPE_CHECKING:
 
     from lingraft.models.families import Family
     from lingraft.models.kinds import KindName
+
+
+class PackedOwn(PackedModel):
+    """A model that attends by code of its own, and adds a mask to its scores (XGLM).
+
+    Its attention cannot be replaced, but it takes a mask [N, 1, T, T], which keeps sentences apart.
+    """
+
+    def attend(self, *, packed: bool) -> None:
+        """As the class does, packed or not."""
+
+    @staticmethod
+    def takes_attention(model: PreTrainedModel) -> bool:
+        """The class's own is kept; `check_isolation` says whether the mask holds."""
+        return model.config._attn_implementation == "eager"
+
+
+class PackedAlibi(PackedOwn):
+    """A model whose scores fall with the distance, by a slope for each head (BLOOM).
+
+    The class makes them from a padding mask [N, T]; here each token counts within its sentence.
+    Only differences of positions act, but in bf16 small positions are the exact ones.
+    """
+
+    def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
+        """Last hidden states [N, T, D]."""
+        body: Any = self.model.base_model
+        stock = type(body).build_alibi_tensor
+
+        def build(_: torch.Tensor, num_heads: int, dtype: torch.dtype) -> torch.Tensor:
+            along_row = stock(body, torch.ones_like(batch.input_ids_NT), num_heads, dtype)
+            rows, tokens = batch.input_ids_NT.shape
+            index_NHT = batch.positions_NT[:, None].expand(rows, num_heads, tokens)
+            return (
+                along_row.view(rows, num_heads, tokens).gather(2, index_NHT).flatten(0, 1)[:, None]
+            )
+
+        body.build_alibi_tensor = build
+        try:
+            output = body(
+                input_ids=batch.input_ids_NT,
+                attention_mask=self.mask(batch),
+                use_cache=False,
+                **more,
+            )
+        finally:
+            del body.build_alibi_tensor
+        return output.last_hidden_state
+
+
+class PackedDisentangled(PackedOwn):
+    """A model whose scores depend on the distance of two tokens, by learned vectors (DeBERTa).
+
+    The class takes a padding mask [N, T] alone; its layers take one [N, 1, T, T].
+    """
+
+    def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
+        """Last hidden states [N, T, D]."""
+        body: Any = self.model.base_model
+        embedded_NTD = body.embeddings(
+            input_ids=batch.input_ids_NT,
+            position_ids=batch.positions_NT,
+            mask=batch.segments_NT > 0,
+        )
+        return body.encoder(
+            embedded_NTD, self.mask(batch) == 0, output_hidden_states=False, **more
+        ).last_hidden_state
+
 
 Array = np.ndarray[Any, Any]
 
@@ -149,8 +216,7 @@ class PackedStacks(PackedModel):
                 use_cache=False,
                 **more,
             )
-        states_NUD: torch.Tensor = output.last_hidden_state
-        return states_NUD
+        return output.last_hidden_state
 
     def shifted(self, batch: StacksBatch) -> torch.Tensor:
         """What the decoder reads [N, U]: the start token, then each target but its last token."""
@@ -180,8 +246,7 @@ class PackedStacks(PackedModel):
         ids = torch.from_numpy(sentence[None].copy()).to(self.model.device)
         start = torch.full_like(ids[:, :1], self.start)
         before = torch.cat([start, ids.flip(1)[:, :-1]], 1)
-        logits: torch.Tensor = self.model(input_ids=ids, decoder_input_ids=before).logits[0]
-        return logits
+        return self.model(input_ids=ids, decoder_input_ids=before).logits[0]
 
 
 PASSES: dict[KindName, type[PackedModel]] = {

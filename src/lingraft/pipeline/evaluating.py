@@ -14,12 +14,7 @@ from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import judging
 from lingraft.pipeline.reading import nonempty
-from lingraft.pipeline.stages import (
-    family_now,
-    position_settings,
-    source_tokenizer,
-    weights_before,
-)
+from lingraft.pipeline.stages import family_now, position_settings, source_tokenizer, weights_before
 from lingraft.pipeline.suiting import denoising
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Masking

@@ -353,8 +353,5 @@ def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe)
             "after": stacks * places.after,
             **({"between": between} if between else {}),
         },
-        "parameters": {
-            "total": sum(sizes.values()),
-            "by_part": sizes_by_part(sizes, family, itl),
-        },
+        "parameters": {"total": sum(sizes.values()), "by_part": sizes_by_part(sizes, family, itl)},
     }

@@ -10,9 +10,11 @@ from lingraft.models.families import family_of
 from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.distillation import Teacher
-from lingraft.pipeline.passes import training_here
+from lingraft.pipeline import memory
+from lingraft.pipeline.preflight import Plan, sizes
 from lingraft.pipeline.reading import readings
 from lingraft.pipeline.rows import new_rows
+from lingraft.pipeline.source_files import source_of
 from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe.streams import distilled
 from lingraft.tokenizer import files as tokenizer_files
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from lingraft.models.source import LoadedSource
     from lingraft.pipeline.stages import Context
-    from lingraft.recipe import Phase, Recipe
+    from lingraft.recipe import Phase, Recipe, Training
 
 LONGEST = 512
 """Tokens of a sentence that a teacher reads."""
@@ -113,3 +115,33 @@ def _teacher(
         weight=phase.distil.weight,
     )
     return {"teacher": teacher, "distilled": distilled(phase, recipe.texts).name}
+
+
+def training_here(recipe: Recipe, phase: str) -> Training:
+    """How this machine is used in a phase: on a GPU with as many tokens at once as suit it.
+
+    Short passes leave a large GPU idle (docs/performance-gpu.md). The gradients are the same, up to
+    rounding.
+
+    Args:
+        recipe: of the run.
+        phase: name of one of its phases.
+
+    Returns:
+        The recipe's, where it says how many, on a CPU, and where the model's size is not known.
+    """
+    training, machine = recipe.training, memory.this_machine()
+    if training.micro_batch_tokens is not None or not machine.is_gpu:
+        return training
+    source = source_of(recipe)
+    plan = Plan(recipe, source.tied)
+    sizes(recipe, source, plan)
+    if plan.layers is None:
+        return training
+    target = memory.Target(recipe, plan.by_part, plan.layers, machine)
+    (used,) = (
+        memory.training_for(target, section, trained)
+        for section, trained in zip(recipe.phases, plan.trainable, strict=True)
+        if section.name == phase
+    )
+    return used

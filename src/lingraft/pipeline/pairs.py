@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lingraft.corpus import pair_stage
+from lingraft.corpus import aligned
 from lingraft.errors import RecipeError
 from lingraft.recipe import Data
 from lingraft.recipe.base import READ_PAIRS
@@ -23,7 +23,7 @@ def check(recipe: Recipe) -> None:
     bilingual = {stream.name: stream.pair is not None for stream in recipe.texts}
     for stream in recipe.texts:
         if bilingual[stream.name]:
-            pair_stage.check(stream.corpus)
+            aligned.check_stream(stream.corpus)
     for phase in recipe.phases:
         entries = phase.data or tuple(Data(stream=name) for name in bilingual)
         for entry in entries:

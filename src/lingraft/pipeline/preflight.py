@@ -15,8 +15,7 @@ from lingraft.paths import path_of
 from lingraft.pipeline import held_out, pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
 from lingraft.pipeline.plans import named_resources
-from lingraft.pipeline.sizes import depth_and_width, grafted_sizes
-from lingraft.pipeline.source_files import SourceFiles, source_of
+from lingraft.pipeline.source_files import SourceFiles, depth_and_width, grafted_sizes, source_of
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import Trained, check_grafts, trainable
 from lingraft.recipe import catalogue, stage_order

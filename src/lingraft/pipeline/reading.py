@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import Data
-from lingraft.tokenizer.blocks import Blocks
 from lingraft.tokenizer.documents import Documents
-from lingraft.tokenizer.pairs import Edges, TokenPairs, neighbours, translations
+from lingraft.tokenizer.pairs import Blocks, Edges, TokenPairs, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Reading, subset
 

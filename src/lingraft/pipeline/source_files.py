@@ -1,21 +1,186 @@
-"""The source as it lies on this machine: no torch, nothing loaded, nothing downloaded."""
+"""The source as it lies on this machine: no torch, nothing loaded, nothing downloaded.
+
+The headers of its files also say how large a target will be.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors import SafetensorError, safe_open
+
 from lingraft.errors import DataError, UnsupportedModelError
-from lingraft.models.families import FAMILIES, Family, check_config, family_of
-from lingraft.models.modules import in_folder
-from lingraft.pipeline.sizes import is_tied, named_as_in, tensor_shapes
+from lingraft.models.families import DECODER, FAMILIES, Family, check_config, family_of
+from lingraft.models.kinds import KINDS
+from lingraft.models.modules import Stack, in_folder, wanted_by
+from lingraft.models.parts import goes_with_place, layer_index, sizes_by_part, tied_once
+from lingraft.pipeline.memory import WIDTH
 from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lingraft.models.families import Family
     from lingraft.recipe import Recipe
+
+MADE_ANEW = (
+    ".attn.bias",
+    ".attn.masked_bias",
+    ".attention.bias",
+    ".attention.masked_bias",
+    ".rotary_emb.inv_freq",
+)
+"""Endings of buffers that old checkpoints of GPT-2, GPT-NeoX and Llama hold."""
+
+
+def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
+    """Names and shapes of a checkpoint's tensors, from the headers; None without .safetensors.
+
+    Raises:
+        DataError: a header is broken.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(path, "numpy") as file:
+                names = list(file.keys())  # not a mapping: it does not iterate
+                shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in names}
+        except (SafetensorError, OSError) as error:
+            raise DataError(
+                f"{path}: not a safetensors file ({error}); save or download the model again"
+            ) from None
+    return shapes or None
+
+
+def named_as_in(
+    family: Family, stored: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """A checkpoint's tensors under the names that the model gives them.
+
+    Checkpoints without a head, and OpenAI's GPT-2, leave out the name of the body, some name
+    tensors otherwise, and old ones hold masks and frequencies, which the class makes anew.
+    """
+    body = family.layers.split(".", 1)[0] + "."
+    whole = family.kind == "seq2seq" or any(name.startswith(body) for name in stored)
+    renamed = {}
+    for name, shape in stored.items():
+        if name.endswith(MADE_ANEW):
+            continue
+        for stored_name, own_name in family.stored:
+            name = name.replace(stored_name, own_name)
+        in_head = name == family.decoder or name.startswith(family.head_tensors)
+        renamed[name if whole or in_head else body + name] = shape
+    return renamed
+
+
+def depth_and_width(
+    config: Mapping[str, Any], family: Family, recipe: Recipe
+) -> tuple[int, int] | None:
+    """Layers of a target, and their width, where nothing but the source's config.json is known.
+
+    Returns:
+        None where it lacks one of them. A decoder whose depth it does not say is as deep as the
+        encoder, as in T5's.
+    """
+    width = next((config[key] for key in WIDTH if config.get(key)), 0)
+    first = config.get(family.depth_key, 0)
+    depths = [config.get(layers.depth_key, first) for layers in family.lists]
+    if not all(type(number) is int and number > 0 for number in (width, *depths)):
+        return None
+    return sum(depth + recipe.graft.places.number(depth) for depth in depths), width
+
+
+def grafted_sizes(
+    shapes: dict[str, tuple[int, ...]], family: Family, recipe: Recipe, *, tied: bool = True
+) -> dict[str, int]:
+    """Parameters of the target by part, from the source's tensors and the recipe.
+
+    Args:
+        shapes: the source's tensors.
+        family: its record.
+        recipe: vocabulary size and inserted layers.
+        tied: whether the output projection is the word embeddings.
+
+    Raises:
+        DataError: the checkpoint has no layers where the family keeps them.
+    """
+    known_shapes = {name: shape for name, shape in shapes.items() if _is_known(name, family)}
+    layers = [
+        index for index in (layer_index(name, family) for name in known_shapes) if index is not None
+    ]
+    if not layers or family.word_embeddings not in known_shapes:
+        raise DataError(
+            f"the source's weights hold no {family.model_type} {KINDS[family.kind].title} "
+            f"(no '{family.layers}.…'); put back the config.json that belongs to them"
+        )
+    sizes = {name: math.prod(shape) for name, shape in known_shapes.items()}
+    sizes = {name: sizes[name] for name in tied_once(sizes, family, tied=tied)}
+    vocabulary = recipe.tokenizer.most_rows(known_shapes[family.word_embeddings][0])
+    for name in {family.word_embeddings, family.decoder} & sizes.keys():
+        sizes[name] = vocabulary * known_shapes[name][1]
+    if family.decoder_list is None:  # an encoder–decoder's output bias is a buffer
+        sizes |= dict.fromkeys(family.output_bias[: 1 if tied else None], vocabulary)
+    else:
+        sizes = {name: size for name, size in sizes.items() if name not in family.output_bias}
+    totals = sizes_by_part(sizes, family, frozenset())
+    places = recipe.graft.places
+    last = one_layer = 0
+    for layer_list in family.lists:
+        last = max(
+            index for index in layers if layer_list.first <= index < layer_list.first + DECODER
+        )
+        # the last layer has all tensors; ModernBERT's first lacks one
+        one_layer = sum(
+            size
+            for name, size in sizes.items()
+            if layer_index(name, family) == last and not goes_with_place(name, family)
+        )
+        inserted = places.number(last - layer_list.first + 1)
+        totals["itl"] += inserted * one_layer
+    if family.first_layer_lacks and places.before and places.before + last > 0:
+        missing = sizes.get(f"{family.layers}.{last}.{family.first_layer_lacks}", 0)
+        totals["itl"] -= missing
+        totals["body"] += missing
+    if family.decoder_list is not None:
+        return totals
+    layer_width = known_shapes[f"{family.layers}.{last}.{family.layer_output}"][0]
+    depth = last + 1 + places.number(last + 1)
+    stack = Stack(family, depth, layer_width, one_layer)
+    for module in wanted_by(recipe.graft):
+        size = module.size(module.wanted(recipe.graft), stack)
+        totals[module.part] = module.parameters(size, stack)
+    return totals
+
+
+def _is_known(name: str, family: Family) -> bool:
+    exact = {family.word_embeddings, family.decoder, *family.positions, *family.embedding_aliases}
+    exact |= set(family.output_bias)
+    prefixes = (
+        *family.embedding_norm,
+        *family.head_tensors,
+        *family.body_tensors,
+        *(f"{layer_list.layers}." for layer_list in family.lists),
+    )
+    return name in exact or name.startswith(prefixes)
+
+
+def is_tied(
+    config: Mapping[str, Any], family: Family, shapes: Mapping[str, tuple[int, ...]]
+) -> bool:
+    """Whether a checkpoint's output projection is its word embeddings.
+
+    Args:
+        config: its config.json; where it does not say, causal models are as their tensors are.
+        family: its record.
+        shapes: its tensors.
+    """
+    stored = family.kind == "causal" and family.decoder in shapes
+    return bool(config.get("tie_word_embeddings", not stored))
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ import torch
 from lingraft.pipeline.jobs import prepared
 from lingraft.recipe import Budget, Validation
 from lingraft.training.loop import run_phase, train_phase
-from lingraft.training.phase import Stopped
+from lingraft.training.phase import Stopped, Watch
 from lingraft.training.problem import MaskedText
-from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

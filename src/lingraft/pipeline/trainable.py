@@ -12,7 +12,7 @@ from lingraft.models.modules import wanted_by
 from lingraft.models.parts import goes_with_place, layer_index, part_of
 from lingraft.models.plans import check_layers
 from lingraft.models.selection import Layout, Selection, chosen_maps, gains_of
-from lingraft.pipeline.sizes import grafted_sizes
+from lingraft.pipeline.source_files import grafted_sizes
 from lingraft.pipeline.suiting import suited
 from lingraft.pipeline.vocabularies import check_initialisers
 from lingraft.recipe import choosing

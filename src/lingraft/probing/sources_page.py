@@ -12,7 +12,7 @@ import yaml
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import check_masked
-from lingraft.pipeline import sizes
+from lingraft.pipeline import source_files
 from lingraft.pipeline.source_files import source_of
 from lingraft.pretrained import load
 from lingraft.pretrained.checkpoints import folder_of
@@ -89,7 +89,7 @@ def about(candidate: Candidate, recipe: Recipe) -> Row:
         raise UnsupportedModelError(f"candidate '{candidate.label}': {error}") from None
     assert family is not None  # its config.json is here by now
     assert folder is not None
-    shapes = sizes.tensor_shapes(folder)
+    shapes = source_files.tensor_shapes(folder)
     if shapes is not None:
         parameters: int | None = sum(math.prod(shape) for shape in shapes.values())
     else:

@@ -214,12 +214,7 @@ RULES: tuple[Rule, ...] = (
         "at this size",
     ),
     Rule(
-        "method.dropout",
-        "dropout",
-        is_short,
-        lambda _: 0.1,
-        evidence.PASSES,
-        evidence.PASSES_ROWS,
+        "method.dropout", "dropout", is_short, lambda _: 0.1, evidence.PASSES, evidence.PASSES_ROWS
     ),
     Rule(
         "method.dropout",

@@ -45,9 +45,7 @@ METHODS: dict[str, MethodRecord] = {
     ),
     "xpt-sp": MethodRecord("XPT in a single phase: the same model, nothing frozen", {}, ONE_PHASE),
     "scratch": MethodRecord(
-        "the same depth with random weights: what the language's own text gives",
-        DRAWN,
-        ONE_PHASE,
+        "the same depth with random weights: what the language's own text gives", DRAWN, ONE_PHASE
     ),
     "adapters": MethodRecord(
         "bottleneck adapters in place of translation layers, with as many parameters; "
@@ -72,9 +70,7 @@ METHODS: dict[str, MethodRecord] = {
         TWO_PHASES,
     ),
     "untrained": MethodRecord(
-        "scratch before its first step: the floor that fine-tuning alone reaches",
-        DRAWN,
-        (),
+        "scratch before its first step: the floor that fine-tuning alone reaches", DRAWN, ()
     ),
     "continued": MethodRecord(
         "the source trained on with its own vocabulary, nothing new",

@@ -113,24 +113,15 @@ class Comparison:
     """Whether bits per character compare where the masked tokens do not."""
 
 
-def comparison(runs: Sequence[Run], scheme: str = HEADLINE_SCHEME) -> Comparison:
-    """Compare the models of some runs and their baselines.
-
-    Args:
-        runs: the first is the main one.
-        scheme: how the test tokens were masked, 'mask-only' or 'bert'.
-
-    Raises:
-        DataError: a folder is not a run.
-    """
-    return compare(labelled(runs), scheme)
-
-
 def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Comparison:
     """Compare labelled variants; best ones are marked only where the masks are the same.
 
     Bits per character of models that dropped different words are taken over the words that none of
     them dropped, and compare where the masks do not; of causal models they compare on one text.
+
+    Args:
+        variants: the first is the main one.
+        scheme: how the test tokens were masked, 'mask-only' or 'bert'.
     """
     lines = [_line(variant, scheme) for variant in variants]
     common = _common_words(variants)
@@ -294,7 +285,7 @@ def for_terminal(runs: Sequence[Run], width: int) -> Table:
     Raises:
         DataError: a folder is not a run.
     """
-    full_table = table_of(comparison(runs))
+    full_table = table_of(compare(labelled(runs)))
     return full_table if width >= WIDE else full_table.only(ESSENTIAL)
 
 

@@ -16,8 +16,7 @@ from lingraft.report.row import Blocks, Score
 from lingraft.rundir import read_json
 from lingraft.study.metrics import BITS, PERPLEXITY
 from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow, TaskRow
-from lingraft.tasks.examples import RelationExample, TextExample, document
-from lingraft.tasks.predictions import LabelPrediction, align
+from lingraft.tasks.examples import LabelPrediction, RelationExample, TextExample, align, document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from lingraft.rundir import Run
     from lingraft.study.rows import Value
     from lingraft.tasks import Task
-    from lingraft.tasks.examples import Example
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Example, Prediction
 
 Rows = list[AnyRow]
 LONGEST_CURVE = 100

@@ -13,16 +13,7 @@ from lingraft.report import page as skeleton
 from lingraft.report.next_step import NextStep, command
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
-from lingraft.study import (
-    causal_tables,
-    factor_plot,
-    learning_curves,
-    plots,
-    recipe,
-    stream_tables,
-    tables,
-    task_tables,
-)
+from lingraft.study import causal_tables, factor, plots, recipe, tables, task_tables
 from lingraft.study.analysis import difference
 from lingraft.study.metrics import BITS, BYTES, LOSS, PERPLEXITY, UNIGRAMS, metric_named
 from lingraft.study.notes import alike
@@ -118,7 +109,11 @@ def render(name: str, rows: Iterable[AnyRow], about: About = About()) -> str:
 
 def _tables(results: Results, resampling: Resampling) -> dict[str, Any]:
     """All tables that the results allow, by section of the page; the largest size first."""
-    sizes, metrics, curve = results.sizes[::-1], results.task_metrics, learning_curves.of(results)
+    sizes, metrics, curve = (
+        results.sizes[::-1],
+        results.task_metrics,
+        factor.by_training_set(results),
+    )
     compared = [causal_tables.differences_of(results, size, resampling) for size in sizes]
     tasks = [task_tables.scores(results, size) for size in sizes]
     gained = [tables.differences(results, size, resampling, metrics) for size in sizes]
@@ -127,7 +122,7 @@ def _tables(results: Results, resampling: Resampling) -> dict[str, Any]:
         "quality": [causal_tables.quality(results, size).filled() for size in sizes],
         "differences": [table.filled() for table in compared if table is not None],
         "streams": [
-            table for size in sizes for table in stream_tables.of(results, size, resampling)
+            table for size in sizes for table in task_tables.by_stream(results, size, resampling)
         ],
         "factors": factors and factors.filled(),
         "tasks": [table for table in tasks if table is not None],
@@ -143,18 +138,16 @@ def _tables(results: Results, resampling: Resampling) -> dict[str, Any]:
 
 def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]:
     """All figures that the results allow, by section of the page."""
-    curve = learning_curves.of(results)
+    curve = factor.by_training_set(results)
     of_curve = [(curve, metric) for metric in curve.task_metrics] if curve else []
     candidates = {
         "curve_figures": [plots.against_data(*pair) for pair in of_curve],
-        "curve_factor_figures": [factor_plot.factors(*pair, resampling) for pair in of_curve],
+        "curve_factor_figures": [factor.factors(*pair, resampling) for pair in of_curve],
         "data_figures": [plots.against_data(results, metric) for metric in plots.AGAINST_DATA],
-        "factor_figures": [
-            factor_plot.factors(results, metric, resampling) for metric in (LOSS, BITS)
-        ],
+        "factor_figures": [factor.factors(results, metric, resampling) for metric in (LOSS, BITS)],
         "task_figures": [plots.against_data(results, metric) for metric in results.task_metrics],
         "task_factor_figures": [
-            factor_plot.factors(results, metric, resampling) for metric in results.task_metrics
+            factor.factors(results, metric, resampling) for metric in results.task_metrics
         ],
         "loss_figures": [plots.learning(results, size) for size in results.sizes],
         "initialiser_figures": [

@@ -94,14 +94,10 @@ def _parts(labels: list[str], places: Places) -> list[list[str]]:
         if not useful:
             break
         at = parts.index(largest)
-        best = min(useful, key=_crowding)
+        # by the lines of the largest panel, all the same that are not too many; then by panels
+        best = min(useful, key=lambda split: (max(MOST, *map(len, split)), len(split)))
         parts[at : at + 1] = best
     return parts
-
-
-def _crowding(parts: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """Lines of the largest panel, all the same that are not too many; and how many panels."""
-    return max(MOST, *(len(part) for part in parts)), len(parts)
 
 
 def _split(labels: Sequence[str], axis: str, places: Places) -> list[list[str]]:

@@ -14,8 +14,8 @@ from lingraft.finetuning.outcomes import told
 from lingraft.recipe.records import METHODS
 from lingraft.report.variants import STREAM, TITLES
 from lingraft.study.metrics import BITS, LOSS, PERPLEXITY, TASK
+from lingraft.study.notes import on_common
 from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
-from lingraft.study.words import on_common
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -245,10 +245,7 @@ def _tokens(task: Task, data: Data) -> tuple[float, float]:
         epochs, checks = settings.steps * settings.batch / inputs, 10
     if settings.check_every:
         checks = epochs * inputs / settings.batch / settings.check_every
-    return (
-        epochs * tokens[TRAIN],
-        sum(tokens[split] for split in scored) + checks * tokens[DEV],
-    )
+    return (epochs * tokens[TRAIN], sum(tokens[split] for split in scored) + checks * tokens[DEV])
 
 
 def _length(example: Example, longest: int) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from lingraft.errors import reading
 from lingraft.rundir import fingerprint, write_rows
 from lingraft.stats import FEWEST_BLOCKS, Resampling
-from lingraft.tasks.predictions import with_tuples
+from lingraft.tasks.examples import with_tuples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,11 +1,21 @@
-"""What a task's files become: one frozen record an example, of the kind that its task has.
+"""What a task's files become, a frozen record an example, and what a model says about each.
 
-Positions in text are Python character offsets, ends are exclusive.
+A prediction is saved as one JSON object a line, matched by the example's id. Positions in text are
+Python character offsets, ends are exclusive.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lingraft.errors import DataError
+from lingraft.rundir import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +150,176 @@ def document(example: Example) -> str:
     cut between them, the test would hold text of the training set.
     """
     return example.text
+
+
+Saved = TypeVar("Saved")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPrediction:
+    """A label; `probabilities` follow the order of the task's labels, or are empty."""
+
+    id: str
+    label: str
+    probabilities: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePrediction:
+    """A number, raw: neither clipped nor squashed."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class TagPrediction:
+    """A tag for every unit of the example, spaces included."""
+
+    id: str
+    tags: tuple[str, ...]
+    edges: tuple[str, str] = ("O", "O")
+    """Tags at the first and the last (padding) position, which KLUE's reference also scores."""
+    covered: int | None = None
+    """Units before the input was cut off; None if it was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsePrediction:
+    """Head (1-based, 0 is the root) and relation of every word."""
+
+    id: str
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanPrediction:
+    """The answer's text: empty for "the passage does not say", None for no prediction at all."""
+
+    id: str
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationPrediction:
+    """A translation, as the tokenizer writes it out."""
+
+    id: str
+    translation: str
+
+
+Prediction = (
+    LabelPrediction
+    | ScorePrediction
+    | TagPrediction
+    | ParsePrediction
+    | SpanPrediction
+    | TranslationPrediction
+)
+KINDS: dict[str, type[Any]] = {
+    "label": LabelPrediction,
+    "score": ScorePrediction,
+    "tags": TagPrediction,
+    "heads": ParsePrediction,
+    "text": SpanPrediction,
+    "translation": TranslationPrediction,
+}
+"""Which field tells a prediction's kind."""
+
+
+def align(examples: Sequence[Example], predictions: Iterable[Prediction]) -> list[Prediction]:
+    """The predictions in the order of the examples.
+
+    A question without a prediction counts as wrong (XTREME's rule); for the other kinds a
+    missing prediction is an error.
+
+    Raises:
+        DataError: an example has no prediction, a prediction no example, or an id occurs twice.
+    """
+    by_id: dict[str, Prediction] = {}
+    for prediction in predictions:
+        if prediction.id in by_id:
+            raise DataError(f"prediction {prediction.id}: occurs twice; keep one")
+        by_id[prediction.id] = prediction
+    aligned = []
+    for example in examples:
+        prediction_of = by_id.pop(example.id, None)
+        if prediction_of is None:
+            if not isinstance(example, SpanExample):
+                raise DataError(
+                    f"example {example.id}: no prediction for it; "
+                    "the predictions are of another split, or the run was cut short"
+                )
+            prediction_of = SpanPrediction(example.id, None)
+        aligned.append(prediction_of)
+    if by_id:
+        raise DataError(
+            f"prediction {next(iter(by_id))}: no such example (and {len(by_id) - 1} more); "
+            "the predictions are of another split"
+        )
+    return aligned
+
+
+def of_kind(predictions: Iterable[Prediction], kind: type[Saved], field: str) -> list[Saved]:
+    """The predictions, which must be of one kind; `field` says what others lack.
+
+    Raises:
+        DataError: one is of another kind.
+    """
+    matches: list[Saved] = []
+    for prediction in predictions:
+        if not isinstance(prediction, kind):
+            raise DataError(f"prediction {prediction.id}: has no {field}; this task needs one")
+        matches.append(prediction)
+    return matches
+
+
+def save(path: Path, predictions: Iterable[Prediction]) -> None:
+    """Write one JSON object a line; the file appears when it is complete."""
+    lines = (json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in predictions)
+    write_text(path, "".join(lines))
+
+
+def load(path: Path) -> list[Prediction]:
+    """Read what `save` wrote.
+
+    Raises:
+        DataError: a line is not a prediction.
+    """
+    wrong = "is not a saved prediction; evaluate the model again to write the file anew"
+    return load_lines(path, _prediction, wrong)
+
+
+def _prediction(fields: dict[str, Any]) -> Prediction:
+    kind = next(KINDS[name] for name in KINDS if name in fields)
+    prediction: Prediction = kind(**with_tuples(fields))
+    return prediction
+
+
+def load_lines(path: Path, make: Callable[[dict[str, Any]], Saved], wrong: str) -> list[Saved]:
+    """What is saved as one JSON object a line.
+
+    Args:
+        path: the file.
+        make: of the fields of a line.
+        wrong: what is said of a line of which it cannot be made.
+
+    Raises:
+        DataError: there is such a line.
+    """
+    loaded: list[Saved] = []
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                loaded.append(make(json.loads(line)))
+            except (ValueError, AttributeError, TypeError, KeyError, StopIteration):
+                raise DataError(f"{path}: line {number}: {wrong}") from None
+    return loaded
+
+
+def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """Lists, which JSON knows alone, as tuples."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.errors import DataError
-from lingraft.tasks import mlqa, span_metrics, tagging_metrics, translation_metrics, weighted
+from lingraft.tasks import span_metrics, tagging_metrics, translation_metrics, weighted
 from lingraft.tasks.dependency import metrics as parsing_metrics
-from lingraft.tasks.predictions import LabelPrediction, ScorePrediction, of_kind
+from lingraft.tasks.examples import LabelPrediction, ScorePrediction, of_kind
 from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction
     from lingraft.tasks.weighted import Array, Score
 
     Metric = Callable[[Sequence[Any], Sequence[Prediction], Sequence[str]], dict[str, Score]]
@@ -129,7 +129,7 @@ METRICS: dict[str, Metric] = {
     "squad1_answers": span_metrics.squad1_answers,
     **{
         f"mlqa_answers_{language}": span_metrics.mlqa_answers(language)
-        for language in mlqa.LANGUAGES
+        for language in span_metrics.MLQA_LANGUAGES
     },
     **{name: translation_metrics.of(name) for name in translation_metrics.SCORERS},
 }

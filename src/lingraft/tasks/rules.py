@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lingraft.tasks.examples import ParseExample, RelationExample, TaggedExample, TextExample
-from lingraft.tasks.predictions import LabelPrediction, ParsePrediction, TagPrediction
+from lingraft.tasks.examples import (
+    LabelPrediction,
+    ParseExample,
+    ParsePrediction,
+    RelationExample,
+    TaggedExample,
+    TagPrediction,
+    TextExample,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lingraft.tasks.examples import Example
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Example, Prediction
     from lingraft.tasks.task import Task
 
 COMMONEST = "most frequent label"

@@ -1,9 +1,15 @@
-"""Scores of answers: KLUE's exact match and ROUGE-W, and SQuAD's exact match and F1 (SPEC B.8)."""
+"""Scores of answers: KLUE's exact match and ROUGE-W, SQuAD's and MLQA's exact match and F1.
+
+SPEC B.8; of MLQA C.3.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
 import string
+import sys
+import unicodedata
 from collections import Counter
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -13,15 +19,49 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.tasks import weighted
-from lingraft.tasks.mlqa import normalise_mlqa
-from lingraft.tasks.predictions import SpanPrediction, of_kind
+from lingraft.tasks.examples import SpanPrediction, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lingraft.tasks.examples import SpanExample
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction, SpanExample
     from lingraft.tasks.weighted import Score
+
+MLQA_ARTICLES = {
+    "en": r"\b(?:a|an|the)\b",
+    "es": r"\b(?:un|una|unos|unas|el|la|los|las)\b",
+    "vi": r"\b(?:của|là|cái|chiếc|những)\b",
+    "de": r"\b(?:ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
+    # the first branch never matches: ^ stands after a letter; so ال goes wherever it is
+    "ar": r"\sال^|ال",
+    "hi": None,
+    "zh": None,
+}
+"""Language → its articles (Lewis et al. 2020; SPEC C.3); None: none are taken away."""
+MLQA_LANGUAGES = tuple(MLQA_ARTICLES)
+CHARACTERS = ("zh",)
+"""Languages in which a Han character counts as a word."""
+HAN = re.compile("([\u4e00-\u9fa5])")
+
+
+@functools.cache
+def punctuation() -> dict[int, None]:
+    """Every character of the Unicode classes P*, and ASCII's, for `str.translate`."""
+    characters = (chr(code) for code in range(sys.maxunicode))
+    marks = {character for character in characters if unicodedata.category(character)[0] == "P"}
+    return dict.fromkeys(map(ord, marks | set(string.punctuation)))
+
+
+def normalise_mlqa(answer: str, language: str) -> str:
+    """MLQA's rules: lower case, without punctuation, articles and repeated spaces."""
+    text = answer.lower().translate(punctuation())
+    articles = MLQA_ARTICLES[language]
+    if articles is not None:
+        text = re.sub(articles, " ", text)
+    if language in CHARACTERS:
+        text = HAN.sub(r" \1 ", text)
+    return " ".join(text.split())
+
 
 QUOTES = re.compile("['\"《》<>〈〉()‘’]")
 """What KLUE's normaliser is meant to turn into spaces."""

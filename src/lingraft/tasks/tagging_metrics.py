@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
 from lingraft.tasks import weighted
-from lingraft.tasks.predictions import TagPrediction
+from lingraft.tasks.examples import TagPrediction
 from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.examples import TaggedExample
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction, TaggedExample
     from lingraft.tasks.weighted import Score
 
     Span = tuple[str, int, int]

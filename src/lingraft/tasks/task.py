@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from lingraft.errors import DataError
 from lingraft.recipe.base import Section
 from lingraft.tasks import metrics, weighted
-from lingraft.tasks.examples import labelled
-from lingraft.tasks.predictions import align
+from lingraft.tasks.examples import align, labelled
 from lingraft.tasks.reading import NO_ANSWERS, no_examples
 
 if TYPE_CHECKING:
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.tasks.definition import Definition
-    from lingraft.tasks.examples import Example
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Example, Prediction
     from lingraft.tasks.reading import Row
     from lingraft.tasks.settings import Settings, Spans
     from lingraft.tasks.weighted import Score

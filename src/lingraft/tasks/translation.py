@@ -6,8 +6,7 @@ import tomllib
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from lingraft.tasks.examples import TranslationExample
-from lingraft.tasks.predictions import with_tuples
+from lingraft.tasks.examples import TranslationExample, with_tuples
 from lingraft.tasks.settings import Settings
 from lingraft.tasks.text import rows
 

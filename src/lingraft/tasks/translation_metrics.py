@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lingraft.corpus.extras import require
-from lingraft.tasks.predictions import TranslationPrediction, of_kind
+from lingraft.tasks.examples import TranslationPrediction, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lingraft.tasks.examples import TranslationExample
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction, TranslationExample
     from lingraft.tasks.weighted import Array, Score
 
 EXTRA = "translate"

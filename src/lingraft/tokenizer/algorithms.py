@@ -142,7 +142,7 @@ def train_byte_bpe(
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     if section.vocab_size < len(alphabet) + frame.specials:
         raise _too_small(section, len(alphabet) + frame.specials)
-    model: models.BPE = train_bpe(
+    return train_bpe(
         sample.normalised(normaliser, "reading"),
         pre_tokenizer,
         vocab_size=section.vocab_size - len(frame.last),
@@ -150,7 +150,6 @@ def train_byte_bpe(
         special_tokens=list(frame.tokens),
         initial_alphabet=alphabet,
     ).model
-    return model
 
 
 def train_sp_bpe(
@@ -180,7 +179,7 @@ def train_sp_bpe(
         for part in cut(spelt, digits, UNKNOWN):
             if part != [UNKNOWN]:
                 parts["".join(part)] += count
-    model: models.BPE = train_bpe(
+    return train_bpe(
         repeated(parts),
         pre_tokenizers.WhitespaceSplit(),
         vocab_size=section.vocab_size,
@@ -188,7 +187,6 @@ def train_sp_bpe(
         special_tokens=fixed,
         initial_alphabet=sorted(allowed),
     ).model
-    return model
 
 
 def train_wordpiece(

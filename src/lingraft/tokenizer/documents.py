@@ -194,8 +194,7 @@ class Documents:
     def lengths(self) -> Array:
         """[P] tokens that are read of each, which is as many as are predicted (int32)."""
         whole = self.tokens.lengths[self.owners] - 1 - self.begins
-        lengths: Array = np.minimum(whole, self.context).astype(np.int32)
-        return lengths
+        return np.minimum(whole, self.context).astype(np.int32)
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Pieces by index: one token more than is read, which is predicted last."""

@@ -1,4 +1,4 @@
-"""The source's vocabulary kept, trimmed, replaced by one of its kind, or with pieces added to it.
+"""The source's vocabulary kept, trimmed, replaced, or with pieces added; or one that is given.
 
 What is added leaves the ids of the source's pieces alone, its normaliser and its pre-tokenizer too:
 
@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.algorithms import SPECIAL_SCORE, Sample
-from lingraft.tokenizer.frame import frame_of
-from lingraft.tokenizer.given import take
+from lingraft.tokenizer.frame import frame_of, kept_ids, put_around
 from lingraft.tokenizer.merges import bare_tokenizer, continue_merges
 from lingraft.tokenizer.replacement import learn, replace
-from lingraft.tokenizer.roles import check_padding
+from lingraft.tokenizer.roles import check_padding, check_present
 from lingraft.tokenizer.state import (
+    chat_tokens,
     check_chat,
     check_continues,
     outside,
@@ -255,3 +255,53 @@ def _reached(state: dict[str, Any], pieces: Sequence[str]) -> list[bool]:
         else model.encode(piece).tokens == [piece]
         for piece in pieces
     ]
+
+
+TYPES = "token_type_ids"
+
+
+def take(
+    section: recipe.Tokenizer,
+    source: PreTrainedTokenizerFast | None,
+    *,
+    pad_id: int | None,
+    causal: bool,
+) -> PreTrainedTokenizerFast:
+    """The tokenizer that the recipe names: its pieces, their ids, and how it cuts text.
+
+    What the model reads is the source's: one that tells no first sentence from a second is given
+    no types of tokens.
+
+    Args:
+        section: names it.
+        source: the source's tokenizer; None where a model is trained from nothing.
+        pad_id: the id that the padding token must have; None where it does not matter.
+        causal: whether it is for a causal model.
+
+    Raises:
+        DataError: it is missing or broken.
+        UnsupportedModelError: it lacks a token that the model needs, or has another padding id.
+    """
+    name = str(section.model)
+    whose = f"tokenizer '{name}'"
+    tokenizer = tokenizer_files.load(name, section.revision)
+    frame = frame_of(tokenizer, causal=causal, kind=tokenizer_files.kind_of(tokenizer), name=whose)
+    check_padding(tokenizer.pad_token_id, pad_id, whose)
+    if tokenizer_files.lower_cases(tokenizer):
+        logger.warning("%s lower-cases its text, and so does the model that gets it", whose)
+    if source is None:
+        return tokenizer_files.wrapped(tokenizer_files.state_of(tokenizer), tokenizer)
+    present = tokenizer.get_vocab() | kept_ids(tokenizer)
+    needed = (*kept_ids(source), *chat_tokens(str(source.chat_template or "")))
+    check_present(present, needed, whose)
+    state = tokenizer_files.state_of(tokenizer)
+    new = tokenizer_files.wrapped(state, tokenizer, source.model_input_names)
+    if source.chat_template and not new.chat_template:
+        new.chat_template = source.chat_template
+    templates = [
+        [f"{piece.rsplit(':', 1)[0]}:0" for piece in template]
+        for template in (frame.single, frame.pair)
+    ]
+    if TYPES not in source.model_input_names and templates[1] != list(frame.pair):
+        put_around(new.backend_tokenizer, *templates)
+    return new

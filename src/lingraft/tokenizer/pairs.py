@@ -1,7 +1,9 @@
 """Pairs over tokenised text: a sentence and its translation, or two neighbouring stretches of text.
 
-Nothing is written: a pair is two ranges of rows of `shards.Tokens`, whose text is joined as it is
-read.
+And blocks: as many whole sentences as fit, in the order of the text, `<s> s1 </s> s2 </s> …`, over
+the ends of documents (fairseq's `--sample-break-mode complete`, with which MetaXLM's authors train;
+SPEC G.3). Nothing is written: they are ranges of rows of `shards.Tokens`, whose text is joined as
+it is read.
 """
 
 from __future__ import annotations
@@ -109,8 +111,7 @@ class TokenPairs:
         texts_P2 = self._texts()
         special = sum(self.edges)
         total = texts_P2.sum(1) + (special * 2 if self.longest is None else self._joined_specials)
-        lengths: Array = total.astype(np.int32)
-        return lengths
+        return total.astype(np.int32)
 
     @property
     def _joined_specials(self) -> int:
@@ -159,3 +160,61 @@ def fitted(texts_P2: Array, room: int) -> Array:
     total = texts_P2.sum(1) - over
     first = np.minimum(texts_P2[:, 0], np.maximum(total - texts_P2[:, 1], (total + 1) // 2))
     return np.stack([first, total - first], 1)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of one split; in place of `Tokens` where sentences are read together."""
+
+    tokens: Tokens
+    bounds: Array
+    """[blocks, 2] of each its first row and the one behind its last."""
+    before: int
+    """Special tokens at the head of a row, which a block has once."""
+
+    @classmethod
+    def of(cls, tokens: Tokens, edges: Edges, limit: int) -> Blocks:
+        """Fill blocks one after the other; a row that is longer is one by itself.
+
+        Args:
+            tokens: the text.
+            edges: special tokens around a row.
+            limit: tokens of a block, special ones included.
+        """
+        filled = _filled(tokens, edges.before)
+        bounds, at = [], 0
+        while at < len(tokens):
+            room = filled[at] + limit - edges.before
+            behind = max(int(np.searchsorted(filled, room, side="right")) - 1, at + 1)
+            bounds.append((at, behind))
+            at = behind
+        return cls(tokens, np.array(bounds, np.int64).reshape(-1, 2), edges.before)
+
+    def __len__(self) -> int:
+        """How many blocks."""
+        return len(self.bounds)
+
+    @property
+    def lengths(self) -> Array:
+        """[blocks] tokens in each, special ones included (int32)."""
+        filled = _filled(self.tokens, self.before)
+        return (filled[self.bounds[:, 1]] - filled[self.bounds[:, 0]] + self.before).astype(
+            np.int32
+        )
+
+    def rows(self, indices: Sequence[int] | Array) -> list[Array]:
+        """Blocks by index: token ids with special ones."""
+        rows: list[Array] = []
+        for start, stop in self.bounds[indices]:
+            first, *following = self.tokens.rows(np.arange(start, stop))
+            rows.append(np.concatenate([first, *(row[self.before :] for row in following)]))
+        return rows
+
+    def subset(self, indices: Array) -> Blocks:
+        """Some of the blocks, in the order that is given."""
+        return dataclasses.replace(self, bounds=self.bounds[indices])
+
+
+def _filled(tokens: Tokens, before: int) -> Array:
+    """[rows + 1] tokens up to each row, without the special ones at its head."""
+    return np.concatenate([[0], np.cumsum(tokens.lengths - before, dtype=np.int64)])

@@ -23,13 +23,7 @@ from lingraft.tokenizer.algorithms import (
 from lingraft.tokenizer.frame import NO_LIMIT, Frame
 from lingraft.tokenizer.merges import count_words
 from lingraft.tokenizer.roles import SENTINEL
-from lingraft.tokenizer.state import (
-    BYTE_PIECE,
-    kind_of_state,
-    pieces_of,
-    renumber,
-    single_digits,
-)
+from lingraft.tokenizer.state import BYTE_PIECE, kind_of_state, pieces_of, renumber, single_digits
 
 if TYPE_CHECKING:
     from lingraft import recipe
@@ -74,8 +68,7 @@ def learn(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> d
         model = train_unigram(sample, normaliser, section, frame)
     else:
         model = train_wordpiece(sample, normaliser, section, frame, backend.pre_tokenizer)
-    learnt: dict[str, Any] = json.loads(Tokenizer(model).to_str())["model"]
-    return learnt
+    return json.loads(Tokenizer(model).to_str())["model"]
 
 
 def replace(

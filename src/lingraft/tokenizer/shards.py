@@ -174,8 +174,7 @@ def _encoded(
 def document_starts(text_path: Path) -> Array:
     """The lines at which the documents of a corpus file begin; all is one where nobody says it."""
     path = text_path.with_suffix(".documents.npy")
-    starts: Array = np.load(path, mmap_mode="r") if path.is_file() else np.zeros(1, np.int64)
-    return starts
+    return np.load(path, mmap_mode="r") if path.is_file() else np.zeros(1, np.int64)
 
 
 def _flat(encodings: list[Encoding], dtype: np.dtype[Any]) -> tuple[Array, Array]:

@@ -8,6 +8,10 @@ were divided over them; so it can be resumed with any other number.
 
 A checkpoint is a folder `checkpoint-STEP` that is renamed into place when it is whole; older ones
 are deleted after that.
+
+The weights of the last looks, whose mean may count (SPEC A.8, fairseq's average_checkpoints), lie
+in a file of their own each, until there are enough later ones. A phase that goes on from a
+checkpoint writes those again that came after it, bit for bit.
 """
 
 from __future__ import annotations
@@ -156,5 +160,70 @@ def load(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict
             f"{path}: checkpoint cannot be read ({reason}); "
             "delete the folder to start the phase again"
         ) from error
-    state: dict[str, Any] = read_json(path / "state.json")
-    return state
+    return read_json(path / "state.json")
+
+
+LOOKS = "looks"
+LOOK = re.compile(r"step-(\d+)\.safetensors")
+
+
+def keep_look(folder: Path, model: nn.Module, step: int, looks: int, *, main: bool = True) -> None:
+    """Write the weights of a look, and delete those that will not count; called by all processes.
+
+    Args:
+        folder: the phase's.
+        model: the unwrapped model.
+        step: optimiser steps taken.
+        looks: how many count.
+        main: whether this process writes; another one only gives its shards.
+
+    Raises:
+        DataError: they cannot be written.
+    """
+    tensors = weights(model, keep=main)
+    if not main:
+        return
+    place = folder / LOOKS
+    place.mkdir(exist_ok=True)
+    with writing(place):
+        partial = place / "partial"
+        save_file(tensors, partial)
+        partial.replace(place / f"step-{step:08d}.safetensors")
+    before = [path for number, path in kept_looks(folder).items() if number <= step]
+    later = [
+        path for number, path in kept_looks(folder).items() if number > step
+    ]  # of a killed run
+    for path in (*before[:-looks], *later):
+        path.unlink()
+
+
+def kept_looks(folder: Path) -> dict[int, Path]:
+    """Step → file of the looks that are there, the earliest first."""
+    return {
+        int(match[1]): path
+        for path in sorted((folder / LOOKS).glob("*"))
+        if (match := LOOK.fullmatch(path.name))
+    }
+
+
+@torch.no_grad()
+def put_mean(folder: Path, model: nn.Module) -> list[int]:
+    """Give a model the arithmetic mean of the looks' weights, summed in fp32 in their order.
+
+    Returns:
+        Their steps.
+    """
+    looks = kept_looks(folder)
+    sums: dict[str, torch.Tensor] = {}
+    for path in looks.values():
+        for name, tensor in load_file(path).items():
+            sums[name] = sums[name] + tensor.float() if name in sums else tensor.float()
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            parameter.copy_(sums[name] / len(looks))
+    return list(looks)
+
+
+def clear_looks(folder: Path) -> None:
+    """Delete the weights of the looks."""
+    shutil.rmtree(folder / LOOKS, ignore_errors=True)

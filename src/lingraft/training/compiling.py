@@ -1,4 +1,4 @@
-"""`training.compile`: the encoder's layers through torch.compile, each for itself.
+"""The encoder's layers, and `training.compile`: torch.compile of each for itself.
 
 Layer by layer, not the whole model: one compilation serves all layers of a kind, and what stands
 around them (masks, packed rows, the head on masked tokens) stays plain Python.
@@ -13,14 +13,19 @@ import sys
 from typing import TYPE_CHECKING
 
 import torch
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from lingraft.errors import RecipeError
-from lingraft.training.layers import encoder_layers
 
 if TYPE_CHECKING:
     from torch import nn
 
     from lingraft.recipe import Training
+
+
+def encoder_layers(module: nn.Module) -> list[nn.Module]:
+    """The layers of a stock model, in order; transformers marks them for activation checkpoints."""
+    return [part for part in module.modules() if isinstance(part, GradientCheckpointingLayer)]
 
 
 def check(training: Training) -> None:

@@ -18,9 +18,8 @@ from lingraft.models.rows import pack, pack_by_length
 from lingraft.models.stacks import LAYOUTS
 from lingraft.objectives.distillation import TERM
 from lingraft.objectives.mlm import sentence_keys
-from lingraft.tokenizer.blocks import Blocks
 from lingraft.tokenizer.documents import Documents
-from lingraft.tokenizer.pairs import TokenPairs
+from lingraft.tokenizer.pairs import Blocks, TokenPairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

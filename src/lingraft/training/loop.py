@@ -22,18 +22,16 @@ from accelerate import DistributedDataParallelKwargs
 from lingraft.errors import TrainingError
 from lingraft.log import progress
 from lingraft.rundir import fingerprint, json_line
-from lingraft.training import averaging, checkpoint, compiling, sharding
+from lingraft.training import checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
-from lingraft.training.optim import clip, learning_rate_factor
 from lingraft.training.pace import Pace, expected_steps
-from lingraft.training.phase import State, Stopped
+from lingraft.training.phase import State, Stopped, Watch
 from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
-from lingraft.training.trained import Trained
+from lingraft.training.trained import Trained, clip, learning_rate_factor
 from lingraft.training.validation import by_term
-from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -286,7 +284,7 @@ class _Trainer:
             raise self.diverged(f"validation loss {validation.loss}")
         if self.job.average_last:
             main, last = self.accelerator.is_main_process, self.job.average_last
-            averaging.keep(self.job.folder, self.model, state.step, last, main=main)
+            checkpoint.keep_look(self.job.folder, self.model, state.step, last, main=main)
         if validation.to_minimise < state.best:
             state.best, state.best_loss = validation.to_minimise, validation.loss
             state.best_step, state.looks_since_best = state.step, 0

@@ -120,8 +120,7 @@ class MixturePlan:
         if len(self.kinds) == 1:
             return self.probabilities
         draws = np.array(self.draws)
-        expected: Array = draws @ np.stack(self.kinds) / draws.sum()
-        return expected
+        return draws @ np.stack(self.kinds) / draws.sum()
 
     def streams(self, step: int) -> Array:
         """[draws] the stream of each of a step's sentences."""

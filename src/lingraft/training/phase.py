@@ -1,4 +1,4 @@
-"""What one phase of training is given, how far it has come, and what of the model it trains."""
+"""What one phase of training is given, how far it has come, what it trains, and who looks on."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from lingraft.errors import TrainingError, UnsupportedModelError
-from lingraft.training.layers import encoder_layers
+from lingraft.training.compiling import encoder_layers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import numpy as np
     from transformers import PreTrainedModel
 
     from lingraft.models.families import Family
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lingraft.objectives.common import Losses, Objective, TokenIds
     from lingraft.objectives.distillation import Teacher
     from lingraft.recipe import Phase, Training
-    from lingraft.training.data import Reading
+    from lingraft.training.data import Reading, Step
     from lingraft.training.pace import Deadline
 
 
@@ -83,7 +84,7 @@ class Work:
     metrics_path: Path
     fingerprint: str
     average_last: int = 0
-    """Keep the weights at so many last looks (`averaging`)."""
+    """Keep the weights at so many last looks (`checkpoint`)."""
     decay_all: bool = False
     """Weight decay on biases and normalisation weights too."""
     deadline: Deadline | None = None
@@ -165,3 +166,21 @@ def recompute_activations(model: PreTrainedModel) -> None:
     # It gives the embeddings' output a gradient, for reentrant autograd; where the embeddings are
     # frozen, that would cost a backward pass through frozen layers.
     model.disable_input_require_grads()
+
+
+class Watch:
+    """Told of every step; this one does nothing. It may end the training by an error of its own."""
+
+    def begin(self) -> None:
+        """A step begins."""
+
+    def part(self, name: str) -> None:
+        """A part of it is done: 'data', 'forward', 'backward' or 'optimiser'."""
+
+    def end(self, indices: np.ndarray[Any, Any], step: Step) -> None:
+        """It is done, with everything that belongs to it.
+
+        Args:
+            indices: examples of the global batch.
+            step: this process' share of it.
+        """

@@ -22,7 +22,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from lingraft.training.layers import encoder_layers
+from lingraft.training.compiling import encoder_layers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,8 +52,7 @@ def prepare(
         What to call, and what to step with.
     """
     if training.sharding == "none" or accelerator.num_processes == 1:
-        prepared: tuple[nn.Module, torch.optim.Optimizer] = accelerator.prepare(module, optimiser)
-        return prepared
+        return accelerator.prepare(module, optimiser)
     shard(module, optimiser, accelerator)
     return (
         # no wrapper of its own, just the precision

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from corpus_jobs import Killed, corpus, die_at, made, settings, text
 
-from lingraft.corpus.engine import job, parts, passes, shards
+from lingraft.corpus.engine import job, parts, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.errors import DataError
 
@@ -246,7 +246,7 @@ def test_a_part_that_another_task_has_made_meanwhile_is_no_error(tmp_path: Path)
 def test_a_task_that_comes_when_all_is_done_does_nothing(tmp_path: Path, sources: list[str]):
     made(corpus(sources), tmp_path / "out")
     before = contents(tmp_path / "out")
-    passes.run_task(planning.Folder(tmp_path / "out"), "clean", 0)
+    job.run_task(planning.Folder(tmp_path / "out"), "clean", 0)
     assert contents(tmp_path / "out") == before
 
 

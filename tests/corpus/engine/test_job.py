@@ -14,7 +14,7 @@ from corpus_jobs import Killed, corpus, die_at, documents, made, settings, text
 
 from lingraft import rundir
 from lingraft.corpus import stage
-from lingraft.corpus.engine import cutting, duplicates, parts, passes, shards
+from lingraft.corpus.engine import cutting, duplicates, job, parts, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
@@ -209,7 +209,7 @@ def test_a_finished_corpus_is_not_made_again(
     caplog.set_level("INFO", logger="lingraft")
     first = made(section, tmp_path / "out")
     assert "is whole" not in caplog.text
-    monkeypatch.setattr(passes, "run", None)
+    monkeypatch.setattr(job, "run", None)
     assert made(section, tmp_path / "out") == first
     assert f"{tmp_path / 'out'} is whole; --overwrite" in caplog.text
 
@@ -257,7 +257,7 @@ def killed(folder: planning.Folder, name: str, rank: int) -> None:
     assert name == "clean"
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    passes.run_task(folder, name, rank)  # in a worker nothing is patched
+    job.run_task(folder, name, rank)  # in a worker nothing is patched
 
 
 def test_a_broken_file_that_is_replaced_costs_nothing_of_what_is_done(
@@ -304,7 +304,7 @@ def test_a_source_that_changes_while_it_is_read_is_told(
 def test_a_worker_that_is_killed_ends_the_run_with_one_line(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(passes, "run_task", killed)
+    monkeypatch.setattr(job, "run_task", killed)
     with pytest.raises(DataError, match=r"a worker process was killed.*fewer --processes"):
         made(corpus(sources), tmp_path / "out", settings(processes=2))
 

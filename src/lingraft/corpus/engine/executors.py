@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from datatrove.pipeline.base import PipelineStep
 
-from lingraft.corpus.engine import passes
+from lingraft.corpus.engine import job
 from lingraft.corpus.engine.plan import Folder
 from lingraft.errors import RecipeError
 
@@ -41,7 +41,7 @@ class Pass(PipelineStep):
         self.folder = Folder(Path(out))
 
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
-        passes.run_task(self.folder, self.name, rank)
+        job.run_task(self.folder, self.name, rank)
         yield from ()
 
 
@@ -56,15 +56,15 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
     _check_options(kind, cluster)
     executors: dict[str, Any] = {}
     before = None
-    for name, (_, tasks) in passes.passes(plan).items():
-        job = {"job_name": f"lingraft-{name}"} if cluster.kind == "slurm" else {}
+    for name, (_, tasks) in job.passes(plan).items():
+        title = {"job_name": f"lingraft-{name}"} if cluster.kind == "slurm" else {}
         before = executors[name] = kind(
             pipeline=[Pass(str(folder.out.absolute()), name)],
             tasks=tasks,
             workers=cluster.processes or -1,
             logging_dir=str(folder.logs(name).absolute()),
             depends=before,
-            **job,
+            **title,
             **cluster.options,
         )
     return executors

@@ -88,11 +88,7 @@ def documents(part: Part, section: recipe.Corpus, progress: Progress) -> Iterato
         if source.span is not None:  # reading runs ahead, past the end of the part
             size = source.span[1] - source.span[0]
         progress.sources.append(
-            {
-                "name": source.name,
-                "bytes": size,
-                "documents": reading.documents - documents_before,
-            }
+            {"name": source.name, "bytes": size, "documents": reading.documents - documents_before}
         )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path  # noqa: TC003 - pydantic reads the annotations of `pla
 from typing import TYPE_CHECKING, TypeAlias
 
 from lingraft.corpus import extras
-from lingraft.corpus.readers import folders, markup, po, web, wikimedia
+from lingraft.corpus.readers import folders, markup, po, wikimedia
 from lingraft.corpus.readers.columns import (
     HUB_PREFIX,
     NO_TEXT_FIELD,
@@ -365,7 +365,7 @@ FORMATS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Row]]] = 
     ".htm": markup.read_html,
     ".md": markup.read_markdown,
     ".markdown": markup.read_markdown,
-    ".warc": web.read,
-    ".wet": web.read,
+    ".warc": markup.read_crawl,
+    ".wet": markup.read_crawl,
     ".po": po.read,
 }

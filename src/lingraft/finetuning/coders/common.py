@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning.causal import is_causal
 from lingraft.models.losses import IGNORED
 from lingraft.pretrained.load import first_position
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction
     from lingraft.tasks.task import Task
 
     Array = np.ndarray[Any, Any]
@@ -152,8 +152,7 @@ class Shape:
             split_special_tokens=True,
             **{"truncation": "longest_first", "max_length": self.max_length, **options},
         )
-        encodings: Sequence[Encoding] = encoded.encodings
-        return encodings
+        return encoded.encodings
 
     @cached_property
     def _inserting(self) -> Tokenizer:
@@ -290,13 +289,7 @@ def padded(rows: Sequence[Sequence[int] | Array], width: int, fill: int = IGNORE
 
 
 def label_ids(task: Task) -> dict[str, int]:
-    """Label → its place among the model's outputs.
-
-    Raises:
-        DataError: the task has no labels.
-    """
-    if not task.labels:
-        raise DataError(f"{task.name}: has no labels; a {task.kind} task needs some")
+    """Label → its place among the model's outputs."""
     return {label: index for index, label in enumerate(task.labels)}
 
 

@@ -9,15 +9,8 @@ import torch
 
 from lingraft.finetuning.coders.common import Coder
 from lingraft.models.losses import summed_cross_entropy
-from lingraft.tasks.predictions import SpanPrediction
-from lingraft.tasks.windows import (
-    Window,
-    answer_tokens,
-    n_best,
-    overlap,
-    target,
-    windows,
-)
+from lingraft.tasks.examples import SpanPrediction
+from lingraft.tasks.windows import Window, answer_tokens, n_best, overlap, target, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,8 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape
-    from lingraft.tasks.examples import SpanExample
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction, SpanExample
     from lingraft.tasks.task import Task
 
     Offsets = list[tuple[int, int]]

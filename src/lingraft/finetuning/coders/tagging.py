@@ -18,7 +18,7 @@ from lingraft.tasks.characters import (
     labelled_tokens,
     token_labels,
 )
-from lingraft.tasks.predictions import TagPrediction
+from lingraft.tasks.examples import TagPrediction
 from lingraft.tasks.words import known, pieces
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape
-    from lingraft.tasks.examples import TaggedExample
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction, TaggedExample
     from lingraft.tasks.task import Task
 
     Offsets = list[tuple[int, int]]

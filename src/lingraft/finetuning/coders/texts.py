@@ -11,8 +11,8 @@ import torch
 
 from lingraft.finetuning.coders.common import Coder, label_ids
 from lingraft.models.losses import summed_cross_entropy
+from lingraft.tasks.examples import LabelPrediction, ScorePrediction
 from lingraft.tasks.markers import MARKERS, WORD_START, glue, mark, spaced
-from lingraft.tasks.predictions import LabelPrediction, ScorePrediction
 from lingraft.tokenizer.files import kind_of
 
 if TYPE_CHECKING:
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape
-    from lingraft.tasks.examples import RelationExample, TextExample
+    from lingraft.tasks.examples import Prediction, RelationExample, TextExample
     from lingraft.tasks.markers import Pieces
-    from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
 
 PIECES: dict[str, Pieces] = {

@@ -17,7 +17,7 @@ from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.coders.common import Coder, Item, padded
 from lingraft.models.generation import check, translate
 from lingraft.models.losses import IGNORED, summed_cross_entropy
-from lingraft.tasks.predictions import TranslationPrediction
+from lingraft.tasks.examples import TranslationPrediction
 from lingraft.tasks.translation_metrics import signatures
 from lingraft.tokenizer.frame import languages, target_setting
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Shape, TaskBatch
-    from lingraft.tasks.examples import TranslationExample
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import Prediction, TranslationExample
     from lingraft.tasks.task import Task
 
 logger = logging.getLogger(__name__)

@@ -102,7 +102,7 @@ class Family:
     """What positions are where the other fields do not say: neither learned nor rotary."""
     attention: Literal["replaced", "own", "alibi", "disentangled"] = "replaced"
     """How rows are packed: with lingraft's attention in the place of the class's; under a mask
-    alone, by the class's own attention; so, and with its own distances (`own_attention.py`)."""
+    alone, by the class's own attention; so, and with its own distances (`stacks.py`)."""
     identity: Identity | None = None
     """How an inserted layer leaves the model as it is; None where none can, for a layer ends with a
     norm of the sum (post-LN)."""

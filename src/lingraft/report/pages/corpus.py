@@ -72,7 +72,8 @@ def render(data: dict[str, Any], folder: Path) -> str:
         sentences=sections.drops(result),
         changed=_rows("What was changed", ("what", "times"), result["changed"]),
         samples=samples(result),
-        counted_only=_counted_only(result),
+        # readers step over some, of which there is no text to show
+        counted_only=", ".join(r for r in result["dropped"] if r not in result["samples"]),
         splits=sections.corpus_splits(result, None),
         sources=_sources(result),
         domains=_rows("Hosts", ("host", "documents"), result["domains"]),
@@ -116,11 +117,6 @@ def samples(result: dict[str, Any]) -> list[Sample]:
         )
         for reason in reasons
     ]
-
-
-def _counted_only(result: dict[str, Any]) -> str:
-    """Reasons of which there is no text to show, since readers step over it."""
-    return ", ".join(reason for reason in result["dropped"] if reason not in result["samples"])
 
 
 def _ranges(counts: Mapping[str, int]) -> dict[str, int]:

@@ -163,11 +163,7 @@ def by_count(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def bars(
-    title: str,
-    head: tuple[str, str],
-    counts: Mapping[str, int],
-    total: int | None = None,
-    decimals: int = 1,
+    title: str, head: tuple[str, str], counts: Mapping[str, int], total: int | None = None
 ) -> Table:
     """A bar a row, the longest over the whole width.
 
@@ -176,16 +172,15 @@ def bars(
         head: what the names and the counts are.
         counts: by name, in the order of the rows.
         total: what the shares are of; the sum of the counts where it is left out.
-        decimals: of the shares.
     """
     whole, most = total or sum(counts.values()), max(counts.values(), default=1)
-    rows = [_bar(name, n, whole, most, decimals) for name, n in counts.items()]
+    rows = [_bar(name, n, whole, most) for name, n in counts.items()]
     return table(title, (*head, "share", Column("", "bar")), rows)
 
 
-def _bar(name: str, n: int, total: int, most: int, decimals: int = 1, *, role: Role = "") -> Row:
+def _bar(name: str, n: int, total: int, most: int, *, role: Role = "") -> Row:
     width = min(100.0, round(100 * n / max(most, 1), 2))
-    share = numbers.percent(n / max(total, 1), decimals)
+    share = numbers.percent(n / max(total, 1))
     return row(name, numbers.count(n), share, Cell("", width=width), role=role)
 
 

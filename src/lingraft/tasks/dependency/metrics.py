@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
 from lingraft.tasks import weighted
-from lingraft.tasks.predictions import ParsePrediction
+from lingraft.tasks.examples import ParsePrediction
 from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.examples import ParseExample
-    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.examples import ParseExample, Prediction
     from lingraft.tasks.weighted import Score
 
 COMMON = 15
