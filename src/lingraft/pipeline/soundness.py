@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, LingraftError
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from lingraft.models.source import LoadedSource
     from lingraft.pipeline.source_files import SourceFiles
+
+
+GENERATION = "generation_config.json"
 
 
 def examine(name: str) -> tuple[dict[str, str], list[str]]:
@@ -83,20 +87,27 @@ def _of_weights(loaded: LoadedSource, files: SourceFiles) -> Iterator[str]:
 
 
 def _of_ids(loaded: LoadedSource, vocabulary: Vocabulary, folder: str) -> Iterator[str]:
-    """What is wrong with the special ids of config.json and generation_config.json."""
+    """What is wrong with the special ids of config.json and generation_config.json.
+
+    What a model begins with, and where it stops, the second alone decides where it is there: a chat
+    model's names the end of a turn, and config.json may still be that of the base model. Padding
+    behind an end, which the second names too, may be any special token.
+    """
     config, kind = loaded.model.config, KINDS[loaded.family.kind]
     named = {"config.json": config.to_dict()}
-    if loaded.model.can_generate():
-        named["generation_config.json"] = load_generation(folder, config).to_dict()
+    decides = dict.fromkeys(kind.special_ids, "config.json")
+    if loaded.model.can_generate() and Path(folder, GENERATION).is_file():
+        named[GENERATION] = load_generation(folder, config).to_dict()
+        decides |= dict.fromkeys(("bos_token_id", "eos_token_id"), GENERATION)
     for file, settings in named.items():
         for key in (*kind.special_ids, *kind.kept_ids):
             if (value := settings.get(key)) is None:
                 continue
             ids = value if isinstance(value, list) else [value]
-            own = vocabulary.specials.get(kind.special_ids.get(key, ""))
+            role = kind.special_ids[key] if decides.get(key) == file else ""
             if strays := [index for index in ids if index not in vocabulary.special_ids]:
                 yield f"{file}: {key} {strays[0]} is no special token of the tokenizer; correct it"
-            elif own is not None and own not in ids:
+            elif (own := vocabulary.specials.get(role)) is not None and own not in ids:
                 yield f"{file}: {key} is {value}, but the tokenizer's is {own}; correct one of them"
 
 
