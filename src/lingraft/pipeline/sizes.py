@@ -83,12 +83,13 @@ def depth_and_width(
     """Layers of a target, and their width, where nothing but the source's config.json is known.
 
     Returns:
-        None where it lacks one of them. A decoder whose depth it does not say is as deep as the
+        None where it lacks one of them. A decoder whose depth it leaves open is as deep as the
         encoder, as in T5's.
     """
     width = next((config[key] for key in WIDTH if config.get(key)), 0)
     first = config.get(family.depth_key, 0)
-    depths = [config.get(layers.depth_key, first) for layers in family.lists]
+    own = (config.get(layers.depth_key) for layers in family.lists)
+    depths = [first if depth is None else depth for depth in own]
     if not all(type(number) is int and number > 0 for number in (width, *depths)):
         return None
     return sum(depth + recipe.graft.places.number(depth) for depth in depths), width
