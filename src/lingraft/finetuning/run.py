@@ -64,6 +64,8 @@ class Options:
     command: str = "lingraft.finetune(...)"
     seeds: tuple[int, ...] = ()
     """Instead of the recipe's."""
+    advises: bool = True
+    """Say which models are too narrow for a paper's learning rate."""
 
 
 def finetune(
@@ -138,7 +140,8 @@ class _Call:
                 "all seeds of the call anew",
                 bare,
             )
-        rates.advise(job.cell for job in todo)
+        if self.options.advises:
+            rates.advise(job.cell for job in todo)
         choosing = [cell for cell in cells if any(job.cell is cell for job in todo)]
         trials = [self.trial(cell, rate) for cell in choosing for rate in cell.rates]
         todo = [job for job in self.prepared(trials) if not job.is_done] + todo
