@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, LingraftError
-from lingraft.log import progress
+from lingraft.log import counted, progress
 from lingraft.rundir import Run, write_json
 from lingraft.study import collect, estimate, planning, processes, rows, steps, studydir
 from lingraft.study.cell import GRACE_SECONDS, NO_ROOM, STEPS
@@ -270,7 +270,7 @@ class _Runner:
             self.folder.open_cell(plan.cell, plan.fingerprint, shared)
             logger.info("%s: starts", name)
         else:
-            logger.info("%s: %d fine-tunings start", name, plan.fine_tunings)
+            logger.info("%s: starts %s", name, counted(plan.fine_tunings, "fine-tuning"))
         write_json(run.path / STEPS, steps.jobs(todo))
         self.resumed |= any(step.progress(run) > 0 for step in todo)
         process = self.options.start(run.path, slot, self.options.jobs)
