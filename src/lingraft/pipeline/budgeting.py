@@ -190,8 +190,8 @@ def _facts(context: Context) -> Facts:
     config = config_of(recipe.source)
     width, depth = int(config.hidden_size), int(getattr(config, family.depth_key))
     tokens, slowdown = _rough_tokens(context, text, width, depth)
-    known = (family.kind, width, characters, tokens)
-    return foreseeing.facts_of(recipe, int(text["sentences"]), *known, slowdown=slowdown)
+    known = Facts(family.kind, width, characters, tokens, slowdown=slowdown)
+    return foreseeing.facts_of(recipe, int(text["sentences"]), known)
 
 
 def _rough_tokens(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lingraft import threads
 from lingraft.corpus.cleaning import scripts
@@ -58,8 +59,9 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     a_token = operations(width, depth, characters)
     machine = this_machine()
     speed = speed_of(a_token, _usual_speed(machine), promised(recipe) or 0.0, machine.is_gpu)
-    kind, budget = family_of(plan.model_type).kind, tokens_of(recipe, characters, speed, sentences)
-    facts = facts_of(recipe, sentences, kind, width, characters, budget)
+    budget = tokens_of(recipe, characters, speed, sentences)
+    known = Facts(family_of(plan.model_type).kind, width, characters, budget)
+    facts = facts_of(recipe, sentences, known)
     early = choosing.choices(recipe, facts, before_speed=True)
     facts = facts.with_method(choosing.applied(recipe, early))
     decided = [*early, *choosing.choices(recipe, facts, before_speed=False)]
@@ -88,20 +90,18 @@ def decided_now(recipe: Recipe) -> Recipe:
     return decided
 
 
-def facts_of(recipe: Recipe, sentences: float, *known: Any, slowdown: float = 1.0) -> Facts:
-    """What rules may ask for: the first fields of `Facts`, and what the recipe says of the rest.
+def facts_of(recipe: Recipe, sentences: float, known: Facts) -> Facts:
+    """What rules may ask for: what is known of source and text, with what the recipe says.
 
     Args:
         recipe: with phases.
         sentences: of the training text.
-        known: kind, width, characters and tokens.
-        slowdown: as in `Facts`.
+        known: kind, width, characters, tokens and slowdown.
     """
     most = most_sentences(recipe.phases)
-    facts = Facts(
-        *known,
+    facts = replace(
+        known,
         seconds=promised(recipe),
-        slowdown=slowdown,
         has_vectors=importlib.util.find_spec("gensim") is not None,
         share=1.0 if most is None else min(1.0, most / max(sentences, 1.0)),
         latin=is_latin(recipe),
