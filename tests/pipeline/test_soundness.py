@@ -62,6 +62,12 @@ def test_a_model_with_a_head_of_its_own_says_so(tiny_model, model, command):
     assert "output projection: a matrix of its own" in command("check", folder).out
 
 
+def test_a_model_is_checked_without_its_cross_attention(veco_source, command):
+    ended = command("check", veco_source("roberta"))
+    assert (ended.status, ended.err) == (0, "")
+    assert "not looked at: cross_attention\n" in ended.out
+
+
 def refused(command, folder, *texts):
     ended = command("check", folder)
     assert ended.status == 1

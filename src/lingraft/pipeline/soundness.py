@@ -10,6 +10,7 @@ from lingraft.models import source
 from lingraft.models.export import TEXTS, check_tokenizer
 from lingraft.models.graft import is_tied
 from lingraft.models.kinds import KINDS
+from lingraft.models.modules import in_folder
 from lingraft.pipeline.source_files import files_of
 from lingraft.pretrained.load import load_generation
 from lingraft.recipe import catalogue
@@ -38,7 +39,7 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
         DataError: it is not on this machine, or its configuration or weights cannot be read.
         UnsupportedModelError: no family has its record, or other sizes than config.json says.
     """
-    files = files_of(catalogue.resolve(name), None)
+    files = files_of(catalogue.resolve(name), None, is_source=False)
     if files.folder is None:
         raise DataError(
             f"model '{name}': is not on this machine{catalogue.hint(name)}; give a folder, or "
@@ -53,6 +54,8 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
         "model": f"{loaded.family.model_type}, {title}, {model.num_parameters():,} parameters",
         "output projection": head,
     }
+    if modules := [module.part for module in in_folder(files.folder)]:
+        facts["not looked at"] = ", ".join(modules)
     wrong = list(_of_weights(loaded, files))
     try:
         tokenizer = tokenizer_files.load(folder)

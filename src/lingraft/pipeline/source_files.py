@@ -59,8 +59,13 @@ def source_of(recipe: Recipe) -> SourceFiles:
     return files_of(str(recipe.source.model), recipe.source.revision)
 
 
-def files_of(name: str, revision: str | None) -> SourceFiles:
+def files_of(name: str, revision: str | None, *, is_source: bool = True) -> SourceFiles:
     """Find a model, of the Hub's in the cache alone.
+
+    Args:
+        name: directory or Hub id.
+        revision: on the Hub.
+        is_source: one that is none may have modules without which it is a model, too.
 
     Raises:
         DataError, UnsupportedModelError: as `source_of`.
@@ -74,10 +79,11 @@ def files_of(name: str, revision: str | None) -> SourceFiles:
     check_config(name, config)
     family = family_of(model_type)
     for module in in_folder(folder):
-        raise UnsupportedModelError(
-            f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
-            "choose the model without them"
-        )
+        if is_source or not module.exportable:
+            raise UnsupportedModelError(
+                f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
+                "choose the model without them"
+            )
     return SourceFiles(config, family, folder)
 
 
