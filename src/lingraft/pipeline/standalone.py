@@ -80,8 +80,7 @@ def evaluate(
     """
     _check(text, rate, sentences, num_words)
     check_precision(precision)
-    names = [model] if isinstance(model, str) else model
-    model, *others = map(catalogue.resolve, names)
+    model, *others = map(catalogue.resolve, [model] if isinstance(model, str) else model)
     config = load_config(model)
     for name in others:
         check_kind(name, "causal" if is_causal(config) else "masked")
