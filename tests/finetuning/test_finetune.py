@@ -373,7 +373,7 @@ def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
             ("--task", "klue-nli", "--learning-rates", "1e-4,1e-3", "--first-seed", "9999"),
             "first_seed: 10,000 is that of learning_rates",
         ),
-        (("--task", "klue-nli", "--label", "A,B"), "labels has 2 names for 1 models"),
+        (("--task", "klue-nli", "--label", "A,B"), "labels has 2 names for 1 model;"),
         (("--task", "klue-nli", "--cut", "0.5"), "write the shares"),
         (("--task", "klue-nli", "--cut", "0.5,0.1"), "sum to 0.6"),
         (

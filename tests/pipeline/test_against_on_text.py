@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from lingraft.evaluation.records import WordRecord
 from lingraft.pipeline import standalone
 from lingraft.stats import Resampling
+from lingraft.tokenizer import files
 
 
 def evaluated(command, model, text, *against, more=()):
@@ -61,6 +63,21 @@ def test_two_masked_models_are_compared_on_common_words(tiny_source, korean_text
     assert same["bits_per_character"] == pytest.approx(
         found["words"]["bits_per_character"], rel=1e-4
     )
+
+
+def test_every_tokenizer_is_loaded_once(tiny_source, korean_text, command, monkeypatch):
+    loaded = []
+
+    def load(name):
+        loaded.append(name)
+        return files.load(name)
+
+    monkeypatch.setattr(
+        standalone, "tokenizer_files", SimpleNamespace(**vars(files) | {"load": load})
+    )
+    models = [str(tiny_source(family)) for family in ("roberta", "xlm-roberta", "modernbert")]
+    evaluated(command, models[0], korean_text, *models[1:], more=("--words", 20))
+    assert loaded == models
 
 
 def test_causal_models_are_compared_by_the_bytes_of_all_documents(

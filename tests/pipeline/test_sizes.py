@@ -6,7 +6,12 @@ from lingraft.models import export
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import untie
 from lingraft.pipeline.rows import tied_now
-from lingraft.pipeline.source_files import grafted_sizes, is_tied, named_as_in
+from lingraft.pipeline.source_files import (
+    depth_and_width,
+    grafted_sizes,
+    is_tied,
+    named_as_in,
+)
 from lingraft.recipe.methods import recipe_from
 
 
@@ -61,3 +66,11 @@ def test_a_run_knows_a_head_of_its_own_by_the_files_of_the_source(
     (tmp_path / "model.safetensors").rename(tmp_path / f"model.{suffix}")
     plain = {"language": "ko", "source": {"model": str(tmp_path)}, "corpus": {"text": ["ko.txt"]}}
     assert not tied_now(recipe_from(plain))
+
+
+@pytest.mark.parametrize("depth", [{}, {"num_decoder_layers": None}, {"num_decoder_layers": 2}])
+def test_a_t5_decoder_whose_depth_is_left_open_is_as_deep_as_the_encoder(depth):
+    plain = {"language": "ko", "source": {"model": "x"}, "corpus": {"text": ["ko.txt"]}}
+    config = {"d_model": 32, "num_layers": 2} | depth
+    found = depth_and_width(config, FAMILIES["t5"], recipe_from(plain))
+    assert found == (8, 32)  # with a layer before and behind in both

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import causal_tokenizers
 import pytest
 from safetensors.torch import load_file, save_file
 
@@ -61,6 +62,12 @@ def test_a_model_with_a_head_of_its_own_says_so(tiny_model, model, command):
     assert "output projection: a matrix of its own" in command("check", folder).out
 
 
+def test_a_model_is_checked_without_its_cross_attention(veco_source, command):
+    ended = command("check", veco_source("roberta"))
+    assert (ended.status, ended.err) == (0, "")
+    assert "not looked at: cross_attention\n" in ended.out
+
+
 def refused(command, folder, *texts):
     ended = command("check", folder)
     assert ended.status == 1
@@ -87,6 +94,83 @@ def test_all_that_is_wrong_is_told_at_once(model, command):
 def test_an_id_that_the_class_sets_by_itself_is_found(tiny_source, command):
     folder = tiny_source("eurobert")  # made without its mask token
     refused(command, folder, "config.json: mask_token_id 128002 is no special token")
+
+
+@pytest.fixture
+def chat_model(tiny_model, tmp_path, command):
+    """Checks a model with more rows than pieces; ids are given as tokens, None leaves them open."""
+
+    def checked(family, kind, roles, config, generation):
+        tokenizer = causal_tokenizers.build.__wrapped__(kind)
+        for role, token in roles.items():
+            setattr(tokenizer, f"{role}_token", token)
+        tiny_model(family, vocab_size=400).save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        for name, tokens in {"config": config, "generation_config": generation}.items():
+            path = tmp_path / f"{name}.json"
+            if tokens is None:
+                path.unlink()
+                continue
+            ids = {
+                f"{role}_token_id": token and tokenizer.convert_tokens_to_ids(token)
+                for role, token in tokens.items()
+            }
+            path.write_text(json.dumps(json.loads(path.read_text()) | ids))
+        return command("check", tmp_path)
+
+    return checked
+
+
+FIRST, TEXT_END, TURN_END = "<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"
+LLAMA3 = ("llama", "llama-3", {"eos": TURN_END})
+QWEN_END, QWEN_TURN = "<|endoftext|>", "<|im_end|>"
+QWEN = ("qwen2", "qwen", {})
+QWEN_IDS = {"bos": QWEN_END, "eos": [QWEN_TURN, QWEN_END], "pad": QWEN_END}
+SOUND = {
+    "Llama 3": (*LLAMA3, {"bos": FIRST, "eos": TEXT_END}, {"eos": [TEXT_END, TURN_END]}),
+    "Llama 3.2": (*LLAMA3, {"eos": [TEXT_END, TURN_END]}, {"eos": [TEXT_END, TURN_END]}),
+    "Qwen": (*QWEN, {"bos": QWEN_END, "eos": QWEN_TURN, "pad": None}, QWEN_IDS),
+    "a chat model with its base's config.json": (*QWEN, {"eos": QWEN_END}, QWEN_IDS),
+    "Qwen without a generation configuration": (*QWEN, {"eos": QWEN_TURN, "pad": None}, None),
+    "Gemma": (
+        *("gemma3_text", "gemma", {}),
+        {"bos": "<bos>", "eos": ["<eos>", "<end_of_turn>"], "pad": "<pad>"},
+        {"bos": "<bos>", "eos": ["<eos>", "<end_of_turn>"], "pad": "<pad>"},
+    ),
+    "TinyLlama": (
+        *("llama", "llama-2", {"pad": "</s>"}),
+        {"bos": "<s>", "eos": "</s>", "pad": None},
+        {"bos": "<s>", "eos": "</s>", "pad": "<unk>"},
+    ),
+    "Phi 2": ("phi", "gpt2", {"pad": QWEN_END}, {"eos": QWEN_END, "pad": QWEN_END}, None),
+    "DeepSeek": (
+        *("qwen3", "llama-3", {}),
+        {"bos": TEXT_END, "eos": TEXT_END, "pad": None},
+        {"bos": FIRST, "eos": TEXT_END},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_chat_models_as_they_are_published_are_sound(name, chat_model):
+    ended = chat_model(*SOUND[name])
+    assert (ended.status, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("config", "generation", "text"),
+    [
+        ({"eos": TURN_END}, {"eos": TEXT_END}, "generation_config.json: eos_token_id is 331, but"),
+        ({"eos": TEXT_END}, None, "config.json: eos_token_id is 331, but the tokenizer's is 334"),
+        ({"eos": [TURN_END, "a"]}, {"eos": TURN_END}, "config.json: eos_token_id 64 is no special"),
+        ({"pad": TURN_END}, {"eos": TURN_END}, "config.json: pad_token_id is 334, but"),
+    ],
+)
+def test_a_chat_model_that_would_not_stop_is_found(config, generation, text, chat_model):
+    ended = chat_model(*LLAMA3, config, generation)
+    assert ended.status == 1
+    assert f": {text}" in ended.err
+    assert ended.err.count("lingraft: ") == 1
 
 
 def test_an_id_of_the_generation_configuration_counts_too(model, command):

@@ -125,6 +125,15 @@ def test_what_is_done_is_kept_and_other_settings_are_refused(
     assert (out / "probe.json").read_bytes() == record
 
 
+def test_a_learning_rate_for_each_model_is_advised_once_and_can_be_found(probe, tmp_path):
+    low = SETTINGS.replace("0.001", "5e-5")
+    ended = probe(tmp_path / "low", "--phase", "phase-1", settings=low)
+    assert ended.err.count("--learning-rates 1e-4,3e-4,1e-3 finds one for each task") == 1
+    found = probe(tmp_path / "found", "--phase", "phase-1", "--learning-rates", "1e-3,1e-2")
+    assert found.status == 0, found.err
+    assert len([*(tmp_path / "found").glob("*/*/learning-rates")]) == 7
+
+
 def test_equal_weights_with_other_scores_are_told(finished, adapted, tmp_path):
     out = Path(shutil.copytree(finished[0], tmp_path / "out"))
     seed = out / "source" / "glue-sst2" / "seed-0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ from tiny_study import HEAD, Here, kinds, run_here, write_study
 from lingraft import log, threads
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import FORMAT, Run
-from lingraft.study import grid, planning, processes, rows, runner, steps, studydir
+from lingraft.study import estimate, grid, planning, processes, rows, runner, steps, studydir
 from lingraft.study.recipe import read_study
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
 from lingraft.study.studydir import StudyDir
@@ -408,6 +409,24 @@ def test_what_an_earlier_call_trained_is_not_the_speed_of_this_one(make, tmp_pat
     run_here(study, out, start=Stub())
     assert starts[0] > 0  # half of the first cell; then each cell that ended, and half of the next
     assert starts == pytest.approx([starts[0] * (1 + 2 * number) for number in range(4)])
+
+
+def test_progress_is_in_tokens_where_the_operations_of_a_cell_are_not_known(
+    make, tmp_path, monkeypatch
+):
+    costs = iter([estimate.Cost(500.0, 1e12, 9), *[estimate.Cost(500.0, None)] * 3])
+    monkeypatch.setattr(estimate, "cost_of", lambda _: next(costs))
+    ticker = log.Ticker("study", None, "", None)
+
+    @contextlib.contextmanager
+    def progress(_, total, unit):
+        ticker.total, ticker.unit = total, unit
+        yield ticker
+
+    monkeypatch.setattr(runner, "progress", progress)
+    run_here(make(tmp_path), tmp_path / "out", start=Stub())
+    line = ticker.line(time.monotonic(), "")
+    assert line.startswith("study: 2,000/2,000 tokens (100%)")
 
 
 def test_a_cell_that_is_refused_while_none_runs_ends_the_study(make, tmp_path):

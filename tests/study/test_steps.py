@@ -248,7 +248,9 @@ def test_a_dry_run_counts_the_fine_tunings_and_says_what_is_trained_again(
     make(folder, GRID + KORSTS.replace("seeds = 2", "seeds = 3") + MOOD)
     said = command("study", folder / "study.toml", "--out", out, "--dry-run").out
     assert said.count(TASKS_TO_DO) == 3
-    assert "tasks: 3 fine-tunings" in said
+    assert "tasks: 3 fine-tunings, counted in TFLOP and time" in said
+    rows = [line.split("│") for line in said.splitlines() if TASKS_TO_DO in line]
+    assert {row[4].strip() for row in rows} == {"0", "480"}  # of training alone
     assert "trained again, since their weights are gone: untrained-s0, scratch-n100-s0" in said
 
 

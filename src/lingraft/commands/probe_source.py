@@ -39,6 +39,7 @@ def command(
     paper: ask.Paper = None,
     cut: ask.Cut = None,
     train_examples: ask.TrainExamples = None,
+    learning_rates: ask.LearningRates = None,
     precision: ask.Precision = None,
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Leave the models in OUT/models.")
@@ -67,6 +68,7 @@ def command(
         first_seed=first_seed,
         cut=ask.shares_in(cut),
         train_examples=train_examples,
+        learning_rates=ask.numbers_in(learning_rates, "--learning-rates"),
         paper=paper,
         precision=precision,
     )

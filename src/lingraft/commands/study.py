@@ -11,6 +11,7 @@ import typer
 from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
+from lingraft.log import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,7 +137,7 @@ def _publish(study: Study, folder: Path, results: Path | None, again: Sequence[s
         )
     study_results = collect(rows)
     failed = f", {len(study_results.failures)} failed" if study_results.failures else ""
-    console.line(f"{study.name}: {len(study_results.cells)} cells{failed}")
+    console.line(f"{study.name}: {counted(len(study_results.cells), 'cell')}{failed}")
     planned, waiting = [cell.id for cell in grid.cells(study)], planning.waiting(study, rows)
     about = page.About(planned, study, folder, waiting, again)
     written = page.write(study.name, rows, StudyDir(folder), about)
@@ -184,7 +185,7 @@ def _explain(study: Study, folder: Path, options: Options) -> None:
                 plan.cell.id,
                 plan.state,
                 numbers.short(plan.training.cost.parameters),
-                numbers.short(cost.tokens),
+                numbers.short(plan.training.cost.tokens),
                 *(f"{plan.fine_tunings:,}" for _ in tasks),
                 numbers.significant(cost.flops / 1e12) if cost.flops else numbers.ABSENT,
                 numbers.duration(took),
@@ -213,18 +214,19 @@ def _totals(study: Study, plans: list[CellPlan], todo: list[CellPlan]) -> list[s
     from lingraft.report import numbers
     from lingraft.study import estimate
 
-    tokens = sum(plan.left.tokens for plan in todo)
+    tokens = sum(plan.training.cost.tokens for plan in todo if plan.trains)
     disk = [estimate.disk_bytes(plan.training.cost, study.keep) for plan in todo]
     total = sum(size for size in disk if size is not None)
     runs = sum(plan.fine_tunings for plan in todo)
     again = [plan.cell.id for plan in todo if plan.trains_again]
     some = "" if all(size is not None for size in disk) else ", and models of unknown size"
     lines = [
-        f"{len(plans)} cells, {len(todo)} to run: {numbers.short(tokens)} tokens",
+        f"{counted(len(plans), 'cell')}, {len(todo)} to run: "
+        f"{numbers.short(tokens)} tokens of training",
         f'disk: {numbers.size(total)} for the weights that stay (keep = "{study.keep}"){some}',
     ]
     if runs:
-        lines.append(f"tasks: {runs:,} fine-tunings")
+        lines.append(f"tasks: {counted(runs, 'fine-tuning')}, counted in TFLOP and time")
     if again:
         lines.append(f"trained again, since their weights are gone: {', '.join(again)}")
     return lines

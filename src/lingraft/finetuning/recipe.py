@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from lingraft.errors import RecipeError
 from lingraft.finetuning.names import SIZED
+from lingraft.log import counted
 from lingraft.paths import path_of
 from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
@@ -140,7 +141,8 @@ class Finetune(TaskOptions):
     def _sound(self) -> Finetune:
         if self.labels and len(self.labels) != len(self.models):
             raise ValueError(
-                f"labels has {len(self.labels)} names for {len(self.models)} models; "
+                f"labels has {counted(len(self.labels), 'name')} for "
+                f"{counted(len(self.models), 'model')}; "
                 "give one a model, in their order"
             )
         folders = [label.casefold() for label in self.model_labels]  # on a Mac Base is base

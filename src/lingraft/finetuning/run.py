@@ -64,6 +64,8 @@ class Options:
     command: str = "lingraft.finetune(...)"
     seeds: tuple[int, ...] = ()
     """Instead of the recipe's."""
+    advises: bool = True
+    """Say which models are too narrow for a paper's learning rate."""
 
 
 def finetune(
@@ -90,10 +92,8 @@ def finetune(
     cells = plan(recipe, base)
     training = Training(precision=recipe.precision, micro_batch_tokens=recipe.micro_batch_tokens)
     accelerator = machine.accelerator_for(training, out)
-    main = accelerator.is_main_process
-    with Run(out).locked() if main else contextlib.nullcontext():
-        first = recipe.first_seed
-        seeds = options.seeds or range(first, first + recipe.seeds)
+    with Run(out).locked() if accelerator.is_main_process else contextlib.nullcontext():
+        seeds = options.seeds or range(recipe.first_seed, recipe.first_seed + recipe.seeds)
         return _Call(out, options, training, accelerator).run(cells, seeds)
 
 
@@ -138,7 +138,7 @@ class _Call:
                 "all seeds of the call anew",
                 bare,
             )
-        rates.advise(job.cell for job in todo)
+        rates.advise(job.cell for job in todo if self.options.advises)
         choosing = [cell for cell in cells if any(job.cell is cell for job in todo)]
         trials = [self.trial(cell, rate) for cell in choosing for rate in cell.rates]
         todo = [job for job in self.prepared(trials) if not job.is_done] + todo

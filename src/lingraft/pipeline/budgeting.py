@@ -190,19 +190,8 @@ def _facts(context: Context) -> Facts:
     config = config_of(recipe.source)
     width, depth = int(config.hidden_size), int(getattr(config, family.depth_key))
     tokens, slowdown = _rough_tokens(context, text, width, depth)
-    facts = Facts(
-        kind=family.kind,
-        width=width,
-        characters=characters,
-        tokens=tokens,
-        seconds=promised(recipe),
-        slowdown=slowdown,
-        has_vectors=foreseeing.has_vectors(),
-        share=foreseeing.share_read(recipe, int(text["sentences"])),
-        latin=foreseeing.is_latin(recipe),
-        step=foreseeing.step_given(recipe),
-    )
-    return choosing.at_own_step(recipe, facts)
+    known = Facts(family.kind, width, characters, tokens, slowdown=slowdown)
+    return foreseeing.facts_of(recipe, int(text["sentences"]), known)
 
 
 def _rough_tokens(

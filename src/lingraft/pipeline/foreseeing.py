@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingraft import threads
@@ -58,18 +59,9 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     a_token = operations(width, depth, characters)
     machine = this_machine()
     speed = speed_of(a_token, _usual_speed(machine), promised(recipe) or 0.0, machine.is_gpu)
-    facts = Facts(
-        kind=family_of(plan.model_type).kind,
-        width=width,
-        characters=characters,
-        tokens=tokens_of(recipe, characters, speed, sentences),
-        seconds=promised(recipe),
-        has_vectors=has_vectors(),
-        share=share_read(recipe, sentences),
-        latin=is_latin(recipe),
-        step=step_given(recipe),
-    )
-    facts = choosing.at_own_step(recipe, facts)
+    budget = tokens_of(recipe, characters, speed, sentences)
+    known = Facts(family_of(plan.model_type).kind, width, characters, budget)
+    facts = facts_of(recipe, sentences, known)
     early = choosing.choices(recipe, facts, before_speed=True)
     facts = facts.with_method(choosing.applied(recipe, early))
     decided = [*early, *choosing.choices(recipe, facts, before_speed=False)]
@@ -96,6 +88,26 @@ def decided_now(recipe: Recipe) -> Recipe:
             "(lingraft list presets)"
         )
     return decided
+
+
+def facts_of(recipe: Recipe, sentences: float, known: Facts) -> Facts:
+    """What rules may ask for: what is known of source and text, with what the recipe says.
+
+    Args:
+        recipe: with phases.
+        sentences: of the training text.
+        known: kind, width, characters, tokens and slowdown.
+    """
+    most = most_sentences(recipe.phases)
+    facts = replace(
+        known,
+        seconds=promised(recipe),
+        has_vectors=importlib.util.find_spec("gensim") is not None,
+        share=1.0 if most is None else min(1.0, most / max(sentences, 1.0)),
+        latin=is_latin(recipe),
+        step=step_given(recipe),
+    )
+    return choosing.at_own_step(recipe, facts)
 
 
 def tokens_of(
@@ -125,12 +137,6 @@ def is_latin(recipe: Recipe) -> bool:
         for stream in recipe.texts
         for language in stream.languages
     )
-
-
-def share_read(recipe: Recipe, sentences: float) -> float:
-    """The share of the training text, of so many sentences, that some phase reads."""
-    most = most_sentences(recipe.phases)
-    return 1.0 if most is None else min(1.0, most / max(sentences, 1.0))
 
 
 def _tokens(budget: Budget, characters: float, step: int) -> float:
@@ -169,11 +175,6 @@ def speed_of(a_token: float, a_second: float, seconds: float, is_gpu: bool) -> f
         speed = step / (GPU_STEP + step * a_token / a_second)
         step = scales.batch_for(speed * seconds)
     return speed
-
-
-def has_vectors() -> bool:
-    """Whether static word vectors can be learnt here."""
-    return importlib.util.find_spec("gensim") is not None
 
 
 def _usual_speed(machine: Machine) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, LingraftError
@@ -9,6 +10,7 @@ from lingraft.models import source
 from lingraft.models.export import TEXTS, check_tokenizer
 from lingraft.models.graft import is_tied
 from lingraft.models.kinds import KINDS
+from lingraft.models.modules import in_folder
 from lingraft.pipeline.source_files import files_of
 from lingraft.pretrained.load import load_generation
 from lingraft.recipe import catalogue
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from lingraft.pipeline.source_files import SourceFiles
 
 
+GENERATION = "generation_config.json"
+
+
 def examine(name: str) -> tuple[dict[str, str], list[str]]:
     """What a checkpoint is, and what is wrong with it.
 
@@ -34,7 +39,7 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
         DataError: it is not on this machine, or its configuration or weights cannot be read.
         UnsupportedModelError: no family has its record, or other sizes than config.json says.
     """
-    files = files_of(catalogue.resolve(name), None)
+    files = files_of(catalogue.resolve(name), None, is_source=False)
     if files.folder is None:
         raise DataError(
             f"model '{name}': is not on this machine{catalogue.hint(name)}; give a folder, or "
@@ -49,6 +54,8 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
         "model": f"{loaded.family.model_type}, {title}, {model.num_parameters():,} parameters",
         "output projection": head,
     }
+    if modules := [module.part for module in in_folder(files.folder)]:
+        facts["not looked at"] = ", ".join(modules)
     wrong = list(_of_weights(loaded, files))
     try:
         tokenizer = tokenizer_files.load(folder)
@@ -83,20 +90,27 @@ def _of_weights(loaded: LoadedSource, files: SourceFiles) -> Iterator[str]:
 
 
 def _of_ids(loaded: LoadedSource, vocabulary: Vocabulary, folder: str) -> Iterator[str]:
-    """What is wrong with the special ids of config.json and generation_config.json."""
+    """What is wrong with the special ids of config.json and generation_config.json.
+
+    What a model begins with, and where it stops, the second alone decides where it is there: a chat
+    model's names the end of a turn, and config.json may still be that of the base model. Padding
+    behind an end, which the second names too, may be any special token.
+    """
     config, kind = loaded.model.config, KINDS[loaded.family.kind]
     named = {"config.json": config.to_dict()}
-    if loaded.model.can_generate():
-        named["generation_config.json"] = load_generation(folder, config).to_dict()
+    decides = dict.fromkeys(kind.special_ids, "config.json")
+    if loaded.model.can_generate() and Path(folder, GENERATION).is_file():
+        named[GENERATION] = load_generation(folder, config).to_dict()
+        decides |= dict.fromkeys(("bos_token_id", "eos_token_id"), GENERATION)
     for file, settings in named.items():
         for key in (*kind.special_ids, *kind.kept_ids):
             if (value := settings.get(key)) is None:
                 continue
             ids = value if isinstance(value, list) else [value]
-            own = vocabulary.specials.get(kind.special_ids.get(key, ""))
+            role = kind.special_ids[key] if decides.get(key) == file else ""
             if strays := [index for index in ids if index not in vocabulary.special_ids]:
                 yield f"{file}: {key} {strays[0]} is no special token of the tokenizer; correct it"
-            elif own is not None and own not in ids:
+            elif (own := vocabulary.specials.get(role)) is not None and own not in ids:
                 yield f"{file}: {key} is {value}, but the tokenizer's is {own}; correct one of them"
 
 

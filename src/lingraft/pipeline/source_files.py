@@ -84,12 +84,13 @@ def depth_and_width(
     """Layers of a target, and their width, where nothing but the source's config.json is known.
 
     Returns:
-        None where it lacks one of them. A decoder whose depth it does not say is as deep as the
+        None where it lacks one of them. A decoder whose depth it leaves open is as deep as the
         encoder, as in T5's.
     """
     width = next((config[key] for key in WIDTH if config.get(key)), 0)
     first = config.get(family.depth_key, 0)
-    depths = [config.get(layers.depth_key, first) for layers in family.lists]
+    own = (config.get(layers.depth_key) for layers in family.lists)
+    depths = [first if depth is None else depth for depth in own]
     if not all(type(number) is int and number > 0 for number in (width, *depths)):
         return None
     return sum(depth + recipe.graft.places.number(depth) for depth in depths), width
@@ -224,8 +225,13 @@ def source_of(recipe: Recipe) -> SourceFiles:
     return files_of(str(recipe.source.model), recipe.source.revision)
 
 
-def files_of(name: str, revision: str | None) -> SourceFiles:
+def files_of(name: str, revision: str | None, *, is_source: bool = True) -> SourceFiles:
     """Find a model, of the Hub's in the cache alone.
+
+    Args:
+        name: directory or Hub id.
+        revision: on the Hub.
+        is_source: one that is none may have modules without which it is a model, too.
 
     Raises:
         DataError, UnsupportedModelError: as `source_of`.
@@ -239,10 +245,11 @@ def files_of(name: str, revision: str | None) -> SourceFiles:
     check_config(name, config)
     family = family_of(model_type)
     for module in in_folder(folder):
-        raise UnsupportedModelError(
-            f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
-            "choose the model without them"
-        )
+        if is_source or not module.exportable:
+            raise UnsupportedModelError(
+                f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
+                "choose the model without them"
+            )
     return SourceFiles(config, family, folder)
 
 

@@ -28,7 +28,7 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
@@ -80,22 +80,24 @@ def evaluate(
     """
     _check(text, rate, sentences, num_words)
     check_precision(precision)
-    names = [model] if isinstance(model, str) else model
-    model, *others = map(catalogue.resolve, names)
+    model, *others = map(catalogue.resolve, [model] if isinstance(model, str) else model)
     config = load_config(model)
     for name in others:
         check_kind(name, "causal" if is_causal(config) else "masked")
     if is_causal(config):
         _check_idle(model, rate=rate, seed=seed, num_words=num_words)
         return _likelihood(model, text, sentences, precision, others)
+    tokenizers = {name: tokenizer_files.load(name) for name in (model, *others)}
     if others:
-        _check_words((model, *others), num_words)
+        _check_words(tokenizers, num_words)
     lines = _first_sentences(text, language, sentences)
     chosen = words.choose(lines, num_words, seed) if num_words else []
-    result, own = _of_sentences(model, lines, chosen, rate=rate, seed=seed, precision=precision)
+    result, own = _of_sentences(  # lets the first model go before another is loaded
+        model, _Masked.load(model, tokenizers[model], precision), lines, chosen, rate, seed
+    )
     compared = {}
     for name in others:
-        other = _Masked.load(name, precision)
+        other = _Masked.load(name, tokenizers[name], precision)
         theirs = words.measure(other.scorer, other.tokenizer, chosen, other.longest)
         compared[name] = _on_common_words(own, theirs)
     return result | ({"against_on_text": compared} if others else {})
@@ -157,23 +159,22 @@ class _Masked:
     """Tokens that it reads at once here."""
 
     @classmethod
-    def load(cls, name: str, precision: str) -> _Masked:
-        config, tokenizer = load_config(name), tokenizer_files.load(name)
-        pad_id = TokenIds.of(tokenizer).pad
+    def load(cls, name: str, tokenizer: PreTrainedTokenizerFast, precision: str) -> _Masked:
+        config, pad_id = load_config(name), TokenIds.of(tokenizer).pad
         longest = check_longest(name, min(LONGEST, longest_text(config, pad_id)))
         check_rows(name, tokenizer, config)
         return cls(Scorer.load(name, pad_id, precision), tokenizer, longest)
 
 
-def _check_words(models: Sequence[str], num_words: int) -> None:
+def _check_words(tokenizers: Mapping[str, PreTrainedTokenizerFast], num_words: int) -> None:
     """Refuse to compare what scores no words."""
     if not num_words:
         raise RecipeError(
             "evaluate: masked models compare by the words that both score; leave out words = 0, or "
             "against"
         )
-    for name in models:
-        if tokenizer_files.lower_cases(tokenizer_files.load(name)):
+    for name, tokenizer in tokenizers.items():
+        if tokenizer_files.lower_cases(tokenizer):
             raise DataError(
                 f"{name}: lower-cases its text, which is easier to guess, so it compares with none "
                 "that does not; leave it out"
@@ -182,15 +183,13 @@ def _check_words(models: Sequence[str], num_words: int) -> None:
 
 def _of_sentences(
     model: str,
+    loaded: _Masked,
     lines: list[str],
     chosen: Sequence[words.Word],
-    *,
     rate: float,
     seed: int,
-    precision: str,
 ) -> tuple[dict[str, Any], list[WordRecord]]:
     """What `evaluate` says of a masked model, and how it scored the words that were chosen."""
-    loaded = _Masked.load(model, precision)
     scorer, tokenizer, longest = loaded.scorer, loaded.tokenizer, loaded.longest
     encoded = spelled.cut(tokenizer, lines, longest, spelled.without_special(tokenizer))
     arrays = encoded["input_ids"]

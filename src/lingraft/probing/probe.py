@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,8 @@ def probe(
                 building.build(probed, variant, folder)
                 settings = {"models": (str(folder.resolve()),), "labels": (variant.label,)}
                 variant_recipe = recipe.model_copy(update=settings)
-                finetuning.finetune(variant_recipe, out, options, Path())
+                once = replace(options, advises=number == 1)  # all are as wide as the source
+                finetuning.finetune(variant_recipe, out, once, Path())
                 write_json(out / RECORD, record)  # not where the results there are refused
             finally:
                 if not keep_models and folder.exists():

@@ -38,9 +38,13 @@ class Cost:
     """Tokens of each phase of training."""
 
     @property
-    def weight(self) -> float:
-        """For the progress bar: operations, or tokens where those are not known."""
-        return self.flops or self.tokens
+    def unit(self) -> str:
+        """Of a progress bar: tokens where operations are not known, or too few to count in it."""
+        return "GFLOP" if self.flops and self.flops >= 1e10 else "tokens"
+
+    def amount(self, unit: str) -> float:
+        """In such a unit."""
+        return (self.flops or 0.0) / 1e9 if unit == "GFLOP" else self.tokens
 
 
 UNKNOWN = Cost(0.0, None)

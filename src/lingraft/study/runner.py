@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, LingraftError
-from lingraft.log import progress
+from lingraft.log import counted, progress
 from lingraft.rundir import Run, write_json
 from lingraft.study import collect, estimate, planning, processes, rows, steps, studydir
 from lingraft.study.cell import GRACE_SECONDS, NO_ROOM, STEPS
@@ -125,7 +125,7 @@ class _Runner:
         self.tally = Tally()
         self.live: dict[int, _Live] = {}
         self.stop = StopRequest()
-        self.ended_weight = 0.0
+        self.ended: list[Step] = []
         self.resumed = False
         self.disk_is_full = False
         self.room = options.jobs
@@ -153,8 +153,8 @@ class _Runner:
         with self.stop.listening():
             try:
                 todo = self.share(todo)
-                total = sum(plan.left.weight for plan in todo)
-                with progress("study", total / 1e9, "GFLOP") as ticker:
+                left = estimate.total([plan.left for plan in todo])
+                with progress("study", left.amount(left.unit) or None, left.unit) as ticker:
                     self.work(todo, ticker)
             finally:
                 for live in self.live.values():
@@ -206,7 +206,7 @@ class _Runner:
                 self.begin_or_wait(waiting)
             if self.resumed:  # what an earlier call did tells nothing of the speed of this one
                 self.resumed = False
-                ticker.start_at(self.weight() / 1e9)
+                ticker.start_at(self.amount(ticker.unit))
             if waiting and not self.goes_on:
                 self.drop(waiting)
             for slot, live in list(self.live.items()):
@@ -270,7 +270,7 @@ class _Runner:
             self.folder.open_cell(plan.cell, plan.fingerprint, shared)
             logger.info("%s: starts", name)
         else:
-            logger.info("%s: %d fine-tunings start", name, plan.fine_tunings)
+            logger.info("%s: starts %s", name, counted(plan.fine_tunings, "fine-tuning"))
         write_json(run.path / STEPS, steps.jobs(todo))
         self.resumed |= any(step.progress(run) > 0 for step in todo)
         process = self.options.start(run.path, slot, self.options.jobs)
@@ -290,7 +290,7 @@ class _Runner:
             unfinished = live.again and not plan.training.is_done(live.run)
             when = "while the cell was trained again for its weights: " if unfinished else ""
             self.fail(plan, when + processes.failure(live.run.path, status), seconds)
-        self.ended_weight += sum(step.cost.weight for step in live.todo)
+        self.ended += live.todo
 
     def record(self, plan: CellPlan) -> CellPlan:
         """Write the rows of the steps that are done by now; those that are there stay."""
@@ -351,14 +351,14 @@ class _Runner:
             name = live.plan.cell.id
             names.append(f"{name} ({step.name})" if isinstance(step, TaskStep) else name)
         ended = f"{self.tally.done + len(self.tally.failed)} ended"
-        ticker.update(self.weight() / 1e9, "; ".join([ended, *filter(None, [", ".join(names)])]))
+        ticker.update(self.amount(ticker.unit), "; ".join(filter(None, (ended, ", ".join(names)))))
 
-    def weight(self) -> float:
+    def amount(self, unit: str) -> float:
         """How much of the steps of this call is done."""
-        weight = self.ended_weight
+        amount = sum(step.cost.amount(unit) for step in self.ended)
         for live in self.live.values():
-            weight += sum(step.cost.weight * step.progress(live.run) for step in live.todo)
-        return weight
+            amount += sum(step.cost.amount(unit) * step.progress(live.run) for step in live.todo)
+        return amount
 
     # -- signals
 
