@@ -65,7 +65,7 @@ def files_of(name: str, revision: str | None) -> SourceFiles:
     Raises:
         DataError, UnsupportedModelError: as `source_of`.
     """
-    folder = _local_folder(name, revision)
+    folder = local_folder(name, revision)
     if folder is None:
         return SourceFiles({})
     config = _config(folder)
@@ -81,7 +81,8 @@ def files_of(name: str, revision: str | None) -> SourceFiles:
     return SourceFiles(config, family, folder)
 
 
-def _local_folder(name: str, revision: str | None) -> Path | None:
+def local_folder(name: str, revision: str | None) -> Path | None:
+    """Where a model lies on this machine, in the Hub's cache too; None where it does not."""
     path = folder_of(name)
     if path is not None:
         return path
