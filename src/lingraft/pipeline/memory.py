@@ -242,7 +242,10 @@ def _crosses_alone(phase: Phase) -> bool:
 def _kept(target: Target, phase: Phase, trained: Trained, read: Read, size: int) -> int:
     """Activations of a batch: what all passes keep until the backward pass."""
     layers, width = target.layers, target.layers.width
-    attention = 0 if target.machine.is_gpu else _attention_bytes(layers, phase, read.row, size)
+    attention = backward = 0
+    if not target.machine.is_gpu and trained.layers:  # a GPU's fused kernel keeps no maps
+        attention = _attention_bytes(layers, phase, read.row, size)
+        backward = 3 * size * layers.heads * read.row  # gradients of one attention's maps, a mask
     learning, still = (
         _layer_bytes(layers, size, trained=trains) + attention * layers.attentions // layers.number
         for trains in (True, False)
@@ -256,7 +259,7 @@ def _kept(target: Target, phase: Phase, trained: Trained, read: Read, size: int)
         most = learning if trained.learning else still
         everything, crossed = 4 * width * trained.layers + most, crossing
     passes = _passes(phase, read)
-    return read.tokens * (passes * (everything + 8 * width) + crossed)
+    return read.tokens * (passes * (everything + 8 * width) + crossed + backward)
 
 
 def _layer_bytes(layers: Layers, size: int, *, trained: bool) -> int:
@@ -266,7 +269,7 @@ def _layer_bytes(layers: Layers, size: int, *, trained: bool) -> int:
 
 
 def _attention_bytes(layers: Layers, phase: Phase, row: int, size: int) -> int:
-    """What one attention takes for each token on a CPU; a GPU's fused kernel keeps no such maps.
+    """What one attention takes for each token on a CPU, by plain products.
 
     It keeps the probabilities, and with dropout also its mask (16 bits) and what the mask leaves.
     A map of scores was there on the way: memory of freed blocks is kept
