@@ -274,7 +274,7 @@ def _attention_bytes(layers: Layers, phase: Phase, row: int, size: int) -> int:
     It keeps the probabilities, and with dropout also its mask (16 bits) and what the mask leaves.
     A map of scores was there on the way: memory of freed blocks is kept
     (`training.machine.keep_freed_memory`), and the next map does not go into the place of this one:
-    glibc before 2.38 asks for a little more than there was, to align it.
+    to align it, glibc looks for a little more than there was (seen with 2.36).
     """
     dropout = layers.dropout if phase.dropout is None else phase.dropout
     return layers.heads * row * (2 * size + (size + 2 if dropout else 0))
