@@ -105,7 +105,7 @@ class Layers:
             number * sum(math.prod(shape) for shape in maps),
             recipe.tokenizer.most_rows(shapes[family.word_embeddings][0]),
             number + (len(decoding) + inserted if decoding else 0),
-            float(config.get(_attention_dropout(family), 0)),
+            float(config.get(_attention_dropout(family)) or 0),
             config.get("max_position_embeddings", config.get("n_positions")),
         )
 
