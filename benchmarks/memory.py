@@ -35,7 +35,8 @@ from shared import head, parser_of, row, timed, write
 from lingraft.bench.memory import peak_bytes
 
 if TYPE_CHECKING:
-    from lingraft.recipe import Recipe
+    from lingraft.recipe import Phase, Recipe
+    from lingraft.training.data import Reading
 
 SYLLABLES = [chr(code) for code in range(0xAC00, 0xAC00 + 588 * 19, 97)]
 WORDS, FRAGMENTS, SENTENCES = 50_000, 100_000, 3
@@ -144,16 +145,23 @@ class Trained:
     vocabulary: int
     sets: tuple[str, ...] = ()
     method: str = "xpt-sp"
+    language: str = "ko"
+    longest: int = LONGEST
+    """Tokens of a sentence, or of a side of a pair, at most."""
+    filled: bool = False
+    """Whether all have so many."""
 
     def recipe(self, folder: Path) -> Recipe:
         from lingraft.recipe.methods import recipe_from
 
+        (folder / "text.tsv").write_text("a text\tein Text\n", encoding="utf-8")
         (folder / "text.txt").write_text("a text\n", encoding="utf-8")
+        text = folder / ("text.tsv" if "/" in self.language else "text.txt")
+        stream = {"name": "text", "language": self.language, "corpus": {"text": [str(text)]}}
         plain = {
-            "language": "ko",
+            "streams": [stream],
             "source": {"model": str(folder / "source")},
-            "corpus": {"text": [str(folder / "text.txt")]},
-            "tokenizer": {"kind": "keep", "max_tokens": LONGEST},
+            "tokenizer": {"kind": "keep", "max_tokens": self.longest},
             "method": {"name": self.method, "batch": {"size": 4096, "unit": "tokens"}},
             "graft": {"embeddings": "mean"},
         }
@@ -172,9 +180,15 @@ class Trained:
         family = family_of(self.model_type)
         special = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
         shape = {"hidden_size": self.width, "num_hidden_layers": self.layers}
-        shape |= {"num_attention_heads": self.width // 64, "max_position_embeddings": 2 * LONGEST}
+        shape |= {"num_attention_heads": self.width // 64}
+        shape["max_position_embeddings"] = 2 * self.longest + 2  # RoBERTa's begin behind padding
         if self.model_type == "gpt2":
             shape = {"n_embd": self.width, "n_layer": self.layers, "n_head": self.width // 64}
+        elif self.model_type == "bart":
+            stacks = ("encoder", "decoder")
+            sizes = {"layers": self.layers, "attention_heads": self.width // 64}
+            sizes["ffn_dim"] = 4 * self.width
+            shape |= {f"{stack}_{key}": size for stack in stacks for key, size in sizes.items()}
         else:
             shape |= {"intermediate_size": 4 * self.width}
         config = AutoConfig.for_model(
@@ -189,6 +203,15 @@ class Trained:
         model.save_pretrained(folder / "graft")
 
 
+def on_pairs(objective: str, longest: int, *more: str, filled: bool = True) -> Trained:
+    """A phase on pairs of which every side has `longest` tokens, or some 30 of them."""
+    sets = (f'phases.0.objective="{objective}"', *more)
+    if filled:
+        sets += (f'phases.0.data=[{{stream="text", max_tokens={longest}}}]',)
+    return Trained("roberta", 4, 256, 8_000, sets, "xpt-sp", "en/de", longest, filled)
+
+
+CROSSED = "graft.cross_attention=true"
 TRAININGS = {
     "llama 6 × 384": Trained("llama", 6, 384, 8_000),
     "llama 6 × 384, activations computed again": Trained(
@@ -202,17 +225,51 @@ TRAININGS = {
     "roberta 8 × 512, frozen body": Trained(
         "roberta", 8, 512, 20_000, ('phases.0.train=["embeddings","output_bias","itl"]',)
     ),
+    "roberta 4 × 256": Trained("roberta", 4, 256, 8_000),
+    "roberta 4 × 256, rows of 512": Trained(
+        "roberta", 4, 256, 8_000, ("training.row_tokens=512",), longest=512
+    ),
+    "bart 3 and 3 × 256": Trained("bart", 3, 256, 8_000),
+    "ca_mlm, short pairs": on_pairs("ca_mlm", LONGEST, CROSSED, filled=False),
+    "ca_mlm, sides of 128": on_pairs("ca_mlm", 128, CROSSED),
+    "ca_mlm, sides of 512": on_pairs("ca_mlm", 512, CROSSED),
+    "ca_mlm, cross-attention alone, sides of 512": on_pairs(
+        "ca_mlm", 512, CROSSED, 'phases.0.train=["cross_attention"]'
+    ),
+    "tlm, sides of 128": on_pairs("tlm", 128),
+    "tlm, sides of 512": on_pairs("tlm", 512),
 }
+
+
+def made_up(case: Trained, phase: Phase, rows: int) -> Reading:
+    """Sentences, or pairs of them, that a phase reads in place of a text."""
+    import numpy as np
+
+    from lingraft.bench import subject
+    from lingraft.objectives import OBJECTIVES
+    from lingraft.tokenizer.pairs import Edges, TokenPairs
+    from lingraft.training.data import Reading
+
+    lengths = {"mean": case.longest, "spread": 0.0} if case.filled else {}
+    units = subject.made_up(
+        subject.TextShape(sentences=2_000, longest=case.longest, **lengths), rows
+    )
+    if "pairs" in (reads := OBJECTIVES[phase.objective].reads):
+        firsts = np.arange(0, len(units), 2)
+        sides = np.stack([firsts, firsts + 1, firsts + 1, firsts + 2], 1).reshape(-1, 2, 2)
+        joined = 2 * case.longest if reads == "joined pairs" else None
+        units = TokenPairs(units, sides, Edges(1, 1), case.longest, joined)
+    return Reading("", units, units, phase.objective, phase.masking)
 
 
 def run_training(name: str, folder: Path) -> None:
     """Train a phase in this process, as the stage does."""
     from lingraft.bench import subject
     from lingraft.models import source
+    from lingraft.models.modules import MODULES
     from lingraft.models.parts import translation_layers
     from lingraft.pipeline.suiting import suited
     from lingraft.recipe import Budget, Validation
-    from lingraft.training.data import Reading
     from lingraft.training.loop import train_phase
     from lingraft.training.machine import accelerator_for
     from lingraft.training.phase import Job
@@ -221,13 +278,15 @@ def run_training(name: str, folder: Path) -> None:
     recipe = suited(TRAININGS[name].recipe(folder), loaded.family)
     phase = recipe.phases[0]
     rows = len(loaded.model.get_input_embeddings().weight)
-    tokens = subject.made_up(subject.TextShape(sentences=2_000, longest=LONGEST), rows)
+    if recipe.graft.cross_attention:
+        cross = MODULES["cross_attention"]
+        cross.code.insert(loaded.model, loaded.family, loaded.model.config.num_hidden_layers)
     train_phase(
         Job(
             phase=phase.model_copy(
                 update={
                     "budget": Budget(value=3),
-                    "validation": Validation(every_steps=3, sentences=64),
+                    "validation": Validation(every_steps=3, sentences=16),
                 }
             ),
             training=recipe.training,
@@ -237,7 +296,7 @@ def run_training(name: str, folder: Path) -> None:
             fingerprint="",
             family=loaded.family,
             itl_layers=translation_layers(loaded.model.config, loaded.family, recipe.graft.places),
-            readings=(Reading("", tokens, tokens, phase.objective, phase.masking),),
+            readings=(made_up(TRAININGS[name], phase, rows),),
             vocabulary=subject.token_ids(rows),
         ),
         loaded.model,

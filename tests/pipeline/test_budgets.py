@@ -24,7 +24,7 @@ from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import budgeting, foreseeing, planning, preflight, speed, stages
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.foreseeing import foreseen
-from lingraft.pipeline.memory import Machine
+from lingraft.pipeline.hardware import Machine
 from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import graft_fingerprint
 from lingraft.recipe import Batch, Budget, Schedule, Validation, auto, facts

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-import shutil
-import sys
-from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from lingraft.models import chunked
+from lingraft.models import chunked, cross_attention
+from lingraft.models.dropout import use_bits
 from lingraft.models.families import FAMILIES
+from lingraft.models.packed import PackedModel, assemble
+from lingraft.objectives import OBJECTIVES
 from lingraft.pipeline import memory, preflight
-from lingraft.pipeline.memory import (
-    Layers,
-    Machine,
-    Target,
-    need,
-    remedies,
-    training_for,
-    verdict,
-)
+from lingraft.pipeline.fitting import remedies, training_for, verdict
+from lingraft.pipeline.hardware import Machine
+from lingraft.pipeline.memory import Layers, Target, need
 from lingraft.pipeline.source_files import tensor_shapes
 from lingraft.pipeline.trainable import Trained
 from lingraft.recipe.methods import recipe_from
-from lingraft.recipe.phase import Batch, Data, Distil, Masking
-from lingraft.training.machine import multiplies_bf16
+from lingraft.recipe.phase import Batch, Data, Distil, Masking, Mixture
 
 GB = 10**9
 CPU, GPU = Machine(16 * GB, is_gpu=False, bf16=False), Machine(16 * GB, is_gpu=True)
@@ -41,6 +36,8 @@ LAYERS = Layers(
     written=12_000,
     parameters=190_000_000,
     rows=50_000,
+    attentions=12,
+    dropout=0.0,
 )
 MATRIX, BODY = BY_PART["embeddings"], BY_PART["body"]
 WHOLE = Trained(sum(BY_PART.values()), 0, 12, 12, 0)
@@ -76,15 +73,16 @@ def test_a_matrix_of_which_rows_train_has_a_gradient_whole_and_moments_of_these_
 
 
 def test_layers_beneath_the_lowest_that_trains_keep_nothing():
-    above, none = (
-        needed(train=("output_bias",), trained=Trained(9, 0, n, n, BODY)).activations
-        for n in (3, 0)
-    )
-    frozen = needed(train=("embeddings",), trained=Trained(9, 0, 12, 0, BODY)).activations
+    def activations(trained, *train):
+        return needed(GPU, trained, train=train, precision="fp32").activations
+
+    above, none = (activations(Trained(9, 0, n, n, BODY), "output_bias") for n in (3, 0))
+    frozen = activations(Trained(9, 0, 12, 0, BODY), "embeddings")
+    whole = activations(WHOLE, "all")
     outside = 8 * 1_024 * 4_096  # the rows that are looked up
     assert none == outside
-    assert above - outside == (needed().activations - outside) / 4
-    assert above < frozen < needed().activations  # frozen maps keep not what they read
+    assert above - outside == (whole - outside) / 4
+    assert above < frozen < whole  # frozen maps keep not what they read
 
 
 def test_each_setting_that_saves_memory_saves_some():
@@ -108,23 +106,116 @@ def test_logits_of_causal_models_are_those_of_a_chunk():
     assert masked.logits == int(4_096 * 0.15 * 50_000 * 12)
 
 
-def test_what_is_read_twice_and_what_a_decoder_writes_are_counted():
-    def of(objective, **more):
-        made = recipe(objective="mlm").phases[0].model_copy(update={"objective": objective})
-        target = Target(recipe(objective="mlm"), BY_PART, LAYERS, GPU)
-        return need(target, made.model_copy(update=more), WHOLE)
+def of_pairs(objective="mlm", machine=GPU, layers=LAYERS, trained=WHOLE, **changes):
+    """What a phase takes that may read text in one language ('ko') and pairs ('two')."""
+    streams = [
+        {"name": name, "language": language, "corpus": {"text": ["a.tsv"]}}
+        for name, language in (("ko", "ko"), ("two", "en/ko"))
+    ]
+    training = {"precision": "fp32"} | changes.pop("training", {})
+    phase = recipe(objective="mlm").phases[0].model_copy(update={"objective": objective})
+    phase = phase.model_copy(update={"data": (Data(stream="ko"),), **changes})
+    data = {"source": {"model": "m"}, "streams": streams, "training": training}
+    made = recipe_from(data | {"phases": [{"name": "p", "train": ["all"], "budget": {"value": 1}}]})
+    return need(Target(made, BY_PART, layers, machine), phase, trained)
 
-    plain, crossed = of("mlm"), of("ca_mlm")
-    maps = 2 * LAYERS.parameters  # in bf16, once
-    assert crossed.activations - maps == 2 * (plain.activations - maps)
+
+def test_what_is_read_twice_and_what_a_decoder_writes_are_counted():
+    plain, crossed = of_pairs(), of_pairs("ca_mlm")
+    cross = 4_096 * 12 * 1_024 * (8 + 4 * 8)  # a norm, and what four maps read and write
+    assert crossed.activations == 2 * plain.activations + cross
     assert crossed.logits == 2 * plain.logits
     pairs = Data(stream="two", objective="ca_mlm", masking=Masking(rate=0.3))
-    assert of("mlm", data=(Data(stream="one"), pairs)).logits == pytest.approx(4 * plain.logits)
-    assert of("mlm", data=(Data(stream="one", also=("ca_mlm",)),)).logits == crossed.logits
-    all_written = of("denoise", masking=Masking(scheme="infilling")).logits
+    both = of_pairs(data=(Data(stream="ko"), pairs))
+    assert both.logits == pytest.approx(4 * plain.logits)
+    assert of_pairs(data=(Data(stream="two", objective="tlm", also=("ca_mlm",)),)) == crossed
+    all_written = of_pairs("denoise", masking=Masking(scheme="infilling")).logits
     assert all_written == pytest.approx(plain.logits / 0.15)
-    spans = of("denoise", masking=Masking(scheme="spans")).logits
+    spans = of_pairs("denoise", masking=Masking(scheme="spans")).logits
     assert plain.logits / 0.15 * 0.2 < spans < plain.logits / 0.15 * 0.3
+
+
+def test_of_cross_attention_that_trains_alone_one_pass_keeps_something():
+    frozen = Trained(12 * 4 * 1_024**2, 0, 12, 0, BODY)
+    alone = of_pairs("ca_mlm", trained=frozen, train=("cross_attention",))
+    both = of_pairs("ca_mlm", trained=frozen, train=("cross_attention", "embeddings"))
+    assert alone.logits == both.logits / 2
+    cross = 4_096 * 12 * 1_024 * (8 + 4 * 8)
+    assert alone.activations - cross == (both.activations - cross) / 2
+
+
+@pytest.mark.parametrize(
+    ("row", "objective", "entry", "changes"),
+    [
+        (128, "mlm", {}, {}),
+        (512, "mlm", {}, {"training": {"row_tokens": 512}}),
+        (512, "mlm", {}, {"join_sentences": True}),
+        (512, "clm", {}, {}),
+        (1_024, "ca_mlm", {}, {}),  # neighbouring stretches are filled up
+        (224, "ca_mlm", {"max_tokens": 100}, {}),
+        (256, "ca_mlm", {"stream": "two"}, {}),  # sentences, each of which fits into a row
+        (1_024, "ca_mlm", {"stream": "two", "max_tokens": 512}, {}),
+        (256, "tlm", {"stream": "two"}, {}),
+        (1_024, "tlm", {"stream": "two", "max_tokens": 512}, {}),
+        (512, "tlm", {"stream": "two", "max_tokens": 512}, {"context": 512}),  # is cut to fit
+        (1_024, "ca_mlm", {"stream": "two", "max_tokens": 512}, {"context": 512}),
+        (512, "tlm", {"stream": "two"}, {"training": {"row_tokens": 512}, "context": 512}),
+    ],
+)
+def test_rows_are_as_long_as_what_they_must_hold(row, objective, entry, changes):
+    layers = dataclasses.replace(LAYERS, context=changes.get("context"))
+    changes = {key: value for key, value in changes.items() if key != "context"}
+    changes["data"] = (Data(**{"stream": "ko"} | entry),)
+    cpu, gpu = (of_pairs(objective, machine, layers, **changes) for machine in (CPU, GPU))
+    attentions = 12 * (3 if objective == "ca_mlm" else 1)
+    maps = (
+        4 * LAYERS.heads * row * (2 * attentions + 3)
+    )  # probabilities, what went before; backward
+    assert cpu.activations - gpu.activations == 4_096 * maps
+
+
+def test_batches_of_translations_have_their_own_size():
+    entry = Data(stream="two", objective="ca_mlm", max_tokens=32)
+    small = {"batch": Batch(size=1_024, unit="tokens"), "data": (entry,)}
+    mixture = Mixture(draw="alternate", bilingual_batch=2_048)
+    plain, doubled = of_pairs(**small), of_pairs(**small, mixture=mixture)
+    assert doubled.activations == 2 * plain.activations
+
+
+def test_a_teacher_is_in_memory_too():
+    taught = dataclasses.replace(WHOLE, teacher=BODY)
+    assert of_pairs(trained=taught).weights == of_pairs().weights + 4 * BODY
+
+
+@pytest.mark.parametrize("objective", ["tlm", "ca_mlm"])
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_torch_keeps_the_maps_that_are_counted(objective, dropout, tiny_model):
+    row, heads, tokens = 64, 2, 128
+    model = tiny_model("roberta", attention_probs_dropout_prob=dropout).train()
+    cross_attention.insert(model, FAMILIES["roberta"], 2)
+    packed = PackedModel(model, FAMILIES["roberta"])
+    use_bits(model)
+    sides = [np.full(row // 2, 7)] * 4
+    masked, targets = [np.array([3])] * 4, [np.array([5])] * 4
+    batch = assemble(sides, masked, targets, [[0, 1], [2, 3]], row, 1, objective)
+    maps = {}
+
+    def keep(tensor):
+        if tensor.shape[-2:] == (row, row):
+            maps[tensor.untyped_storage().data_ptr()] = tensor  # two that share one are one
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        terms = OBJECTIVES[objective].loss(packed, batch)
+    assert all(term.nats > 0 for term in terms.values())
+    kept = sum(tensor.numel() * tensor.element_size() for tensor in maps.values())
+
+    layers = dataclasses.replace(LAYERS, heads=heads, dropout=dropout)
+    settings = {"training": {"row_tokens": row, "micro_batch_tokens": tokens}}
+    settings["data"] = (Data(stream="two", max_tokens=row // 2),)
+    cpu, gpu = (of_pairs(objective, machine, layers, **settings) for machine in (CPU, GPU))
+    passing = 4 * heads * row * tokens * ((3 if objective == "ca_mlm" else 1) * 12 + 3)
+    assert kept * 12 / 2 == cpu.activations - gpu.activations - passing
 
 
 def test_what_does_not_fit_is_told_what_to_change_and_then_it_fits():
@@ -195,10 +286,19 @@ def test_a_gpu_with_memory_to_spare_takes_more_tokens_at_once():
     assert verdict(made(narrow, micro_batch_tokens=8_192), [WHOLE])[1].endswith("it fits")
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2", "roberta", "modernbert", "t5"])
-def test_layers_are_read_from_the_files(family, tiny_source, tiny_model):
+@pytest.mark.parametrize(
+    ("family", "dropout"),
+    [
+        ("llama", "attention_dropout"),
+        ("gpt2", "attn_pdrop"),
+        ("roberta", "attention_probs_dropout_prob"),
+        ("modernbert", "attention_dropout"),
+        ("t5", "dropout_rate"),
+    ],
+)
+def test_layers_are_read_from_the_files(family, dropout, tiny_source, tiny_model):
     folder, record = tiny_source(family), FAMILIES[family]
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8")) | {dropout: 0.3}
     data = {"language": "ko", "source": {"model": str(folder)}, "corpus": {"text": ["a.txt"]}}
     made = recipe_from(data | {"graft": {"layers_after": 0}})
     found = Layers.of(tensor_shapes(folder), config, record, made)
@@ -208,61 +308,26 @@ def test_layers_are_read_from_the_files(family, tiny_source, tiny_model):
     assert found.width == 32
     assert found.heads == 2
     assert found.number == 3 * len(record.lists)
+    assert found.attentions == found.number + (3 if family == "t5" else 0)  # two a decoder's layer
+    assert found.dropout == 0.3
     assert found.parameters == found.number * sum(p.numel() for p in maps)
     up = max(math.prod(p.shape) for p in maps)
     assert found.read >= 32
     assert found.written * 32 >= up
 
 
-def test_this_machine_has_memory_and_its_guess_of_bf16_is_torch_s():
-    found = memory.this_machine()
-    assert found.bytes > GB / 2
-    if not found.is_gpu:
-        assert found.bf16 == multiplies_bf16()
-
-
-def test_a_limit_of_the_container_counts(monkeypatch):
-    monkeypatch.setattr(memory, "_gpu", lambda: None)
-    monkeypatch.setattr(memory, "_control_group", lambda: 3 * GB)
-    assert memory.this_machine().bytes == 3 * GB
-    monkeypatch.setattr(memory, "_gpu", lambda: Machine(5 * GB, is_gpu=True))
-    assert memory.this_machine() == Machine(5 * GB, is_gpu=True)
-
-
-SMI = """#!/bin/sh
-case "$*" in
-*--id=1*) echo "15360, 7.5" ;;
-*--id=GPU-b*) echo "81559, 9.0" ;;
-*) printf "4096, 8.6\\n15360, 7.5\\n" ;;
-esac
-"""
-
-
-def test_without_torch_the_first_gpu_that_it_may_see_is_the_machine(monkeypatch, tmp_path):
-    program = tmp_path / "nvidia-smi"
-    program.write_text(SMI)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setitem(sys.modules, "torch", None)
-    for visible, size, bf16 in (("0", 4096, True), ("1,0", 15360, False), ("GPU-b1", 81559, True)):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        assert memory.this_machine() == Machine(size << 20, is_gpu=True, bf16=bf16)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert not memory.this_machine().is_gpu
-
-
-@pytest.mark.parametrize("has_gpu", [True, False])
-def test_where_torch_is_loaded_it_knows_the_gpu_and_nobody_else_is_asked(has_gpu, monkeypatch):
-    slice_of_one = SimpleNamespace(total_memory=20 * GB)
-    monkeypatch.setattr(shutil, "which", lambda _: pytest.fail("asked another program"))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: slice_of_one)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)
-    found = memory.this_machine()
-    assert found.is_gpu is has_gpu
-    if has_gpu:
-        assert found == Machine(20 * GB, is_gpu=True, bf16=False)
+def test_an_activation_that_is_written_out_keeps_its_steps(tiny_source):
+    folder, record = tiny_source("gpt2"), FAMILIES["gpt2"]
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    made = recipe_from(
+        {"language": "ko", "source": {"model": str(folder)}, "corpus": {"text": ["a.txt"]}}
+    )
+    fused, steps = (
+        Layers.of(tensor_shapes(folder), config | {"activation_function": name}, record, made)
+        for name in ("gelu", "gelu_new")
+    )
+    up = tensor_shapes(folder)["transformer.h.0.mlp.c_fc.weight"][1]
+    assert steps.written == fused.written + 3 * up
 
 
 def test_the_plan_of_a_source_has_all_of_it(tiny_source, korean_text):

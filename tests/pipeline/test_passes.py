@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lingraft.pipeline import memory, stages
+from lingraft.pipeline import hardware, stages
+from lingraft.pipeline.hardware import Machine
 from lingraft.pipeline.jobs import prepared, training_here
-from lingraft.pipeline.memory import Machine
 from lingraft.pipeline.stages import Context
 from lingraft.recipe.methods import read_recipe
 from lingraft.recipe.phase import Batch
@@ -25,7 +25,7 @@ def on(monkeypatch):
     """Says that this machine has a GPU of so many bytes."""
 
     def gpu(size):
-        monkeypatch.setattr(memory, "this_machine", lambda: Machine(size, is_gpu=True))
+        monkeypatch.setattr(hardware, "this_machine", lambda: Machine(size, is_gpu=True))
 
     return gpu
 

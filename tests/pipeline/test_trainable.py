@@ -1,5 +1,7 @@
 """What a phase trains, as the files say it, is what autograd does with the model."""
 
+import math
+
 import pytest
 import torch
 
@@ -79,3 +81,22 @@ LORA = {"rank": 2, "parts": ["layers[-1]"]}
 def test_the_depth_of_the_backward_pass_is_that_of_autograd(graph, family, train, low_rank):
     made, expected = graph(family, train, low_rank)
     assert (made.layers, made.learning, made.frozen_maps) == expected
+
+
+def test_a_teacher_is_the_source_or_what_the_phase_names(tiny_source, tmp_path):
+    record, shapes = FAMILIES["roberta"], tensor_shapes(tiny_source("roberta"))
+    source = {"model": str(tiny_source("roberta"))}
+    data = {"language": "en", "source": source, "corpus": {"text": ["a.txt"]}}
+
+    def teacher(**distil):
+        phase = {"name": "p", "train": ["all"], "budget": {"value": 1}, "distil": distil}
+        recipe = recipe_from(data | {"phases": [phase]})
+        sizes = grafted_sizes(shapes, record, recipe, tied=True)
+        return trainable(recipe, recipe.phases[0], shapes, record, sizes, tied=True).teacher
+
+    def parameters(folder):
+        return sum(math.prod(shape) for shape in tensor_shapes(folder).values())
+
+    assert teacher() == parameters(tiny_source("roberta"))
+    assert teacher(teacher=str(tiny_source("modernbert"))) == parameters(tiny_source("modernbert"))
+    assert teacher(teacher=str(tmp_path)) == 0

@@ -16,14 +16,14 @@ from lingraft.corpus.cleaning import scripts
 from lingraft.errors import RecipeError
 from lingraft.models.families import family_of
 from lingraft.pipeline import preflight
-from lingraft.pipeline.memory import this_machine
+from lingraft.pipeline.hardware import this_machine
 from lingraft.recipe import auto, choosing, scales
 from lingraft.recipe.facts import CHARACTERS_A_TOKEN, TOKENS_PER_SENTENCE, Facts
 from lingraft.recipe.methods import is_open, promised
 from lingraft.recipe.phase import most_sentences
 
 if TYPE_CHECKING:
-    from lingraft.pipeline.memory import Machine
+    from lingraft.pipeline.hardware import Machine
     from lingraft.recipe import Budget, Recipe
     from lingraft.recipe.choosing import Choice
 

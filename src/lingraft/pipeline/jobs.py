@@ -10,7 +10,9 @@ from lingraft.models.families import family_of
 from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.distillation import Teacher
-from lingraft.pipeline import memory
+from lingraft.pipeline import hardware
+from lingraft.pipeline.fitting import training_for
+from lingraft.pipeline.memory import Target
 from lingraft.pipeline.preflight import Plan, sizes
 from lingraft.pipeline.reading import readings
 from lingraft.pipeline.rows import new_rows
@@ -130,7 +132,7 @@ def training_here(recipe: Recipe, phase: str) -> Training:
     Returns:
         The recipe's, where it says how many, on a CPU, and where the model's size is not known.
     """
-    training, machine = recipe.training, memory.this_machine()
+    training, machine = recipe.training, hardware.this_machine()
     if training.micro_batch_tokens is not None or not machine.is_gpu:
         return training
     source = source_of(recipe)
@@ -138,9 +140,9 @@ def training_here(recipe: Recipe, phase: str) -> Training:
     sizes(recipe, source, plan)
     if plan.layers is None:
         return training
-    target = memory.Target(recipe, plan.by_part, plan.layers, machine)
+    target = Target(recipe, plan.by_part, plan.layers, machine)
     (used,) = (
-        memory.training_for(target, section, trained)
+        training_for(target, section, trained)
         for section, trained in zip(recipe.phases, plan.trainable, strict=True)
         if section.name == phase
     )

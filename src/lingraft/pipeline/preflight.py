@@ -13,7 +13,9 @@ from lingraft.corpus.inputs import unpacked_bytes
 from lingraft.errors import DataError, RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import held_out, pairs, vocabularies
-from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
+from lingraft.pipeline.fitting import verdict
+from lingraft.pipeline.hardware import this_machine
+from lingraft.pipeline.memory import Layers, Need, Target
 from lingraft.pipeline.plans import named_resources
 from lingraft.pipeline.source_files import SourceFiles, depth_and_width, grafted_sizes, source_of
 from lingraft.pipeline.suiting import check_context, suited

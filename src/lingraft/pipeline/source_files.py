@@ -236,7 +236,7 @@ def files_of(name: str, revision: str | None, *, is_source: bool = True) -> Sour
     Raises:
         DataError, UnsupportedModelError: as `source_of`.
     """
-    folder = _local_folder(name, revision)
+    folder = local_folder(name, revision)
     if folder is None:
         return SourceFiles({})
     config = _config(folder)
@@ -253,7 +253,8 @@ def files_of(name: str, revision: str | None, *, is_source: bool = True) -> Sour
     return SourceFiles(config, family, folder)
 
 
-def _local_folder(name: str, revision: str | None) -> Path | None:
+def local_folder(name: str, revision: str | None) -> Path | None:
+    """Where a model lies on this machine, in the Hub's cache too; None where it does not."""
     path = folder_of(name)
     if path is not None:
         return path

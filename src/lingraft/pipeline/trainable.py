@@ -12,7 +12,7 @@ from lingraft.models.modules import wanted_by
 from lingraft.models.parts import goes_with_place, layer_index, part_of
 from lingraft.models.plans import check_layers
 from lingraft.models.selection import Layout, Selection, chosen_maps, gains_of
-from lingraft.pipeline.source_files import grafted_sizes
+from lingraft.pipeline.source_files import grafted_sizes, local_folder, tensor_shapes
 from lingraft.pipeline.suiting import suited
 from lingraft.pipeline.vocabularies import check_initialisers
 from lingraft.recipe import choosing
@@ -49,6 +49,8 @@ class Trained:
     """Of these the layers whose maps train, or have LoRA, and so keep what they read too."""
     frozen_maps: int
     """Parameters of the layers' linear maps that stay as they are."""
+    teacher: int = 0
+    """Parameters of the model that it learns from (`distil`); 0 also where they are not known."""
 
 
 def check_grafts(recipe: Recipe, source: SourceFiles) -> None:
@@ -174,7 +176,19 @@ def trainable(
         matrices += recipe.tokenizer.most_rows(source[0]) * width
     selection.check_any(total)
     reached = _reached(selection, layout, learning)
-    return Trained(total, matrices, reached, len(learning), frozen_maps)
+    teacher = _teacher(phase, shapes)
+    return Trained(total, matrices, reached, len(learning), frozen_maps, teacher)
+
+
+def _teacher(phase: Phase, source: Shapes) -> int:
+    """Parameters of a phase's teacher: of the source, or of files on this machine."""
+    if phase.distil is None:
+        return 0
+    shapes: Shapes | None = source
+    if (name := phase.distil.teacher) is not None:
+        folder = local_folder(name, None)
+        shapes = None if folder is None else tensor_shapes(folder)
+    return sum(map(math.prod, (shapes or {}).values()))
 
 
 def _adapted(selection: Selection, tensors: Shapes) -> set[str]:
