@@ -164,8 +164,9 @@ def packed_attention(
         if softcap is not None:
             scores = torch.tanh(scores / softcap) * softcap
         if attention_mask is not None:
-            scores = scores + attention_mask
+            scores += attention_mask  # in place: no second map, which is most of the memory
         weights = torch.softmax(scores, dim=-1, dtype=scores.dtype)
+        del scores
         if dropout:
             weights = drop(weights, dropout)
         mixed = torch.matmul(weights, v_NHTK)
