@@ -255,7 +255,7 @@ def remove_overlaps(streams: Mapping[Path, Stream], results: Mapping[str, dict[s
             mask = _held(folder / f"{split}.txt", stream, held_out)
             if mask.any():
                 result = results[stream.name]
-                counts, gone = _without(folder, split, mask, whole=stream.pair is not None)
+                counts, gone = _without(folder, split, mask, whole=stream.bilingual)
                 result["splits"][split] = counts
                 dropped = result["dropped"]
                 result["dropped"] = dropped | {HELD_OUT: dropped.get(HELD_OUT, 0) + gone}

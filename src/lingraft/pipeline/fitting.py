@@ -53,7 +53,7 @@ def training_for(target: Target, phase: Phase, trained: Trained) -> Training:
 
     What the recipe says; else 4,096, and on a GPU, for which that is little, twice as many as long
     as half of its memory holds them, since all this is an estimate, and a step has as many. Not
-    with a teacher, which is in no estimate.
+    with a teacher: what it computes is in no estimate.
 
     Args:
         target: the model, and where it trains.

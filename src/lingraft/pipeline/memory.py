@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from lingraft.models.families import DECODER
 from lingraft.models.parts import layer_index
 from lingraft.models.rows import ROW_MULTIPLE
-from lingraft.recipe import Data
 from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.facts import TOKENS_PER_SENTENCE
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.pipeline.hardware import Machine
     from lingraft.pipeline.trainable import Trained
-    from lingraft.recipe import Phase, Recipe
+    from lingraft.recipe import Data, Phase, Recipe
     from lingraft.recipe.base import Objective
     from lingraft.recipe.phase import Masking
 
@@ -150,11 +149,10 @@ class Read:
     """Tokens of a row."""
     tokens: int
     """That go through the model at once."""
-
-    @property
-    def crosses(self) -> bool:
-        """Whether the model reads a second time, with cross-attention (VECO)."""
-        return self.objective == "ca_mlm"
+    crosses: bool
+    """Whether the model reads them with cross-attention (VECO)."""
+    passes: int
+    """How often it reads them before the backward pass."""
 
 
 def need(target: Target, phase: Phase, trained: Trained) -> Need:
@@ -171,7 +169,7 @@ def need(target: Target, phase: Phase, trained: Trained) -> Need:
     batches = [
         (
             _kept(target, phase, trained, read, size),
-            _passes(phase, read) * _logit_bytes(target, phase, read, size),
+            read.passes * _logit_bytes(target, phase, read, size),
         )
         for read in _read(target, phase)
     ]
@@ -191,12 +189,10 @@ def need(target: Target, phase: Phase, trained: Trained) -> Need:
 
 def _read(target: Target, phase: Phase) -> list[Read]:
     """All that a phase reads."""
-    recipe = target.recipe
-    bilingual = {stream.name: stream.pair is not None for stream in recipe.texts}
     return [
-        _read_as(target, phase, entry, objective, bilingual=bilingual[entry.stream])
-        for entry in phase.data or [Data(stream=name) for name in bilingual]
-        for objective in (entry.objective or phase.objective, *entry.also)
+        _read_as(target, phase, entry, objective, bilingual=stream.bilingual)
+        for entry, stream in target.recipe.read_in(phase)
+        for objective in phase.objectives_of(entry)
     ]
 
 
@@ -211,12 +207,12 @@ def _read_as(
     """
     training, most = target.recipe.training, target.recipe.tokenizer.max_tokens
     context = target.layers.context or 2 * most
-    unit = 0
+    crosses, unit = objective == "ca_mlm", 0
     if objective in READ_PAIRS:
         side = min(entry.max_tokens or most, most, context)
         if bilingual and entry.max_tokens is None:
             side = min(side, training.row_tokens)
-        unit = 2 * side if objective == "ca_mlm" else min(2 * side, context)
+        unit = 2 * side if crosses else min(2 * side, context)
     elif objective == "clm" or phase.join_sentences:
         unit = min(most, context)
     row = max(training.row_tokens, -(-unit // ROW_MULTIPLE) * ROW_MULTIPLE)
@@ -226,17 +222,9 @@ def _read_as(
     if phase.batch.unit == "sentences":
         batch *= max(row, most)
     tokens = max(row, min(training.at_once, batch))
-    return Read(objective, entry.masking or phase.masking, row, tokens)
-
-
-def _passes(phase: Phase, read: Read) -> int:
-    """How often the model reads a batch before the backward pass."""
-    return 1 + (read.crosses and not _crosses_alone(phase))
-
-
-def _crosses_alone(phase: Phase) -> bool:
-    """Whether the pass without cross-attention has nothing to learn, and keeps nothing."""
-    return phase.trained == {"cross_attention"}
+    # where cross-attention trains alone the pass without it has nothing to learn, and keeps nothing
+    passes = 2 if crosses and phase.trained != {"cross_attention"} else 1
+    return Read(objective, entry.masking or phase.masking, row, tokens, crosses, passes)
 
 
 def _kept(target: Target, phase: Phase, trained: Trained, read: Read, size: int) -> int:
@@ -258,8 +246,7 @@ def _kept(target: Target, phase: Phase, trained: Trained, read: Read, size: int)
     if target.recipe.training.gradient_checkpointing and trained.layers:
         most = learning if trained.learning else still
         everything, crossed = 4 * width * trained.layers + most, crossing
-    passes = _passes(phase, read)
-    return read.tokens * (passes * (everything + 8 * width) + crossed + backward)
+    return read.tokens * (read.passes * (everything + 8 * width) + crossed + backward)
 
 
 def _layer_bytes(layers: Layers, size: int, *, trained: bool) -> int:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from lingraft.corpus import aligned
 from lingraft.errors import RecipeError
-from lingraft.recipe import Data
 from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.facts import TOKENS_PER_SENTENCE
 
 if TYPE_CHECKING:
-    from lingraft.recipe import Phase, Recipe
+    from lingraft.recipe import Data, Phase, Recipe
 
 
 def check(recipe: Recipe) -> None:
@@ -20,16 +19,15 @@ def check(recipe: Recipe) -> None:
     Raises:
         RecipeError: the first thing that is wrong.
     """
-    bilingual = {stream.name: stream.pair is not None for stream in recipe.texts}
     for stream in recipe.texts:
-        if bilingual[stream.name]:
+        if stream.bilingual:
             aligned.check_stream(stream.corpus)
     for phase in recipe.phases:
-        entries = phase.data or tuple(Data(stream=name) for name in bilingual)
-        for entry in entries:
-            _check_entry(recipe, phase, entry, bilingual=bilingual[entry.stream])
+        read = recipe.read_in(phase)
+        for entry, stream in read:
+            _check_entry(recipe, phase, entry, bilingual=stream.bilingual)
         mixture = phase.mixture
-        if mixture.draw == "alternate" and len({bilingual[e.stream] for e in entries}) < 2:
+        if mixture.draw == "alternate" and len({stream.bilingual for _, stream in read}) < 2:
             raise RecipeError(
                 f"phase '{phase.name}': mixture.draw = 'alternate' takes turns between streams in "
                 "one language and streams of translations (language = 'en/ko'); it reads one kind"
@@ -46,15 +44,13 @@ def tokens_of_a_step(recipe: Recipe, phase: Phase) -> float | None:
 
     Neighbouring stretches are taken as filled up, as they are in all but short documents.
     """
-    bilingual = {stream.name: stream.pair is not None for stream in recipe.texts}
     longest: dict[bool, list[float]] = {}
-    for entry in phase.data or tuple(Data(stream=name) for name in bilingual):
-        if (entry.objective or phase.objective) not in READ_PAIRS:
+    for entry, stream in recipe.read_in(phase):
+        if phase.objectives_of(entry)[0] not in READ_PAIRS:
             return None
         most = entry.max_tokens or recipe.tokenizer.max_tokens
-        translated = bilingual[entry.stream]
-        side = min(TOKENS_PER_SENTENCE, most) if translated else most
-        longest.setdefault(translated, []).append(2 * side)
+        side = min(TOKENS_PER_SENTENCE, most) if stream.bilingual else most
+        longest.setdefault(stream.bilingual, []).append(2 * side)
     sizes = {False: phase.batch.size, True: phase.mixture.bilingual_batch or phase.batch.size}
     steps = [
         sizes[kind] * (1 if phase.batch.unit == "tokens" else sum(of_kind) / len(of_kind))
@@ -66,7 +62,7 @@ def tokens_of_a_step(recipe: Recipe, phase: Phase) -> float | None:
 def _check_entry(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) -> None:
     """Check one thing that a phase reads."""
     where = f"phase '{phase.name}': stream '{entry.stream}'"
-    names = (entry.objective or phase.objective, *entry.also)
+    names = phase.objectives_of(entry)
     on_sentences = [name for name in names if name not in READ_PAIRS]
     if len(set(names)) < len(names):
         raise RecipeError(f"{where}: data.also names an objective twice: {', '.join(names)}")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.objectives import OBJECTIVES
-from lingraft.recipe import Data
 from lingraft.tokenizer.documents import Documents
 from lingraft.tokenizer.pairs import Blocks, Edges, TokenPairs, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerFast
 
-    from lingraft.recipe import Phase, Recipe, Stream
+    from lingraft.recipe import Data, Phase, Recipe, Stream
     from lingraft.training.data import Text
 
 logger = logging.getLogger(__name__)
@@ -40,13 +39,10 @@ def readings(
     Raises:
         DataError: a text is missing or empty, or has no pairs where they are asked for.
     """
-    streams = {stream.name: stream for stream in recipe.texts}
-    entries = section.data or [Data(stream=name) for name in streams]
+    most = recipe.tokenizer.max_tokens
     return tuple(
-        _reading(
-            folder, streams[entry.stream], entry, section, tokenizer, recipe.tokenizer.max_tokens
-        )
-        for entry in entries
+        _reading(folder, stream, entry, section, tokenizer, most)
+        for entry, stream in recipe.read_in(section)
     )
 
 
@@ -61,7 +57,7 @@ def _reading(
     """One entry; what it reads also are readings of the same units."""
     longest = int(tokenizer.model_max_length)
     limit = min(entry.max_tokens or max_tokens, max_tokens, longest)
-    objective = entry.objective or section.objective
+    objective, *more = section.objectives_of(entry)
     units: dict[str, Callable[[str], Any]] = {
         "sentences": functools.partial(_whole, folder, stream)
     }
@@ -92,11 +88,11 @@ def _reading(
             entry.masking or section.masking,
             entry.weight,
             also,
-            stream.pair is not None,
+            stream.bilingual,
             entry.share,
         )
 
-    return under(objective, tuple(under(name) for name in entry.also))
+    return under(objective, tuple(under(name) for name in more))
 
 
 def _whole(folder: Path, stream: Stream, split: str) -> Tokens:
@@ -113,19 +109,18 @@ def _documents(
 
 def _pairs(folder: Path, stream: Stream, edges: Edges, limit: int, split: str) -> TokenPairs:
     tokens = _whole(folder, stream, split)
-    bilingual = stream.pair is not None
-    sides = translations(tokens) if bilingual else neighbours(tokens, edges, limit)
+    sides = translations(tokens) if stream.bilingual else neighbours(tokens, edges, limit)
     of = f"stream '{stream.name}'" if stream.name else "the text"
     if not len(sides):
         why = (
             "no pair whose sides are a row of tokens each; raise tokenizer.max_tokens"
-            if bilingual
+            if stream.bilingual
             else f"no document of two stretches of {limit} tokens; give longer documents (of .txt "
             "files: corpus.document = 'block' or 'file'), or lower phases.….data.….max_tokens"
         )
         raise DataError(f"{of}: the {split} text has {why}")
     documents = len(tokens.documents())
-    if bilingual and len(sides) < documents:
+    if stream.bilingual and len(sides) < documents:
         left = documents - len(sides)
         logger.info("%s: %s of %s pairs are too long, left out", of, f"{left:,}", f"{documents:,}")
     logger.info("%s, %s: %s pairs", of, split, f"{len(sides):,}")

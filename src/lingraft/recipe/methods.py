@@ -133,7 +133,7 @@ def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
     first, *more = stretch.objectives
     data = []
     for stream in recipe.texts:
-        bilingual = stream.pair is not None
+        bilingual = stream.bilingual
         data.append(
             Data(
                 stream=stream.name,
@@ -143,7 +143,7 @@ def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
                 max_tokens=PAIR_TOKENS[bilingual],
             )
         )
-    kinds = {stream.pair is not None for stream in recipe.texts}
+    kinds = {stream.bilingual for stream in recipe.texts}
     both = len(kinds) == 2
     size = None if recipe.method.batch or not both else preset.bilingual_batch
     mixture = Mixture(

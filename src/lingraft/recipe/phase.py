@@ -228,6 +228,10 @@ class Phase(Section):
         """The parts that train, 'all' written out (`selectors.trained_parts`)."""
         return trained_parts(self.train, self.name)
 
+    def objectives_of(self, entry: Data) -> tuple[Objective, ...]:
+        """What an entry is read under, first its own or the phase's."""
+        return (entry.objective or self.objective, *entry.also)
+
     @model_validator(mode="after")
     def _trains(self) -> Phase:
         if not self.train and self.lora is None:

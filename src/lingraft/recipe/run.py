@@ -10,7 +10,7 @@ from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section
 from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.evaluation import Evaluation
 from lingraft.recipe.method import Baseline, Method
-from lingraft.recipe.phase import Phase
+from lingraft.recipe.phase import Data, Phase
 from lingraft.recipe.places import Places
 from lingraft.recipe.streams import SHORT_FORM, Stream, check_data, check_names, check_streams
 from lingraft.recipe.token_distillation import TokenDistillation
@@ -351,6 +351,12 @@ class Recipe(Section):
     def languages(self) -> tuple[str, ...]:
         """Each language once, in the order of the streams."""
         return tuple(dict.fromkeys(code for stream in self.texts for code in stream.languages))
+
+    def read_in(self, phase: Phase) -> list[tuple[Data, Stream]]:
+        """What a phase reads, and of which stream; all of them where it says nothing."""
+        streams = {stream.name: stream for stream in self.texts}
+        entries = phase.data or [Data(stream=name) for name in streams]
+        return [(entry, streams[entry.stream]) for entry in entries]
 
     @property
     def split_seed(self) -> int:

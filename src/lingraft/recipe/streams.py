@@ -47,6 +47,11 @@ class Stream(Section):
         return (first, second) if slash else None
 
     @property
+    def bilingual(self) -> bool:
+        """Whether it is sentence pairs."""
+        return self.pair is not None
+
+    @property
     def languages(self) -> tuple[str, ...]:
         """Of its text."""
         return tuple(self.language.split("/"))

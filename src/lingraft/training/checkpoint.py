@@ -189,10 +189,9 @@ def keep_look(folder: Path, model: nn.Module, step: int, looks: int, *, main: bo
         partial = place / "partial"
         save_file(tensors, partial)
         partial.replace(place / f"step-{step:08d}.safetensors")
-    before = [path for number, path in kept_looks(folder).items() if number <= step]
-    later = [
-        path for number, path in kept_looks(folder).items() if number > step
-    ]  # of a killed run
+    there = kept_looks(folder)
+    before = [path for number, path in there.items() if number <= step]
+    later = [path for number, path in there.items() if number > step]  # of a killed run
     for path in (*before[:-looks], *later):
         path.unlink()
 
