@@ -1,9 +1,9 @@
-"""The two targets of tests leave nothing out, and CI runs both."""
+"""The two targets of tests leave nothing out, and both are run before a release."""
 
 import re
 from pathlib import Path
 
-import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -14,9 +14,22 @@ def test_the_two_targets_of_tests_leave_nothing_out():
     assert chosen == ['"not slow"', "slow"]
 
 
-@pytest.mark.parametrize(
-    "path", [".ci/run", ".github/workflows/ci.yml", ".github/workflows/release.yml"]
-)
-def test_ci_runs_both(path):
-    text = (ROOT / path).read_text(encoding="utf-8")
-    assert re.findall(r"make (test\S*)$", text, re.MULTILINE) == ["test", "test-slow"]
+def commands(path):
+    return re.findall(
+        r"^[^#\n]*\bmake (\S.*)$", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE
+    )
+
+
+def test_ci_runs_what_the_readme_names():
+    assert commands(".ci/run") == ["check", "test"]
+
+
+def test_both_run_for_every_change_and_every_python_beside_each_other():
+    path = ".github/workflows/ci.yml"
+    job = yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))["jobs"]["test"]
+    assert job["strategy"]["matrix"]["target"] == ["test", "test-slow"]
+    assert commands(path)[:2] == ["check", "${{ matrix.target }}"]
+
+
+def test_a_release_passes_both():
+    assert commands(".github/workflows/release.yml")[:3] == ["check", "test", "test-slow"]

@@ -14,8 +14,6 @@ from typing import NamedTuple
 import pytest
 from forking import forked
 
-pytestmark = pytest.mark.slow
-
 KILLING = Path(__file__).parent / "support" / "killing.py"
 STEPS = 12  # six in each phase, twelve in the baseline; a checkpoint after every second
 
@@ -73,6 +71,8 @@ MOMENTS = {
         "model", "lingraft.models.export:check_reload", 1, "", "model.partial/model.safetensors"
     ),
 }  # fmt: skip
+ALWAYS = ("phase 1, between two checkpoints", "model, with the weights written")
+"""The moments of `make test`."""
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,13 @@ def rubbish(run):
     return [str(path) for name in names for path in run.rglob(name)]
 
 
-@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(moment, id=name, marks=[pytest.mark.slow] * (name not in ALWAYS))
+        for name, moment in MOMENTS.items()
+    ],
+)
 def test_a_killed_run_resumes_to_the_weights_of_the_straight_run(
     moment, launch, arguments, straight, tmp_path
 ):
@@ -139,6 +145,7 @@ def test_a_killed_run_resumes_to_the_weights_of_the_straight_run(
     assert not rubbish(run)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_again_and_again_resumes_to_the_same_weights(
     launch, arguments, straight, tmp_path
 ):
@@ -153,6 +160,7 @@ def test_a_run_that_is_killed_again_and_again_resumes_to_the_same_weights(
     assert len(looks) == len(set(looks))  # what was done after the checkpoint is not told twice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_in_a_phase_ends_it_with_a_checkpoint_that_goes_on_to_the_same_weights(
     number, status, launch, arguments, straight, tmp_path

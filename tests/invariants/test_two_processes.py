@@ -27,7 +27,6 @@ SETTINGS = (
 )
 
 
-@pytest.mark.slow
 def test_two_processes_under_torchrun_give_the_weights_of_one(
     tiny_source: Callable[[str], Path],
     korean_text: Path,
