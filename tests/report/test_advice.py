@@ -122,7 +122,7 @@ def test_a_run_worse_than_unigrams_gets_the_learning_rate_first_with_its_own_fig
     )
     assert "a step took 4,040 tokens" in about("A smaller batch", changes)
     assert "gives 118 steps in place of 60" in about("A smaller batch", changes)
-    assert "60 steps are few, with 0.24 M tokens" in about("More steps", changes)
+    assert "0.24 M tokens are few. With fewer than 300,000" in about("More steps", changes)
 
 
 def test_options_are_named_where_the_run_was_started_by_options_and_keys_elsewhere(trained):
@@ -140,6 +140,21 @@ def test_options_are_named_where_the_run_was_started_by_options_and_keys_elsewhe
 def test_a_run_hardly_better_than_unigrams_is_advised_too(trained):
     assert said(trained(0.9 * UNIGRAMS, steps=60, rate=1e-4)) != []
     assert said(trained(0.7 * UNIGRAMS, steps=60, rate=1e-4)) == []
+
+
+def test_few_steps_with_tokens_enough_are_called_few(trained):
+    changes = said(trained(1_722.0, steps=200))
+    assert "200 steps are few, with 0.41 M tokens" in about("More steps", changes)
+
+
+def test_a_wide_model_of_a_few_steps_is_told_to_train_longer_not_faster(trained):
+    run = trained(1_722.0, steps=4, rate=1e-3, losses=(7.9, 7.8))
+    done = json.loads(run.stage("graft").done_path.read_text())
+    write_json(run.stage("graft").done_path, done | {"result": done["result"] | {"width": 768}})
+    changes = said(run)
+    assert changes[0].startswith("More steps (budget.value): 8,192 tokens are few.")
+    assert len(changes) == 2, changes
+    assert changes[1].startswith("A smaller vocabulary")
 
 
 def test_a_large_enough_learning_rate_is_not_blamed(trained):

@@ -1,5 +1,6 @@
 """What pages and commands propose next: it fits the result, and the command line takes it."""
 
+import json
 import shlex
 from pathlib import Path
 
@@ -70,6 +71,22 @@ def test_a_model_that_has_learnt_little_gets_four_times_its_budget(build):
     ]
     assert given["out_dir"] == Path(f"{run.path}-longer")
     assert "learnt little" in step.why
+
+
+def test_one_of_next_to_no_training_gets_the_fewest_tokens_that_help(build):
+    run = build().whole(perplexity=500.0).run
+    phases = labelled([run])[0].recipe.phases
+    for phase in phases:
+        path = run.path / phase.name / "done.json"
+        done = json.loads(path.read_text())
+        write_json(path, done | {"result": done["result"] | {"tokens": 1_500}})
+    times = 300_000 // (1_500 * len(phases))
+    step = after(run)
+    assert taken(step.command)["settings"] == [
+        f"phases.{at}.budget.value={times * phase.budget.value:.15g}"
+        for at, phase in enumerate(phases)
+    ]
+    assert f"train it {times} times as long" in step.why
 
 
 def test_a_run_under_way_goes_on_by_the_command_that_began_it(build):

@@ -153,6 +153,14 @@ text_case("text in UTF-16", "ko.txt", ("문서를 열고 저장합니다.\n" * 5
 text_case("text in another language's script", "ko.txt", "".join(map(ENGLISH.format, range(99))))
 text_case("JSON lines without the text's field", "ko.jsonl", '{"body": "문서를 열다"}\n' * 9)
 text_case("JSON lines that are no JSON", "ko.jsonl", "문서를 열다\n" * 9)
+
+
+@case("a field of languages that no document has")
+def _(place):
+    place.write("ko.jsonl", '{"text": "문서를 열다"}\n' * 9)
+    return place.adapt("--language-field", "lang", text="ko.jsonl")
+
+
 text_case("a Parquet file that is none", "ko.parquet", "문서를 열다\n" * 9)
 
 

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import clean
+from lingraft.corpus.readers.columns import NOT_WHERE
 from lingraft.corpus.readers.lines import LINE_TOO_LONG
 from lingraft.corpus.split import LEAST, SPLITS, Split
 from lingraft.errors import DataError
@@ -93,6 +94,12 @@ def check_result(result: dict[str, Any], section: recipe.Corpus) -> None:
 
 
 def _advice(name: Split, result: dict[str, Any], section: recipe.Corpus) -> str:
+    if section.where and result["dropped"].get(NOT_WHERE) == result["documents"]:
+        asked = ", ".join(f'{field} = "{value}"' for field, value in section.where.items())
+        return (
+            f"none of the documents has {asked}: correct corpus.where (--language-field sets it), "
+            "or leave it out if all are of one language"
+        )
     if name == "train":
         return "check corpus.text and the filters in [corpus]"
     advice = ["give more documents"]

@@ -13,9 +13,9 @@ from lingraft.errors import RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import preflight
 from lingraft.recipe import Budget
-from lingraft.recipe.auto import FEWEST_TOKENS
 from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE, REPEATS, SAMPLES_AT_ONCE, TIMED
 from lingraft.recipe.methods import baseline, promised
+from lingraft.recipe.scales import FEWEST_TOKENS
 
 if TYPE_CHECKING:
     from lingraft.pipeline.speed import Speed

@@ -35,8 +35,6 @@ EDITION = "2026-11-26"
 """When what the rules choose last changed: a study takes no results of other rules for theirs."""
 EDITIONS = {"causal": "2026-11-26 causal"}
 """Of kinds of sources for which they changed later."""
-FEWEST_TOKENS = 300_000
-"""With fewer tokens of training a model may be no better than unigrams: none was measured."""
 LATIN_PIECES, LATIN_TOKENS, LATIN_CHARACTERS = 8_000, 250_000, 500_000
 """Pieces of a vocabulary in Latin letters: from so much training, on so much text."""
 MEASURED_WIDTH, MEASURED_RATE = 384, 1e-3

@@ -12,6 +12,8 @@ FASTER = 4.0
 """How many times the rate of the rest the embeddings learn at, where that was measured."""
 SIZES, LARGEST = ((3e6, 4_000), (3e7, 8_000), (3e8, 16_000), (3e9, 32_000)), 50_000
 """Characters below which a vocabulary has so many pieces; of the largest texts."""
+FEWEST_TOKENS = 300_000
+"""With fewer tokens of training a model may be no better than unigrams: none was measured."""
 TOKENS_A_PIECE = 50
 """Fewer training tokens for each piece are called too few by the report as well."""
 

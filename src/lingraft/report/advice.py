@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe.reach import SPREAD, peak, reach, warmup_share
-from lingraft.recipe.scales import TOKENS_A_PIECE
+from lingraft.recipe.scales import FEWEST_TOKENS, TOKENS_A_PIECE
 from lingraft.report import numbers, tables
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.variants import kind_of, labelled
@@ -32,14 +32,14 @@ LONG_WARMUP = 0.4
 """A longer warm-up, as a share of a phase, is called too long."""
 STILL_FALLING = 0.02
 """Nats by which the validation loss fell over the last fifth of a run that could go on."""
-HIGH_RATE = 2e-3
-"""The demo's learning rate, the highest that is proposed."""
+HIGH_RATE, WIDE_RATE = 2e-3, 3e-4
+"""The highest that are proposed: the demo's learning rate, and that of the papers' wider models."""
 NARROW = 512
-"""Width up to which the demo's learning rate is proposed, not that of the papers' wider models."""
+"""Width up to which the demo's learning rate is proposed."""
 FEWEST_COVERED = 0.99
 """Share of a text's characters; a vocabulary that knows fewer does not suit it."""
 MORE = 4
-"""Times the budget, where a model has learnt little."""
+"""Times the budget, at least, where a model has learnt little."""
 NER = "panx"
 """A task with training text of its own in most languages."""
 TRANSLATED = ("pawsx", "xnli")
@@ -173,7 +173,7 @@ def advice(variant: Variant, line: Line) -> list[str]:
             "Another vocabulary (tokenizer.kind), or a higher tokenizer.character_coverage: "
             f"{numbers.percent(1 - stats.covered)} of the text's characters are unknown to it.",
         )
-    if stats.falling is not None:
+    if stats.falling is not None and (line.learnt or stats.tokens >= FEWEST_TOKENS):
         before, end = stats.falling
         causes.append(
             f"{stats.longer}: the validation loss still fell over the last fifth of the last "
@@ -192,7 +192,8 @@ def _causes(stats: Facts) -> list[str]:
     few = stats.steps < FEW_STEPS
     rate, batch = OPTIONS if stats.by_option else KEYS
     causes = []
-    if stats.reach < SHORT_REACH and stats.learning_rate < HIGH_RATE:
+    highest = HIGH_RATE if stats.width <= NARROW else WIDE_RATE
+    if stats.reach < SHORT_REACH and stats.learning_rate < highest:
         causes.append(
             f"A larger learning rate ({rate}): it was {stats.learning_rate:g}. Over "
             f"{stats.steps:,} steps the rates add up to {stats.reach:.2g}, which is about as far "
@@ -211,6 +212,11 @@ def _causes(stats: Facts) -> list[str]:
         causes.append(
             f"More patience (validation.patience): a phase ended before its budget, after "
             f"{stats.patience:,} looks at the validation text without a better loss."
+        )
+    elif stats.tokens < FEWEST_TOKENS:
+        causes.append(
+            f"{stats.longer}: {numbers.short(stats.tokens)} tokens are few. With fewer than "
+            f"{FEWEST_TOKENS:,} a model may be no better than guessing by frequency."
         )
     elif few and stats.falling is None:
         causes.append(
@@ -256,8 +262,10 @@ def after_run(main: Variant, line: Line) -> NextStep:
             " ".join(words) if has_command else again,
         )
     if main.phases and not line.learnt:
-        early = any(map(_impatient, main.phases))
-        longer = f"give it {MORE} times the patience" if early else f"train it {MORE} times as long"
+        early, times = any(map(_impatient, main.phases)), _times(main)
+        longer = (
+            f"give it {MORE} times the patience" if early else f"train it {times} times as long"
+        )
         return NextStep(
             f"The model has learnt little. Change what the report proposes, or {longer}, in a run "
             "of its own:",
@@ -283,13 +291,19 @@ def after_run(main: Variant, line: Line) -> NextStep:
 
 def _longer(main: Variant) -> list[str]:
     """The options that multiply a run's budget, or the patience of a phase that it ended."""
-    words = []
+    words, times = [], _times(main)
     for at, (phase, record) in enumerate(zip(main.recipe.phases, main.phases, strict=True)):
-        key, value = "budget.value", phase.budget.value
+        key, value = "budget.value", times * phase.budget.value
         if phase.validation.patience and _impatient(record):
-            key, value = "validation.patience", phase.validation.patience
-        words += ["--set", f"phases.{at}.{key}={MORE * value:.15g}"]
+            key, value = "validation.patience", MORE * phase.validation.patience
+        words += ["--set", f"phases.{at}.{key}={value:.15g}"]
     return words
+
+
+def _times(main: Variant) -> int:
+    """Times the budget, for as many tokens as a model needs at least."""
+    tokens = sum(int((phase.result or {}).get("tokens", 0)) for phase in main.phases)
+    return max(MORE, math.ceil(FEWEST_TOKENS / max(tokens, 1)))
 
 
 def _task(languages: Sequence[str]) -> tuple[str, str]:
