@@ -286,6 +286,21 @@ def test_a_step_is_planned_with_no_more_tokens_than_a_pass_has_left(text, tokens
     assert row.steps == 8
 
 
+@pytest.mark.parametrize(("seconds", "steps"), [(10, 0), (95, 4), (195, 9), (235, 13), (1_000, 90)])
+def test_a_phase_of_few_steps_looks_no_more_often_than_it_steps(seconds, steps, asked, monkeypatch):
+    """A step takes ten seconds here, and a look ten."""
+    monkeypatch.setattr(planning, "FORWARD", 3.0)
+    phase = asked(of_steps(8)).phases[-1]
+    phase = phase.model_copy(update={"batch": Batch(size=1_000, unit="tokens")})
+    measured = speed.Speed(tokens=100, steps=1, seconds=1.0, tokens_per_epoch=100_000)
+    valid = {"tokens": {"valid": {"sentences": 50, "tokens": 3_000}}}
+    text = planning.Text((valid,), causal=False)
+    row, planned = planning._planned(phase, measured, text, seconds / (1 - planning.SAFETY))
+    assert row.tokens == planned.budget.value
+    assert row.tokens // 1_000 == steps
+    assert 10 * steps + 10 * min(steps, planning.LOOKS) <= seconds < 10 * (steps + 1) + 10 * 11
+
+
 def test_the_evaluation_is_planned_for_the_one_process_that_does_it(adapted, asked, monkeypatch):
     monkeypatch.setattr(planning, "FORWARD", 3.0)
     monkeypatch.setattr(planning, "FEWEST_WORDS", 1)

@@ -266,18 +266,19 @@ def _planned(phase: Phase, speed: Speed, text: Text, seconds: float | None) -> t
         text: what it reads.
         seconds: its share of the promised time; None where its budget is no time.
     """
-    looks = LOOKS * text.looked_at(phase.validation.sentences)
-    looking = looks / FORWARD / speed.tokens_per_second
-    if seconds is None:
-        tokens = round(tokens_of(phase, speed))
-        seconds = tokens / speed.tokens_per_second + looking
-    else:
-        training = max(seconds * (1 - SAFETY) - looking, 0.0)
-        tokens = max(round(training * speed.tokens_per_second), 1)
-        phase = phase.model_copy(update={"budget": Budget(value=tokens, unit="tokens")})
-    step = speed.tokens_per_step
+    step, rate = speed.tokens_per_step, speed.tokens_per_second
     if phase.batch.unit == "tokens":  # the last one of a pass over the text is smaller
         step = speed.tokens_per_epoch / math.ceil(speed.tokens_per_epoch / phase.batch.size)
+    look = text.looked_at(phase.validation.sentences) / FORWARD / rate
+    if seconds is None:
+        tokens = round(tokens_of(phase, speed))
+        seconds = tokens / rate + LOOKS * look
+    else:
+        training = seconds * (1 - SAFETY)
+        few = math.floor(training / (step / rate + look))  # a look behind each
+        spent = (training - LOOKS * look) * rate if few >= LOOKS else few * step
+        tokens = max(round(spent), 1)
+        phase = phase.model_copy(update={"budget": Budget(value=tokens, unit="tokens")})
     steps = max(1, round(tokens / step))
     if phase.budget.unit == "steps":
         steps = math.ceil(phase.budget.value)
