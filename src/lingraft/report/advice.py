@@ -302,7 +302,12 @@ def _longer(main: Variant) -> list[str]:
 
 def _times(main: Variant) -> int:
     """Times the budget, for as many tokens as a model needs at least."""
-    tokens = sum(int((phase.result or {}).get("tokens", 0)) for phase in main.phases)
+    tokens = sum(
+        phase.budget.value
+        if phase.budget.unit == "tokens"  # a phase may have got longer than its budget
+        else (record.result or {}).get("tokens", 0)
+        for phase, record in zip(main.recipe.phases, main.phases, strict=True)
+    )
     return max(MORE, math.ceil(FEWEST_TOKENS / max(tokens, 1)))
 
 
