@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import re
 import types
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
@@ -129,13 +132,26 @@ def _default(field: FieldInfo) -> str:
     return f"`{value}`" if not isinstance(value, tuple) else f"`{list(value)}`"
 
 
+def docstrings(section: type[Section]) -> dict[str, str]:
+    """What stands under the keys of a table; pydantic would read it whenever lingraft starts."""
+    texts = {}
+    for owner in filter(lambda kind: issubclass(kind, Section), reversed(section.mro())):
+        tree: Any = ast.parse(inspect.getsource(owner))
+        for key, below in itertools.pairwise(tree.body[0].body):
+            match key, below:
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                    texts[name] = inspect.cleandoc(text)
+    return texts
+
+
 def _table(section: type[Section]) -> str:
     lines = []
+    texts = docstrings(section)
     for name, field in section.model_fields.items():
         if any(_sections(field.annotation)):
             continue
         kind = ", ".join(filter(None, (type_name(field.annotation), _limits(field))))
-        lines.append(_row((f"`{name}`", kind, _default(field), _cell(field.description or ""))))
+        lines.append(_row((f"`{name}`", kind, _default(field), _cell(texts.get(name, "")))))
     head = _row(("key", "type", "default", "what it is")) + _row(("---",) * 4)
     return head + "".join(lines) if lines else ""
 

@@ -167,6 +167,20 @@ def test_a_light_command_loads_nothing_heavy(adapted):
     loaded_by(IN_ONE_PROCESS.format(commands=commands, heavy=HEAVY))
 
 
+def test_the_command_line_loads_what_few_commands_need_when_they_are_called():
+    later = {"jinja2", "langcodes", "numpy", "rich.progress"}
+    later |= {"lingraft.models.families", "lingraft.objectives", "lingraft.tasks"}
+    assert later & loaded_by("import lingraft.cli") == set()
+
+
+def test_only_the_command_that_is_called_is_built():
+    group = typer.main.get_command(cli.app)
+    assert "\n  adapt " in group.get_help(typer.Context(group))
+    assert group.commands["check"].name == "check"
+    built = {name for name, made in group.commands.data.items() if isinstance(made, cli.Command)}
+    assert built == {"check"}
+
+
 def test_check_says_what_will_be_done(adapted, command):
     recipe = adapted("bert") / "recipe.toml"
     out = command("check", recipe, "--set", "tokenizer.vocab_size=300").out
@@ -573,6 +587,31 @@ def test_ctrl_c_while_modules_load_ends_the_command_without_a_word(module, tmp_p
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
     ended = python(tmp_path / "mine.py")  # an application of its own
     assert ended.stderr.endswith("KeyboardInterrupt\n")
+
+
+def test_ctrl_c_while_the_command_is_built_ends_it_without_a_word(tmp_path):
+    script = "import os, signal\nfrom lingraft import cli\n"
+    script += "cli.typer.main.get_command = lambda _: os.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "lingraft").write_text(f"{script}cli.main()")
+    ended = python(tmp_path / "lingraft", "list")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("lingraft ad", ["adapt"]),
+        ("lingraft adapt --resu", ["--resume"]),
+        ("lingraft --verb", ["--verbose"]),
+    ],
+)
+def test_tab_completes_commands_and_their_options(words, completed, monkeypatch, capsys):
+    monkeypatch.setenv("_LINGRAFT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    with pytest.raises(SystemExit) as end:
+        cli.COMMAND_LINE([], "lingraft")
+    assert (end.value.code, capsys.readouterr().out.split()) == (0, completed)
 
 
 def test_processes_other_than_the_first_are_silent(command, monkeypatch):

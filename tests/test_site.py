@@ -123,7 +123,7 @@ def keys(section: type[Section], path: str = "") -> Iterator[tuple[str, str, str
     for name, field in section.model_fields.items():
         inner = [found for found, _ in pages._sections(field.annotation)]
         if not inner:
-            yield path, name, field.description
+            yield path, name, pages.docstrings(section).get(name)
         for one in inner:
             yield from keys(one, f"{path}.{name}" if path else name)
 

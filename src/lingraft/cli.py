@@ -12,6 +12,7 @@ import signal
 import sys
 import textwrap
 import time
+from collections import UserDict
 from typing import Annotated, Any
 
 import typer
@@ -38,19 +39,39 @@ PANELS: dict[str, tuple[str, ...]] = {
 """Commands in the order of the help, in groups."""
 SEVERAL = ("adapt", "demo", "finetune", "stage", "study")
 """Commands that several processes can work on, or that say themselves what to do instead."""
-COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
+COMMANDS = {
+    name: importlib.import_module(f"lingraft.commands.{name.replace('-', '_')}").command
+    for names in PANELS.values()
+    for name in names
+}
 """Each is `command` of a module that imports what is heavy later."""
+
+
+class Built(UserDict[str, Any]):
+    """What typer makes of the commands; it reads the annotations of one that is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if not isinstance(self.data[name], Command):
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command(name, cls=Command)(self.data[name])
+            self.data[name] = typer.main.get_command(alone)
+        return self.data[name]
 
 
 class Commands(TyperGroup):
     """The commands in the groups of `PANELS`, each with its whole first sentence."""
 
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes | {"commands": Built(COMMANDS)})
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write them into the help; arguments are typer's."""
-        width = max(map(len, self.commands))
+        width = max(map(len, COMMANDS))
         for panel, names in PANELS.items():
+            # without their options, which take long to build
+            shown = (TyperCommand(name, help=inspect.getdoc(COMMANDS[name])) for name in names)
             with formatter.section(panel):
-                rows = [(name, self.commands[name].get_short_help_str(1_000)) for name in names]
+                rows = [(command.name, command.get_short_help_str(1_000)) for command in shown]
                 formatter.write_dl(rows, col_max=width)
 
 
@@ -135,11 +156,6 @@ def everywhere(
         logging.getLogger("lingraft").setLevel(logging.ERROR)
 
 
-for _name, _panel in COMMANDS.items():
-    _module = importlib.import_module(f"lingraft.commands.{_name.replace('-', '_')}")
-    app.command(_name, cls=Command, rich_help_panel=_panel)(_module.command)
-
-
 MANY = (
     *("--text", "--trim", "--lexicons", "--only", "--gold", "--pairs", "--dev", "--kept"),
     *("--choices", "--against", "--lm-eval"),
@@ -163,7 +179,7 @@ def spread(arguments: list[str], options: tuple[str, ...] = MANY) -> list[str]:
 
 
 COMMAND_LINE = typer.main.get_command(app)
-"""What typer makes of the app, once a process: it reads the annotations of every command."""
+"""What typer makes of the app, once a process."""
 
 
 def chosen(arguments: list[str]) -> list[Any]:
@@ -273,6 +289,7 @@ def main() -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    chosen(sys.argv[1:])  # built while Ctrl-C still ends the process without a traceback
     starting.loaded()
     with starting.terminable() as received:
         try:

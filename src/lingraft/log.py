@@ -12,18 +12,11 @@ import time
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.logging import RichHandler
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +44,8 @@ def set_up(*, verbose: bool = False, quiet: bool = False) -> None:
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     handler: logging.Handler
     if console.is_terminal:
+        from rich.logging import RichHandler
+
         handler = RichHandler(console=console, show_path=False, show_level=False, markup=False)
         handler.setFormatter(logging.Formatter("%(message)s"))
     else:
@@ -154,14 +149,16 @@ def progress(title: str, total: float | None, unit: str) -> Iterator[Ticker]:
     if not (console.is_terminal and logging.getLogger("lingraft").isEnabledFor(logging.INFO)):
         yield Ticker(title, total, unit, None)
         return
+    from rich import progress as rich
+
     columns = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        MofNCompleteColumn(),
-        *([TimeElapsedColumn()] if console.width >= ROOMY else []),
-        TextColumn("{task.fields[rate]}", markup=False),
-        TextColumn("{task.fields[note]}", markup=False),
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.TaskProgressColumn(),
+        rich.MofNCompleteColumn(),
+        *([rich.TimeElapsedColumn()] if console.width >= ROOMY else []),
+        rich.TextColumn("{task.fields[rate]}", markup=False),
+        rich.TextColumn("{task.fields[note]}", markup=False),
     ]
-    with Progress(*columns, console=console, transient=False) as bar:
+    with rich.Progress(*columns, console=console, transient=False) as bar:
         yield Ticker(title, total, unit, bar)

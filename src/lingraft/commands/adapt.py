@@ -12,7 +12,6 @@ import typer
 from lingraft.commands import budgets, console
 from lingraft.commands import options as ask
 from lingraft.errors import DataError, RecipeError
-from lingraft.models.families import family_of
 from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
@@ -273,6 +272,7 @@ def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, A
 
 def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     """The recipe in which the languages of `texts` join those of a finished run."""
+    from lingraft.models.families import family_of
     from lingraft.pipeline.vocabularies import sizes_of
 
     run = Run.existing(path)

@@ -10,27 +10,27 @@ import typer
 from lingraft.commands import console
 from lingraft.embeddings import INITIALISERS
 from lingraft.errors import RecipeError
-from lingraft.models.families import FAMILIES
-from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import catalogue
 from lingraft.recipe.auto import AUTO
 from lingraft.recipe.records import METHODS, PRESETS
-from lingraft.report.table import Column, Table, table
-from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, names
-from lingraft.tasks.choices import shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lingraft.recipe.record import MethodRecord
+    from lingraft.report.table import Table
     from lingraft.tasks import Group
 
 
 def _listed(title: str, names: Iterable[str], rows: Sequence[Iterable[str]]) -> Table:
+    from lingraft.report.table import Column, table
+
     return table(title, [Column(name, "long") for name in names], rows)
 
 
 def _families() -> Table:
+    from lingraft.models.families import FAMILIES
+
     rows = [
         (
             family.model_type,
@@ -49,6 +49,12 @@ def _families() -> Table:
 def _explained(title: str, records: Mapping[str, Any]) -> Table:
     rows = [(name, record.summary, record.paper) for name, record in records.items()]
     return _listed(title, ("name", "what it does", "source"), rows)
+
+
+def _objectives() -> Table:
+    from lingraft.objectives import OBJECTIVES
+
+    return _explained("objectives", OBJECTIVES)
 
 
 def _methods() -> Table:
@@ -80,6 +86,8 @@ def _presets() -> Table:
 
 
 def _tasks() -> Table:
+    from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, TASKS, names
+
     in_several = {f"{group.name}-{{lang}}": group for group in GROUPS.values()}
     rows: list[tuple[str, ...]] = []
     for name, record in names().items():
@@ -105,6 +113,8 @@ def _tasks() -> Table:
 
 def _retrieval(group: Group) -> tuple[str, ...]:
     """The row of a benchmark that is not fine-tuned on."""
+    from lingraft.tasks import RETRIEVALS
+
     record = RETRIEVALS[group.member(group.languages[0])]
     return (
         f"{group.name}-{{lang}}",
@@ -132,6 +142,8 @@ def _models() -> Table:
 
 
 def _shapes() -> Table:
+    from lingraft.tasks.choices import shapes
+
     rows = [
         (shape.name, shape.title, shape.language, ", ".join(sorted(shape.columns)), shape.like)
         for shape in shapes().values()
@@ -146,7 +158,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "initialisers": partial(_explained, "embedding initialisers", INITIALISERS),
     "methods": _methods,
     "presets": _presets,
-    "objectives": partial(_explained, "objectives", OBJECTIVES),
+    "objectives": _objectives,
     "tasks": _tasks,
     "models": _models,
     "shapes": _shapes,

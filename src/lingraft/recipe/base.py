@@ -51,9 +51,7 @@ READ_PAIRS = ("ca_mlm", "tlm")
 class Section(BaseModel):
     """One table of a recipe: frozen, strict, no unknown keys."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def stage_order(phases: Iterable[str]) -> list[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-import langcodes
-from langcodes.tag_parser import LanguageTagError
 from pydantic import Field
 
 from lingraft.errors import RecipeError
@@ -183,6 +181,9 @@ def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
 
 def standard(code: str) -> str:
     """The usual form of a language code: `en` of `eng`; what is no code as it is."""
+    import langcodes  # compiles a large expression
+    from langcodes.tag_parser import LanguageTagError
+
     try:
         return langcodes.standardize_tag(code)
     except LanguageTagError:

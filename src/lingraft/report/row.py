@@ -18,7 +18,7 @@ def _finite(blocks: Any) -> Any:
 class Score(BaseModel):
     """One measured number of one model."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     metric: str
     """`SCHEME/NAME` on masked tokens (mask-only/perplexity), `bits_per_character`, …; of a task

@@ -29,7 +29,7 @@ Value = str | int | float | bool | None
 class CellRow(BaseModel):
     """What every row says about the cell that it comes from."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     study: str
     cell: str
