@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -22,6 +23,7 @@ from lingraft.commands.list import TABLES
 from lingraft.commands.study import end
 from lingraft.errors import DataError
 from lingraft.report.table import table
+from lingraft.rundir import Run
 from lingraft.study.runner import Tally
 from lingraft.training.phase import Stopped
 
@@ -102,11 +104,12 @@ def test_adapt_says_where_the_model_is_and_how_good(shorthand, tmp_path, command
     run = tmp_path / "run"
     ended = command(*shorthand(run), "--baseline", "scratch")
     assert ended.status == 0, ended.err
+    tokens = sum(Run(run).stage(name).result()["tokens"] for name in ("phase-1", "phase-2"))
     assert ended.out.splitlines()[-4:-1] == [
         f"model:  {run / 'model'}",
         f"report: {run / 'report.html'}",
-        "next:   The model has learnt little. Change what the report proposes, or train it 4 times "
-        "as long, in a run of its own:",
+        "next:   The model has learnt little. Change what the report proposes, or train it "
+        f"{math.ceil(300_000 / tokens)} times as long, in a run of its own:",
     ]
     assert f"{run}-longer" in ended.out.splitlines()[-1]
     assert "XPT reaches perplexity" in ended.out
