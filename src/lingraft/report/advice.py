@@ -269,7 +269,9 @@ def after_run(main: Variant, line: Line) -> NextStep:
         return NextStep(
             f"The model has learnt little. Change what the report proposes, or {longer}, in a run "
             "of its own:",
-            command("adapt", path / "recipe.toml", *_longer(main), "--out", f"{path}-longer"),
+            command(
+                "adapt", path / "recipe.toml", *_longer(main, times), "--out", f"{path}-longer"
+            ),
         )
     if main.recipe.graft.cross_attention:
         return NextStep(
@@ -289,9 +291,9 @@ def after_run(main: Variant, line: Line) -> NextStep:
     )
 
 
-def _longer(main: Variant) -> list[str]:
+def _longer(main: Variant, times: int) -> list[str]:
     """The options that multiply a run's budget, or the patience of a phase that it ended."""
-    words, times = [], _times(main)
+    words = []
     for at, (phase, record) in enumerate(zip(main.recipe.phases, main.phases, strict=True)):
         key, value = "budget.value", times * phase.budget.value
         if phase.validation.patience and _impatient(record):
