@@ -299,6 +299,7 @@ def test_a_gpu_with_memory_to_spare_takes_more_tokens_at_once():
 def test_layers_are_read_from_the_files(family, dropout, tiny_source, tiny_model):
     folder, record = tiny_source(family), FAMILIES[family]
     config = json.loads((folder / "config.json").read_text(encoding="utf-8")) | {dropout: 0.3}
+    config |= {"n_positions": 64} if family in ("gpt2", "t5") else {}
     data = {"language": "ko", "source": {"model": str(folder)}, "corpus": {"text": ["a.txt"]}}
     made = recipe_from(data | {"graft": {"layers_after": 0}})
     found = Layers.of(tensor_shapes(folder), config, record, made)
@@ -310,24 +311,35 @@ def test_layers_are_read_from_the_files(family, dropout, tiny_source, tiny_model
     assert found.number == 3 * len(record.lists)
     assert found.attentions == found.number + (3 if family == "t5" else 0)  # two a decoder's layer
     assert found.dropout == 0.3
+    assert Layers.of(tensor_shapes(folder), config | {dropout: None}, record, made).dropout == 0
+    assert found.context == (64 if family == "gpt2" else config.get("max_position_embeddings"))
     assert found.parameters == found.number * sum(p.numel() for p in maps)
     up = max(math.prod(p.shape) for p in maps)
     assert found.read >= 32
     assert found.written * 32 >= up
 
 
-def test_an_activation_that_is_written_out_keeps_its_steps(tiny_source):
-    folder, record = tiny_source("gpt2"), FAMILIES["gpt2"]
+@pytest.mark.parametrize(
+    ("family", "key", "fused", "steps"),
+    [
+        ("gpt2", "activation_function", "gelu", "gelu_new"),
+        ("t5", "feed_forward_proj", "relu", "gated-gelu"),  # mt5's config.json names nothing else
+    ],
+)
+def test_an_activation_that_is_written_out_keeps_its_steps(
+    family, key, fused, steps, tiny_source, tiny_model
+):
+    folder, record = tiny_source(family), FAMILIES[family]
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     made = recipe_from(
         {"language": "ko", "source": {"model": str(folder)}, "corpus": {"text": ["a.txt"]}}
     )
-    fused, steps = (
-        Layers.of(tensor_shapes(folder), config | {"activation_function": name}, record, made)
-        for name in ("gelu", "gelu_new")
+    one, several = (
+        Layers.of(tensor_shapes(folder), config | {key: name}, record, made).written
+        for name in (fused, steps)
     )
-    up = tensor_shapes(folder)["transformer.h.0.mlp.c_fc.weight"][1]
-    assert steps.written == fused.written + 3 * up
+    up = {"gpt2": "n_inner", "t5": "d_ff"}[family]
+    assert several == one + 3 * (getattr(tiny_model(family).config, up) or 4 * 32)
 
 
 def test_the_plan_of_a_source_has_all_of_it(tiny_source, korean_text):

@@ -34,8 +34,8 @@ PROGRAM = 600_000_000
 LOGITS_AT_ONCE = 1 << 25
 """Logits of clm that are there at a time; `models.chunked` says why, and a test that it is so."""
 HEAD_COUNT = ("num_attention_heads", "n_head", "encoder_attention_heads", "num_heads", "n_heads")
-ACTIVATION = ("activation_function", "hidden_act", "dense_act_fn")
-WRITTEN_OUT = ("gelu_new", "gelu_fast")
+ACTIVATION = ("activation_function", "hidden_act", "dense_act_fn", "feed_forward_proj")
+WRITTEN_OUT = ("gelu_new", "gelu_fast", "gated-gelu")
 """Activations that are a formula of several steps, three of which keep something more."""
 WIDTH = ("hidden_size", "n_embd", "d_model", "dim")
 
@@ -95,6 +95,7 @@ class Layers:
         inserted = recipe.graft.places.number(len(numbers) // lists)
         number = len(numbers) + lists * inserted
         decoding = [index for index in numbers if index >= DECODER]
+        numbered = config.get("n_positions") if family.kind == "causal" else None  # not T5's
         return cls(
             number,
             width,
@@ -105,7 +106,7 @@ class Layers:
             recipe.tokenizer.most_rows(shapes[family.word_embeddings][0]),
             number + (len(decoding) + inserted if decoding else 0),
             float(config.get(_attention_dropout(family)) or 0),
-            config.get("max_position_embeddings", config.get("n_positions")),
+            config.get("max_position_embeddings", numbered),
         )
 
 
