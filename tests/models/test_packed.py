@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 from tiny_shapes import ENCODERS
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES
@@ -189,6 +191,28 @@ def test_attention_dropout_drops_weights_and_keeps_their_mean():
     assert float(mixed.mean()) == pytest.approx(1.0, abs=0.02)
     # A row of 16 weights of 1/16, each kept with probability 1/2 and doubled: variance 1/16.
     assert float(mixed[..., 0].var()) == pytest.approx(1 / 16, rel=0.15)
+
+
+def test_attention_on_a_cpu_makes_two_maps_and_lets_the_first_go_before_dropout(monkeypatch):
+    made, there = [], []
+
+    class Maps(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **kwargs or {})
+            if isinstance(result, torch.Tensor) and result.numel() == 3 * 2 * 16 * 16:
+                made.append(StorageWeakRef(result.untyped_storage()))
+            return result
+
+    def dropped(weights, _):
+        there.extend({ref.cdata for ref in made if not ref.expired()})
+        return weights
+
+    monkeypatch.setattr("lingraft.models.packed.drop", dropped)
+    q, mask = torch.rand(3, 2, 16, 4, requires_grad=True), torch.zeros(3, 1, 16, 16)
+    with Maps():
+        packed_attention(torch.nn.Identity(), q, q, q, mask, dropout=0.5)
+    assert len({ref.cdata for ref in made}) == 2
+    assert len(there) == 1
 
 
 def test_a_batch_keeps_its_sizes_on_another_device(tiny_tokens):
