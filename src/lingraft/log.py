@@ -119,9 +119,9 @@ class Ticker:
             self.last_line = now
             logger.info("%s", self.line(now, note))
 
-    def advance(self, amount: float = 1.0, note: str = "") -> None:
+    def advance(self, amount: float = 1.0) -> None:
         """Report that `amount` more is done."""
-        self.update(self.count + amount, note)
+        self.update(self.count + amount)
 
     def speed(self, now: float) -> str:
         """The moving mean of the rate, and the time that is left by it where that is known."""

@@ -324,7 +324,7 @@ class PackedModel(nn.Module):
 
 
 @torch.no_grad()
-def check_isolation(packed: PackedModel, pad_id: int, seed: int = 0) -> float:
+def check_isolation(packed: PackedModel, pad_id: int) -> float:
     """Compare packed rows with one sentence at a time, in fp32, through the stock forward pass.
 
     Returns:
@@ -336,7 +336,7 @@ def check_isolation(packed: PackedModel, pad_id: int, seed: int = 0) -> float:
     model = packed.model
     training = model.training
     model.eval()
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     lengths = np.array([5, 9, 4, 7])
     sentences = [generator.integers(0, model.config.vocab_size, n) for n in lengths]
     sentences = [
