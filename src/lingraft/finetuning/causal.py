@@ -121,7 +121,7 @@ def finish_model(model: Any, tokenizer: PreTrainedTokenizerFast, task: Task) -> 
 
 
 def attend(module: nn.Module) -> None:
-    """Let a model attend by `models.packed_attention`, as far as that is known to be right.
+    """Let a model attend by `models.packed.packed_attention`, as far as that is known to be right.
 
     Architectures may ask more of attention than a mask (Gemma 2 caps its scores): a causal one
     without a record keeps its own.

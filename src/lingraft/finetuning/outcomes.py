@@ -3,7 +3,7 @@
     OUT/MODEL/TASK/seed-N/
         inputs                      what decides the result
         metrics.jsonl               rows of the training loop
-        predictions-SPLIT.jsonl     `tasks.predictions`, of the best weights
+        predictions-SPLIT.jsonl     `tasks.examples`, of the best weights
         examples-SPLIT.jsonl        the examples as they were scored, with the right answers
         scores.json                 written last: where it is, the seed is done
     OUT/results.jsonl               one row a number, made from all scores.json

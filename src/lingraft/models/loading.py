@@ -124,7 +124,7 @@ def load(
 
     Raises:
         DataError: the checkpoint or a module's files are broken, or do not fit each other.
-        UnsupportedModelError: as `pretrained.load_model`.
+        UnsupportedModelError: as `pretrained.load.load_model`.
     """
     config = load_config(name, revision)
     files = {part: _file(name, MODULES[part].settings_file, revision) for part in MODULES}

@@ -114,7 +114,7 @@ def check_reused(recipe: Recipe, source: SourceFiles) -> None:
     roles that a class of transformers knows by itself, the run finds out.
 
     Raises:
-        UnsupportedModelError: as `tokenizer.given.take` and `tokenizer.extension.make`.
+        UnsupportedModelError: as `take` and `make` of `tokenizer.extension`.
     """
     section, family = recipe.tokenizer, source.family
     given = None if section.model is None else f"tokenizer '{section.model}'"

@@ -159,7 +159,7 @@ class Results:
     floors: tuple[Group, ...] = ()
     """Of methods that do not train, beside others: they have no size and stand at every one."""
     counted: str = SENTENCES
-    """What sizes are of: sentences of text, or examples of a task (`learning_curves`)."""
+    """What sizes are of: sentences of text, or examples of a task (`factor.by_training_set`)."""
 
     @property
     def counted_text(self) -> str:
