@@ -17,7 +17,7 @@ from lingraft.models.modules import MODULES
 from lingraft.models.packed import PackedModel
 from lingraft.objectives import OBJECTIVES, objective_for
 from lingraft.objectives.common import TokenIds
-from lingraft.recipe import Masking
+from lingraft.recipe import Masking, Phase
 from lingraft.tokenizer.pairs import Edges, TokenPairs, translations
 from lingraft.training.checkpoint import weights
 from lingraft.training.data import Batcher, Reading
@@ -188,8 +188,10 @@ def test_only_what_is_given_the_partner_changes_with_it(veco, pairs):
 
 
 def test_where_cross_attention_alone_trains_its_terms_alone_are_left(veco, pairs):
-    only = objective_for("ca_mlm", {"cross_attention"})
-    assert objective_for("ca_mlm", {"cross_attention", "head"}) is OBJECTIVES["ca_mlm"]
+    phase = Phase.model_validate(STEP | {"name": "stage-1", "train": ["cross_attention"]})
+    only = objective_for("ca_mlm", phase)
+    more = phase.model_copy(update={"train": ("cross_attention", "head")})
+    assert objective_for("ca_mlm", more) is OBJECTIVES["ca_mlm"]
     packed = PackedModel(veco(), FAMILIES["roberta"])
     (batch,) = step_of("ca_mlm", pairs(4)).micro_batches
     whole, part = OBJECTIVES["ca_mlm"].loss(packed, batch), only.loss(packed, batch)
@@ -318,6 +320,14 @@ def test_the_first_stage_moves_cross_attention_and_leaves_the_rest_bit_identical
     assert changed <= ours
     assert all(name.endswith("self.key.bias") for name in still)
     assert set(graph) == {(False, False), (True, True)}  # the body's passes have no gradient
+
+
+def test_lora_beside_cross_attention_learns_from_states_without_it_too(job, veco, accelerator):
+    lora = {"parts": ["body"], "rank": 2}
+    phase = STEP | {"train": ["cross_attention"], "lora": lora, "budget": {"value": 2}}
+    made = job("lora", phase)
+    train_phase(made, veco(), accelerator)
+    assert {f"loss/{term}" for term in TERMS} <= set(rows(made)[0])
 
 
 def test_a_killed_phase_goes_on_to_the_same_bits(job, veco, accelerator):

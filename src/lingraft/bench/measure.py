@@ -220,7 +220,7 @@ def check_counted(phase: Phase) -> None:
     Raises:
         RecipeError: it reads pairs, or has LoRA or a teacher.
     """
-    objective = objective_for(phase.objective, phase.trained)
+    objective = objective_for(phase.objective, phase)
     if objective.kind != "masked":
         raise RecipeError(
             f"phase '{phase.name}': {phase.objective} is not for masked language models, and bench "

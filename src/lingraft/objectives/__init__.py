@@ -11,9 +11,8 @@ from lingraft.objectives.mlm import MLM
 from lingraft.objectives.tlm import TLM
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from lingraft.objectives.common import Objective
+    from lingraft.recipe import Phase
 
 OBJECTIVES: dict[str, Objective] = {
     "mlm": MLM,
@@ -22,14 +21,8 @@ OBJECTIVES: dict[str, Objective] = {
     "denoise": DENOISE,
     "clm": CLM,
 }
-MODULE = "cross_attention"
 
 
-def objective_for(name: str, trained: Collection[str]) -> Objective:
-    """An objective as a phase has it: without terms that could move nothing that trains.
-
-    Args:
-        name: a key of `OBJECTIVES`.
-        trained: the parts that the phase trains.
-    """
-    return PLUGGED if name == CA_MLM.name and set(trained) == {MODULE} else OBJECTIVES[name]
+def objective_for(name: str, phase: Phase) -> Objective:
+    """One of `OBJECTIVES`, without terms that could move nothing that the phase trains."""
+    return PLUGGED if name == CA_MLM.name and phase.crosses_alone else OBJECTIVES[name]

@@ -224,7 +224,7 @@ def _read_as(
         batch *= max(row, most)
     tokens = max(row, min(training.at_once, batch))
     # where cross-attention trains alone the pass without it has nothing to learn, and keeps nothing
-    passes = 2 if crosses and phase.trained != {"cross_attention"} else 1
+    passes = 2 if crosses and not phase.crosses_alone else 1
     return Read(objective, entry.masking or phase.masking, row, tokens, crosses, passes)
 
 

@@ -87,9 +87,8 @@ def _check_entry(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) 
             f"{where}: 'ca_mlm' needs cross-attention; set graft.cross_attention = true, "
             "or method.name = 'veco'"
         )
-    trained = phase.trained
     idle = [name for name in names if name != "ca_mlm"]
-    if trained == {"cross_attention"} and idle:
+    if phase.crosses_alone and idle:
         raise RecipeError(
             f"{where}: the phase trains cross-attention alone, which '{idle[0]}' never plugs in; "
             "read it under 'ca_mlm', or train more"

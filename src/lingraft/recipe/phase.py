@@ -228,6 +228,11 @@ class Phase(Section):
         """The parts that train, 'all' written out (`selectors.trained_parts`)."""
         return trained_parts(self.train, self.name)
 
+    @property
+    def crosses_alone(self) -> bool:
+        """Whether nothing but cross-attention trains, so that states without it learn nothing."""
+        return self.trained == {"cross_attention"} and self.lora is None
+
     def objectives_of(self, entry: Data) -> tuple[Objective, ...]:
         """What an entry is read under, first its own or the phase's."""
         return (entry.objective or self.objective, *entry.also)

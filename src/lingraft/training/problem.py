@@ -116,21 +116,20 @@ class MaskedText:
     def __init__(self, job: Job, model: PreTrainedModel) -> None:
         phase, training = job.phase, job.training
         self.job, self.model = job, model
-        trained = phase.trained
         self.trained = trained_by(job, model)
         self.trainable = self.trained.count
         if training.gradient_checkpointing:
             recompute_activations(model)
         readings = job.readings
         everything = [entry for reading in readings for entry in (reading, *reading.also)]
-        objectives = [objective_for(reading.objective, trained) for reading in everything]
+        objectives = [objective_for(reading.objective, phase) for reading in everything]
         self.reads_pairs = any("pairs" in objective.reads for objective in objectives)
         crosses = any(
             parameter.requires_grad and MODULES["cross_attention"].owns(name)
             for name, parameter in model.named_parameters()
         )
         self.uneven = crosses and not all(
-            any(objective_for(entry.objective, trained).sides == 2 for entry in (one, *one.also))
+            any(objective_for(entry.objective, phase).sides == 2 for entry in (one, *one.also))
             for one in readings
         )
         """Whether a step may hold no pairs, and then not reach cross-attention that trains."""
@@ -153,18 +152,18 @@ class MaskedText:
         )
         streams = [reading.stream for reading in readings]
         distilled = streams.index(str(job.distilled)) if job.teacher else None
-        batchers = [self.batcher_of(reading, trained) for reading in readings]
-        also = [[self.batcher_of(item, trained) for item in reading.also] for reading in readings]
+        batchers = [self.batcher_of(reading) for reading in readings]
+        also = [[self.batcher_of(item) for item in reading.also] for reading in readings]
         alone = len(batchers) == 1 and distilled is None and not any(also)
         self.batcher = batchers[0] if alone else MixtureBatcher(batchers, distilled, also)
         self.held_out = HeldOut.of(readings, job.vocabulary, phase, training)
 
-    def batcher_of(self, reading: Reading, trained: frozenset[str]) -> Batcher:
+    def batcher_of(self, reading: Reading) -> Batcher:
         """What makes batches of a stream under an objective."""
         job = self.job
         return Batcher(
             reading.train,
-            objective_for(reading.objective, trained),
+            objective_for(reading.objective, job.phase),
             job.vocabulary,
             reading.masking,
             job.training.row_tokens,

@@ -133,12 +133,11 @@ class HeldOut:
         cls, readings: Sequence[Reading], vocabulary: TokenIds, phase: Phase, training: Training
     ) -> HeldOut:
         """The validation text of what a phase reads."""
-        trained = phase.trained
         validators = {
             reading.label: tuple(
                 Validator.of(
                     entry.valid,
-                    objective_for(entry.objective, trained),
+                    objective_for(entry.objective, phase),
                     vocabulary,
                     phase,
                     training,
