@@ -68,6 +68,12 @@ def test_a_model_is_checked_without_its_cross_attention(veco_source, command):
     assert "not looked at: cross_attention\n" in ended.out
 
 
+def test_a_model_with_adapters_is_not_called_a_source(model, command):
+    folder = model("bert")
+    (folder / "adapters.json").write_text("{}")
+    refused(command, folder, "has adapters, which no stock class has")
+
+
 def refused(command, folder, *texts):
     ended = command("check", folder)
     assert ended.status == 1

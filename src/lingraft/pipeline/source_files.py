@@ -245,10 +245,15 @@ def files_of(name: str, revision: str | None, *, is_source: bool = True) -> Sour
     check_config(name, config)
     family = family_of(model_type)
     for module in in_folder(folder):
-        if is_source or not module.exportable:
+        if is_source:
             raise UnsupportedModelError(
                 f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
                 "choose the model without them"
+            )
+        if not module.exportable:
+            raise UnsupportedModelError(
+                f"{name}: has {module.part}, which no stock class has, so it is not "
+                "looked at; lingraft.load opens it"
             )
     return SourceFiles(config, family, folder)
 
