@@ -187,6 +187,22 @@ def test_vectors_are_said_where_something_learns_them(tables, said):
     assert {one.key for one in found} > {"resources.vector_width"}  # chosen as before
 
 
+@pytest.mark.parametrize(
+    ("method", "unread"),
+    [
+        ("continued", {"tokenizer.vocab_size", "graft.embeddings"}),
+        ("lapt", set()),
+        ("xpt-sp", set()),
+    ],
+)
+def test_new_pieces_are_said_nothing_of_where_none_is_made(method, unread):
+    recipe = asked({"name": method})
+    found = decided(recipe).values()
+    lines = decisions([one.plain() for one in found], choosing.applied(recipe, found))
+    keys = {"tokenizer.vocab_size", "graft.embeddings"}
+    assert {key for key in keys if not any(key in line for line in lines)} == unread
+
+
 def test_masked_models_predict_more_tokens_than_in_papers():
     for tokens, sure in ((1e6, True), (1e8, False)):
         found = decided(asked(), replace(FACTS, tokens=tokens))

@@ -12,7 +12,7 @@ from lingraft.recipe import auto, scales
 from lingraft.recipe.decoding import decode
 from lingraft.recipe.facts import LEAST
 from lingraft.recipe.methods import baseline, expand, is_open, settled
-from lingraft.recipe.run import UNSIZED, learns_vectors
+from lingraft.recipe.run import OLD, UNSIZED, learns_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,17 +119,25 @@ def given(recipe: Recipe) -> set[str]:
         keys |= {"graft.layers_before", "graft.layers_after"}
     if recipe.tokenizer.kind in (*UNSIZED, "given"):
         keys.add("tokenizer.vocab_size")
-    if recipe.tokenizer.kind in ("keep", "trim"):  # no piece is new
+    if recipe.tokenizer.kind in OLD:
         keys.add("graft.embeddings")
     return keys
 
 
 def without_effect(recipe: Recipe) -> set[str]:
-    """Keys that rules decide and that a decided recipe does not read: of static vectors."""
+    """Keys that rules decide and that a decided recipe does not read.
+
+    Those of static vectors, and of new pieces where the vocabulary is the source's.
+    """
     variants = (recipe, *(baseline(recipe, index) for index in range(len(recipe.baselines))))
     names = {name for variant in variants for name in variant.graft.initialisers}
     learns = any(learns_vectors(recipe.resources, name) for name in names)
-    return set() if learns else {"resources.vector_width", "resources.vector_units"}
+    idle = set() if learns else {"resources.vector_width", "resources.vector_units"}
+    if recipe.tokenizer.kind in UNSIZED:
+        idle.add("tokenizer.vocab_size")
+    if recipe.tokenizer.kind in OLD:
+        idle.add("graft.embeddings")
+    return idle
 
 
 def decides_layers(recipe: Recipe) -> bool:

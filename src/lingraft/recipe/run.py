@@ -46,6 +46,8 @@ KEEPING = ("keep", "extend", "append", "trim")
 """Kinds of vocabulary in which pieces of the source's go on, and with them their rows."""
 UNSIZED = ("keep", "extend", "trim")
 """Those of them that `tokenizer.vocab_size` says nothing about."""
+OLD = ("keep", "trim")
+"""Those without a new piece."""
 
 
 class Tokenizer(Section):

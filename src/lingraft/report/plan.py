@@ -105,7 +105,7 @@ def choices(run: Run) -> Table | None:
     for choice in _read(plan["choices"], decode(plan["fixed"])):
         support = _by_file(choice["rows"]) or numbers.ABSENT
         is_given = choice["rule"] == GIVEN
-        why = "the command or the recipe says so" if is_given else choice["why"]
+        why = "the command, the recipe or its method says so" if is_given else choice["why"]
         sure = "" if is_given else ("yes" if choice["sure"] else "no")
         rows.append((choice["key"], _shown(choice["value"]), choice["rule"], sure, why, support))
     texts = (Column(name, "text") for name in ("key", "value", "rule", "sure"))
