@@ -222,14 +222,29 @@ def test_embeddings_learn_faster_where_all_of_a_masked_model_trains_at_once():
     assert two["method.learning_rate"].value == 2e-3
 
 
-@pytest.mark.parametrize("method", ["scratch", "lapt", "continued", "mono-trans"])
-def test_one_rate_for_all_unless_new_rows_train_with_all_of_the_source(method):
+@pytest.mark.parametrize("method", ["scratch", "mono-trans"])
+def test_one_rate_for_all_unless_the_embeddings_train_with_all_of_the_source(method):
     open_recipe = asked({"name": method})
     facts = FACTS.with_method(choosing.applied(open_recipe, []))
     found = decided(open_recipe, facts)
     assert found[FACTOR].value is None
     assert found["method.learning_rate"].value == 2e-3
     assert FACTS.with_method(choosing.applied(asked({"name": "xpt-sp"}), [])).onto_source
+
+
+@pytest.mark.parametrize("method", ["lapt", "continued"])
+def test_where_old_pieces_stay_embeddings_learn_faster_if_that_was_measured(method):
+    open_recipe = asked({"name": method})
+    for facts, factor, rate in (
+        (FACTS, 4, 1e-3),
+        (replace(FACTS, width=384), None, 1e-3),
+        (replace(FACTS, tokens=1e7), None, 2e-3),
+        (replace(FACTS, kind="causal", tokens=3e5), None, 1.5e-3),
+    ):
+        known = facts.with_method(choosing.applied(open_recipe, []))
+        found = decided(open_recipe, known)
+        assert found["method.learning_rate"].value == rate
+        assert (found[FACTOR].value if FACTOR in found else None) == factor
 
 
 def test_dropout_is_left_out_unless_the_text_is_read_many_times():

@@ -228,7 +228,7 @@ RULES: tuple[Rule, ...] = (
         lambda _: FASTER,
         "lower than one rate for all at widths 256 and 384, and than a factor of 8 at 0.3 M "
         "tokens; at 1 M 8 is like it, or 1.3 % lower",
-        (*evidence.FACTOR_NARROW, *evidence.FACTOR_WIDE, *evidence.FACTOR_GRID),
+        (*evidence.FACTOR_NARROW, *evidence.FACTOR_WIDE, *evidence.FACTOR_GRID, *evidence.KEPT),
     ),
     Rule(
         "method.embedding_rate_factor",
@@ -287,8 +287,9 @@ RULES: tuple[Rule, ...] = (
         "rate-narrow-at-once",
         lambda facts: is_narrow(facts) and trains_at_once(facts),
         lambda _: NARROW_RATE / 2,
-        "1e-3, with embeddings at 4e-3, is lower than 2e-3 with any factor; at 1 M tokens too",
-        evidence.FACTOR_NARROW,
+        "1e-3, with embeddings at 4e-3, is lower than 2e-3 with any factor; at 1 M tokens too, and "
+        "with the source's vocabulary, kept or extended",
+        (*evidence.FACTOR_NARROW, *evidence.KEPT),
     ),
     Rule(
         "method.learning_rate",

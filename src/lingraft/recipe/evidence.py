@@ -19,6 +19,16 @@ TEN_MILLION = (
     *(f"proof/{language}-10m.jsonl:xpt-sp-s0-4096-3e50" for language in ("fr", "ja")),
     "proof/fr-10m.jsonl:xpt-sp-s0-4096-300-5000000-57d4",
 )
+KEPT = tuple(
+    f"auto/{cell}-s0-{end}"
+    for cell in (
+        "continued.jsonl:continued",
+        "continued.jsonl:lapt",
+        "continued-near.jsonl:continued",
+        "trained-on.jsonl:continued",
+    )
+    for end in ("0.002-5eeb", "0.001-4-f4f1")
+)
 VECTORS = "lower than with FOCUS' 300 numbers and five million pieces at 0.3 M tokens, in less time"
 VECTOR_ROWS = tuple(
     f"auto/vectors.jsonl:xpt-sp-s{seed}-{end}"

@@ -46,8 +46,9 @@ class Facts:
     own_shares: bool = False
     """Whether the method says what each phase gets of the budget."""
     onto_source: bool = True
-    """Whether new embeddings train together with all layers of the source, which know something:
-    not where every weight is drawn, the old vocabulary stays, or a part is frozen."""
+    """Whether the embeddings train together with all layers of the source, which know something:
+    not where every weight is drawn, or a part is frozen. Where old pieces stay it is said of what
+    was measured alone: short runs of narrow masked sources."""
     seconds: float | None = None
     """That the whole run may take; None where its budget is not in time."""
     slowdown: float = 1.0
@@ -70,7 +71,7 @@ class Facts:
         """These facts, with what the recipe's method says; its phases are written out."""
         onto_source = (
             recipe.graft.source_weights == "pretrained"
-            and recipe.tokenizer.kind not in KEEPING
+            and (recipe.tokenizer.kind not in KEEPING or (is_narrow(self) and is_short(self)))
             and any("all" in phase.train for phase in recipe.phases)
         )
         return replace(
@@ -97,7 +98,7 @@ def is_measured(facts: Facts) -> bool:
 
 
 def trains_at_once(facts: Facts) -> bool:
-    """Whether new embeddings and all of a source train together, in one phase.
+    """Whether embeddings and all of a source train together, in one phase.
 
     Not of encoder–decoders, of which nothing was measured.
     """
