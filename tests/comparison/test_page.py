@@ -166,7 +166,7 @@ def test_a_score_that_a_model_lacks_is_one_line_on_a_small_test_set_too(tmp_path
         ("lingraft finetune models/good --task my/mood.toml", "models/good --task my/mood.toml"),
         ("lingraft finetune all.toml --out runs/all", "all.toml --out runs/all"),
         ("lingraft finetune models/good --task nsmc --resume", "models/good --task nsmc"),
-        ("lingraft.finetune(...)", "models/good --task nsmc --data data"),
+        ("lingraft.finetuning.run.finetune(...)", "models/good --task nsmc --data data"),
     ],
 )
 def test_the_call_that_keeps_the_weights_is_the_one_that_fine_tuned(

@@ -53,7 +53,7 @@ class Call:
     """The label of the model or baseline that the others are compared with; None: first model."""
     overwrite: bool = False
     """Put these results in place of another call's."""
-    command: str = "lingraft.align(...)"
+    command: str = "lingraft.crosslingual.alignment_run.score(...)"
 
     def check(self) -> None:
         """Refuse what can be refused before a model is loaded.

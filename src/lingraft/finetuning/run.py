@@ -61,7 +61,7 @@ class Options:
     """Do all seeds of this call anew."""
     keep_models: bool = False
     """Leave the best weights of every seed in place."""
-    command: str = "lingraft.finetune(...)"
+    command: str = "lingraft.finetuning.run.finetune(...)"
     seeds: tuple[int, ...] = ()
     """Instead of the recipe's."""
     advises: bool = True
