@@ -117,27 +117,26 @@ def given(recipe: Recipe) -> set[str]:
     keys = {f"{name}.{key}" for name in SECTIONS for key in getattr(recipe, name).model_fields_set}
     if "method.name" in keys:  # with translation layers, or without
         keys |= {"graft.layers_before", "graft.layers_after"}
-    if recipe.tokenizer.kind in (*UNSIZED, "given"):
-        keys.add("tokenizer.vocab_size")
-    if recipe.tokenizer.kind in OLD:
-        keys.add("graft.embeddings")
-    return keys
+    return keys | _of_no_pieces(recipe)
+
+
+def _of_no_pieces(recipe: Recipe) -> set[str]:
+    """Keys of learnt and of new pieces, where the kind of vocabulary has none."""
+    kind = recipe.tokenizer.kind
+    keys = {"tokenizer.vocab_size"} if kind in (*UNSIZED, "given") else set()
+    return keys | {"graft.embeddings"} if kind in OLD else keys
 
 
 def without_effect(recipe: Recipe) -> set[str]:
     """Keys that rules decide and that a decided recipe does not read.
 
-    Those of static vectors, and of new pieces where the vocabulary is the source's.
+    Those of static vectors that nothing learns, and of pieces that the vocabulary has none of.
     """
     variants = (recipe, *(baseline(recipe, index) for index in range(len(recipe.baselines))))
     names = {name for variant in variants for name in variant.graft.initialisers}
     learns = any(learns_vectors(recipe.resources, name) for name in names)
-    idle = set() if learns else {"resources.vector_width", "resources.vector_units"}
-    if recipe.tokenizer.kind in UNSIZED:
-        idle.add("tokenizer.vocab_size")
-    if recipe.tokenizer.kind in OLD:
-        idle.add("graft.embeddings")
-    return idle
+    vectors = set() if learns else {"resources.vector_width", "resources.vector_units"}
+    return vectors | _of_no_pieces(recipe)
 
 
 def decides_layers(recipe: Recipe) -> bool:
