@@ -250,6 +250,15 @@ def test_a_small_budget_is_said_to_be_too_small(asked, tmp_path, monkeypatch, ca
     assert plan_of(run)["warnings"]
 
 
+def test_a_source_that_keeps_its_pieces_may_know_the_text_of_a_small_budget():
+    (found,) = planning._warnings([planning.Row("phase-1", 7.0, tokens=9)], None, "steps")
+    (kept,) = planning._warnings(
+        [planning.Row("phase-1", 7.0, tokens=9)], None, "steps", knows=True
+    )
+    assert "by frequency; give more steps" in found
+    assert "by frequency, if the source does not know the language already; give more" in kept
+
+
 @pytest.mark.parametrize(("steps", "warned"), [(18, True), (99, True), (100, False)])
 def test_few_large_steps_are_said_to_be_few(steps, warned):
     row = planning.Row("phase-1", 700.0, tokens=1_000_000, steps=steps)

@@ -233,17 +233,20 @@ def test_one_rate_for_all_unless_the_embeddings_train_with_all_of_the_source(met
 
 
 @pytest.mark.parametrize("method", ["lapt", "continued"])
-def test_where_old_pieces_stay_embeddings_learn_faster_if_that_was_measured(method):
+def test_where_old_pieces_stay_rates_are_sure_only_where_that_was_measured(method):
     open_recipe = asked({"name": method})
-    for facts, factor, rate in (
-        (FACTS, 4, 1e-3),
-        (replace(FACTS, width=384), None, 1e-3),
-        (replace(FACTS, tokens=1e7), None, 2e-3),
-        (replace(FACTS, kind="causal", tokens=3e5), None, 1.5e-3),
+    for facts, factor, rate, sure in (
+        (FACTS, 4, 1e-3, True),
+        (replace(FACTS, width=384), None, 1e-3, False),
+        (replace(FACTS, width=384, tokens=3e5), None, 1e-3, False),
+        (replace(FACTS, tokens=1e7), None, 1.5e-3, False),
+        (replace(FACTS, kind="causal", tokens=3e5), None, 1.5e-3, False),
     ):
         known = facts.with_method(choosing.applied(open_recipe, []))
         found = decided(open_recipe, known)
-        assert found["method.learning_rate"].value == rate
+        choice = found["method.learning_rate"]
+        assert (choice.value, choice.sure) == (rate, sure)
+        assert len(choice.candidates) == (0 if sure else 3)
         assert (found[FACTOR].value if FACTOR in found else None) == factor
 
 

@@ -24,7 +24,6 @@ from lingraft.models.modules import MODULES, Stack
 from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
 from lingraft.models.plans import layer_plans
 from lingraft.pipeline.rows import KEPT, keep_rows, same_pieces, whole_matrix
-from lingraft.recipe.run import KEEPING
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -132,19 +131,11 @@ class Grafting:
         return {which: facts for which, facts in self.facts.items() if facts}
 
     @property
-    def keeps_rows(self) -> bool:
-        """Whether the ids of the source's vocabulary go on with the source's rows."""
-        return (
-            self.recipe.tokenizer.kind in KEEPING
-            and self.recipe.graft.source_weights == "pretrained"
-        )
-
-    @property
     def keeps_matrix(self) -> bool:
         """Whether nothing becomes of the source's rows; a new language code has one of its own."""
         if self.theirs is None or len(self.ours) != len(self.theirs):
             return False
-        return self.keeps_rows and self.recipe.tokenizer.kind == "keep"
+        return self.recipe.keeps_rows and self.recipe.tokenizer.kind == "keep"
 
     @cached_property
     def target(self) -> Vocabulary:
@@ -188,7 +179,7 @@ class Grafting:
         T5's decoder starts with it, and a causal model's ends a text as well (GPT-2, Qwen).
         """
         source_pad, target_pad = self.origin.specials.get("pad"), self.target.specials.get("pad")
-        if source_pad is None or target_pad is None or self.keeps_rows:
+        if source_pad is None or target_pad is None or self.recipe.keeps_rows:
             return False
         if self.loaded.family.kind == "causal":
             same = self.origin.pieces[source_pad] == self.target.pieces[target_pad]
@@ -207,7 +198,7 @@ class Grafting:
             embeddings_UD: the target's embeddings, for rows of the output projection.
         """
         names, origin, target = self.recipe.graft.initialisers, self.origin, self.target
-        matches = same_pieces(origin, target) if self.keeps_rows else {}
+        matches = same_pieces(origin, target) if self.recipe.keeps_rows else {}
         name = names[0] if which == "embeddings" else names[-1]
         rows = INITIALISERS["random" if len(matches) == target.size else name].function(
             source_VD,

@@ -247,7 +247,7 @@ def draft(context: Context, speeds: list[Speed], passed: float, slowdown: float)
         phases=tuple(rows),
         memory=plan.fits,
         disk_bytes=plan.disk_bytes_estimate,
-        warnings=_warnings(rows, whole, asked.unit, share),
+        warnings=_warnings(rows, whole, asked.unit, share, knows=recipe.keeps_rows),
     )
 
 
@@ -347,15 +347,24 @@ def _ending(
 
 
 def _warnings(
-    rows: list[Row], whole: float | None, unit: str, share: float = 1.0
+    rows: list[Row], whole: float | None, unit: str, share: float = 1.0, *, knows: bool = False
 ) -> tuple[str, ...]:
-    """What is wrong with the phases; `share` of the time for training is theirs, not baselines'."""
+    """What is wrong with the phases.
+
+    Args:
+        rows: of the phases.
+        whole: seconds that the run may take; None where its budget is not in time.
+        unit: of the budget.
+        share: of the time for training that is theirs, not baselines'.
+        knows: whether the source's own pieces go on, so that it may know the text before it learns.
+    """
     tokens = sum(row.tokens or 0 for row in rows)
     if tokens >= FEWEST_TOKENS:
         return tuple(_few_steps(row) for row in rows if 0 < (row.steps or 0) < FEWEST_STEPS)
+    unless = ", if the source does not know the language already" if knows else ""
     warning = (
         f"the budget is too small: {tokens:,} tokens of training, and with fewer than "
-        f"{FEWEST_TOKENS:,} a model may be no better than guessing by frequency"
+        f"{FEWEST_TOKENS:,} a model may be no better than guessing by frequency{unless}"
     )
     if whole is not None:
         enough = whole + _missing(rows) / share

@@ -17,7 +17,6 @@ from lingraft.pipeline.suiting import suited
 from lingraft.pipeline.vocabularies import check_initialisers
 from lingraft.recipe import choosing
 from lingraft.recipe.methods import baseline
-from lingraft.recipe.run import KEEPING
 from lingraft.recipe.selectors import selector as read
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def _check_graft(recipe: Recipe, source: SourceFiles) -> None:
     for module in wanted_by(recipe.graft):
         module.check_fits(family)
     if shapes is None or tied is None:
-        for section in () if _keeps(recipe) else recipe.phases:
+        for section in () if recipe.keeps_rows else recipe.phases:
             if any(read(name).rows == "old" for name in section.train):
                 _rows(recipe, "old", 0, section.name)  # none, however many the source has
         return
@@ -221,11 +220,6 @@ def _reached(selection: Selection, layout: Layout, learning: set[int]) -> int:
     return len([n for n in numbers if n >= min(learning)]) if learning else 0
 
 
-def _keeps(recipe: Recipe) -> bool:
-    """Whether rows of the source's go on."""
-    return recipe.tokenizer.kind in KEEPING and recipe.graft.source_weights == "pretrained"
-
-
 def _rows(recipe: Recipe, which: str, source: int, phase: str) -> int:
     """Rows that are new, old, or both, of a vocabulary; new ones at most.
 
@@ -234,7 +228,7 @@ def _rows(recipe: Recipe, which: str, source: int, phase: str) -> int:
     """
     most = recipe.tokenizer.most_rows(source)
     kind = recipe.tokenizer.kind
-    old = (source if kind in ("extend", "append") else most) if _keeps(recipe) else 0
+    old = (source if kind in ("extend", "append") else most) if recipe.keeps_rows else 0
     counts = {"new": most - old, "old": old, "rows": most}
     if not counts[which]:
         effect = "adds no piece" if which == "new" else "keeps no piece of the source's"

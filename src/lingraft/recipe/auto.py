@@ -240,7 +240,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.embedding_rate_factor",
         "one-rate",
-        lambda facts: facts.kind == "masked",
+        lambda facts: facts.kind == "masked" and not facts.keeps,
         lambda _: None,
         "one rate for all, as in the study's cells of two phases",
         (f"{evidence.KO}:xpt-n25000-s0",),
@@ -294,7 +294,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.learning_rate",
         "rate-narrow",
-        is_narrow,
+        lambda facts: is_narrow(facts) and not facts.keeps,
         lambda _: NARROW_RATE,
         "the lowest of 1e-3, 2e-3 and 4e-3; at 0.3 M tokens of 1e-3, 2e-3 and 3e-3",
         (
@@ -320,7 +320,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.learning_rate",
         "rate-wide-little",
-        lambda facts: is_measured(facts) and facts.tokens <= LITTLE,
+        lambda facts: is_measured(facts) and not facts.keeps and facts.tokens <= LITTLE,
         lambda _: MEASURED_RATE / 2,
         "the lowest of 5e-4, 1e-3 and 2e-3 at 0.3 M tokens with a source of width 384",
         evidence.WIDE_LITTLE,
@@ -328,7 +328,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.learning_rate",
         "rate-wide",
-        is_measured,
+        lambda facts: is_measured(facts) and not facts.keeps,
         lambda _: MEASURED_RATE,
         "at 1 M tokens with a source of width 384 the lowest of 5e-4, 1e-3 and 2e-3",
         evidence.MINILM_1M[:3],

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lingraft.recipe.records import method_named
-from lingraft.recipe.run import KEEPING
 
 if TYPE_CHECKING:
     from lingraft.recipe.run import Recipe
@@ -49,6 +48,8 @@ class Facts:
     """Whether the embeddings train together with all layers of the source, which know something:
     not where every weight is drawn, or a part is frozen. Where old pieces stay it is said of what
     was measured alone: short runs of narrow masked sources."""
+    keeps: bool = False
+    """Whether the source's weights come with pieces of its vocabulary."""
     seconds: float | None = None
     """That the whole run may take; None where its budget is not in time."""
     slowdown: float = 1.0
@@ -71,7 +72,7 @@ class Facts:
         """These facts, with what the recipe's method says; its phases are written out."""
         onto_source = (
             recipe.graft.source_weights == "pretrained"
-            and (recipe.tokenizer.kind not in KEEPING or (is_narrow(self) and is_short(self)))
+            and (not recipe.keeps_rows or (is_narrow(self) and is_short(self)))
             and any("all" in phase.train for phase in recipe.phases)
         )
         return replace(
@@ -79,6 +80,7 @@ class Facts:
             phases=len(recipe.phases),
             own_shares=method_named(recipe.method.name).has_shares,
             onto_source=onto_source,
+            keeps=recipe.keeps_rows,
         )
 
 

@@ -354,6 +354,11 @@ class Recipe(Section):
         """Each language once, in the order of the streams."""
         return tuple(dict.fromkeys(code for stream in self.texts for code in stream.languages))
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether pieces of the source's vocabulary go on, with the rows that the source learnt."""
+        return self.tokenizer.kind in KEEPING and self.graft.source_weights == "pretrained"
+
     def read_in(self, phase: Phase) -> list[tuple[Data, Stream]]:
         """What a phase reads, and of which stream; all of them where it says nothing."""
         streams = {stream.name: stream for stream in self.texts}

@@ -25,6 +25,8 @@ REFUSED = {
     "expect; choose mt5",
     "marian": "transformers draws its table of positions anew when it loads it; choose m2m_100",
     "t5gemma": "its encoder and decoder have embeddings each; choose t5 or mt5",
+    "encoder-decoder": "it is two models in one, for translation; give the encoder that it was "
+    "made from",
     "albert": "all its layers are the same, so none can be inserted; choose bert or roberta",
     "rembert": "its input and output embeddings have widths of their own; choose xlm-roberta",
     "xmod": "its layers hold an adapter for each language; choose xlm-roberta",
