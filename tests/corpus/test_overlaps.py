@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lingraft.corpus import aligned, streams
+from lingraft.corpus.engine import job
 from lingraft.corpus.result import HELD_OUT
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.stage import SplitFile
@@ -80,6 +81,23 @@ def test_a_line_of_several_sentences_is_held_out_if_one_of_them_is(
     out.mkdir()
     found = streams.prepare(recipe.model_copy(update={"streams": (text, other)}), out)
     assert all(found["streams"][name]["dropped"][HELD_OUT] for name in ("ko", "two"))
+    sides = ["".join(x for name in ("ko", "two") for x in lines(out / name, s)) for s in SPLITS]
+    assert all(sum(korean(n) in side for side in sides) <= 1 for n in range(300))
+
+
+def test_lines_of_a_finished_corpus_that_was_not_cut_are_compared_by_sentences(
+    tmp_path: Path, recipe: Recipe
+):
+    two = tmp_path / "two.txt"
+    two.write_text("".join(f"{korean(n)} {korean(n + 1)}\n" for n in range(0, 300, 2)))
+    made = job.make(Corpus(text=(str(two),), split_sentences=False, **SHARES), "ko", tmp_path / "c")
+    assert made["splits"]["test"]["sentences"]
+    text = recipe.streams[0]
+    corpus = Corpus(text=(str(tmp_path / "c"),))  # which decides on what the run leaves open
+    other = text.model_copy(update={"name": "two", "corpus": corpus})
+    out = tmp_path / "out"
+    out.mkdir()
+    streams.prepare(recipe.model_copy(update={"streams": (text, other)}), out)
     sides = ["".join(x for name in ("ko", "two") for x in lines(out / name, s)) for s in SPLITS]
     assert all(sum(korean(n) in side for side in sides) <= 1 for n in range(300))
 

@@ -61,9 +61,8 @@ def as_finished(section: recipe.Corpus) -> recipe.Corpus:
 
     So what these hold out stays held out. Corpora that do not agree are told of.
     """
-    folders = [folder for name in section.text if is_finished(folder := path_of(name))]
-    records = [read_json(folder / FINISHED)["corpus"] for folder in folders]
-    made = [Corpus.model_validate(record) for record in records]
+    finished = _finished(section)
+    folders, made = list(finished), list(finished.values())
     default = Corpus(text=section.text)
     changes: dict[str, Any] = {}
     for key in HELD:
@@ -82,6 +81,19 @@ def as_finished(section: recipe.Corpus) -> recipe.Corpus:
         settings = ", ".join(f"{key} = {value}" for key, value in changes.items())
         logger.info("%s: hold for all text: %s", ", ".join(map(str, folders)), settings)
     return section.model_copy(update=changes)
+
+
+def is_cut(section: recipe.Corpus) -> bool:
+    """Whether the lines of a corpus are sentences, by the settings that `as_finished` gives it."""
+    made = {one.split_sentences for one in _finished(section).values()}
+    return section.split_sentences and made != {False}
+
+
+def _finished(section: recipe.Corpus) -> dict[Path, recipe.Corpus]:
+    """The finished corpora in the text, and the settings that they were made with."""
+    folders = [folder for name in section.text if is_finished(folder := path_of(name))]
+    records = [read_json(folder / FINISHED)["corpus"] for folder in folders]
+    return dict(zip(folders, map(Corpus.model_validate, records), strict=True))
 
 
 def form(*sections: recipe.Corpus) -> list[int]:

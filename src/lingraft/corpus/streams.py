@@ -282,7 +282,7 @@ def _texts(path: Path, stream: Stream) -> Iterator[Sequence[Sequence[str]]]:
 
     They come in batches of lines.
     """
-    whole = stream.pair is None and stream.corpus.split_sentences
+    whole = stream.pair is None and text_inputs.is_cut(stream.corpus)
     splitters = [sentences.splitter(code, split_sentences=True) for code in stream.languages]
     with path.open(encoding="utf-8") as file:
         lines = (line.removesuffix("\n") for line in file)
