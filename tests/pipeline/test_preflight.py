@@ -183,6 +183,25 @@ def test_a_causal_model_reads_sentence_pairs_as_they_are(tiny_source, korean_tex
     aligned.check_stream(pairs.corpus)
 
 
+def test_a_folder_of_kept_text_that_holds_a_text_of_the_run_is_refused(
+    tiny_source, korean_text, tmp_path
+):
+    kept = tmp_path / "en"
+    kept.mkdir()
+    for name in ("again.txt", "other.txt"):
+        (kept / name).write_text(f"This text is called {name}.\n")
+    tables = {
+        "source": {"model": str(tiny_source("llama"))},
+        "evaluation": {"kept": [str(kept)]},
+    }
+    recipe = small(tiny_source, korean_text, **tables)
+    assert preflight.check(recipe).text_files == 1
+    texts = [str(korean_text), str(kept / "again.txt")]
+    recipe = small(tiny_source, korean_text, **tables, corpus={"text": texts})
+    with pytest.raises(RecipeError, match=r"evaluation\.kept: .*en: is text of the run"):
+        preflight.check(recipe)
+
+
 def test_an_architecture_has_no_size_yet(tiny_source, korean_text):
     recipe = small(
         tiny_source,

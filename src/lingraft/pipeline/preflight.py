@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus import inputs as text_inputs
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import evaluations, scripts
-from lingraft.corpus.inputs import unpacked_bytes
 from lingraft.errors import DataError, RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import held_out, pairs, vocabularies
@@ -210,7 +210,8 @@ def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
     named = [name for stream in recipe.texts for name in stream.corpus.text]
     read = {path_of(name).resolve() for name in (*named, *(file["name"] for file in files))}
     for name in judged.kept:
-        if path_of(name).resolve() in read:
+        inside = (path_of(file["name"]).resolve() for file in text_inputs.inputs([name]))
+        if not read.isdisjoint((path_of(name).resolve(), *inside)):
             raise RecipeError(
                 f"evaluation.kept: {name}: is text of the run, which trains on it; name text that "
                 "it does not read"
@@ -242,7 +243,7 @@ def check(recipe: Recipe) -> Plan:
         check_context(recipe, source.family, int(positions))
     plan.text_files = len(files)
     plan.text_bytes = sum(int(entry.get("bytes") or 0) for entry in files)
-    plan.unpacked_bytes_estimate = unpacked_bytes(files)
+    plan.unpacked_bytes_estimate = text_inputs.unpacked_bytes(files)
     plan.stages = [*stage_order(phase.name for phase in recipe.phases), "report"]
     plan.stages += [f"baseline {section.method}" for section in recipe.baselines]
     sizes(recipe, source, plan)
