@@ -7,6 +7,7 @@ import pytest
 
 from lingraft.commands.from_python import recipe_of
 from lingraft.commands.options import recipe_name
+from lingraft.errors import DataError
 
 PAGE = (
     "<page><title>{0}</title><ns>{1}</ns><id>{0}</id><revision><id>{0}</id>"
@@ -87,3 +88,23 @@ def test_without_out_a_recipe_is_named_by_its_languages():
 def test_from_python_a_folder_may_have_any_name(korean_text, tmp_path):
     form = {"source": "s", "text": korean_text, "language": "ko", "steps": 4}
     assert recipe_of(form, tmp_path / "내 실험").name == "ko"
+
+
+@pytest.mark.parametrize(("kind", "streams"), [("trim", ()), ("append", ("ko",))])
+def test_a_vocabulary_is_trimmed_to_replayed_text_too_and_learnt_without_it(
+    kind, streams, command, tiny_source, korean_text, monkeypatch
+):
+    asked = []
+
+    def stop(recipe, *_, **__):
+        asked.append(recipe)
+        raise DataError("enough")
+
+    monkeypatch.setattr("lingraft.pipeline.adapt.adapt", stop)
+    start = ("adapt", "--source", tiny_source("xlm-roberta"), "--text", korean_text, "--lang", "ko")
+    method = ("--method", "continued", "--steps", 10, "--set", f"tokenizer.kind={kind}")
+    ended = command(*start, *method, "--replay", "en.txt")
+    assert "enough" in ended.err
+    (recipe,) = asked
+    assert [stream.name for stream in recipe.texts] == ["ko", "en"]
+    assert recipe.tokenizer.streams == streams

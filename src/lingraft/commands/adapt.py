@@ -12,7 +12,7 @@ import typer
 from lingraft.commands import budgets, console
 from lingraft.commands import options as ask
 from lingraft.errors import DataError, RecipeError
-from lingraft.recipe.decoding import load
+from lingraft.recipe.decoding import load, override
 from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.recipe.shorthand import complete
@@ -214,7 +214,7 @@ def command(
                 raise RecipeError("--join: the run's model is the source; leave --source out")
             data = _joined(join, texts, data)
         if replay or replay_share is not None:
-            data = replayed(data, replay or [], replay_share)
+            data = _replayed(data, replay or [], replay_share, assignments)
         full_recipe = _from_options(data, needed, out_dir, assignments, yes=yes)
     folder = out_dir or Path("runs") / full_recipe.name
     from lingraft.pipeline import adapt as pipeline
@@ -290,6 +290,20 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
     own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
+
+
+def _replayed(
+    data: dict[str, Any], texts: list[str], share: float | None, assignments: list[str]
+) -> dict[str, Any]:
+    """The recipe that reads text of the source's language too.
+
+    No vocabulary is learnt from it; but one that is trimmed keeps the pieces that it uses.
+    """
+    again = replayed(data, texts, share)
+    section = override(again, assignments)["tokenizer"]
+    if isinstance(section, dict) and section.get("kind") == "trim":
+        again["tokenizer"] = data["tokenizer"]
+    return again
 
 
 def _from_options(
