@@ -6,6 +6,7 @@ import pytest
 
 from lingraft.finetuning import partners
 from lingraft.tasks.definition import task_in
+from lingraft.tasks.splits import read_split
 
 MOOD = 'name = "mood"\nkind = "classification"\nlabels = ["no", "yes"]\n'
 
@@ -45,6 +46,23 @@ def test_the_first_row_may_be_in_another_language(found):
 @pytest.mark.parametrize("nothing", ["", " ", None])
 def test_an_empty_translation_is_none(nothing, found):
     assert found([row(0, translation="말 0"), row(1, translation=nothing)]) == {"0": "말 0"}
+
+
+@pytest.mark.parametrize("more", ["", 'metrics = ["entities"]\n'])
+@pytest.mark.parametrize("suffix", ["jsonl", "txt"])
+def test_translations_of_named_words_may_lack_tags(more, suffix, tmp_path):
+    tagged = {"id": "0", "words": ["Jo", "runs"], "tags": ["B-PER", "O"]}
+    (tmp_path / "train.jsonl").write_text(json.dumps(tagged), encoding="utf-8")
+    bare = {"jsonl": json.dumps({"id": "0", "words": ["조", "뛴다"]}), "txt": "조\n뛴다\n"}
+    (tmp_path / f"bare.{suffix}").write_text(bare[suffix], encoding="utf-8")
+    table = f'name = "names"\nkind = "tagging"\n{more}files = {{ train = "train.jsonl" }}\n'
+    table += f'translations = {{ train = "bare.{suffix}" }}\n'
+    (tmp_path / "names.toml").write_text(table, encoding="utf-8")
+    task = task_in(tmp_path / "names.toml")
+    (example,) = read_split(
+        task.translation(), "train", [tmp_path / f"bare.{suffix}"], unanswered=True
+    )
+    assert (example.units, example.tags) == (("조", "뛴다"), None)
 
 
 def test_a_file_without_translations_has_none(found):

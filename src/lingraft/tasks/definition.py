@@ -139,7 +139,7 @@ def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool
         base: for a user's own task, the folder that its files are relative to; what the table does
             not say is found out (the labels from the training file). A benchmark's says all.
         read_tags: whether to look into the training file, if it is there, for what its tags are;
-            not for a table that was saved, and not once for every language.
+            not for a table that was saved or for translations, and not once for every language.
 
     Raises:
         RecipeError: a metric or selection that the kind does not have, too few labels.
@@ -183,7 +183,8 @@ def _translation(definition: Definition, base: Path | None) -> Task | None:
     folders = definition.folders or (".",)  # as a benchmark's, its answers may be hidden
     if definition.translations is not None:
         changes: dict[str, Any] = {"files": definition.translations, "translations": None}
-        return task_of(definition.model_copy(update=changes | {"folders": folders}), base)
+        own = definition.model_copy(update=changes | {"folders": folders})
+        return task_of(own, base, read_tags=False)  # what its tags are is known, if it has any
     if FORMATS[definition.format or definition.kind] is not text:
         return None
     columns = definition.columns
