@@ -18,7 +18,7 @@ def found(tmp_path):
     def called(rows, more=""):
         lines = [json.dumps(row, ensure_ascii=False) for row in rows]
         (tmp_path / "train.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        files = 'files = { train = "train.jsonl", dev = "train.jsonl" }\n'
+        files = 'files = { train = "train.jsonl", dev = "train.jsonl", test = "train.jsonl" }\n'
         (tmp_path / "mood.toml").write_text(MOOD + files + more, encoding="utf-8")
         task = task_in(tmp_path / "mood.toml")
         matches = partners.translations(task, "train", tmp_path)
@@ -63,6 +63,13 @@ def test_translations_of_named_words_may_lack_tags(more, suffix, tmp_path):
         task.translation(), "train", [tmp_path / f"bare.{suffix}"], unanswered=True
     )
     assert (example.units, example.tags) == (("조", "뛴다"), None)
+
+
+@pytest.mark.parametrize("more", ['evaluation = ["test"]\n', 'hidden = ["test"]\n'])
+def test_translations_of_the_training_set_alone_are_enough(more, found, tmp_path):
+    (tmp_path / "ko.jsonl").write_text('{"id": 0, "text": "말 0"}\n', encoding="utf-8")
+    more += 'translations = { train = "ko.jsonl" }\n'
+    assert found([row(0), row(1)], more) == {"0": "말 0"}
 
 
 def test_a_file_without_translations_has_none(found):

@@ -183,6 +183,7 @@ def _translation(definition: Definition, base: Path | None) -> Task | None:
     folders = definition.folders or (".",)  # as a benchmark's, its answers may be hidden
     if definition.translations is not None:
         changes: dict[str, Any] = {"files": definition.translations, "translations": None}
+        changes |= {"hidden": (), "evaluation": ()}  # splits, of which not all are translated
         own = definition.model_copy(update=changes | {"folders": folders})
         return task_of(own, base, read_tags=False)  # what its tags are is known, if it has any
     if FORMATS[definition.format or definition.kind] is not text:
