@@ -12,9 +12,9 @@ import typer
 from lingraft.commands import budgets, console
 from lingraft.commands import options as ask
 from lingraft.errors import DataError, RecipeError
-from lingraft.recipe.decoding import load, override
+from lingraft.recipe.decoding import override
 from lingraft.recipe.joining import joined
-from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.methods import read_recipe
 from lingraft.recipe.shorthand import complete
 from lingraft.recipe.shorthand import tables as tables_of
 from lingraft.recipe.streams import by_field, named_texts, plain_streams, replayed
@@ -278,7 +278,7 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     run = Run.existing(path)
     if not (run.model_path / "config.json").is_file():
         raise DataError(f"{path}: the run has no model yet; finish it (--resume) before you join")
-    run_recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
+    run_recipe = read_recipe(run.recipe_path)
     alone = {texts["language"]: texts["corpus"]["text"]} if "language" in texts else {}
     new = texts.get("streams") or plain_streams(alone)
     model_type = str(read_json(run.model_path / "config.json")["model_type"])

@@ -23,8 +23,8 @@ from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import check_grafts
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import stage_order
-from lingraft.recipe.decoding import load, to_toml
-from lingraft.recipe.methods import baseline, is_open, recipe_from, settled
+from lingraft.recipe.decoding import to_toml
+from lingraft.recipe.methods import baseline, is_open, read_recipe, settled
 from lingraft.report import card
 from lingraft.report import plan as plan_report
 from lingraft.report.pages import run as run_page
@@ -213,7 +213,7 @@ def changed_sections(recipe: Recipe, run: Run) -> list[str]:
     """The top-level keys in which the recipe differs from the one in the run."""
     if is_open(recipe) and run.plan_path.is_file():
         return budgeting.changed(run, recipe)
-    run_recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
+    run_recipe = read_recipe(run.recipe_path)
     new, old = (settled(version).model_dump(mode="json") for version in (recipe, run_recipe))
     computes = COMPUTES if stages.other_precision(recipe, run) else COMPUTES[1:]  # 'auto' is one
     for version in (new, old):

@@ -10,8 +10,7 @@ from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import evaluating, plans, stages
 from lingraft.pipeline.stages import Context
 from lingraft.recipe import stage_order
-from lingraft.recipe.decoding import load
-from lingraft.recipe.methods import is_open, recipe_from
+from lingraft.recipe.methods import is_open, read_recipe
 from lingraft.rundir import Run
 from lingraft.training.machine import accelerator_for, environment
 from lingraft.workers import check_one_process
@@ -38,7 +37,7 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
     """
     check_one_process("stage", "several take lingraft adapt, which goes on")
     run = Run.existing(path)
-    recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
+    recipe = read_recipe(run.recipe_path)
     phases = [phase.name for phase in recipe.phases]
     order = [*stage_order(phases), "report"]
     if is_open(recipe) or plans.is_undecided(run):
