@@ -17,7 +17,6 @@ from lingraft.crosslingual.alignment import CHUNK, Aligner, Settings
 from lingraft.crosslingual.alignment_table import Counts, Result, SetResult
 from lingraft.crosslingual.baselines import BASELINES
 from lingraft.crosslingual.encoder import Encoder
-from lingraft.crosslingual.layers import check_layer, depth_of, fingerprint_of
 from lingraft.crosslingual.partial_file import PartialFile
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import catalogue
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lingraft.crosslingual.alignment import Settings
     from lingraft.crosslingual.links import GoldSet, Links
     from lingraft.report.table import Table
 
@@ -283,13 +281,13 @@ def write(
     file = PartialFile(out, text, overwrite=overwrite)
     where = catalogue.resolve(model)
     for layer in settings.layers or ():
-        check_layer(layer, depth_of(where), model)
+        layers.check_layer(layer, layers.depth_of(where), model)
     total = sum(1 for _ in bitext.read(text))  # what is wrong with the text is said before work
     if not total:
         raise DataError(f"{text[0]}: holds no sentence; give a text with some")
     digests = [rundir.digest(path) for path in text]
     made_of = rundir.fingerprint(
-        rundir.FORMAT["alignment"], fingerprint_of(where), digests, settings.identity()
+        rundir.FORMAT["alignment"], layers.fingerprint_of(where), digests, settings.identity()
     )
     file.begin(made_of, "links (another model, text or layer)", pairs=0, links=0, too_long=0)
     if before := file.counts["pairs"]:

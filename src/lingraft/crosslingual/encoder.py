@@ -27,14 +27,13 @@ from lingraft.pretrained.load import (
 from lingraft.tokenizer import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
     from lingraft.crosslingual.layers import Pool
 
     Array = np.ndarray[Any, Any]
-    from collections.abc import Iterator
-
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 def encoder_config(name: str, revision: str | None = None) -> PreTrainedConfig:

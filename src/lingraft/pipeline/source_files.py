@@ -25,7 +25,6 @@ from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_conf
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lingraft.models.families import Family
     from lingraft.recipe import Recipe
 
 MADE_ANEW = (

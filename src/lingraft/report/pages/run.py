@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.recipe import Recipe
-    from lingraft.report.variants import Variant
 
 
 def write(runs: Sequence[Run], out: Path, lm_eval: Sequence[Path] = ()) -> Path:
