@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import langcodes
 import yaml
 
+from lingraft.corpus.readers.columns import HUB_PREFIX, hub_parts
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import MODULES, wanted_by
 from lingraft.recipe import decoding
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from lingraft.recipe import Corpus, Evaluation, Phase, Recipe, Resources
     from lingraft.rundir import Run
 
-HUB_PREFIX = "hub:"
 FINGERPRINT = 12
 """Characters of one that tell two texts apart."""
 INDEX_METRICS = {
@@ -264,7 +264,7 @@ def _pieces_from(recipe: Recipe, tokenizer: dict[str, Any] | None) -> str:
 def _hub_datasets(recipe: Recipe) -> list[str]:
     """The ids of the data sets on the Hub, each once, without configuration and revision."""
     names = [
-        name.removeprefix(HUB_PREFIX).partition("@")[0].partition(":")[0]
+        hub_parts(name)[0]
         for stream in recipe.texts
         for name in stream.corpus.text
         if name.startswith(HUB_PREFIX)

@@ -261,7 +261,7 @@ def provenance(variant: Variant, kind: str) -> Table | None:
     examples = _examples(variant.run.stage("graft").path / "provenance.tsv", kind, source_kind)
     rows = [
         (rule, numbers.count(n), numbers.percent(n / total), "  ".join(examples.get(rule, ())))
-        for rule, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        for rule, n in sections.by_count(counts).items()
     ]
     examples_column = Column("for example", "long", lang=variant.recipe.languages[0])
     title = "Provenance of the embeddings"

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft import log
 from lingraft.corpus.cleaning.clean import REASONS
 from lingraft.corpus.result import HELD_OUT
 from lingraft.recipe import PARTS, stage_order
@@ -219,8 +220,7 @@ def account(variants: Sequence[Variant]) -> Table:
 def _tensors(counted: dict[str, int] | None) -> str:
     if counted is None or not counted["tensors"]:
         return numbers.ABSENT
-    tensors = "1 tensor" if counted["tensors"] == 1 else f"{counted['tensors']:,} tensors"
-    return f"{tensors}, {numbers.short(counted['parameters'])}"
+    return f"{log.counted(counted['tensors'], 'tensor')}, {numbers.short(counted['parameters'])}"
 
 
 def tensors(variant: Variant) -> tuple[Table, int]:
