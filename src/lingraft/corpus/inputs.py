@@ -77,6 +77,13 @@ def as_finished(section: recipe.Corpus) -> recipe.Corpus:
                 "a stream of its own",
                 *(", ".join(map(str, folders)), key, getattr(section, key)),
             )
+    whole = [str(folder) for folder, one in finished.items() if one.where != section.where]
+    if section.where and whole:
+        logger.warning(
+            "%s: read whole: corpus.where asks for fields, which rows of a finished corpus no "
+            "longer have; ask for them when you make it",
+            ", ".join(whole),
+        )
     if changes:
         settings = ", ".join(f"{key} = {value}" for key, value in changes.items())
         logger.info("%s: hold for all text: %s", ", ".join(map(str, folders)), settings)

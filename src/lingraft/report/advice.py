@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lingraft import log
 from lingraft.recipe.reach import SPREAD, peak, reach, warmup_share
 from lingraft.recipe.scales import FEWEST_TOKENS, TOKENS_A_PIECE
 from lingraft.report import numbers, tables
@@ -196,8 +197,8 @@ def _causes(stats: Facts) -> list[str]:
     if stats.reach < SHORT_REACH and stats.learning_rate < highest:
         causes.append(
             f"A larger learning rate ({rate}): it was {stats.learning_rate:g}. Over "
-            f"{stats.steps:,} steps the rates add up to {stats.reach:.2g}, which is about as far "
-            f"as a weight can move; new weights start with a spread of {SPREAD:g}. "
+            f"{log.counted(stats.steps, 'step')} the rates add up to {stats.reach:.2g}, which is "
+            f"about as far as a weight can move; new weights start with a spread of {SPREAD:g}. "
             f"{_example(stats)}"
         )
     per_step = stats.tokens / stats.steps

@@ -489,6 +489,18 @@ def test_finished_corpora_that_do_not_agree_are_told(
     assert "were made with different corpus.test, which is 0.02 here; set it" in caplog.text
 
 
+@pytest.mark.parametrize(("asked", "told"), [("fr", True), ("ko", False)])
+def test_a_finished_corpus_is_said_to_be_read_whole_where_fields_are_asked_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, asked: str, told: bool
+):
+    rng, raw = random.Random(0), tmp_path / "raw.jsonl"
+    rows = [{"id": f"d{n}", "text": sentence(rng), "lang": "ko"} for n in range(50)]
+    raw.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made(corpus([str(raw)], where={"lang": "ko"}), tmp_path / "corpus")
+    of_stage(corpus([str(tmp_path / "corpus")], where={"lang": asked}), tmp_path / "run")
+    assert ("corpus: read whole: corpus.where asks for fields" in caplog.text) == told
+
+
 def test_a_corpus_of_which_a_shard_is_missing_is_refused(tmp_path: Path, sources: list[str]):
     made(corpus(sources), tmp_path / "corpus")
     min((tmp_path / "corpus" / "train").iterdir()).unlink()
