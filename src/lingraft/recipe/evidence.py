@@ -20,12 +20,17 @@ TEN_MILLION = (
     "proof/fr-10m.jsonl:xpt-sp-s0-4096-300-5000000-57d4",
 )
 KEPT = tuple(
-    f"auto/{cell}-s0-{end}"
+    f"auto/{cell}-{end}"
     for cell in (
-        "continued.jsonl:continued",
-        "continued.jsonl:lapt",
-        "continued-near.jsonl:continued",
-        "trained-on.jsonl:continued",
+        "continued.jsonl:continued-s0",
+        "continued.jsonl:lapt-s0",
+        "continued-near.jsonl:continued-s0",
+        "trained-on.jsonl:continued-s0",
+        *(
+            f"continued-test.jsonl:{name}-s{seed}"
+            for name in ("continued", "lapt")
+            for seed in (0, 1)
+        ),
     )
     for end in ("0.002-5eeb", "0.001-4-f4f1")
 )
