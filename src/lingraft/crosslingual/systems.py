@@ -1,7 +1,8 @@
 """Translations of several systems against references: one table of scores. No torch here.
 
 Scores, intervals and p are sacrebleu's own: its command with `--paired-bs` gives the same numbers,
-but for p of systems with equal scores. It gives them the smallest p; here it is 1.
+but for p. Of systems with equal scores it gives the smallest p, here it is 1; of fewer than
+`FEWEST_BLOCKS` lines, whose draws tell too little, there is none here.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ class Result:
     interval: float
     """Half of the width of the 95 % interval of the draws."""
     p: float | None
-    """That the first system is as good, from the paired bootstrap; None for the first."""
+    """That the first system is as good, from the paired bootstrap; None for the first, and of
+    fewer than `FEWEST_BLOCKS` lines."""
     signature: str
 
     @property
@@ -149,7 +151,7 @@ def _of_metric(texts: Systems, name: str, language: str, resamples: int) -> Iter
     signature = ("moses-a|" if scorer.moses else "") + signatures[title].format()
     for system, result in zip(texts.systems, scores[title], strict=True):
         mean, half = float(result.mean), float(result.ci)  # of chrF they are numpy's
-        p = result.p_value
+        p = None if len(references[0]) < FEWEST_BLOCKS else result.p_value
         if p is not None and result.score == scores[title][0].score:
             p = 1.0
         yield Result(system, name, result.score, mean, half, p, f"{title}|{signature}")
@@ -257,9 +259,12 @@ def shown(texts: Systems, results: Sequence[Result], resamples: int = RESAMPLES)
             rank = BEST if rest and result.score == best else 0
             row.append(Cell(numbers.fixed(result.score, decimals), under, rank, result.mark))
         rows.append(row)
+    lines = len(texts.references[0])
+    about = f"p and * (p < {LEVEL}): against {first}, paired bootstrap"
+    about = "too few lines for p" if lines < FEWEST_BLOCKS else about
     notes = [
-        f"{len(texts.references[0]):,} lines; ± half of the 95 % interval of {resamples:,} draws"
-        + (f"; p and * (p < {LEVEL}): against {first}, paired bootstrap." if rest else ".")
+        f"{log.counted(lines, 'line')}; ± half of the 95 % interval of {resamples:,} draws"
+        + (f"; {about}." if rest else ".")
     ]
     notes += [f"{title_of(name)}: {cells[first, name].signature}" for name in metrics]
     return table("Scores of translations", ("system", *map(title_of, metrics)), rows, notes)
