@@ -240,7 +240,9 @@ def test_where_old_pieces_stay_rates_are_sure_only_where_that_was_measured(metho
         (replace(FACTS, width=384), None, 1e-3, False),
         (replace(FACTS, width=384, tokens=3e5), None, 1e-3, False),
         (replace(FACTS, tokens=1e7), None, 1.5e-3, False),
-        (replace(FACTS, kind="causal", tokens=3e5), None, 1.5e-3, False),
+        (replace(FACTS, kind="causal", tokens=3e5), 4, 1e-3, True),
+        (replace(FACTS, kind="causal", tokens=1e6), None, 1.5e-3, False),
+        (replace(FACTS, kind="causal", tokens=3e5, width=384), None, 1e-3, False),
     ):
         known = facts.with_method(choosing.applied(open_recipe, []))
         found = decided(open_recipe, known)

@@ -150,6 +150,14 @@ CAUSAL_FACTOR = (
         for end in ("ko-4-0.001-1318", "ja-4-0.001-157f", "de-4-0.001-4deb", "ko-4-0.002-a86c")
     ),
 )
+CAUSAL_KEPT = tuple(
+    f"auto/continued-causal.jsonl:{cell}"
+    for cell in (
+        *(f"continued-s0-{end}" for end in ("0.001-4-f4f1", "0.0005-4f2a", "0.001-8d84")),
+        *(f"{name}-s0-0.002-5eeb" for name in ("continued", "lapt")),
+        "lapt-s0-0.001-4-f4f1",
+    )
+)
 FACTOR_WIDE = (NO_DROPOUT, *(f"{WIDE_RATES}-0.0-{end}" for end in ("4-ab45", "8-204e")))
 FACTOR_GRID = (
     *(f"proof/grid.jsonl:{cell}" for cell in ("auto-s0-ko-590f", "xpt-sp-s0-ko-8-0f60")),

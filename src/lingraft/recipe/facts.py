@@ -47,7 +47,7 @@ class Facts:
     onto_source: bool = True
     """Whether the embeddings train together with all layers of the source, which know something:
     not where every weight is drawn, or a part is frozen. Where old pieces stay it is said of what
-    was measured alone: short runs of narrow masked sources."""
+    was measured alone: short runs of narrow sources."""
     keeps: bool = False
     """Whether the source's weights come with pieces of its vocabulary."""
     seconds: float | None = None
@@ -70,9 +70,10 @@ class Facts:
 
     def with_method(self, recipe: Recipe) -> Facts:
         """These facts, with what the recipe's method says; its phases are written out."""
+        was_measured = (is_narrow(self) and is_short(self)) or is_small(self)
         onto_source = (
             recipe.graft.source_weights == "pretrained"
-            and (not recipe.keeps_rows or (is_narrow(self) and is_short(self)))
+            and (was_measured or not recipe.keeps_rows)
             and any("all" in phase.train for phase in recipe.phases)
         )
         return replace(
@@ -92,6 +93,16 @@ def always(_: Facts) -> bool:
 def is_narrow(facts: Facts) -> bool:
     """Whether the source is like the narrow ones of our studies."""
     return facts.kind == "masked" and facts.width <= NARROW
+
+
+def is_causal(facts: Facts) -> bool:
+    """Whether the source predicts every token from those before it."""
+    return facts.kind == "causal"
+
+
+def is_small(facts: Facts) -> bool:
+    """Whether source and budget are as small as those of our studies of causal models."""
+    return is_causal(facts) and facts.width <= NARROW and facts.tokens <= LITTLE
 
 
 def is_measured(facts: Facts) -> bool:
