@@ -57,7 +57,7 @@ def test_the_names_of_rules_are_unique():
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("masked", ("2026-11-26", "911501d9ba4890f3")),
+        ("masked", ("2026-11-26", "e5bd06d910cbd041")),  # and LONG_EDITION
         ("causal", ("2026-11-26 causal", "64201cdf239244fd")),
         ("seq2seq", ("2026-11-26", "e1b8cbdb9c9e2f90")),
     ],
@@ -287,6 +287,28 @@ def test_at_a_width_of_384_the_layers_learn_half_as_fast_beside_faster_embedding
     ):
         choice = decided(asked(), facts)["method.learning_rate"]
         assert (choice.value, choice.sure) == (rate, True)
+
+
+def test_ten_million_tokens_with_a_source_of_384_are_trained_like_the_cell_that_won():
+    """proof/minilm-grid-10m.jsonl, layers at 1e-3: read twelve times, and six times."""
+    for characters in (2_400_000, 5_000_000):
+        found = decided(asked(), replace(FACTS, width=384, tokens=1e7, characters=characters))
+        wanted = {
+            "graft.embeddings": "focus", "graft.layers_before": 0, "graft.layers_after": 0,
+            "resources.vector_width": 64, "resources.vector_units": 3_000_000, DROPOUT: 0.0,
+            FACTOR: 4.0, "method.learning_rate": 1e-3,
+        }  # fmt: skip
+        assert {key: found[key].value for key in wanted} == wanted
+        assert all(found[key].sure for key in wanted)
+        assert found["method.batch"].value == {"size": 4_096, "unit": "tokens"}
+        assert found[MASKS].value == 0.4
+
+
+def test_what_ten_million_tokens_say_is_not_taken_for_twenty():
+    found = decided(asked(), replace(FACTS, width=384, tokens=2e7, characters=2_400_000))
+    assert found["method.learning_rate"].value == 5e-4
+    assert (found[DROPOUT].value, found[DROPOUT].sure) == (None, False)
+    assert (found["graft.layers_before"].value, found["graft.layers_before"].sure) == (1, False)
 
 
 def test_longer_steps_of_narrow_sources_have_a_higher_rate():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tomllib
@@ -279,6 +280,28 @@ class TestFingerprint:
         monkeypatch.setattr(identity, "EDITION", "another")
         assert identity.cell(both[0].recipe) == written
         assert identity.cell(both[1].recipe) != chosen
+
+    @pytest.mark.parametrize(
+        ("budget", "tokens"),
+        [
+            ({"value": 1e7, "unit": "tokens"}, 1e7),
+            ({"value": 1e6, "unit": "tokens"}, 1e6),
+            ({"value": 40, "unit": "steps"}, 1.2e7),
+        ],
+        ids=["long", "short", "in steps"],
+    )
+    def test_results_of_long_runs_are_known_by_when_those_were_measured(
+        self, study, monkeypatch, budget, tokens
+    ):
+        value = f'{{ value = {budget["value"]}, unit = "{budget["unit"]}" }}'
+        (cell,) = cells(study(f'[[grids]]\nmethod = ["auto"]\n"method.budget" = [{value}]\n'))
+        asked, before = [], identity.cell(cell.recipe)
+        monkeypatch.setattr(identity, "is_long", lambda facts: asked.append(facts) or True)
+        assert identity.cell(cell.recipe) != before  # the tiny source is narrow
+        (facts,) = asked
+        config = json.loads((Path(cell.recipe.source.model) / "config.json").read_text())
+        assert (facts.kind, facts.width) == ("masked", config["hidden_size"])
+        assert facts.tokens == tokens
 
     def test_copied_special_tokens_count_the_same_whether_said_or_not(self, of):
         matched = of(graft={"embeddings": "match"})

@@ -44,7 +44,9 @@ def test_further_axes_that_vary_become_part_of_the_label():
     rows += cell_rows("xpt", 1_000, 0, 3.5, **{"a.b": 1})
     found = collect(rows)
     assert found.labels == ("XPT", "XPT, embeddings focus", "XPT, embeddings random")
-    assert found.plain == ("XPT",)
+    assert found.plain == found.labels  # one method alone has nothing beside it
+    beside = collect(rows + cell_rows("scratch", 1_000, 0, 4.0, **{"a.b": 1}))
+    assert set(beside.plain) == {"XPT", "scratch"}
 
 
 def test_axes_with_the_same_last_name_are_written_in_full():

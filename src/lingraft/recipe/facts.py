@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 NARROW, WIDE = 320, 448
 """Widths up to which results at 256, and at 384, are taken."""
 MEASURED_TOKENS, LONGEST_TOKENS = 3_000_000, 12_000_000
-"""Of training: of most of our studies, and of the longest runs of narrow sources."""
+"""Of training: of most of our studies, and of the longest ones that chose a setting."""
 LEAST = 100_000
 """Tokens of training from which anything was measured: of fewer no rule is sure."""
 LITTLE = 600_000
@@ -22,8 +22,9 @@ CHARACTERS_A_TOKEN = 3.0
 """A rough figure, for text that no tokenizer has read."""
 TOKENS_PER_SENTENCE = 30
 """As rough."""
-FEW_PASSES, MANY_PASSES = 5.0, 10.0
-"""Over the text, up to which dropout is left out: at sizes not measured, and at those measured."""
+FEW_PASSES, MANY_PASSES, LONG_PASSES = 5.0, 10.0, 13.0
+"""Over the text, up to which dropout is left out: at sizes not measured, at those measured, and in
+long runs of the wider sources."""
 HURRIED = 60.0
 """Seconds of a whole run below which learning static vectors, some seconds, takes too much."""
 
@@ -131,4 +132,9 @@ def is_short(facts: Facts) -> bool:
 
 def goes_light(facts: Facts) -> bool:
     """Whether translation layers and wide vectors were measured, and are not worth their time."""
-    return is_short(facts) or (is_narrow(facts) and facts.tokens <= LONGEST_TOKENS)
+    return is_measured(facts) and facts.tokens <= LONGEST_TOKENS
+
+
+def is_long(facts: Facts) -> bool:
+    """Whether source and budget are like those of our long studies of a wider source."""
+    return goes_light(facts) and not is_narrow(facts) and not is_short(facts)

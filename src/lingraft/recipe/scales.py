@@ -24,13 +24,13 @@ def batch_for(tokens: float) -> int:
     return 1 << min(LARGEST_STEP, max(SMALLEST_STEP, power))
 
 
-def rate_by_step(step: int) -> float:
-    """The rate of narrow sources' layers: 1e-3 in steps of 1,024 tokens, 2e-3 from 4,096.
+def rate_by_step(step: int, whole: float) -> float:
+    """The rate of a source's layers: half of the whole in steps of 1,024 tokens, all from 4,096.
 
     Between them with the root of the step (Malladi et al. 2022, for Adam).
     """
-    by_root = NARROW_RATE / 2 * math.sqrt(step / 1_024)
-    return float(f"{min(NARROW_RATE, max(NARROW_RATE / 2, by_root)):.2g}")
+    by_root = whole / 2 * math.sqrt(step / 1_024)
+    return float(f"{min(whole, max(whole / 2, by_root)):.2g}")
 
 
 def vocabulary_for(characters: int, tokens: float = math.inf) -> int:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
 from lingraft.paths import path_of
+from lingraft.pipeline.memory import WIDTH
 from lingraft.pipeline.source_files import source_of
 from lingraft.pipeline.vocabularies import decisive
 from lingraft.pretrained.checkpoints import folder_of, named_weights
-from lingraft.recipe.auto import EDITION, EDITIONS
+from lingraft.recipe.auto import EDITION, EDITIONS, LONG_EDITION
 from lingraft.recipe.choosing import untold
+from lingraft.recipe.facts import LONGEST_TOKENS, Facts, is_long
 from lingraft.recipe.methods import is_open, settled
 from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
 from lingraft.tasks import choices
@@ -64,8 +66,15 @@ def _edition(recipe: Recipe) -> str:
     name = recipe.source.model
     if name is not None and folder_of(name) is None:
         return max(EDITION, *EDITIONS.values())
-    family = source_of(recipe).family
-    return EDITIONS.get(family.kind, EDITION) if family else EDITION
+    source = source_of(recipe)
+    if source.family is None:
+        return EDITION
+    kind = source.family.kind
+    width = next((int(source.config[key]) for key in WIDTH if source.config.get(key)), 0)
+    budget = recipe.method.budget
+    tokens = budget.value if budget is not None and budget.unit == "tokens" else LONGEST_TOKENS
+    changed_later = is_long(Facts(kind, width, 0, tokens))
+    return EDITIONS.get(kind, EDITION) + (LONG_EDITION if changed_later else "")
 
 
 def decides(key: str) -> bool:

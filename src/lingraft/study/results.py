@@ -173,10 +173,11 @@ class Results:
 
     @property
     def plain(self) -> tuple[str, ...]:
-        """The labels that name a method alone; all labels if there is none of that kind."""
+        """The labels that name a method alone; all labels where that leaves no two to compare."""
         further = {group.label for group in self.groups if group.further}
         floors = {group.label for group in self.floors}
-        return tuple(x for x in self.labels if x not in further | floors) or self.labels
+        plain = tuple(x for x in self.labels if x not in further | floors)
+        return plain if len(plain) > 1 else self.labels
 
     @property
     def cells(self) -> tuple[Cell, ...]:
