@@ -306,6 +306,13 @@ def test_ten_million_tokens_with_a_source_of_384_are_trained_like_the_cell_that_
         assert found[MASKS].value == 0.4
 
 
+def test_long_runs_that_train_otherwise_keep_the_dropout_of_the_source():
+    long = replace(FACTS, width=384, tokens=1e7, characters=CHARACTERS[0])
+    for facts in (replace(long, onto_source=False), replace(long, phases=2)):
+        found = decided(asked(), facts)[DROPOUT]
+        assert (found.value, found.sure) == (None, False)
+
+
 def test_what_ten_million_tokens_say_is_not_taken_for_twenty():
     found = decided(asked(), replace(FACTS, width=384, tokens=2e7, characters=CHARACTERS[0]))
     assert found["method.learning_rate"].value == 5e-4

@@ -211,7 +211,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.dropout",
         "no-dropout-long",
-        lambda facts: is_long(facts) and facts.passes <= LONG_PASSES,
+        lambda facts: is_long(facts) and trains_at_once(facts) and facts.passes <= LONG_PASSES,
         lambda _: 0.0,
         "1.6 to 3.6 % lower without than with the source's 0.1 at 10 M tokens, in three languages",
         evidence.LONG_DROPOUT,
