@@ -40,6 +40,11 @@ WRITTEN_OUT = ("gelu_new", "gelu_fast", "gated-gelu")
 WIDTH = ("hidden_size", "n_embd", "d_model", "dim")
 
 
+def width_of(config: Mapping[str, Any]) -> int | None:
+    """Numbers in a hidden state, as a config.json has them under one name or another."""
+    return next((int(config[key]) for key in WIDTH if config.get(key)), None)
+
+
 @dataclass(frozen=True)
 class Layers:
     """What a target's layers are like."""
@@ -79,7 +84,7 @@ class Layers:
             recipe: what is inserted, and how many rows there will be.
         """
         numbers = {index for name in shapes if (index := layer_index(name, family)) is not None}
-        width = next((int(config[key]) for key in WIDTH if config.get(key)), None)
+        width = width_of(config)
         heads = next((int(config[key]) for key in HEAD_COUNT if config.get(key)), None)
         if not numbers or width is None or heads is None:
             return None

@@ -64,13 +64,17 @@ MINILM = "auto/minilm.jsonl:xpt-sp-s0"
 MINILM_RATES = tuple(f"{MINILM}-{end}" for end in ("0.001-8d84", "0.0005-4f2a", "0.002-5eeb"))
 MINILM_MASKS = tuple(f"{MINILM}-{end}" for end in ("0.001-8d84", "0.3-4a3e", "0.15-2435"))
 PROOF = "proof/minilm-"
+LONG_CELLS = f"{PROOF}grid-10m.jsonl:xpt-sp-s0"
+LONG_MIDDLE = tuple(f"{LONG_CELLS}-{end}" for end in ("ko-0.0-4fed", "ja-0.0-b871", "fr-0.0-47c9"))
+"""What the other cells of that grid change in one choice."""
 WIDE_FOCUS = (
     *(
         f"{PROOF}{row}"
         for row in ("ja.jsonl:xpt-sp-s0-0.001-8d84", "fr.jsonl:auto-s0", "ko.jsonl:auto-s0")
     ),
     *(f"{PROOF}{language}.jsonl:xpt-sp-s0-0.001-mean-026b" for language in ("ja", "fr", "ko")),
-    *(f"{PROOF}grid-10m.jsonl:xpt-sp-s0-{end}" for end in ("ko-mean-702d", "ko-0.0-4fed")),
+    f"{LONG_CELLS}-ko-mean-702d",
+    LONG_MIDDLE[0],
 )
 PASSES = "lower than none where a text is read more than ten times; like none at nine"
 PASSES_ROWS = tuple(
@@ -89,34 +93,21 @@ NO_LAYERS_ROWS = (
     f"{MINILM}-1-1-13ea",
     *(f"auto/minilm-rates.jsonl:xpt-sp-s0-0.0-4-{end}" for end in ("ab45", "1-1-a64c")),
     *TEN_MILLION,
-    *(
-        f"{PROOF}grid-10m.jsonl:xpt-sp-s0-{end}"
-        for end in (
-            *("ko-0.0-4fed", "ko-1-1-cf57", "ja-0.0-b871"),
-            *("ja-1-1-570c", "fr-0.0-47c9", "fr-1-1-44e8"),
-        )
-    ),
+    *LONG_MIDDLE,
+    *(f"{LONG_CELLS}-{end}" for end in ("ko-1-1-cf57", "ja-1-1-570c", "fr-1-1-44e8")),
 )
-LONG_WIDE = tuple(
-    f"{PROOF}grid-10m.jsonl:xpt-sp-s0-{end}"
-    for end in (
-        *("ko-0.001-e293", "ko-0.0-4fed", "ja-0.001-3272"),
-        *("ja-0.0-b871", "fr-0.001-d733", "fr-0.0-47c9"),
-    )
+LONG_WIDE = (
+    *LONG_MIDDLE,
+    *(f"{LONG_CELLS}-{end}" for end in ("ko-0.001-e293", "ja-0.001-3272", "fr-0.001-d733")),
 )
-LONG_DROPOUT = tuple(
-    f"{PROOF}grid-10m.jsonl:xpt-sp-s0-{end}"
-    for end in (
-        *("ko-0.0-4fed", "ko-0.1-44f1", "ja-0.0-b871"),
-        *("ja-0.1-ec42", "fr-0.0-47c9", "fr-0.1-4ca0"),
-    )
+LONG_DROPOUT = (
+    *LONG_MIDDLE,
+    *(f"{LONG_CELLS}-{end}" for end in ("ko-0.1-44f1", "ja-0.1-ec42", "fr-0.1-4ca0")),
 )
 LONG_FACTOR = (
-    *(row for row in LONG_WIDE if "0.001" not in row),
-    *(
-        f"{PROOF}grid-10m.jsonl:xpt-sp-s0-{end}"
-        for end in ("ko-8-0f60", "ja-8-38ea", "fr-8-1070", "ko-2-dd08", "ja-2-50d2", "fr-2-5c1d")
-    ),
+    *LONG_MIDDLE,
+    *(f"{LONG_CELLS}-{end}" for end in ("ko-8-0f60", "ja-8-38ea", "fr-8-1070")),
+    *(f"{LONG_CELLS}-{end}" for end in ("ko-2-dd08", "ja-2-50d2", "fr-2-5c1d")),
 )
 TWENTY_MILLION = tuple(
     f"study-transfer-long.jsonl:xpt-sp-s{seed}-0.0005-0.0-4-75c9" for seed in (0, 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
 from lingraft.paths import path_of
-from lingraft.pipeline.memory import WIDTH
+from lingraft.pipeline.memory import width_of
 from lingraft.pipeline.source_files import source_of
 from lingraft.pipeline.vocabularies import decisive
 from lingraft.pretrained.checkpoints import folder_of, named_weights
@@ -70,10 +70,9 @@ def _edition(recipe: Recipe) -> str:
     if source.family is None:
         return EDITION
     kind = source.family.kind
-    width = next((int(source.config[key]) for key in WIDTH if source.config.get(key)), 0)
     budget = recipe.method.budget
     tokens = budget.value if budget is not None and budget.unit == "tokens" else LONGEST_TOKENS
-    changed_later = is_long(Facts(kind, width, 0, tokens))
+    changed_later = is_long(Facts(kind, width_of(source.config) or 0, 0, tokens))
     return EDITIONS.get(kind, EDITION) + (LONG_EDITION if changed_later else "")
 
 
