@@ -20,7 +20,6 @@ from lingraft.pipeline import clearing, learnt, stages
 from lingraft.recipe.methods import read_recipe, recipe_from, settled
 from lingraft.report import variants
 from lingraft.rundir import Run, write_json
-from lingraft.training import machine
 
 STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
 
@@ -134,33 +133,37 @@ def test_a_change_redoes_what_depends_on_it_and_nothing_else(change, stages, red
     assert redone("--resume", "--set", change) == stages
 
 
+@pytest.mark.parametrize(("there", "here"), [("fp32", "bf16"), ("bf16", "fp32")])
 def test_another_precision_is_refused_and_auto_is_what_it_takes(
-    redone, finished, command, monkeypatch
+    there, here, redone, finished, command, processor
 ):
-    assert redone("--set", "training.precision=fp32") == set()
+    redone("--resume", "--set", f"training.precision={there}")
     before = made(finished)
+    processor(there)
     assert redone("--set", "training.precision=auto") == set()
-    monkeypatch.setattr(machine, "multiplies_bf16", lambda: True)  # as on a GPU
+    processor(here)
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert "(differs in: the precision, fp32 there and bf16 here: " in refused.err
-    assert "training.precision=fp32 keeps what is trained); --resume" in refused.err
+    assert f"(differs in: the precision, {there} there and {here} here: " in refused.err
+    assert f"training.precision={there} keeps what is trained); --resume" in refused.err
     assert made(finished) == before
     refused = command("stage", finished, "phase-1")
-    assert "differs in the precision, fp32 there and bf16 here" in refused.err
+    assert f"differs in the precision, {there} there and {here} here" in refused.err
     assert made(finished) == before
-    assert redone("--set", "training.precision=fp32") == set()
+    assert redone("--set", f"training.precision={there}") == set()
 
 
-def test_a_phase_that_is_trained_by_itself_notes_its_machine(finished, command, monkeypatch):
+def test_a_phase_that_is_trained_by_itself_notes_its_machine(finished, command):
     path = finished / "environment.json"
-    write_json(path, json.loads(path.read_text()) | {"cpu": "another"})
+    before = json.loads(path.read_text())
+    write_json(path, before | {"cpu": "another"})
+    other = "fp32" if before["precision"] == "bf16" else "bf16"
     assert command("stage", finished, "evaluation").status == 0
     assert json.loads(path.read_text())["cpu"] == "another"
     recipe = finished / "recipe.toml"
-    recipe.write_text(recipe.read_text().replace('"auto"', '"bf16"'))
+    recipe.write_text(recipe.read_text().replace('"auto"', f'"{other}"'))
     assert command("stage", finished, "phase-1").status == 0
     now = json.loads(path.read_text())
-    assert (now["cpu"] != "another", now["precision"]) == (True, "bf16")
+    assert (now["cpu"] != "another", now["precision"]) == (True, other)
     assert now["command"] == f"lingraft stage {finished} phase-1"
 
 
