@@ -1,7 +1,7 @@
 """Speed, memory and resumption of `lingraft corpus` on generated Wikipedia dumps.
 
-    python benchmarks/corpus.py --pages 12500 25000 50000 100000 --processes 1 2 --json corpus.json
-    python benchmarks/corpus.py --pages 500 1000 --shard-mb 0.1      # in a minute or two
+    python research/benchmarks/corpus.py --pages 12500 25000 50000 100000 --processes 1 2 --json corpus.json
+    python research/benchmarks/corpus.py --pages 500 1000 --shard-mb 0.1      # in a minute or two
 
 Dumps are multistream bz2 with seeded pages of some 2,000 characters (those of wikiextractor.py),
 every twentieth of them nearly a copy of another. Each run is the command itself, in processes of
@@ -228,7 +228,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
             resumed = killed_and_resumed(dump, folder / "out", max(given.processes), straight)
         dump.unlink()
     return {
-        "command": " ".join(["python", "benchmarks/corpus.py", *sys.argv[1:]]),
+        "command": " ".join(["python", "research/benchmarks/corpus.py", *sys.argv[1:]]),
         "machine": machine(),
         "sizes": {pages: {"xml_bytes": x, "stored_bytes": s} for pages, (x, s) in sizes.items()},
         "runs": [asdict(run) for run in runs],

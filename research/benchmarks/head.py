@@ -1,6 +1,6 @@
 """Head and loss of a causal model: all logits at once beside chunks of them.
 
-    python benchmarks/head.py --tokens 1024 --width 256 --vocabulary 151936
+    python research/benchmarks/head.py --tokens 1024 --width 256 --vocabulary 151936
 
 One forward and backward pass in a process of its own each: peak memory above that of the weights,
 their gradient and the states, and seconds of the processor. Loss and gradients are compared too.

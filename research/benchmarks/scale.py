@@ -1,7 +1,7 @@
 """What several GPUs would do, on paper: nothing here is measured.
 
-    python benchmarks/scale.py
-    python benchmarks/scale.py --tokens-per-second 500000 --inside 300 --between 25
+    python research/benchmarks/scale.py
+    python research/benchmarks/scale.py --tokens-per-second 500000 --inside 300 --between 25
 
 A step of B tokens on n GPUs computes for B / (n × speed) seconds. Data parallelism then needs the
 sum of all gradients: a ring sends and receives 2 (n - 1) / n times their bytes over each GPU's

@@ -1,9 +1,9 @@
 """Our exact search beside faiss-cpu's, at any size: seconds, peak memory, and whether both agree.
 
     pip install faiss-cpu                  # needed by this benchmark alone
-    python benchmarks/search.py --queries 20000 --vectors 1000000
-    python benchmarks/search.py --queries 1000000 --vectors 1000000 --skip faiss fp32
-    python benchmarks/search.py --queries 4096 --loaded 1000000    # memory of a million squared
+    python research/benchmarks/search.py --queries 20000 --vectors 1000000
+    python research/benchmarks/search.py --queries 1000000 --vectors 1000000 --skip faiss fp32
+    python research/benchmarks/search.py --queries 4096 --loaded 1000000    # memory of a million squared
 
 Both look for the nearest of every query among the vectors and of every vector among the queries:
 ours in one pass, faiss (`IndexFlatIP`) in two searches. Vectors are drawn from the normal

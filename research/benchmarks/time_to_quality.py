@@ -1,7 +1,7 @@
 """How soon lingraft is as good as Hugging Face's Trainer in its whole run: the time to its quality.
 
-    python benchmarks/time_to_quality.py                    # the demo's source and text, one pair
-    python benchmarks/time_to_quality.py --source S --text T --lang ja --tokens 1M --pairs 5 \\
+    python research/benchmarks/time_to_quality.py                    # the demo's source and text, one pair
+    python research/benchmarks/time_to_quality.py --source S --text T --lang ja --tokens 1M --pairs 5 \\
         --json time_to_quality.json
 
 The Trainer has the same source, text, split and vocabulary, and trains its whole budget: the source

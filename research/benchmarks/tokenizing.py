@@ -1,7 +1,7 @@
 """Our token files beside the tokenizers library alone, on the same lines in the same process.
 
-    python benchmarks/tokenizing.py --megabytes 20 --pairs 5
-    RAYON_NUM_THREADS=1 python benchmarks/tokenizing.py --megabytes 20 --pairs 5
+    python research/benchmarks/tokenizing.py --megabytes 20 --pairs 5
+    RAYON_NUM_THREADS=1 python research/benchmarks/tokenizing.py --megabytes 20 --pairs 5
 
 `lingraft.tokenizer.shards.encode` reads the text, tokenises it, puts special tokens around each
 sentence and writes ids and offsets. The library alone is `encode_batch_fast` on the same lines,

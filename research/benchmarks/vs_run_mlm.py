@@ -1,7 +1,7 @@
 """lingraft beside Hugging Face's Trainer, used as `run_mlm.py` uses it, on the same work.
 
-    python benchmarks/vs_run_mlm.py --model base --pairs 5 --json vs_run_mlm.json
-    python benchmarks/vs_run_mlm.py --model small --opponents default tuned --tokens 20000
+    python research/benchmarks/vs_run_mlm.py --model base --pairs 5 --json vs_run_mlm.json
+    python research/benchmarks/vs_run_mlm.py --model small --opponents default tuned --tokens 20000
 
 Same initial weights, sentences, mask rate, dropout, optimiser (AdamW, constant rate, gradients
 clipped to 1), trained parameters (all; with --phase 1 embeddings, output bias, first and last

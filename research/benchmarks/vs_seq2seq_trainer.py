@@ -1,7 +1,7 @@
 """lingraft beside Hugging Face's Seq2SeqTrainer, fine-tuning a translator on the same pairs.
 
-    python benchmarks/vs_seq2seq_trainer.py --pairs 5 --json vs_seq2seq_trainer.json
-    python benchmarks/vs_seq2seq_trainer.py --model bart --opponents default --tokens 20000
+    python research/benchmarks/vs_seq2seq_trainer.py --pairs 5 --json vs_seq2seq_trainer.json
+    python research/benchmarks/vs_seq2seq_trainer.py --model bart --opponents default --tokens 20000
 
 Same initial weights (a fresh model of 6 + 3 layers of width 256, as `EncoderDecoderModel` or BART),
 made-up pairs, label smoothing, dropout, optimiser (AdamW, constant rate, gradients clipped to 1)

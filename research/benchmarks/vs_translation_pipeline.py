@@ -1,6 +1,6 @@
 """`lingraft translate` beside stock `generate()`, with the same model on the same sentences.
 
-    python benchmarks/vs_translation_pipeline.py MODEL src.txt --lines 500 --pairs 5
+    python research/benchmarks/vs_translation_pipeline.py MODEL src.txt --lines 500 --pairs 5
 
 transformers 5 has no translation pipeline any more; what it did was this loop. Opponents: sentence
 by sentence (its default, batch_size=1), and batches of eight in the order of the file, padded to

@@ -1,7 +1,7 @@
 """Steps a second of a small training loop on two threads, to compare how OpenMP's threads wait.
 
-python benchmarks/waiting.py 6
-OMP_WAIT_POLICY=PASSIVE python benchmarks/waiting.py 6
+python research/benchmarks/waiting.py 6
+OMP_WAIT_POLICY=PASSIVE python research/benchmarks/waiting.py 6
 """
 
 import os

@@ -1,13 +1,13 @@
-"""Write the text of recipes/causal-source.toml and recipes/study-causal.toml, in documents.
+"""Write the text of research/recipes/causal-source.toml and research/recipes/study-causal.toml, in documents.
 
-    python scripts/build_causal_data.py data build/causal
+    python research/scripts/build_causal_data.py data build/causal
 
 `en.jsonl.gz`: manuals, reference and encyclopedia; `ko.jsonl.gz`: manuals of software;
 `replay.jsonl.gz`: the first lines of every file of that English, to be read again;
 `kept.jsonl.gz`: English of a book that is in no training text, to see what is left of it. The input
 files have lost their boundaries of pages, so a document is a stretch of lines: only the page at
 either end of a stretch can lie on two sides of the split. Folders name origin and licence in
-SOURCE.md (docs/results.md has the table). The English of the Korean pages is not among the English.
+SOURCE.md (research/pages/results.md has the table). The English of the Korean pages is not among the English.
 """
 
 from __future__ import annotations

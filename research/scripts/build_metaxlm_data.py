@@ -1,6 +1,6 @@
-"""Write the text of recipes/study-metaxlm.toml: documentation in seven languages, and lexicons.
+"""Write the text of research/recipes/study-metaxlm.toml: documentation in seven languages, and lexicons.
 
-    python scripts/build_metaxlm_data.py data build/multilingual
+    python research/scripts/build_metaxlm_data.py data build/multilingual
 
 The input folders hold one sentence or paragraph a line and name their origin and licence in
 SOURCE.md. The files have lost the boundaries of their pages, so a document is a stretch of lines,

@@ -1,8 +1,8 @@
-"""Write the text of recipes/veco-*.toml: pairs of English and a language, documents, three tests.
+"""Write the text of research/recipes/veco-*.toml: pairs of English and a language, documents, three tests.
 
-    python scripts/build_translation_data.py data build/translation
-    python scripts/build_translation_data.py data build/translation-de --language de
-    python scripts/build_translation_data.py --demo     # demo/data/*.tsv.gz, of Help pages alone
+    python research/scripts/build_translation_data.py data build/translation
+    python research/scripts/build_translation_data.py data build/translation-de --language de
+    python research/scripts/build_translation_data.py --demo     # demo/data/*.tsv.gz, of Help pages alone
 
 - `test-help.tsv`, `dev.tsv`: pairs of LibreOffice Help that are held out. In Korean whole pages,
   the same as the demo holds out (`demo/data/libreoffice-help.en-ko.jsonl.gz`); the German file has

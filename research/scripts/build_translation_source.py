@@ -1,6 +1,6 @@
-"""Write the untrained encoder that recipes/veco-base.toml starts from: RoBERTa's shape, 6 x 256.
+"""Write the untrained encoder that research/recipes/veco-base.toml starts from: RoBERTa's shape, 6 x 256.
 
-    python scripts/build_translation_source.py build/translation build/translation-start
+    python research/scripts/build_translation_source.py build/translation build/translation-start
 
 A small post-norm encoder with learned positions stays at the loss of guessing by frequency for
 millions of tokens, since it must find out where the neighbours of a masked word stand. So the first

@@ -1,4 +1,4 @@
-"""Writes docs/results.md and its figures from docs/results/*.jsonl and *.notes.md.
+"""Writes research/pages/results.md and its figures from research/rows/*.jsonl.xz and *.notes.md.
 
 A function of the files alone: no date, no path, nothing random; a test makes it again and compares.
 """
@@ -33,7 +33,7 @@ MOST_CHARACTERS = 160
 """So does one whose rows are longer: its cells would be broken into many lines."""
 HEAD = """# Results
 
-<!-- Made by `python scripts/results_page.py` from docs/results/*.jsonl and *.notes.md:
+<!-- Made by `python research/scripts/results_page.py` from research/rows/*.jsonl.xz and *.notes.md:
 change those, not this file. -->
 """
 HOW_TO_READ = """## How to read the tables

@@ -1,7 +1,7 @@
 """Run the source x target grid: sources, grafts, probes, one after the other; a rerun goes on.
 
-    python scripts/build_source_grid_data.py data build/source-grid
-    python scripts/source_grid.py
+    python research/scripts/build_source_grid_data.py data build/source-grid
+    python research/scripts/source_grid.py
 
 The sources go to build/sources/LANGUAGE, their runs to build/source-grid/runs; the study's folder
 is build/source-grid/study. Rows: docs/sources/TARGET.jsonl. An hour and a half on one core.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RECIPES = Path("recipes")
 FOLDER = Path("build/source-grid")
 SOURCES = Path("build/sources")
-RESULTS = Path("docs/sources")
+RESULTS = Path("research/rows")
 LANGUAGES = ("en", "fr", "es", "ja", "ko", "zh")
 STOPPED = 128
 TARGETS = ("ko", "ja", "es", "zh", "fr")

@@ -1,9 +1,9 @@
-"""Write docs/source-grid.md and its figure: which predictor of `lingraft sources` holds.
+"""Write research/pages/source-grid.md and its figure: which predictor of `lingraft sources` holds.
 
-    python scripts/source_grid_page.py            # from docs/sources/*.jsonl and notes.md alone
-    python scripts/source_grid_page.py --facts    # measure the facts again first (build/ is needed)
+    python research/scripts/source_grid_page.py            # from research/rows/source-grid.jsonl.xz and notes.md alone
+    python research/scripts/source_grid_page.py --facts    # measure the facts again first (build/ is needed)
 
-docs/sources/TARGET.jsonl: rows of recipes/source-grid.toml (scripts/source_grid.py makes them);
+docs/sources/TARGET.jsonl: rows of research/recipes/source-grid.toml (research/scripts/source_grid.py makes them);
 facts.jsonl: the free facts of each pair; predictors.json, predictors.svg: what is made here.
 """
 
@@ -35,7 +35,7 @@ SOURCES = Path("build/sources")
 LANGUAGES = ("en", "fr", "es", "ja", "ko", "zh")
 TARGETS = ("ko", "ja", "es", "zh", "fr")
 EVERY_STEPS = 25
-"""Steps between two looks at the validation text, in recipes/source-grid.toml."""
+"""Steps between two looks at the validation text, in research/recipes/source-grid.toml."""
 FIRST_PHASE = "phase-1"
 BRANCHES = {
     "en": ("Indo-European", "Germanic"),
@@ -50,7 +50,7 @@ FIGURE = "<!-- figure -->"
 """Where the figure stands in the notes: beside what was found."""
 HEAD = """# Which source for which target?
 
-<!-- Made by `python scripts/source_grid_page.py` from docs/sources/*.jsonl and notes.md:
+<!-- Made by `python research/scripts/source_grid_page.py` from research/rows/source-grid.jsonl.xz and notes.md:
 change those, not this file. -->
 """
 
@@ -303,7 +303,7 @@ def across_seeds(facts: list[dict[str, Any]]) -> list[str]:
 
 
 def made() -> dict[Path, str]:
-    """All files of the page, from what lies in docs/sources."""
+    """All files of the page, from what lies in research/rows."""
     grid = {target: groups for target in TARGETS if (groups := groups_of(target))}
     final = finals(grid)
     lines = (FOLDER / "facts.jsonl").read_text(encoding="utf-8").splitlines()

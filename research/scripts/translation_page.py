@@ -1,9 +1,9 @@
-"""Write docs/translation-study.md and its figures: translators of recipes/veco-*.toml.
+"""Write research/pages/translation-study.md and its figures: translators of research/recipes/veco-*.toml.
 
-    python scripts/translation_page.py                               # from docs/results/veco alone
-    python scripts/translation_page.py --collect runs/translation    # its rows first
+    python research/scripts/translation_page.py                               # from research/rows alone
+    python research/scripts/translation_page.py --collect runs/translation    # its rows first
 
-docs/results/veco: scores.jsonl, differences.jsonl, curves.jsonl (rows), notes.md (written by hand),
+research/rows: scores.jsonl, differences.jsonl, curves.jsonl (rows), notes.md (written by hand),
 the figures. RUN/SYSTEM-sN/TASK/seed-M of `lingraft finetune` holds the fine-tunings; beside their
 predictions lie pud.txt and tatoeba.txt, of `lingraft translate`.
 """
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "docs/results/veco"
-PAGE = ROOT / "docs/translation-study.md"
+FOLDER = ROOT / "research/rows"
+PAGE = ROOT / "research/pages/translation-study.md"
 DATA = {"ko": ROOT / "build/translation", "de": ROOT / "build/translation-de"}
 TESTS = {"help": "LibreOffice Help", "pud": "UD-PUD", "tatoeba": "Tatoeba"}
 METRICS = {"bleu": "BLEU", "chrf": "chrF++"}
@@ -53,7 +53,7 @@ DIRECTIONS = {
 FIGURES = {"loss": "loss of a target token", "chrf": "chrF++"}
 HEAD = """# Translation from VECO: English with Korean and with German
 
-<!-- Made by `python scripts/translation_page.py` from docs/results/veco: change that, not this. -->
+<!-- Made by `python research/scripts/translation_page.py` from research/rows: change that, not this. -->
 """
 
 

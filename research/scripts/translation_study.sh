@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The study of docs/translation-study.md: translators from random weights, from masked words and from VECO.
+# The study of research/pages/translation-study.md: translators from random weights, from masked words and from VECO.
 #
-#   bash scripts/translation_study.sh ko 2    # Korean: two seeds of fine-tuning, both directions
-#   bash scripts/translation_study.sh de 1    # German
-#   python scripts/translation_page.py --collect runs/translation
+#   bash research/scripts/translation_study.sh ko 2    # Korean: two seeds of fine-tuning, both directions
+#   bash research/scripts/translation_study.sh de 1    # German
+#   python research/scripts/translation_page.py --collect runs/translation
 #
 # Needs ../shared/data's folders under data/. Goes on where it was stopped. German runs by the same recipes, with its own text
 # and folders: build/translation-de in the place of build/translation, runs/de-… in the place of runs/….
@@ -19,7 +19,7 @@ fi
 run=runs/${prefix}veco
 settings=steps=400,batch=1024,check_every=100,max_length=64,learning_rate=1e-3,dropout=0.0,attention_dropout=0.0,average_last=0,beams=1
 
-[ -f $text/counts.json ] || python scripts/build_translation_data.py data $text --language $language
+[ -f $text/counts.json ] || python research/scripts/build_translation_data.py data $text --language $language
 adapt() {
     mkdir -p build/recipes
     sed -e "s#\"ko\"#\"$language\"#g; s#en/ko#en/$language#; s#en-ko#en-$language#g; s#build/translation/ko#build/translation/$language#g" \
@@ -29,11 +29,11 @@ adapt() {
 if [ "$language" = ko ] && [ ! -e $run-base ]; then
     # What these two recipes gave lies in the repository.
     mkdir -p $run-base $run-vocabulary
-    cp -r demo/translation-source $run-base/model
-    cp -r demo/translation-source $run-vocabulary/tokenizer
+    cp -r build/translation-source $run-base/model
+    cp -r build/translation-source $run-vocabulary/tokenizer
 fi
 [ -d $run-vocabulary/tokenizer ] || adapt vocabulary
-[ -d $text-start ] || python scripts/build_translation_source.py $run-vocabulary/tokenizer $text-start
+[ -d $text-start ] || python research/scripts/build_translation_source.py $run-vocabulary/tokenizer $text-start
 [ -d $run-base/model ] || adapt base
 adapt pairs
 adapt mlm
@@ -45,7 +45,7 @@ for system in random mlm veco; do
 done
 for direction in $language-en en-$language; do
     for system in mlm veco random; do
-        lingraft finetune $run-translator-$system --label $system-s0 --task recipes/tasks/$direction-help.toml --seeds $seeds \
+        lingraft finetune $run-translator-$system --label $system-s0 --task research/recipes/tasks/$direction-help.toml --seeds $seeds \
             --paper small --keep-models --set $settings --out runs/translation --resume
         for test in pud tatoeba; do
             [ $direction = $language-en ] && column=2 || column=1

@@ -21,7 +21,7 @@ def folder(tmp_path):
 
 @pytest.mark.slow
 def test_the_committed_results_are_those_of_the_committed_rows():
-    """After a change: python scripts/results_page.py."""
+    """After a change: python research/scripts/results_page.py."""
     made = document.files(ROOT / "docs" / "results", ROOT / "recipes")
     committed = {
         str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs" / "results").glob("*.svg")

