@@ -1,6 +1,7 @@
 """Speed, memory and resumption of `lingraft corpus` on generated Wikipedia dumps.
 
-    python research/benchmarks/corpus.py --pages 12500 25000 50000 100000 --processes 1 2 --json corpus.json
+    python research/benchmarks/corpus.py --pages 12500 25000 50000 100000 --processes 1 2 \
+        --json corpus.json
     python research/benchmarks/corpus.py --pages 500 1000 --shard-mb 0.1      # in a minute or two
 
 Dumps are multistream bz2 with seeded pages of some 2,000 characters (those of wikiextractor.py),

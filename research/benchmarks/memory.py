@@ -1,6 +1,7 @@
 """Memory and speed of preparing text: the corpus stage, the vocabulary, token files; of training.
 
-    python research/benchmarks/memory.py --gigabytes 0.1 0.5 2 5 --folder build/memory --json memory.json
+    python research/benchmarks/memory.py --gigabytes 0.1 0.5 2 5 --folder build/memory \
+        --json memory.json
     python research/benchmarks/memory.py --training --json training.json
 
 For each size it writes a text of made-up Korean sentences, nearly all different (the worst case for

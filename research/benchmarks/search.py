@@ -3,7 +3,7 @@
     pip install faiss-cpu                  # needed by this benchmark alone
     python research/benchmarks/search.py --queries 20000 --vectors 1000000
     python research/benchmarks/search.py --queries 1000000 --vectors 1000000 --skip faiss fp32
-    python research/benchmarks/search.py --queries 4096 --loaded 1000000    # memory of a million squared
+    python research/benchmarks/search.py --queries 4096 --loaded 1000000    # memory of the last
 
 Both look for the nearest of every query among the vectors and of every vector among the queries:
 ours in one pass, faiss (`IndexFlatIP`) in two searches. Vectors are drawn from the normal

@@ -1,8 +1,8 @@
 """How soon lingraft is as good as Hugging Face's Trainer in its whole run: the time to its quality.
 
-    python research/benchmarks/time_to_quality.py                    # the demo's source and text, one pair
-    python research/benchmarks/time_to_quality.py --source S --text T --lang ja --tokens 1M --pairs 5 \\
-        --json time_to_quality.json
+    python research/benchmarks/time_to_quality.py        # the demo's source and text, one pair
+    python research/benchmarks/time_to_quality.py --source S --text T --lang ja --tokens 1M \\
+        --pairs 5 --json time_to_quality.json
 
 The Trainer has the same source, text, split and vocabulary, and trains its whole budget: the source
 with `resize_token_embeddings`, as its users do it (`resize`: rows keep what they knew of other
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     from lingraft.recipe import Recipe
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TEXT = ROOT / "demo/data/libreoffice-help.en-ko.jsonl.gz"
 WARMUP = 0.1
 """Of the Trainer's steps; then its rate falls in a line, which is its default."""

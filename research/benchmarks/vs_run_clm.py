@@ -1,7 +1,7 @@
 """lingraft beside Hugging Face's Trainer, used as `run_clm.py` uses it, on the same work.
 
     python research/benchmarks/vs_run_clm.py --model base --pairs 5 --json vs_run_clm.json
-    python research/benchmarks/vs_run_clm.py --model small --opponents bf16 packed --tokens 60000 --phase 1
+    python research/benchmarks/vs_run_clm.py --model small --opponents bf16 --tokens 60000 --phase 1
 
 Same initial weights of a Llama, documents, context, optimiser (AdamW, constant rate, gradients
 clipped to 1), trained parameters (all; with --phase 1 embeddings, first and last layer) and tokens

@@ -3,7 +3,8 @@
 WikiExtractor is AGPL and no dependency of ours; it goes into an environment of its own:
 
     python -m venv build/wikiextractor && build/wikiextractor/bin/pip install wikiextractor==3.1.0
-    python research/benchmarks/wikiextractor.py compare --python build/wikiextractor/bin/python DUMP...
+    python research/benchmarks/wikiextractor.py compare \
+        --python build/wikiextractor/bin/python DUMP...
 
 `compare` prints three Markdown tables: what each leaves of single constructs, what each leaves of
 the same pages of the dumps, and pages per second. Both programs run as processes of their own, one

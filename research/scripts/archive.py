@@ -1,7 +1,7 @@
 """The rows of a study, compressed: research/rows/STUDY.jsonl.xz.
 
     python research/scripts/archive.py pack STUDY FILE…    # results.jsonl of `lingraft study`
-    python research/scripts/archive.py unpack STUDY FILE   # for --results: its cells are not run again
+    python research/scripts/archive.py unpack STUDY FILE   # for --results: not run again
 
 A line is a row of `lingraft study`, or of a table that another command made: those begin with
 `"table"`. `pack` replaces the study's rows and keeps its tables.
@@ -69,19 +69,23 @@ def keep(study: str, tables: Mapping[str, Iterable[Row]], folder: Path = ROWS) -
     write(study, [*left, *made], folder)
 
 
+def pack(study: str, files: Iterable[Path]) -> None:
+    """Put the rows of results files in the place of the study's."""
+    found = [line for file in files for line in file.read_bytes().splitlines()]
+    write(study, [*found, *(line for line in lines(study) if line.startswith(TABLE))])
+    print(f"{path_of(study)}: {len(found):,} rows")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("way", choices=("pack", "unpack"))
     parser.add_argument("study", help="such as study-ko or auto/rates")
     parser.add_argument("files", type=Path, nargs="+")
     asked = parser.parse_args()
-    if asked.way == "unpack":
+    if asked.way == "pack":
+        pack(asked.study, asked.files)
+    else:
         asked.files[0].write_bytes(b"".join(line + b"\n" for line in of_study(asked.study)))
-        return
-    found = [line for file in asked.files for line in file.read_bytes().splitlines()]
-    tables = [line for line in lines(asked.study) if line.startswith(TABLE)]
-    write(asked.study, [*found, *tables])
-    print(f"{path_of(asked.study)}: {len(found):,} rows")
 
 
 if __name__ == "__main__":

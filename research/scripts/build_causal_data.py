@@ -1,4 +1,4 @@
-"""Write the text of research/recipes/causal-source.toml and research/recipes/study-causal.toml, in documents.
+"""Write the text of recipes/causal-source.toml and recipes/study-causal.toml, in documents.
 
     python research/scripts/build_causal_data.py data build/causal
 
@@ -7,7 +7,7 @@
 `kept.jsonl.gz`: English of a book that is in no training text, to see what is left of it. The input
 files have lost their boundaries of pages, so a document is a stretch of lines: only the page at
 either end of a stretch can lie on two sides of the split. Folders name origin and licence in
-SOURCE.md (research/pages/results.md has the table). The English of the Korean pages is not among the English.
+SOURCE.md (pages/results.md has the table). The English of the Korean pages is not among it.
 """
 
 from __future__ import annotations

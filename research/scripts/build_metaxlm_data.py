@@ -1,4 +1,4 @@
-"""Write the text of research/recipes/study-metaxlm.toml: documentation in seven languages, and lexicons.
+"""Write the text of recipes/study-metaxlm.toml: documentation in seven languages, and lexicons.
 
     python research/scripts/build_metaxlm_data.py data build/multilingual
 

@@ -1,9 +1,9 @@
-"""Write the text of research/recipes/proof: Python's and Django's documentation in four languages.
+"""Write the text of recipes/proof: Python's and Django's documentation in four languages.
 
     python research/scripts/build_proof_data.py data build/proof
 
 The files hold a paragraph a line and have lost the boundaries of pages, so a document is a stretch
-of lines, as in research/scripts/build_study_data.py. Each input folder's SOURCE.md names origin and licence.
+of lines, as in build_study_data.py. Each input folder's SOURCE.md names origin and licence.
 """
 
 from __future__ import annotations

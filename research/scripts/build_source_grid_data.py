@@ -1,4 +1,4 @@
-"""Write the text of the source x target grid: research/recipes/source-grid-*.toml.
+"""Write the text of the source x target grid: recipes/source-grid-*.toml.
 
     python research/scripts/build_source_grid_data.py data build/source-grid
 
@@ -7,7 +7,7 @@
 - OUT/target/LANGUAGE.jsonl: the Python documentation in five of them, 2 MB of UTF-8 each, drawn by
   stretches. No source has seen a page of it, in any language.
 
-Origin and licences: SOURCE.md of each input folder (research/pages/results.md). Lines lost their pages, so a
+Origin and licences: SOURCE.md of each input folder (pages/results.md). Lines lost their pages, so a
 document is a stretch of LINES lines: the split never cuts one, only the pages at its ends.
 """
 

@@ -1,9 +1,9 @@
-"""Write the text of research/recipes/study-ko.toml: Korean of several registers, in documents.
+"""Write the text of recipes/study-ko.toml: Korean of several registers, in documents.
 
     python research/scripts/build_study_data.py data build/study-ko
 
 The input folders hold one sentence or paragraph a line and name their origin and licence in
-SOURCE.md (research/pages/results.md has the table). A document is never cut by the split:
+SOURCE.md (pages/results.md has the table). A document is never cut by the split:
 
 - court decisions: a document is a decision, known by its headnote (`decisions`);
 - the other files have lost their boundaries, of pages, films and articles, so a document is a long

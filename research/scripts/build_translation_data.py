@@ -1,8 +1,8 @@
-"""Write the text of research/recipes/veco-*.toml: pairs of English and a language, documents, three tests.
+"""Write the text of recipes/veco-*.toml: pairs of English and a language, documents, three tests.
 
     python research/scripts/build_translation_data.py data build/translation
     python research/scripts/build_translation_data.py data build/translation-de --language de
-    python research/scripts/build_translation_data.py --demo     # demo/data/*.tsv.gz, of Help pages alone
+    python research/scripts/build_translation_data.py --demo build/veco-demo    # of Help alone
 
 - `test-help.tsv`, `dev.tsv`: pairs of LibreOffice Help that are held out. In Korean whole pages,
   the same as the demo holds out (`demo/data/libreoffice-help.en-ko.jsonl.gz`); the German file has
@@ -30,7 +30,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from build_demo_data import PAIRS_FILE
 from build_study_data import stretches
 
 from lingraft.corpus.cleaning.decontamination import Evaluations
@@ -42,6 +41,7 @@ from lingraft.tasks.sentences import lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+PAIRS_FILE = Path(__file__).parents[2] / "demo/data/libreoffice-help.en-ko.jsonl.gz"
 TAKEN = (
     "par_libreoffice_ui", "par_python_docs", "par_django_docs", "par_tldr", "par_react_docs",
     "par_vue_docs", "par_fastapi_docs", "par_tensorflow_docs", "par_hf_course",
@@ -187,8 +187,9 @@ def allowed(pairs: list[Sides], evaluations: Evaluations) -> list[Sides]:
     return [pair for pair, found in zip(pairs, marks, strict=True) if not found]
 
 
-def write_demo() -> Counts:
-    """Pairs of Help pages alone: what may lie in the repository."""
+def write_demo(out: Path) -> Counts:
+    """Write the pairs of Help pages alone."""
+    out.mkdir(parents=True, exist_ok=True)
     pages, seen = help_pages(), set[str]()
     sets = {
         "test": held_out(pages["test"], TEST_PAIRS, seen),
@@ -196,11 +197,8 @@ def write_demo() -> Counts:
     }
     every = (pair for _, page in pages["train"] for pair in page)
     sets["train"] = allowed(list(checked(every, Counter())), evaluations_of(pages, []))
-    names = {kind: f"libreoffice-help.pairs-{kind}.tsv.gz" for kind in sets}
-    return {
-        names[kind]: write_pairs(pairs, PAIRS_FILE.parent / names[kind])
-        for kind, pairs in sets.items()
-    }
+    names = {kind: f"{kind}.tsv.gz" for kind in sets}
+    return {names[kind]: write_pairs(pairs, out / names[kind]) for kind, pairs in sets.items()}
 
 
 def write(data: Path, out: Path, language: str) -> Counts:
@@ -263,10 +261,12 @@ def main() -> None:
     parser.add_argument("data", type=Path, nargs="?", help="folder with the input folders")
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--language", choices=SCRIPTS, default="ko", help="beside English")
-    parser.add_argument("--demo", action="store_true", help="the pairs of Help pages alone")
+    parser.add_argument("--demo", type=Path, help="a folder for the pairs of Help pages alone")
     arguments = parser.parse_args()
     counts = (
-        write_demo() if arguments.demo else write(arguments.data, arguments.out, arguments.language)
+        write_demo(arguments.demo)
+        if arguments.demo
+        else write(arguments.data, arguments.out, arguments.language)
     )
     text = json.dumps(counts, ensure_ascii=False, indent=1)
     if not arguments.demo:

@@ -1,4 +1,4 @@
-"""Write the untrained encoder that research/recipes/veco-base.toml starts from: RoBERTa's shape, 6 x 256.
+"""Write the untrained encoder that recipes/veco-base.toml starts from: RoBERTa's shape, 6 x 256.
 
     python research/scripts/build_translation_source.py build/translation build/translation-start
 

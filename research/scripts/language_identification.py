@@ -5,7 +5,7 @@ sets of LASER) and prints a Markdown table, a row a language that the model know
 own sentences that go, and the share of sentences of the other languages in its script that stay,
 all together and the worst one. Sentences below 20 characters are not looked at and not counted.
 
-    python research/scripts/language_identification.py data/par_tatoeba --languages xho,zsm,slv,mkd,glg
+    python research/scripts/language_identification.py data/par_tatoeba --languages xho,zsm,slv
 """
 
 from __future__ import annotations

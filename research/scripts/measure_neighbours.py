@@ -2,7 +2,7 @@
 
     python research/scripts/measure_neighbours.py build/study-ko
 
-For every file of OUT (JSON lines in reading order, as research/scripts/build_study_data.py writes them): the
+For every file of OUT (JSON lines in reading order, as build_study_data.py writes them): the
 share of a test document's distinct 12-character runs that occur in the 40 training lines next to it
 on either side, and, to compare, in 80 training lines of the same file drawn at random. Where a
 document is cut by the split the first is larger. The split is that of the recipe's defaults.

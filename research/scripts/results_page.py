@@ -1,4 +1,6 @@
-"""Writes research/pages/results.md and its figures from research/rows/*.jsonl.xz and *.notes.md.
+"""Write research/pages/results.md and its figures from research/rows and research/notes.
+
+    python research/scripts/results_page.py
 
 A function of the files alone: no date, no path, nothing random; a test makes it again and compares.
 """
@@ -8,15 +10,18 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
+import archive
+
+from lingraft.crosslingual import by_layer
 from lingraft.errors import DataError
 from lingraft.report import numbers
 from lingraft.report.table import markdown
 from lingraft.stats import Resampling
 from lingraft.study import causal_tables, factor, page, plots, tables, task_tables
 from lingraft.study.results import collect, size_text
-from lingraft.study.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,16 +30,15 @@ if TYPE_CHECKING:
     from lingraft.report.table import Table
     from lingraft.study.results import Results
 
-ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "docs" / "results"
+FOLDER = Path(__file__).parents[1]
 MOST_COLUMNS = 8
 """A table of more stands behind a fold in documents."""
 MOST_CHARACTERS = 160
 """So does one whose rows are longer: its cells would be broken into many lines."""
 HEAD = """# Results
 
-<!-- Made by `python research/scripts/results_page.py` from research/rows/*.jsonl.xz and *.notes.md:
-change those, not this file. -->
+<!-- Made by `python research/scripts/results_page.py` from research/rows and
+research/notes: change those, not this file. -->
 """
 HOW_TO_READ = """## How to read the tables
 
@@ -78,8 +82,7 @@ of the blocks. “text and fine-tunings alone”: there is one seed of training,
 others.
 
 """
-RESULTS = "results.md"
-NOTES = ".notes.md"
+PAGE = "pages/results.md"
 FIGURE = re.compile(r"<!-- figure: ([\w-]+) -->")
 """A place in the notes of a study for one of its figures, by name: beside what was found."""
 CHOSEN = re.compile(r"<!-- figure of:\n((?:.+\n)+)-->")
@@ -88,44 +91,42 @@ MAIN = ("method", "PPL", "bits/byte", "bits/char", "hits@1", "MRR")
 """Columns of wide tables that stand outside the fold,"""
 COUNTS = ("seeds", "tokens")
 """and these beside them."""
+MEAN = "mean"
+"""How rows of alignment call the mean over the sets."""
 MOST_STREAMS, MOST_LINES = 7, 8
 """Streams of a table, and lines of a figure, that stand outside the fold."""
 
 
-def files(folder: Path, recipes: Path) -> dict[str, str]:
-    """What the folder of documents holds.
+def files(folder: Path) -> dict[str, str]:
+    """The page and its figures.
 
     Args:
-        folder: has NAME.jsonl for each study, and NAME.notes.md where there is something to say;
-            page.notes.md, if it is there, stands at the top of the page. `<!-- figure: NAME -->` in
-            the notes of a study is where this figure stands; `figure of:`, with `NAME = LABEL` a
-            line, draws how these labels learn.
-        recipes: has NAME.toml.
+        folder: has rows/study-NAME.jsonl.xz, and notes/study-NAME.md where there is something to
+            say; notes/page.md, if it is there, stands at the top of the page.
+            `<!-- figure: NAME -->` in the notes of a study is where this figure stands; `figure
+            of:`, with `NAME = LABEL` a line, draws how these labels learn. recipes/study-NAME.toml
+            is linked.
 
     Returns:
-        By path relative to the folder's parent: results.md, and the figures beside the .jsonl.
+        By path relative to the folder.
 
     Raises:
-        DataError: a results file is broken, or holds cells that do not compare, or notes name a
-            label that it does not hold.
+        DataError: rows do not compare, or notes name a label that they do not hold.
     """
-    row_files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
     svgs: dict[str, str] = {}
     sections = []
-    for path in row_files:
-        section, figures = study(path, recipes)
+    for path in sorted((folder / "rows").glob("study-*.jsonl.xz")):
+        section, figures = study(path.name.removesuffix(".jsonl.xz"), folder)
         sections.append(section)
-        svgs |= {f"{folder.name}/{name}": svg for name, svg in figures.items()}
-    body = [HOW_TO_READ, *sections] if sections else ["No study has been run yet.\n"]
-    top = folder / f"page{NOTES}"
+        svgs |= figures
+    top = folder / "notes/page.md"
     head = [HEAD, top.read_text(encoding="utf-8")] if top.is_file() else [HEAD]
-    return {RESULTS: "\n".join([*head, *body]), **svgs}
+    return {PAGE: "\n".join([*head, HOW_TO_READ, *sections]), **svgs}
 
 
-def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
-    """The section of one study, and its figures by file name."""
-    name = path.stem
-    results, resampling = collect(read(path)), Resampling()
+def study(name: str, folder: Path) -> tuple[str, dict[str, str]]:
+    """The section of one study, and its figures by path relative to the folder."""
+    results, resampling = collect(archive.read(name, folder / "rows")), Resampling()
     curve, several = (
         factor.by_training_set(results),
         len(results.sizes) > 1,
@@ -136,15 +137,15 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     of_examples = [*drawings["curve_figures"], *drawings["curve_factor_figures"]]
     curves = [*drawings["loss_figures"][-1:], *drawings["initialiser_figures"][-1:]]
     figures = (*of_data, *of_tasks, *of_examples, *curves)
-    folder = path.parent.name
-    pictures = {plot.name: _picture(plot, f"{folder}/{name}-{plot.name}.svg") for plot in figures}
-    notes = path.with_name(name + NOTES)
+    start = f"figures/{name}"
+    pictures = {plot.name: _picture(plot, f"../{start}-{plot.name}.svg") for plot in figures}
+    notes = folder / f"notes/{name}.md"
     text = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
-    text, svgs = _chosen(text, results, f"{folder}/{name}")
+    text, svgs = _chosen(text, results, notes, start)
     parts = [
         f"## {name}",
         FIGURE.sub(lambda place: pictures.pop(place[1]), text),
-        f"{page.verdict(results, resampling)} {_about(results, name, folder, recipes)}",
+        f"{page.verdict(results, resampling)} {_about(results, name, folder)}",
         *_tables(results, resampling),
         *_under("What more data brings", drawings["data_figures"], pictures),
         *_under("How much data it is worth", drawings["factor_figures"], pictures),
@@ -162,12 +163,39 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         ),
         *_machines(results),
     ]
-    svgs |= {f"{name}-{plot.name}.svg": plot.alone() for plot in figures}
+    svgs |= {f"{start}-{plot.name}.svg": plot.alone() for plot in figures}
+    svgs |= {f"{start}-{plot.name}.svg": plot.alone() for plot in crosslingual(name, folder)}
     return "\n\n".join(part for part in parts if part) + "\n", svgs
 
 
-def _chosen(text: str, results: Results, path: str) -> tuple[str, dict[str, str]]:
-    """The notes with their figure of some labels, and this figure by file name."""
+def crosslingual(name: str, folder: Path) -> list[Figure]:
+    """Retrieval and alignment by layer, where the study has their tables; its notes show them."""
+    accuracy: dict[str, dict[int, list[float]]] = {}
+    for row in archive.table(name, "retrieve", folder / "rows"):
+        accuracy.setdefault(row["model"], {}).setdefault(row["layer"], []).append(row["value"])
+    means = {
+        model: {layer: fmean(values) for layer, values in layers.items()}
+        for model, layers in accuracy.items()
+    }
+    rates: dict[str, dict[int, float]] = {}
+    flat = {}
+    for row in archive.table(name, "align", folder / "rows"):
+        if row["set"] == MEAN and row["layer"] is None:
+            flat[row["model"]] = 100 * row["aer"]
+        elif row["set"] == MEAN:
+            rates.setdefault(row["model"], {})[row["layer"]] = 100 * row["aer"]
+    titles = ("Accuracy of retrieval by layer", ""), ("Alignment error rate by layer", "")
+    found = []
+    if means:
+        found += [by_layer.as_figure("retrieval", means, "accuracy (%)", max, titles[0], bottom=0)]
+    if rates:
+        axis = "alignment error rate (%)"
+        found += [by_layer.as_figure("aer", rates, axis, min, titles[1], levels=flat)]
+    return found
+
+
+def _chosen(text: str, results: Results, notes: Path, start: str) -> tuple[str, dict[str, str]]:
+    """The notes with their figure of some labels, and this figure by its path."""
     place = CHOSEN.search(text)
     if place is None:
         return text, {}
@@ -175,22 +203,22 @@ def _chosen(text: str, results: Results, path: str) -> tuple[str, dict[str, str]
     names = {label.strip(): name.strip() for name, _, label in pairs}
     if lacking := [label for label in names if label not in results.labels]:
         labels = "; ".join(results.labels)
-        raise DataError(f"{path}{NOTES}: no cell is called {lacking[0]!r}; there are {labels}")
+        raise DataError(f"{notes}: no cell is called {lacking[0]!r}; there are {labels}")
     drawing = plots.learning(results, results.sizes[-1], names=names)
     if drawing is None:
-        raise DataError(f"{path}{NOTES}: the cells that its figure names have no curves")
-    file = f"{path}-{drawing.name}.svg"
-    text = f"{text[: place.start()]}{_picture(drawing, file)}{text[place.end() :]}"
-    return text, {file.rpartition("/")[2]: drawing.alone()}
+        raise DataError(f"{notes}: the cells that its figure names have no curves")
+    file = f"{start}-{drawing.name}.svg"
+    text = f"{text[: place.start()]}{_picture(drawing, f'../{file}')}{text[place.end() :]}"
+    return text, {file: drawing.alone()}
 
 
-def _about(results: Results, name: str, folder: str, recipes: Path) -> str:
+def _about(results: Results, name: str, folder: Path) -> str:
     seconds = sum(cell.seconds for cell in results.cells)
-    recipe = recipes / f"{name}.toml"
-    settings = f", settings: [{recipe.name}](../{recipes.name}/{recipe.name})"
+    recipe = folder / f"recipes/{name}.toml"
+    settings = f", settings: [{recipe.name}](../recipes/{recipe.name})"
     text = (
         f"{len(results.cells)} cells, {numbers.duration(seconds)} in all; rows: "
-        f"[{name}.jsonl]({folder}/{name}.jsonl){settings if recipe.is_file() else ''}."
+        f"[{name}.jsonl](../rows/{name}.jsonl.xz){settings if recipe.is_file() else ''}."
     )
     for failure in results.failures:
         text += f"\n\n`{failure.cell}` failed: {failure.message}"
@@ -321,13 +349,11 @@ def _picture(drawing: Figure, path: str) -> str:
 
 
 def main() -> None:
-    made = files(FOLDER, ROOT / "recipes")
-    for path in FOLDER.glob("*.svg"):
-        if f"{FOLDER.name}/{path.name}" not in made:
-            path.unlink()
+    (FOLDER / "figures").mkdir(exist_ok=True)
+    made = files(FOLDER)
     for name, text in made.items():
-        (FOLDER.parent / name).write_text(text, encoding="utf-8")
-    print(f"{FOLDER.parent / RESULTS}: {len(made) - 1} figures")
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    print(f"{FOLDER / PAGE}: {len(made) - 1} figures")
 
 
 if __name__ == "__main__":

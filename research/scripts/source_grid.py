@@ -4,7 +4,8 @@
     python research/scripts/source_grid.py
 
 The sources go to build/sources/LANGUAGE, their runs to build/source-grid/runs; the study's folder
-is build/source-grid/study. Rows: docs/sources/TARGET.jsonl. An hour and a half on one core.
+is build/source-grid/study. Rows: build/source-grid/rows/TARGET.jsonl, and all of them in
+research/rows/source-grid.jsonl.xz. An hour and a half on one core.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import archive
+
 from lingraft import log
 from lingraft.study import cell, runner
 from lingraft.study.recipe import read_study
@@ -23,10 +26,10 @@ from lingraft.study.recipe import read_study
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-RECIPES = Path("recipes")
+RECIPES = Path("research/recipes")
 FOLDER = Path("build/source-grid")
 SOURCES = Path("build/sources")
-RESULTS = Path("research/rows")
+RESULTS = FOLDER / "rows"
 LANGUAGES = ("en", "fr", "es", "ja", "ko", "zh")
 STOPPED = 128
 TARGETS = ("ko", "ja", "es", "zh", "fr")
@@ -85,6 +88,8 @@ def main() -> None:
     grafts(TARGETS, 0)
     grafts(TARGETS, 0, "scratch")
     grafts(TARGETS, 1)
+    files = [RESULTS / f"{target}.jsonl" for target in TARGETS]
+    archive.pack("source-grid", files)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,21 @@
 """Write research/pages/source-grid.md and its figure: which predictor of `lingraft sources` holds.
 
-    python research/scripts/source_grid_page.py            # from research/rows/source-grid.jsonl.xz and notes.md alone
-    python research/scripts/source_grid_page.py --facts    # measure the facts again first (build/ is needed)
+    python research/scripts/source_grid_page.py            # from rows and notes
+    python research/scripts/source_grid_page.py --facts    # facts first, from build/
 
-docs/sources/TARGET.jsonl: rows of research/recipes/source-grid.toml (research/scripts/source_grid.py makes them);
-facts.jsonl: the free facts of each pair; predictors.json, predictors.svg: what is made here.
+Rows: research/rows/source-grid.jsonl.xz, which source_grid.py makes, with the free
+facts of each pair as a table; notes: research/notes/source-grid.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import archive
 import source_predictors as predictors
 
 from lingraft.probing import sources
@@ -22,14 +23,16 @@ from lingraft.probing.facts import FACTS
 from lingraft.report import figure, numbers
 from lingraft.report.figure import Figure
 from lingraft.report.table import BEST, Cell, markdown, row, table
-from lingraft.rundir import write_rows, write_text
+from lingraft.rundir import write_text
 from lingraft.stats import Resampling
 from lingraft.study.metrics import BITS
-from lingraft.study.rows import CurveRow, latest, read
+from lingraft.study.rows import CurveRow, latest
 
-ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
-FOLDER = DOCS / "sources"
+if TYPE_CHECKING:
+    from lingraft.study.rows import AnyRow
+
+FOLDER = Path(__file__).parents[1]
+GRID = "source-grid"
 BUILD = Path("build/source-grid")
 SOURCES = Path("build/sources")
 LANGUAGES = ("en", "fr", "es", "ja", "ko", "zh")
@@ -50,8 +53,8 @@ FIGURE = "<!-- figure -->"
 """Where the figure stands in the notes: beside what was found."""
 HEAD = """# Which source for which target?
 
-<!-- Made by `python research/scripts/source_grid_page.py` from research/rows/source-grid.jsonl.xz and notes.md:
-change those, not this file. -->
+<!-- Made by `python research/scripts/source_grid_page.py` from research/rows/source-grid.jsonl.xz
+and research/notes/source-grid.md: change those, not this file. -->
 """
 
 
@@ -74,7 +77,7 @@ def measure_facts() -> list[dict[str, Any]]:
         names = [str(SOURCES / language) for language in others]
         texts = [f"{SOURCES / language}={BUILD / 'source' / language}.jsonl" for language in others]
         settings = [f"language={target}", f'corpus.text=["{BUILD}/target/{target}.jsonl"]']
-        recipe = read_recipe(ROOT / "recipes" / "source-grid-base.toml", settings)
+        recipe = read_recipe(FOLDER / "recipes/source-grid-base.toml", settings)
         chosen = sources.candidates(names, texts)
         found, _ = facts_of(sources.base_of(recipe, chosen[0], 200, 1_000), chosen)
         rows += [
@@ -88,14 +91,18 @@ def measure_facts() -> list[dict[str, Any]]:
 # -- what the grid holds
 
 
+@cache
+def rows_of(target: str) -> tuple[AnyRow, ...]:
+    """The rows of a target, of all sources and seeds."""
+    return tuple(one for one in archive.read(GRID) if one.axes["language"] == target)
+
+
 def groups_of(target: str, seed: int | None = None) -> dict[str, Any]:
     """Finished grafts of a target by source, of one seed or of all that every source has.
 
     Empty where a source is missing.
     """
-    path = FOLDER / f"{target}.jsonl"
-    every = read(path) if path.is_file() else []
-    rows = [one for one in every if one.axes["method"] == "xpt"]
+    rows = [one for one in rows_of(target) if one.axes["method"] == "xpt"]
     seeds: dict[str, set[Any]] = {}
     for outcome in latest(rows).values():
         if not outcome.rows:
@@ -112,10 +119,9 @@ def groups_of(target: str, seed: int | None = None) -> dict[str, Any]:
 
 def scratch_of(target: str) -> float | None:
     """Bits per character of the model with random layers."""
-    path = FOLDER / f"{target}.jsonl"
     values = [
         one.value
-        for one in (read(path) if path.is_file() else [])
+        for one in rows_of(target)
         if one.axes["method"] == "scratch" and getattr(one, "metric", "") == BITS
     ]
     return values[-1] if values else None
@@ -123,9 +129,8 @@ def scratch_of(target: str) -> float | None:
 
 def looks_of(target: str) -> dict[str, dict[str, float]]:
     """Validation loss of each source's run (seed 0) at each look of its first phase."""
-    path = FOLDER / f"{target}.jsonl"
     found: dict[str, dict[str, float]] = {}
-    for outcome in latest(read(path)).values():
+    for outcome in latest(rows_of(target)).values():
         for one in outcome.rows:
             wanted = isinstance(one, CurveRow) and (one.split, one.phase) == ("valid", FIRST_PHASE)
             if not wanted or one.axes["method"] != "xpt" or one.axes["seed"] != 0:
@@ -303,19 +308,18 @@ def across_seeds(facts: list[dict[str, Any]]) -> list[str]:
 
 
 def made() -> dict[Path, str]:
-    """All files of the page, from what lies in research/rows."""
+    """The page and its figure, from the rows and the notes."""
     grid = {target: groups for target in TARGETS if (groups := groups_of(target))}
     final = finals(grid)
-    lines = (FOLDER / "facts.jsonl").read_text(encoding="utf-8").splitlines()
-    facts = [json.loads(line) for line in lines]
+    facts = archive.table(GRID, "facts")
     found = judged(predictors_of(final, facts), final)
     regrets = [sum(row.values()) / len(row) - min(row.values()) for row in final.values()]
     chance = sum(regrets) / len(regrets)
     cells = sum(map(len, final.values()))
     seeds = {len(group.values(BITS)) for groups in grid.values() for group in groups.values()}
     picture = drawing(found)
-    shown = f"![{picture.description}](sources/predictors.svg)"
-    notes = (FOLDER / "notes.md").read_text(encoding="utf-8").strip()
+    shown = f"![{picture.description}](../figures/{GRID}.svg)"
+    notes = (FOLDER / f"notes/{GRID}.md").read_text(encoding="utf-8").strip()
     parts = [
         HEAD,
         notes.replace(FIGURE, shown),
@@ -336,11 +340,9 @@ def made() -> dict[Path, str]:
         *across_seeds(facts),
     ]
     page = "\n\n".join(part for part in parts if part) + "\n"
-    held = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     return {
-        DOCS / "source-grid.md": page,
-        FOLDER / "predictors.svg": picture.alone(),
-        FOLDER / "predictors.json": held,
+        FOLDER / f"pages/{GRID}.md": page,
+        FOLDER / f"figures/{GRID}.svg": picture.alone(),
     }
 
 
@@ -348,10 +350,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--facts", action="store_true", help="measure the facts again")
     if parser.parse_args().facts:
-        write_rows(FOLDER / "facts.jsonl", measure_facts())
+        archive.keep(GRID, {"facts": measure_facts()})
+    (FOLDER / "figures").mkdir(exist_ok=True)
     for path, text in made().items():
         write_text(path, text)
-        print(path.relative_to(ROOT))
+        print(path.relative_to(FOLDER))
 
 
 if __name__ == "__main__":

@@ -1,27 +1,29 @@
-"""Write research/pages/translation-study.md and its figures: translators of research/recipes/veco-*.toml.
+"""Write pages/translation-study.md and its figures: translators of recipes/veco-*.toml.
 
-    python research/scripts/translation_page.py                               # from research/rows alone
+    python research/scripts/translation_page.py                               # from its rows alone
     python research/scripts/translation_page.py --collect runs/translation    # its rows first
 
-research/rows: scores.jsonl, differences.jsonl, curves.jsonl (rows), notes.md (written by hand),
-the figures. RUN/SYSTEM-sN/TASK/seed-M of `lingraft finetune` holds the fine-tunings; beside their
-predictions lie pud.txt and tatoeba.txt, of `lingraft translate`.
+Rows: the tables scores, differences and curves of research/rows/translation-study.jsonl.xz; notes:
+research/notes/translation-study.md. RUN/SYSTEM-sN/TASK/seed-M of `lingraft finetune` holds the
+fine-tunings; beside their predictions lie pud.txt and tatoeba.txt, of `lingraft translate`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import archive
 import numpy as np
 
 from lingraft.report import numbers
 from lingraft.report.figure import Figure
 from lingraft.report.table import Cell, markdown, row, table
-from lingraft.rundir import read_json, write_rows, write_text
+from lingraft.rundir import read_json, write_text
 from lingraft.stats import Resampling
 from lingraft.tasks.translation_metrics import SCORERS
 
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
     from lingraft.report.table import Table
 
 Row = dict[str, Any]
-ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "research/rows"
-PAGE = ROOT / "research/pages/translation-study.md"
-DATA = {"ko": ROOT / "build/translation", "de": ROOT / "build/translation-de"}
+FOLDER = Path(__file__).parents[1]
+STUDY = "translation-study"
+PAGE = FOLDER / f"pages/{STUDY}.md"
+DATA = {"ko": Path("build/translation"), "de": Path("build/translation-de")}
 TESTS = {"help": "LibreOffice Help", "pud": "UD-PUD", "tatoeba": "Tatoeba"}
 METRICS = {"bleu": "BLEU", "chrf": "chrF++"}
 SYSTEMS = {"random": "random weights", "mlm": "masked words", "veco": "VECO"}
@@ -53,7 +55,8 @@ DIRECTIONS = {
 FIGURES = {"loss": "loss of a target token", "chrf": "chrF++"}
 HEAD = """# Translation from VECO: English with Korean and with German
 
-<!-- Made by `python research/scripts/translation_page.py` from research/rows: change that, not this. -->
+<!-- Made by `python research/scripts/translation_page.py` from research/rows and research/notes:
+change those, not this file. -->
 """
 
 
@@ -108,10 +111,8 @@ def collect(folder: Path) -> None:
                 functions.setdefault(place, {})[key["seed"], key["fine-tuning"]] = function
     settings = [read_json(path / "scores.json")["settings"] for _, path in runs(folder)]
     assert len({json.dumps(one | {"steps": None}) for one in settings}) == 1, "settings differ"
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    write_rows(FOLDER / "scores.jsonl", scores)
-    write_rows(FOLDER / "curves.jsonl", curves)
-    write_rows(FOLDER / "differences.jsonl", differences(functions))
+    tables = {"scores": scores, "curves": curves, "differences": differences(functions)}
+    archive.keep(STUDY, tables)
 
 
 def differences(
@@ -140,15 +141,14 @@ def differences(
 # -- the page
 
 
+@cache
 def read(name: str) -> list[Row]:
-    path = FOLDER / name
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return [json.loads(line) for line in text.splitlines()]
+    return archive.table(STUDY, name)
 
 
 def score_table(direction: str) -> Table:
     """Systems down, tests and scores across: every seed's number."""
-    found = [one for one in read("scores.jsonl") if one["direction"] == direction]
+    found = [one for one in read("scores") if one["direction"] == direction]
     columns = [(test, metric) for test in TESTS for metric in METRICS]
     rows = []
     for system, title in SYSTEMS.items():
@@ -166,9 +166,7 @@ def score_table(direction: str) -> Table:
         for test, metric in columns:
             place = {"direction": direction, "test": test, "metric": metric}
             place |= {"system": system, "less": less}
-            (one,) = [one for one in read("differences.jsonl") if place.items() <= one.items()] or [
-                None
-            ]
+            (one,) = [one for one in read("differences") if place.items() <= one.items()] or [None]
             cells.append("–" if one is None else _difference(one))
         rows.append(row(*cells, role="reference"))
     heads = [f"{TESTS[test]}, {METRICS[metric]}" for test, metric in columns]
@@ -177,12 +175,12 @@ def score_table(direction: str) -> Table:
 
 def _difference(one: Row) -> str:
     low, high = (numbers.fixed(one[key], 2) for key in ("low", "high"))
-    return f"{one['value']:+.2f} [{low}, {high}]"
+    return f"{numbers.signed(one['value'], 2)} [{low}, {high}]"
 
 
 def loss_table() -> Table:
     """Loss on dev at every look, the mean over the seeds."""
-    found = read("curves.jsonl")
+    found = read("curves")
     steps = sorted({one["step"] for one in found})
     rows = []
     for direction, arrow in DIRECTIONS.items():
@@ -202,7 +200,7 @@ def loss_table() -> Table:
 
 def curve_figure(direction: str, value: str) -> Figure:
     """A value on dev against updates: a line a system and seed."""
-    found = [one for one in read("curves.jsonl") if one["direction"] == direction]
+    found = [one for one in read("curves") if one["direction"] == direction]
     places = {system: place for place, system in enumerate(SYSTEMS)}
     lines: dict[tuple[str, int, int], list[tuple[int, float]]] = {}
     for one in found:
@@ -227,9 +225,10 @@ def curve_figure(direction: str, value: str) -> Figure:
 
 def page() -> str:
     """The page; its figures are written."""
-    notes = (FOLDER / "notes.md").read_text(encoding="utf-8")
+    notes = (FOLDER / f"notes/{STUDY}.md").read_text(encoding="utf-8")
+    (FOLDER / "figures").mkdir(exist_ok=True)
     parts = [HEAD, notes, "## Scores\n"]
-    scored = {one["direction"] for one in read("scores.jsonl")}
+    scored = {one["direction"] for one in read("scores")}
     directions = [direction for direction in DIRECTIONS if direction in scored]
     for direction in directions:
         parts += [f"### {DIRECTIONS[direction]}\n", markdown(score_table(direction)), ""]
@@ -237,8 +236,8 @@ def page() -> str:
     for direction in directions:
         for value in FIGURES:
             drawn = curve_figure(direction, value)
-            write_text(FOLDER / f"{drawn.name}.svg", drawn.alone())
-            path = f"results/veco/{drawn.name}.svg"
+            path = f"../figures/{STUDY}-{drawn.name}.svg"
+            write_text(PAGE.parent / path, drawn.alone())
             if path not in notes:
                 parts.append(f"![{drawn.description}]({path})\n")
     return "\n".join(parts)

