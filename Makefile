@@ -59,10 +59,9 @@ demo-causal: $(BIN)/lingraft
 
 # The table and the picture in README.md: three seeds of three methods (about half an hour).
 demo-seeds: $(BIN)/lingraft
-	HF_HUB_OFFLINE=1 $(BIN)/lingraft study recipes/study-demo.toml --out runs/study-demo
-	cp runs/study-demo/results.jsonl docs/results/study-demo.jsonl
-	$(BIN)/python scripts/readme_demo.py
-	$(BIN)/python scripts/results_page.py
+	HF_HUB_OFFLINE=1 $(BIN)/lingraft study research/recipes/study-demo.toml --out runs/study-demo
+	$(BIN)/python research/scripts/archive.py pack study-demo runs/study-demo/results.jsonl
+	$(BIN)/python scripts/readme_demo.py runs/study-demo/results.jsonl
 
 # The English model that ships in demo/source, trained again from its text (Debian, apt-get; about an hour).
 demo-source: $(BIN)/lingraft

@@ -14,8 +14,8 @@ from pathlib import Path
 
 MOST_WORDS = 1_500
 """Of prose: words in code blocks, tables and drawings do not count."""
-REFERENCES = ("404", "search", "files/", "reference/", "results", "log", "changelog", "errors")
-"""Beginnings of the names of pages that may be longer: to look something up in, results, logs."""
+REFERENCES = ("404", "search", "files/", "reference/", "changelog", "errors")
+"""Beginnings of the names of pages that may be longer: to look something up in."""
 NO_PROSE = ("script", "style", "pre", "svg", "table")
 LOADS = {
     "audio": "src", "embed": "src", "iframe": "src", "img": "src", "link": "href", "object": "data",

@@ -1,14 +1,14 @@
 """Write README.md's table and its picture, docs/assets/loss.svg, from measured runs.
 
-    python scripts/readme_demo.py
+    python scripts/readme_demo.py runs/study-demo/results.jsonl
 
-Both show the rows of recipes/study-demo.toml in docs/results/study-demo.jsonl, which
-`make demo-seeds` measures: an English encoder learns Korean.
+Both show what `make demo-seeds` measures: an English encoder learns Korean.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lingraft.study.rows import AnyRow
 
 ROOT = Path(__file__).resolve().parent.parent
-ROWS = ROOT / "docs/results/study-demo.jsonl"
 PICTURE = ROOT / "docs/assets/loss.svg"
 README = ROOT / "README.md"
 START, END = "<!-- demo table: scripts/readme_demo.py -->", "<!-- end of demo table -->"
@@ -136,7 +135,7 @@ def rewritten(readme: str, rows: Sequence[AnyRow]) -> str:
 
 
 def main() -> None:
-    rows = read(ROWS)
+    rows = read(Path(sys.argv[1]))
     README.write_text(rewritten(README.read_text(encoding="utf-8"), rows), encoding="utf-8")
     drawn = picture(curves(rows))
     PICTURE.write_text(drawn.alone(), encoding="utf-8")

@@ -81,7 +81,7 @@ def test_a_link_to_another_site_and_a_picture_of_our_own_are_no_requests(tmp_pat
 
 
 @pytest.mark.slow
-def test_only_references_results_and_logs_are_long(site: Path) -> None:
+def test_only_references_are_long(site: Path) -> None:
     assert script("check_site").long_pages(site) == {}
 
 
@@ -94,7 +94,7 @@ def test_words_of_a_page_are_those_of_its_prose(tmp_path: Path) -> None:
 
 def test_a_reference_may_be_long_and_a_page_named_like_a_how_to_may_not(tmp_path: Path) -> None:
     (tmp_path / "reference").mkdir()
-    for name in ("reference/cli.html", "results.html", "guide.html"):
+    for name in ("reference/cli.html", "changelog.html", "guide.html"):
         (tmp_path / name).write_text("<article>one two three</article>", encoding="utf-8")
     assert set(script("check_site").long_pages(tmp_path, most=2)) == {"guide"}
 
@@ -109,12 +109,9 @@ def test_an_option_in_code_stays_on_one_line_and_prose_stays_as_it_is() -> None:
 
 @pytest.mark.slow
 def test_a_link_out_of_the_documentation_shows_the_file(site: Path) -> None:
-    text = (site / "sources.html").read_text(encoding="utf-8")
-    pages = sorted((site / "files").rglob("*.toml.html"))
-    assert pages, text[:200]
-    shown = (site / "files/recipes/study-ko.toml.html").read_text(encoding="utf-8")
-    assert "study-ko" in shown
-    assert "files/recipes/study-ko.toml.html" in (site / "results.html").read_text(encoding="utf-8")
+    path = "files/src/lingraft/recipe/auto.py.html"
+    assert "RULES" in (site / path).read_text(encoding="utf-8")
+    assert path in (site / "budgets.html").read_text(encoding="utf-8")
 
 
 def keys(section: type[Section], path: str = "") -> Iterator[tuple[str, str, str | None]]:

@@ -223,24 +223,24 @@ def curve_figure(direction: str, value: str) -> Figure:
     )
 
 
-def page() -> str:
-    """The page; its figures are written."""
+def made() -> dict[Path, str]:
+    """The page, then its figures."""
     notes = (FOLDER / f"notes/{STUDY}.md").read_text(encoding="utf-8")
-    (FOLDER / "figures").mkdir(exist_ok=True)
     parts = [HEAD, notes, "## Scores\n"]
     scored = {one["direction"] for one in read("scores")}
     directions = [direction for direction in DIRECTIONS if direction in scored]
     for direction in directions:
         parts += [f"### {DIRECTIONS[direction]}\n", markdown(score_table(direction)), ""]
     parts += ["## Updates\n", markdown(loss_table()), ""]
+    figures = {}
     for direction in directions:
         for value in FIGURES:
             drawn = curve_figure(direction, value)
             path = f"../figures/{STUDY}-{drawn.name}.svg"
-            write_text(PAGE.parent / path, drawn.alone())
+            figures[FOLDER / path.removeprefix("../")] = drawn.alone()
             if path not in notes:
                 parts.append(f"![{drawn.description}]({path})\n")
-    return "\n".join(parts)
+    return {PAGE: "\n".join(parts), **figures}
 
 
 def main() -> None:
@@ -248,8 +248,10 @@ def main() -> None:
     parser.add_argument("--collect", type=Path, help="folder of lingraft finetune")
     if (folder := parser.parse_args().collect) is not None:
         collect(folder)
-    write_text(PAGE, page())
-    print(PAGE)
+    (FOLDER / "figures").mkdir(exist_ok=True)
+    for path, text in made().items():
+        write_text(path, text)
+        print(path.relative_to(FOLDER))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def wait_passively() -> None:
     """Let threads that wait sleep, where the user has not chosen and torch is not loaded yet.
 
     By default they spin. On a machine with other work a spinning thread takes the core from the one
-    that it waits for (docs/performance-method.md has the figures). No number changes.
+    that it waits for. No number changes.
     """
     if "torch" not in sys.modules and not any(name in os.environ for name in WAITING):
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"

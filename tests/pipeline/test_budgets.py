@@ -695,7 +695,7 @@ def test_the_speed_is_that_of_steps_and_of_the_batch_that_trains(
 
 
 def test_small_steps_are_slow_on_a_gpu():
-    # measured with 15 others beside it (docs/performance-gpu.md): 6 x 384 at 60,000 to 85,000
+    # measured with 15 others beside it: 6 x 384 at 60,000 to 85,000
     a_token = foreseeing.operations(384, 6, 10**7)
     short, long = (foreseeing.speed_of(a_token, 1e14, seconds, True) for seconds in (300, 30_000))
     assert 6e4 < short < 9e4 < long < 1e14 / a_token

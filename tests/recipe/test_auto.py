@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +13,6 @@ from lingraft.recipe.methods import is_open, promised, recipe_from, settled
 from lingraft.report.plan import decisions
 from lingraft.rundir import fingerprint
 
-RESULTS = Path(__file__).parents[2] / "docs/results"
 SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
 FACTS = Facts("masked", 256, 1_000_000, 1e6, has_vectors=True)
 MASKS = "method.masking_rate"
@@ -36,19 +32,6 @@ def asked(method=None, **tables):
 def decided(recipe, facts=FACTS):
     early = choosing.choices(recipe, facts, before_speed=True)
     return {one.key: one for one in (*early, *choosing.choices(recipe, facts, before_speed=False))}
-
-
-@cache
-def committed(name):
-    lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
-    return {json.loads(line)["cell"] for line in lines}
-
-
-@pytest.mark.parametrize("rule", auto.RULES, ids=lambda rule: rule.name)
-def test_the_rows_that_support_a_rule_are_committed(rule):
-    for row in rule.rows:
-        name, _, cell = row.partition(":")
-        assert cell in committed(name), row
 
 
 def test_the_names_of_rules_are_unique():

@@ -19,9 +19,6 @@ RECIPES = sorted(path for path in (ROOT / "recipes").glob("*.toml") if "base" no
 NOT_IN_A_CHECKOUT = {
     "build/demo-english": "made by `make demo-source`",
     "data/ko": "the user's own text",
-    "build/study-ko": "made by scripts/build_study_data.py",
-    "runs/study-source/model": "trained by recipes/study-source.toml",
-    "runs/veco-base/model": "trained by recipes/veco-base.toml",
 }
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+pytestmark = pytest.mark.slow
+FOLDER = Path(__file__).parents[2] / "research/benchmarks"
 RUNS_AT_ONCE = {"waiting"}
 """Scripts without a `main`, which others start."""
 
 
-@pytest.mark.slow
 def test_every_benchmark_finds_what_it_imports():
     names = sorted({path.stem for path in FOLDER.glob("*.py")} - RUNS_AT_ONCE)
     assert "corpus" in names

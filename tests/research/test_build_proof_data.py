@@ -5,9 +5,11 @@ import json
 import lzma
 import sys
 
+import pytest
 from script_modules import load
 
-proof = load("build_proof_data")
+pytestmark = pytest.mark.slow
+proof = load("build_proof_data", "research/scripts")
 
 
 def test_lines_become_documents_by_language(tmp_path, monkeypatch, capsys):

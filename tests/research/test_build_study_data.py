@@ -1,18 +1,14 @@
 """The study's documents are not cut, and hold no text of the tasks that judge it."""
 
-from pathlib import Path
-
 import pytest
 from script_modules import load
 
 from lingraft.corpus.cleaning.decontamination import Evaluations
 from lingraft.corpus.split import split_of
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-
-
-study = load("build_study_data")
-neighbours = load("measure_neighbours")
+pytestmark = pytest.mark.slow
+study = load("build_study_data", "research/scripts")
+neighbours = load("measure_neighbours", "research/scripts")
 
 WITH_FORMULA = [
     "[1] 재건축조합의 재산소유관계 및 그 재산의 처분방법",

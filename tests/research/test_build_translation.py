@@ -1,7 +1,5 @@
 """The translation study's pairs keep its tests out, and its start looks at neighbours."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from script_modules import load
@@ -9,30 +7,37 @@ from transformers import RobertaConfig, RobertaForMaskedLM
 
 from lingraft.tasks.sentences import lines
 
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
 
 
-data, start = load("build_translation_data"), load("build_translation_source")
+data, start = (
+    load("build_translation_data", "research/scripts"),
+    load("build_translation_source", "research/scripts"),
+)
 
 
-def pairs(kind):
-    file = ROOT / f"demo/data/libreoffice-help.pairs-{kind}.tsv.gz"
-    return [tuple(line.split("\t")) for line in lines(file)]
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """The pairs of Help pages alone, by set."""
+    folder = tmp_path_factory.mktemp("pairs")
+    data.write_demo(folder)
+    files = {kind: folder / f"{kind}.tsv.gz" for kind in ("train", "dev", "test")}
+    return {kind: [tuple(line.split("\t")) for line in lines(file)] for kind, file in files.items()}
 
 
-def test_no_side_of_a_training_pair_is_a_line_of_a_held_out_page():
+def test_no_side_of_a_training_pair_is_a_line_of_a_held_out_page(pairs):
     pages = data.help_pages()
     held = {
         side for kind in ("valid", "test") for _, page in pages[kind] for p in page for side in p
     }
-    assert {len(pair) for pair in pairs("train")} == {2}
-    assert held.isdisjoint(side for pair in pairs("train") for side in pair if len(side) > 8)
+    assert {len(pair) for pair in pairs["train"]} == {2}
+    assert held.isdisjoint(side for pair in pairs["train"] for side in pair if len(side) > 8)
 
 
 @pytest.mark.parametrize(("kind", "count"), [("dev", 500), ("test", 1_000)])
-def test_held_out_pairs_are_different_and_in_no_other_set(kind, count):
-    own = pairs(kind)
-    others = {side for other in {"dev", "test"} - {kind} for pair in pairs(other) for side in pair}
+def test_held_out_pairs_are_different_and_in_no_other_set(kind, count, pairs):
+    own = pairs[kind]
+    others = {side for other in {"dev", "test"} - {kind} for pair in pairs[other] for side in pair}
     assert len(set(own)) == count
     assert others.isdisjoint(side for pair in own for side in pair)
 

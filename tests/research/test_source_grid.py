@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 from script_modules import load
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def data():
-    return vars(load("build_source_grid_data"))
+    return vars(load("build_source_grid_data", "research/scripts"))
 
 
 @pytest.fixture(scope="module")
 def page():
-    return vars(load("source_grid_page"))
+    return vars(load("source_grid_page", "research/scripts"))
 
 
 def test_documents_are_stretches_of_lines_and_hold_them_all(data):
@@ -32,12 +34,6 @@ def test_paragraphs_are_those_that_all_languages_have(data, tmp_path, monkeypatc
     monkeypatch.setitem(names, "LANGUAGES", {"de": "de", "ja": "ja"})
     monkeypatch.setitem(names, "lines", lambda path: by_file[str(path.relative_to(tmp_path))])
     assert data["shared_paragraphs"](tmp_path) == {"en": ["two"], "de": ["zwei"], "ja": ["二"]}
-
-
-@pytest.mark.slow
-def test_the_page_is_made_from_the_committed_rows(page):
-    for path, text in page["made"]().items():
-        assert path.read_text(encoding="utf-8") == text, path
 
 
 def test_a_source_is_judged_by_what_it_does_for_the_other_targets(page):

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 from script_modules import load
 
-predictors = load("source_predictors")
+pytestmark = pytest.mark.slow
+predictors = load("source_predictors", "research/scripts")
 agreement, held, spearman = predictors.agreement, predictors.held, predictors.spearman
 SOURCES = ("a", "b", "c", "d", "e", "f")
 FINAL = {

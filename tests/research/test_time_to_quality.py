@@ -12,10 +12,12 @@ from transformers import AutoModelForMaskedLM
 
 from lingraft.rundir import Run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def quality():
-    return load("time_to_quality", "benchmarks")
+    return load("time_to_quality", "research/benchmarks")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +100,6 @@ def test_the_trainer_trains_its_whole_budget_and_learns(quality, asked, folder):
     assert found["bits"] < quality.bits(Run(folder), asked, "test", untrained)
 
 
-@pytest.mark.slow
 def test_our_arm_goes_through_the_shares_until_it_is_good_enough(quality, asked, folder):
     (folder / "targets-0.json").write_text(json.dumps({"resize": 0.0, "random": 0.0}))
     curve = quality.ours(asked, folder, 0)["curve"]

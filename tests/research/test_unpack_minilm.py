@@ -10,7 +10,8 @@ import torch
 from script_modules import load
 from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizerFast
 
-unpack_minilm = load("unpack_minilm")
+pytestmark = pytest.mark.slow
+unpack_minilm = load("unpack_minilm", "research/scripts")
 
 SHAPE = {
     "vocab_size": 9,

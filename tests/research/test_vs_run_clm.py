@@ -9,10 +9,12 @@ from transformers import AutoModelForCausalLM
 
 from lingraft.models.source import load_model
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def versus():
-    return load("vs_run_clm", "benchmarks")
+    return load("vs_run_clm", "research/benchmarks")
 
 
 @pytest.fixture
@@ -60,7 +62,6 @@ def test_the_trainer_counts_real_tokens_and_stops_at_the_budget(packed, versus, 
     assert 0 < versus.held_out_loss(model, folder, asked) < 6
 
 
-@pytest.mark.slow
 def test_both_start_from_the_same_weights_and_learn_as_much_from_as_many_tokens(
     versus, folder, asked
 ):

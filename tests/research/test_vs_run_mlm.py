@@ -7,10 +7,12 @@ from script_modules import load
 
 from lingraft.models.source import load_model
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def versus():
-    return load("vs_run_mlm", "benchmarks")
+    return load("vs_run_mlm", "research/benchmarks")
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def folder(versus, asked, tmp_path):
 
 
 def test_speed_leaves_the_warm_up_out():
-    speed = load("arms", "benchmarks").speed
+    speed = load("arms", "research/benchmarks").speed
     marks = [(0.0, 0), (50.0, 10), (60.0, 20), (80.0, 60), (100.0, 100)]
     assert speed(marks, 0.1) == 90 / 50
     assert speed(marks, 0.2) == 80 / 40
@@ -50,7 +52,6 @@ def test_the_trainer_counts_real_tokens_and_stops_at_the_budget(
     assert 0 < versus.held_out_loss(model, folder, asked) < 6
 
 
-@pytest.mark.slow
 def test_both_start_from_the_same_weights_and_learn_as_much_from_as_many_tokens(
     versus, folder, asked
 ):
@@ -82,7 +83,7 @@ def test_both_train_the_same_parts(phase, versus, folder, asked):
 
 
 def test_the_table_has_ratios_within_pairs_and_says_where_the_gate_failed():
-    table = load("shared", "benchmarks").table
+    table = load("shared", "research/benchmarks").table
 
     def arm(speed, loss):
         machine = dict.fromkeys(("cpu", "devices", "threads", "torch", "transformers", "lingraft"))

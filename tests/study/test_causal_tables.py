@@ -4,7 +4,6 @@ import math
 from types import SimpleNamespace
 
 import pytest
-from script_modules import load
 from synthetic_study import BLOCKS, cell_rows
 
 from lingraft.pipeline import judging
@@ -12,10 +11,9 @@ from lingraft.report.table import BEST
 from lingraft.stats import Resampling
 from lingraft.study import causal_tables, collect, page, plots
 from lingraft.study.results import collect as results_of
-from lingraft.study.rows import CurveRow, MetricRow, append
+from lingraft.study.rows import CurveRow, MetricRow
 
 RESAMPLING = Resampling(200)
-document = load("results_page")
 SPEED = "speed/characters_per_second@1"
 
 
@@ -175,18 +173,6 @@ def test_differences_name_the_model_to_which_some_of_the_text_is_unknown():
     assert cell.mark == "‡"
     (note,) = [note for note in less.notes if "unknown" in note]
     assert note.startswith("‡ Some of the text is unknown to XPT")
-
-
-def test_the_results_page_shows_bits_over_characters_and_no_loss_over_tokens(rows, tmp_path):
-    append(tmp_path / "results" / "demo.jsonl", rows)
-    made = document.files(tmp_path / "results", tmp_path)
-    svgs = [name for name in made if name.endswith(".svg")]
-    assert svgs == ["results/demo-bits-all.svg"]  # that of the initialisers would be the same
-    text = made["results.md"]
-    assert "### Bits per byte while training" in text
-    assert "Validation loss" not in text
-    (_, section) = text.split("### Initialisers of the embeddings")
-    assert "| focus | XPT-SP, replace | – | 1.510 ± 0.014 |" in section
 
 
 def test_the_page_of_a_study_speaks_of_bits_where_models_are_causal(rows):

@@ -1,14 +1,12 @@
 """Learning curves over examples of a task, from rows whose truth is known."""
 
 import pytest
-from script_modules import load
 from synthetic_study import EFFICIENCY, cell_rows, common_of
 from synthetic_tasks import ACCURACY, accuracy, task_row
 
 from lingraft.stats import Resampling
 from lingraft.study import factor, page, tables
 from lingraft.study.results import collect
-from lingraft.study.rows import append
 
 SIZES = (100, 400, 1_600, 6_400)
 
@@ -46,16 +44,10 @@ def test_a_method_is_worth_as_many_examples_as_its_efficiency_says(rows):
     assert by_size["6,400"].startswith("not reached")
 
 
-def test_page_and_document_have_the_curve(rows, tmp_path):
+def test_the_page_has_the_curve(rows):
     shown = page.render("synthetic", rows)
     for text in ("How many examples is it worth?", "against examples of the task", "by examples"):
         assert text in shown
-    path = tmp_path / "results" / "synthetic.jsonl"
-    path.parent.mkdir()
-    append(path, rows)
-    section, figures = load("results_page").study(path, tmp_path)
-    assert "### How many examples it is worth" in section
-    assert any(name.startswith("synthetic-curve-task-nsmc") for name in figures)
 
 
 def test_the_text_with_a_curve_is_shown_whatever_larger_ones_have_so_far(rows):

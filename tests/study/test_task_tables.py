@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from script_modules import load
 from synthetic_study import cell_rows, common_of, study_rows
 from synthetic_tasks import ACCURACY, SIZES, accuracy, floor_rows, task_row, task_rows
 
@@ -16,7 +15,6 @@ from lingraft.study.factor import NOT_REACHED, factor
 from lingraft.study.factor import factors as figure_of
 from lingraft.study.metrics import metric_named
 from lingraft.study.results import collect
-from lingraft.study.rows import append
 
 RESAMPLING = Resampling(500)
 
@@ -228,17 +226,10 @@ def test_scores_are_drawn_against_data_with_the_floor_and_factors_too(found):
 
 
 @pytest.mark.slow
-def test_page_and_document_have_the_tasks(rows, tmp_path):
+def test_the_page_has_the_tasks(rows):
     shown = page.render("synthetic", rows)
     for text in ("Tasks, 64,000 sentences", "Differences of tasks", "factors of tasks"):
         assert text in shown
-    folder = tmp_path / "results"
-    folder.mkdir()
-    append(folder / "demo.jsonl", rows)
-    made = load("results_page").files(folder, tmp_path)
-    assert "### Fine-tuned on tasks" in made["results.md"]
-    assert "| *untrained* | *50.0* | *1* |" in made["results.md"]
-    assert "results/demo-data-task-nsmc-accuracy.svg" in made
 
 
 def test_a_study_without_tasks_has_no_such_section():

@@ -1,4 +1,4 @@
-"""The files of scripts/ and benchmarks/ as modules."""
+"""The files of scripts/ as modules, and those of other folders."""
 
 import importlib
 import sys

@@ -24,7 +24,7 @@ def command(
     lingraft demo --files-to demo
 
     All others but start and xpt-roberta-ko need files of a clone of the repository, and their
-    comments say which: among them demo-causal and veco-demo.
+    comments say which: among them demo-causal and study-smoke.
     """
     if name is not None:
         typer.echo(shipped.text(name), nl=False)

@@ -31,7 +31,7 @@ FOLDER = "learning-rates"
 """Beside the seeds of a model and task: a folder for each rate."""
 NARROW, PAPERS = 512, 1e-4
 """Width below which no rate of the papers fits, and what those rates stay below: they are for base
-models. A model 384 wide took 3e-4 or 1e-3 for names (docs/results.md, study-transfer-rates)."""
+models. A model 384 wide took 3e-4 or 1e-3 for names (study-transfer-rates)."""
 DIVERGED = "diverged"
 """In the folder of a rate, why its training has no scores."""
 

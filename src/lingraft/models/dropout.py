@@ -1,7 +1,7 @@
 """Dropout (Srivastava et al. 2014) whose random bits cost little on a CPU.
 
-torch draws one float a number there, in one thread, which was a fifth of a training step
-(docs/performance.md). Here a 64-bit generator gives four numbers 15 bits each, and a dropped number
+torch draws one float a number there, in one thread, which was a fifth of a training step.
+Here a 64-bit generator gives four numbers 15 bits each, and a dropped number
 is zeroed by a bitwise and. The share dropped is right to 2^-16; what is kept is scaled by the share
 that is really kept.
 """

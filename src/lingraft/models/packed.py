@@ -71,8 +71,7 @@ class PackedBatch:
 
         Else nearly every batch has another number of them, and a CPU makes and keeps a kernel for
         every shape of a matrix product that it meets: steps took longer, and what is kept cut the
-        heap into pieces too small to use again, so that memory grew for as long as a phase ran
-        (docs/log.md).
+        heap into pieces too small to use again, so that memory grew for as long as a phase ran.
         """
         more = -len(self.masked_M) % PREDICTED_MULTIPLE
         return replace(
@@ -148,8 +147,7 @@ def packed_attention(
     grouped-query attention, these are repeated. With `softcap` (Gemma 2), which the fused kernel
     does not know, scores pass through tanh before the mask.
 
-    The fused kernel's bf16 backward is several times slower than plain products on a CPU
-    (docs/performance notes in log.md).
+    The fused kernel's bf16 backward is several times slower than plain products on a CPU.
     """
     softcap = more.get("softcap")
     scale = scaling if scaling is not None else q_NHTK.shape[-1] ** -0.5

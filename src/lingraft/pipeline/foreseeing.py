@@ -34,8 +34,7 @@ PREDICTED = 0.15
 GPU, BF16_CORE, PLAIN_CORE = 3e13, 5e10, 1.5e10
 """Operations a second of training, by the machine: a rough figure for budgets in time."""
 GPU_STEP = 0.045
-"""Seconds that a GPU takes for a step whatever it holds: the processor starts small kernels
-(docs/performance-gpu.md)."""
+"""Seconds that a GPU takes for a step whatever it holds: the processor starts small kernels."""
 
 
 def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:

@@ -122,7 +122,7 @@ def _teacher(
 def training_here(recipe: Recipe, phase: str) -> Training:
     """How this machine is used in a phase: on a GPU with as many tokens at once as suit it.
 
-    Short passes leave a large GPU idle (docs/performance-gpu.md). The gradients are the same, up to
+    Short passes leave a large GPU idle. The gradients are the same, up to
     rounding.
 
     Args:

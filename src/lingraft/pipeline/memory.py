@@ -3,7 +3,6 @@
 Sizes come from the headers of the source's files. It is a sum of what is certain (weights,
 gradients, the optimiser's two moments) and of what the layers keep for the backward pass: what
 their maps read and write, what norms keep, and on a CPU attention's maps, which grow with the rows.
-`benchmarks/memory.py --training` measures how near that comes.
 """
 
 from __future__ import annotations

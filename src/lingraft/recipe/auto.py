@@ -6,7 +6,7 @@ gives itself is never touched. Where no row decides, the rule says that it is un
 candidates, which the run compares by short trials of the real model on the real text
 (`pipeline.trials`).
 
-Rules of causal sources alone stand in `auto_causal`. Rows are named FILE:CELL, in docs/results.
+Rules of causal sources alone stand in `auto_causal`. Rows are named FILE:CELL, in research/rows.
 They were compared by the loss on validation text; those of masking, of steps and of the proof by
 the bits per character of held-out words.
 """
@@ -380,7 +380,7 @@ RULES: tuple[Rule, ...] = (
         "warm-up-frozen",
         lambda facts: facts.phases == 2,
         lambda _: 0.3,
-        "shorter, one seed in three lost half of the phase (docs/log.md)",
+        "shorter, one seed in three lost half of the phase",
         (f"{evidence.KO}:xpt-n25000-s0",),
     ),
     Rule(

@@ -1,4 +1,4 @@
-"""Committed results behind the rules of preset `auto`: rows of docs/results, as FILE:CELL.
+"""Committed results behind the rules of preset `auto`: rows of research/rows, as FILE:CELL.
 
 Where several rules rest on the same rows, what they say stands here too.
 """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lingraft.recipe import Recipe
     from lingraft.rundir import Run
 
-ROWS_AT = "docs/results/"
+ROWS_AT = "research/rows/"
 
 
 def _plan(run: Run) -> dict[str, Any] | None:
