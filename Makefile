@@ -62,6 +62,7 @@ demo-seeds: $(BIN)/lingraft
 	HF_HUB_OFFLINE=1 $(BIN)/lingraft study research/recipes/study-demo.toml --out runs/study-demo
 	$(BIN)/python research/scripts/archive.py pack study-demo runs/study-demo/results.jsonl
 	$(BIN)/python scripts/readme_demo.py runs/study-demo/results.jsonl
+	$(BIN)/python research/scripts/results_page.py
 
 # The English model that ships in demo/source, trained again from its text (Debian, apt-get; about an hour).
 demo-source: $(BIN)/lingraft

@@ -1,5 +1,6 @@
 """The pages of research/ are made from the committed rows and notes."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,15 @@ def test_the_page_of_the_translation_study_is_made_from_the_committed_rows():
     assert page[0].read_text(encoding="utf-8") == page[1]
     assert len(figures) == 8
     assert all(f"{FIGURE}{path.name})" in page[1] for path, _ in figures)
+
+
+def test_links_of_the_pages_lead_somewhere():
+    lost = []
+    for page in (*FOLDER.glob("pages/*.md"), FOLDER / "README.md"):
+        targets = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
+        paths = [target for target in targets if "://" not in target and "/figures/" not in target]
+        lost += [f"{page.name}: {path}" for path in paths if not (page.parent / path).exists()]
+    assert lost == []
 
 
 def test_a_figure_of_a_label_that_no_cell_has_is_an_error_that_names_the_labels(tmp_path):
