@@ -26,11 +26,17 @@ def measured(model, tokenizer, context):
     return text, intrinsic.measure(scorer, text.tokens)
 
 
-def stock_nats(model, row, context):
-    """Of a document's tokens but the first, each read with what stands before it in its piece."""
+def stock_nats(model, tokenizer, text, context):
+    """Of a document's tokens, each read with what stands before it in its window.
+
+    A window begins with <bos> where a text does, else with the last token of the one before it.
+    """
+    text = tokenizer(text, add_special_tokens=False)["input_ids"]
+    begin = [tokenizer.bos_token_id] if tokenizer("")["input_ids"] else []
+    starts = range(0, len(text), context) if begin else range(0, len(text) - 1, context)
     total = 0.0
-    for start in range(0, len(row) - 1, context):
-        ids = torch.tensor(row[start : start + context + 1])
+    for start in starts:
+        ids = torch.tensor([*begin, *text[start : start + context + (not begin)]])
         with torch.no_grad():
             logits = model(input_ids=ids[None, :-1]).logits[0].double()
         total += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum"))
@@ -43,8 +49,7 @@ def test_nats_are_those_of_the_stock_class_document_by_document(
     family, context, tiny_model, tiny_tokenizer
 ):
     model, tokenizer = tiny_model(family), tiny_tokenizer(family)
-    rows = [tokenizer(text)["input_ids"] for text in DOCUMENTS if text]
-    expected = np.array([stock_nats(model, row, context) for row in rows])
+    expected = np.array([stock_nats(model, tokenizer, t, context) for t in DOCUMENTS if t])
     text, scores = measured(tiny_model(family), tokenizer, context)
     np.testing.assert_allclose(likelihood.nats(text, scores) - text.first_D, expected, rtol=1e-5)
     found = likelihood.likelihood(text, scores)
@@ -81,10 +86,11 @@ def test_a_special_token_that_a_document_spells_is_text(family, tiny_tokenizer):
 @pytest.mark.parametrize("context", [1, 2, 5, 6, 100])
 def test_windows_ask_for_every_token_but_the_first_once(context, tiny_tokenizer):
     tokenizer = tiny_tokenizer("llama")
-    ids = tokenizer(DOCUMENTS[0])["input_ids"]
+    first, *ids = tokenizer(DOCUMENTS[0])["input_ids"]
     items = likelihood.text_of(tokenizer, DOCUMENTS[:1], context).tokens.items
-    assert np.concatenate([item.ids for item in items]).tolist() == ids[:-1]
-    assert np.concatenate([item.targets for item in items]).tolist() == ids[1:]
+    assert {int(item.ids[0]) for item in items} == {first}
+    assert [len(item.ids) for item in items] == [len(item.targets) for item in items]
+    assert np.concatenate([item.targets for item in items]).tolist() == ids
     assert all(0 < len(item.ids) <= context for item in items)
 
 

@@ -114,20 +114,23 @@ def test_special_tokens_spelt_out_in_a_document_are_text(tiny_tokenizer, tmp_pat
     assert row[-1] == tokenizer.eos_token_id
 
 
+@pytest.mark.parametrize("prefix", [[], [0]], ids=["bare", "bos"])
 @pytest.mark.parametrize("context", [1, 2, 7, 8, 15, 16, 40])
 def test_pieces_read_the_context_at_most_and_predict_every_token_but_the_first_once(
-    context, tiny_tokens
+    context, prefix, tiny_tokens
 ):
     tokens = tiny_tokens(30, 1, 17)
-    pieces = Documents.of(tokens, context)
+    pieces = Documents.of(tokens, context, prefix)
     rows = pieces.rows(range(len(pieces)))
     assert [len(row) - 1 for row in rows] == pieces.lengths.tolist()
     assert pieces.lengths.max() <= context
     for number, whole in enumerate(tokens.rows(range(30))):
         own = [row for row, owner in zip(rows, pieces.owners, strict=True) if owner == number]
         assert [t for row in own for t in row[1:].tolist()] == whole[1:].tolist()
-        read = [t for row in own for t in row[:-1].tolist()]
-        assert read == whole[:-1].tolist()
+        read = [t for row in own for t in row[len(prefix) : -1].tolist()]
+        between = np.arange(1, len(whole) - 1) % context > 0  # the end of a piece is not read
+        assert read == (whole[1:-1][between].tolist() if prefix else whole[:-1].tolist())
+        assert all(row[: len(prefix)].tolist() == prefix for row in own)
         assert all(len(row) == context + 1 for row in own[:-1])
 
 
@@ -146,3 +149,12 @@ def test_pieces_of_some_documents_are_those_of_the_whole_text(tiny_tokens):
     of = [i for number in (7, 3) for i in np.flatnonzero(whole.owners == number)]
     expected = [row.tolist() for row in whole.rows(of)]
     assert [row.tolist() for row in some.rows(range(len(some)))] == expected
+
+
+def test_pieces_begin_with_all_special_tokens_before_a_text(tiny_tokens):
+    (whole,) = (tokens := tiny_tokens(1, 16, 16)).rows([0])
+    prefix = whole[:2].tolist()
+    rows = Documents.of(tokens, 6, prefix).rows(range(3))
+    assert [row.tolist() for row in rows] == [
+        [*prefix, *whole[start : start + 5].tolist()] for start in (2, 7, 12)
+    ]

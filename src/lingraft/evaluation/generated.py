@@ -211,7 +211,7 @@ def samples(
     }
     start = before(tokenizer)
     prompts = [
-        [*start, *ids][-max(1, longest - tokens) :]
+        [*start, *ids[-max(1, longest - tokens - len(start)) :]]
         for ids in tokenizer([text for text, _ in begun], add_special_tokens=False, verbose=False)[
             "input_ids"
         ]

@@ -5,7 +5,8 @@ is the same whatever the tokenizer, so models with different vocabularies compar
 text count, and the end-of-text token does not, as in lm-evaluation-harness.
 
 A document of more tokens than the context is read in windows that follow one another, as in
-training: the first tokens of a window see little of what stands before them.
+training: each begins with the special tokens that the tokenizer puts before a text, and its first
+tokens see little of what stands before them.
 
 The first token of a text has nothing before it where the tokenizer puts no special token there. It
 costs what its share among the text's own tokens says: the same rule for every model, and no prefix
@@ -27,7 +28,7 @@ from lingraft.errors import DataError
 from lingraft.evaluation.intrinsic import MaskedText
 from lingraft.evaluation.records import NEXT_TOKEN, Blocks, blocks
 from lingraft.evaluation.scorer import Item
-from lingraft.tokenizer.documents import before
+from lingraft.tokenizer.documents import before, cut
 from lingraft.tokenizer.files import name_of, plain_backend
 from lingraft.tokenizer.spelled import without_special
 
@@ -77,18 +78,21 @@ def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], contex
     backend = plain_backend(tokenizer)  # a special token that is spelt out is text
     encoded = backend.encode_batch_fast(list(documents), add_special_tokens=False)
     read_as = without_special(tokenizer)
-    rows = [entry.ids if read_as is None else read_as[entry.ids].tolist() for entry in encoded]
-    texts = [(text, ids) for text, ids in zip(documents, rows, strict=True) if ids]
+    read = [entry.ids if read_as is None else read_as[entry.ids].tolist() for entry in encoded]
+    texts = [(text, ids) for text, ids in zip(documents, read, strict=True) if ids]
     # None: a stride that windows once had; earlier results stay comparable.
     digest = hashlib.blake2b(f"{name_of(backend)} {context} None".encode(), digest_size=8)
-    items, owners = list[Item](), list[int]()
-    for number, (_, ids) in enumerate(texts):
-        row = np.array([*start_ids, *ids], np.int64)
-        digest.update(row.astype(np.int32).tobytes())
-        for start in range(0, len(row) - 1, context):
-            window = row[start : start + context + 1]
-            items.append(Item(window[:-1], np.arange(len(window) - 1), window[1:]))
-            owners.append(number)
+    rows = [np.array([*start_ids, *ids], np.int64) for _, ids in texts]
+    digest.update(b"".join(row.astype(np.int32).tobytes() for row in rows))
+    owners, begins = cut(np.array(list(map(len, rows))), len(start_ids), context)
+    if begins.any():  # windows that begin with special tokens are others than those without
+        digest.update(np.array(start_ids, np.int32).tobytes())
+    first = max(len(start_ids), 1)
+    items = list[Item]()
+    for owner, begin in zip(owners, begins, strict=True):
+        window = rows[owner][begin : begin + context + 1].copy()
+        window[: len(start_ids)] = start_ids
+        items.append(Item(window[:-1], np.arange(first, len(window)) - 1, window[first:]))
     if not items:
         raise DataError("the evaluation text holds no document of two tokens; give more text")
     text_ids = np.concatenate([np.array(ids, np.int64) for _, ids in texts])
@@ -97,7 +101,7 @@ def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], contex
     unknown = tokenizer.unk_token_id
     return Text(
         MaskedText(items, digest.hexdigest(), SCHEME),
-        np.array(owners),
+        owners,
         np.zeros(len(texts)) if start_ids else -np.log(shares[first_ids]),
         np.array([len(ids) for _, ids in texts]),
         np.array([len(text.encode()) for text, _ in texts]),

@@ -36,6 +36,7 @@ from lingraft.rundir import fingerprint
 from lingraft.tasks import choice_metrics
 from lingraft.tasks import choices as asking
 from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.documents import before
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORM = "documents by characters"
+FORM = "documents by characters in windows that begin as texts"
 """Part of the fingerprint of what is judged; other words make all of it again."""
 
 
@@ -97,8 +98,8 @@ def on_text(model: Judged, texts: Sequence[str], new: np.ndarray[Any, Any]) -> d
         new: ids of its pieces that are new; empty for a model with the source's own vocabulary.
 
     Returns:
-        masks, metrics by scheme, likelihood, pieces, blocks; `text`, the fingerprint of the bytes;
-        and `targets`, the predicted tokens, which are not for files.
+        masks, metrics by scheme, likelihood, pieces, blocks; `begins`, the special tokens that each
+        window begins with; `text`, the fingerprint of the bytes; and `targets`, the predicted tokens, which are not for files.
     """
     text = likelihood.text_of(model.tokenizer, texts, model.context)
     scores = intrinsic.measure(model.scorer, text.tokens)
@@ -113,6 +114,7 @@ def on_text(model: Judged, texts: Sequence[str], new: np.ndarray[Any, Any]) -> d
             "positions": text.tokens.positions,
         },
         "metrics": {likelihood.SCHEME: scores.metrics()},
+        "begins": model.tokenizer.convert_ids_to_tokens(before(model.tokenizer)),
         "likelihood": likelihood.likelihood(text, scores),
         "pieces": pieces.by_piece(text, scores, new),
         "targets": np.concatenate([item.targets for item in text.tokens.items]),

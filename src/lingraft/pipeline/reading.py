@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.objectives import OBJECTIVES
-from lingraft.tokenizer.documents import Documents
+from lingraft.tokenizer.documents import Documents, before
 from lingraft.tokenizer.pairs import Blocks, Edges, TokenPairs, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Reading, subset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from transformers import PreTrainedTokenizerFast
@@ -63,7 +63,11 @@ def _reading(
     }
     reads = OBJECTIVES[objective].reads
     if reads == "documents":
-        units = {reads: functools.partial(_documents, folder, stream, limit, section.sentences)}
+        units = {
+            reads: functools.partial(
+                _documents, folder, stream, limit, before(tokenizer), section.sentences
+            )
+        }
     elif reads != "sentences":
         edges = Edges.of(tokenizer)
         pairs = functools.cache(functools.partial(_pairs, folder, stream, edges, limit))
@@ -101,10 +105,15 @@ def _whole(folder: Path, stream: Stream, split: str) -> Tokens:
 
 
 def _documents(
-    folder: Path, stream: Stream, context: int, sentences: int | None, split: str
+    folder: Path,
+    stream: Stream,
+    context: int,
+    prefix: Sequence[int],
+    sentences: int | None,
+    split: str,
 ) -> Documents:
     most = sentences if split == "train" else None
-    return Documents.of(_share(_whole(folder, stream, split), most, stream), context)
+    return Documents.of(_share(_whole(folder, stream, split), most, stream), context, prefix)
 
 
 def _pairs(folder: Path, stream: Stream, edges: Edges, limit: int, split: str) -> TokenPairs:

@@ -255,6 +255,7 @@ def _likelihood(
     return ({"against_on_text": compared} if others else {}) | {
         "model": model,
         "context": judged.context,
+        "begins": scores["begins"],
         "vocab_size": len(judged.tokenizer),
         "precision": "bf16" if judged.scorer.bf16 else "fp32",
         "masks": scores["masks"],

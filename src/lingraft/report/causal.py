@@ -145,6 +145,13 @@ def text_table(judged: Sequence[Model]) -> Table | None:
         f"({numbers.count(counted['bytes'])} bytes, {numbers.count(counted['characters'])} "
         "characters); lower is better."
     ]
+    begins = {
+        f"with {' '.join(tokens)}" if tokens else "with no special token"
+        for model in judged
+        if (tokens := model.text.get("begins")) is not None
+    }
+    if begins:
+        notes.append(f"Every window of a long document begins {' or '.join(sorted(begins))}.")
     if not alike:
         notes.append("Perplexities are of different tokens and do not compare.")
     if not same_text:

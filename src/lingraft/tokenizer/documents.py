@@ -4,9 +4,10 @@ A document's text is its lines with a newline between them, and is tokenised as 
 the special tokens that the tokenizer puts before a text (Llama's <|begin_of_text|>; GPT-2 and Qwen
 have none) and ends with the tokenizer's end-of-text token.
 
-A document of more tokens than the context is read in consecutive pieces. A piece begins with the
-token that the one before it predicted last, so that every token of a document but its first is
-predicted once, none from another document, and each piece's positions start from 0.
+A document of more tokens than the context is read in consecutive pieces. Each begins with the
+special tokens before a text; where there are none, with the token that the piece before it
+predicted last. So every token of a document but its first is predicted once, none from another
+document, and each piece's positions start from 0.
 
 Shape letters: D documents, P pieces.
 """
@@ -133,6 +134,28 @@ def before(tokenizer: PreTrainedTokenizerFast) -> list[int]:
     return special_ids_around(plain_backend(tokenizer))[0]
 
 
+def cut(lengths_D: Array, specials: int, context: int) -> tuple[Array, Array]:
+    """Cut documents into pieces that are read at once.
+
+    A piece is `context` + 1 tokens of its document's row, of which it predicts all but the first
+    ones: the special tokens before a text, which take the place of what stands there, or one token.
+
+    Args:
+        lengths_D: tokens of each document, special ones included.
+        specials: how many stand before a text.
+        context: tokens that are read at once.
+
+    Returns:
+        [P] the document of each piece, and [P] its first token there.
+    """
+    own = max(specials, 1)
+    step = context + 1 - own
+    pieces_D = np.maximum(-(-(lengths_D.astype(np.int64) - own) // step), 0)
+    owners = np.repeat(np.arange(len(lengths_D)), pieces_D)
+    numbers = np.arange(len(owners)) - (np.cumsum(pieces_D) - pieces_D)[owners]
+    return owners, numbers * step
+
+
 def encode(
     tokenizer: PreTrainedTokenizerFast, text_path: Path, out: Path, split: str, max_tokens: int
 ) -> dict[str, int]:
@@ -154,11 +177,12 @@ def encode(
             "the tokenizer has no eos_token: nothing stands at the end of a document, and the "
             "model learns no end to stop at; give the source's tokenizer one if it has such a piece"
         )
-    layout = Layout.of(tokenizer, before(tokenizer), end, max_tokens + 1, cuts=False)
+    prefix = before(tokenizer)
+    layout = Layout.of(tokenizer, prefix, end, max_tokens + 1, cuts=False)
     starts = np.arange(len(document_starts(text_path)))
     backend = plain_backend(tokenizer)
     counts = write_rows(backend, _portions(read(text_path)), starts, layout, out, split)
-    return counts | {"pieces": len(Documents.of(Tokens.open(out, split), max_tokens))}
+    return counts | {"pieces": len(Documents.of(Tokens.open(out, split), max_tokens, prefix))}
 
 
 @dataclass(frozen=True)
@@ -172,19 +196,20 @@ class Documents:
     begins: Array
     """[P] its first token there."""
     context: int
+    prefix: Array
+    """Special tokens that every piece begins with."""
 
     @classmethod
-    def of(cls, tokens: Tokens, context: int) -> Documents:
+    def of(cls, tokens: Tokens, context: int, prefix: Sequence[int] = ()) -> Documents:
         """Cut what is longer than the context; a document of one token predicts nothing.
 
         Args:
             tokens: a document a row.
             context: tokens that are read at once.
+            prefix: special tokens that each row begins with, and each piece is to.
         """
-        pieces_D = np.maximum(-(-(tokens.lengths.astype(np.int64) - 1) // context), 0)
-        owners = np.repeat(np.arange(len(tokens)), pieces_D)
-        numbers = np.arange(len(owners)) - (np.cumsum(pieces_D) - pieces_D)[owners]
-        return cls(tokens, owners, numbers * context, context)
+        owners, begins = cut(tokens.lengths, len(prefix), context)
+        return cls(tokens, owners, begins, context, np.array(prefix, tokens.ids.dtype))
 
     def __len__(self) -> int:
         """How many pieces."""
@@ -201,9 +226,11 @@ class Documents:
         subset = self.subset(indices)
         starts = self.tokens.offsets[subset.owners].astype(np.int64) + subset.begins
         ids, lengths = self.tokens.ids, subset.lengths
-        return [
+        rows = [
             ids[start : start + length + 1] for start, length in zip(starts, lengths, strict=True)
         ]
+        size = len(self.prefix)
+        return [np.concatenate([self.prefix, row[size:]]) for row in rows] if size else rows
 
     def subset(self, indices: Sequence[int] | Array) -> Documents:
         """Some of the pieces, in the order that is given."""
