@@ -367,3 +367,43 @@ def test_read_clean_says_what_it_left_out(tmp_path: Path, caplog: pytest.LogCapt
         assert list(first) == ["좋다."]
         del first
     assert "1 documents left out: broken UTF-8" in caplog.text
+
+
+def many_lines(number: int) -> str:
+    """A document with a heading that all have, code, a table of digits, and running text."""
+    words = random.Random(number).choices(WORDS, k=30)
+    lines = ["사용법", f"x{number} = {{1, 2}};", "}", f"{number} 17 2024", "|---|---|", *["사용법"] * 2]
+    return "\n".join([" ".join(words[:15]), *lines, f"{' '.join(words[15:])} {number}"])
+
+
+def test_whole_documents_lose_no_line(tmp_path: Path):
+    """Line by line 419 of 540 would go."""
+    texts = {str(number): many_lines(number) for number in range(60)}
+    texts["digits"] = "\n".join(f"{n} 12 345" for n in range(9))
+    texts["copy"] = texts["7"].replace("사용법", "쓰는 법")
+    rows = [{"id": name, "text": text} for name, text in texts.items()]
+    (tmp_path / "ko.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    whole = {"split_sentences": False, "whole_documents": True}
+    out, fewer = tmp_path / "out", tmp_path / "fewer"
+    result = prepare(out, tmp_path / "ko.jsonl", **whole)
+    found = {"\n".join(lines) for split in SPLITS for lines in documents(out, split)}
+    assert {name for name, text in texts.items() if text not in found} == {"digits", "7"}
+    assert found < {*texts.values()}
+    assert result["dropped"] == {clean.FEW_LETTERS: 9, clean.DUPLICATE: 9}
+    prepare(fewer, tmp_path / "ko.jsonl", **whole, sentences=100)
+    assert list(map(len, documents(fewer, "train"))) == [9] * 11
+
+
+def test_a_whole_document_with_a_line_of_an_evaluation_goes(tmp_path: Path):
+    (tmp_path / "eval.txt").write_text("x7 = {1, 2};\n")
+    text = "\n\n".join(map(many_lines, range(60)))
+    (tmp_path / "ko.txt").write_text(text)
+    result = prepare(
+        tmp_path / "out",
+        tmp_path / "ko.txt",
+        document="block",
+        split_sentences=False,
+        whole_documents=True,
+        decontaminate=(str(tmp_path / "eval.txt"),),
+    )
+    assert result["dropped"] == {clean.CONTAMINATED: 9}

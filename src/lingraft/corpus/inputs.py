@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 HELD = (
     *("valid", "test", "split_seed", "split_sentences", "deduplicate", "scripts"),
+    "whole_documents",
     *("min_characters", "max_characters", "min_letter_share", "min_script_share"),
 )
 """Settings of a finished corpus that hold where it is cleaned again, and would not by themselves:

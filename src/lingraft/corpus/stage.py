@@ -157,14 +157,17 @@ def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
     if changes:
         logger.info("%s: was made with another %s; is cleaned again", folder, ", ".join(changes))
         splits, limit = expected["split_sentences"], expected["max_characters"]
+        whole = expected["whole_documents"]
+        have_holes = whole and not actual["whole_documents"]
         are_cut = actual["split_sentences"] and not splits
         is_shorter = actual["max_characters"] < limit and TOO_LONG in record["result"]["dropped"]
-        if are_cut or is_shorter:
+        if are_cut or is_shorter or have_holes:
+            done = "left out where they are long" if is_shorter else "left out one by one"
             logger.warning(
-                "%s: its lines were %s, and stay so; make it with "
-                "--set corpus.split_sentences=%s --set corpus.max_characters=%d",
-                *(folder, "cut into sentences" if are_cut else "left out where they are long"),
-                *(str(splits).lower(), limit),
+                "%s: its lines were %s, and stay so; make it with --set corpus.split_sentences=%s "
+                "--set corpus.max_characters=%d --set corpus.whole_documents=%s",
+                *(folder, "cut into sentences" if are_cut else done),
+                *(str(splits).lower(), limit, str(whole).lower()),
             )
         return None
     settings = ", ".join(f"{key} = {actual[key]}" for key in differ) or "the default settings"
@@ -223,17 +226,22 @@ def _take(corpus: Path, n_sentences: int | None, files: dict[Split, SplitFile]) 
     for split, file in files.items():
         rows = _documents(corpus / split)
         if split == "train" and n_sentences is not None:
-            seed = recipe.Corpus.model_validate(record["corpus"]).split_seed
-            positions = array(
-                "d", (position(f"{name}#{n}", seed, "subset") for name, _, at in rows for n in at)
+            section = recipe.Corpus.model_validate(record["corpus"])
+            names = (
+                name if section.whole_documents else f"{name}#{n}"
+                for name, _, at in rows
+                for n in at
             )
+            positions = array("d", (position(n, section.split_seed, "subset") for n in names))
             mask = lowest(np.array(positions, np.float64), n_sentences)
             _check_whole(corpus, split, len(mask), result)
-            left_out = result["subset"].get(NOT_IN_SUBSET, 0) + int((~mask).sum())
-            result["subset"] = {NOT_IN_SUBSET: left_out}
             choice = iter(mask.tolist())
             for _, texts, _ in _documents(corpus / split):
-                file.write(list(itertools.compress(texts, itertools.islice(choice, len(texts)))))
+                chosen = list(itertools.islice(choice, len(texts)))
+                if all(chosen) or not section.whole_documents:
+                    file.write(list(itertools.compress(texts, chosen)))
+            left_out = result["subset"].get(NOT_IN_SUBSET, 0) + len(mask) - file.sentences
+            result["subset"] = {NOT_IN_SUBSET: left_out}
         else:
             for _, texts, _ in rows:
                 file.write(texts)

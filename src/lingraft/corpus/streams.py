@@ -14,6 +14,7 @@ import numpy as np
 from lingraft.corpus import aligned, stage
 from lingraft.corpus import inputs as text_inputs
 from lingraft.corpus.cleaning import dedup, sentences
+from lingraft.corpus.cleaning.steps import mostly_lost
 from lingraft.corpus.readers import documents, parallel
 from lingraft.corpus.readers.folders import ending
 from lingraft.corpus.readers.lines import batched
@@ -239,8 +240,9 @@ def remove_overlaps(streams: Mapping[Path, Stream], results: Mapping[str, dict[s
     A corpus of text keeps a sentence once. A pair is kept as a whole, so that a sentence with
     several translations is in several pairs; and what is in two streams is split in each. So
     training text goes that is validation or test text anywhere, and validation text that is test
-    text: of a text the sentences, of pairs the pairs. A side of a pair, or a line that was not cut,
-    can hold several sentences: it is compared whole, and by each.
+    text: of a text the sentences (where documents are kept whole, those that are mostly such text),
+    of pairs the pairs. A side of a pair, or a line that was not cut, can hold several sentences: it
+    is compared whole, and by each.
 
     Args:
         streams: folder → stream, each with SPLIT.txt and SPLIT.documents.npy.
@@ -255,7 +257,9 @@ def remove_overlaps(streams: Mapping[Path, Stream], results: Mapping[str, dict[s
             mask = _held(folder / f"{split}.txt", stream, held_out)
             if mask.any():
                 result = results[stream.name]
-                counts, gone = _without(folder, split, mask, whole=stream.bilingual)
+                counts, gone = _without(folder, split, mask, stream)
+                if not gone:
+                    continue
                 result["splits"][split] = counts
                 dropped = result["dropped"]
                 result["dropped"] = dropped | {HELD_OUT: dropped.get(HELD_OUT, 0) + gone}
@@ -302,7 +306,7 @@ def _held(path: Path, stream: Stream, held_out: NDArray[np.uint64]) -> NDArray[n
 
 
 def _without(
-    folder: Path, split: Split, mask: NDArray[np.bool_], *, whole: bool
+    folder: Path, split: Split, mask: NDArray[np.bool_], stream: Stream
 ) -> tuple[dict[str, int], int]:
     """Write a split anew; its counts, and how many sentences or whole documents went."""
     path, gone = folder / f"{split}.txt", 0
@@ -312,11 +316,12 @@ def _without(
         for start, end in itertools.pairwise(itertools.chain(starts, [len(mask)])):
             texts = [next(lines).removesuffix("\n") for _ in range(start, end)]
             going = mask[start:end]
-            if whole:
-                gone += bool(going.any())
+            if stream.bilingual:
                 going = np.full(len(going), going.any())
-            else:
-                gone += int(going.sum())
+            elif stream.corpus.whole_documents:
+                sizes, owners = np.array(list(map(len, texts))), np.zeros(len(texts), np.int64)
+                going = mostly_lost(going, sizes, owners, 1)[owners]
+            gone += bool(going.any()) if stream.bilingual else int(going.sum())
             file.write([text for text, goes in zip(texts, going, strict=True) if not goes])
         counts = file.save()
     old.unlink()

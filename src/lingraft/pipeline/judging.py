@@ -99,7 +99,8 @@ def on_text(model: Judged, texts: Sequence[str], new: np.ndarray[Any, Any]) -> d
 
     Returns:
         masks, metrics by scheme, likelihood, pieces, blocks; `begins`, the special tokens that each
-        window begins with; `text`, the fingerprint of the bytes; and `targets`, the predicted tokens, which are not for files.
+        window begins with; `text`, the fingerprint of the bytes; and `targets`, the predicted
+        tokens, which are not for files.
     """
     text = likelihood.text_of(model.tokenizer, texts, model.context)
     scores = intrinsic.measure(model.scorer, text.tokens)

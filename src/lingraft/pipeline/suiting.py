@@ -137,7 +137,7 @@ def check_context(recipe: Recipe, family: Family, longest: int) -> None:
 
 
 def with_whole_lines(recipe: Recipe) -> Recipe:
-    """The recipe with text that can be put together again: lines stay whole, however long.
+    """The recipe with text that can be put together again: lines and documents stay whole.
 
     What the recipe says itself stays: sentences that are asked for become lines of their own.
     """
@@ -154,7 +154,11 @@ def with_whole_lines(recipe: Recipe) -> Recipe:
 
 
 def _whole_lines(corpus: Corpus) -> Corpus:
-    defaults: dict[str, Any] = {"split_sentences": False, "max_characters": corpus.max_line_bytes}
+    defaults: dict[str, Any] = {
+        "split_sentences": False,
+        "whole_documents": True,
+        "max_characters": corpus.max_line_bytes,
+    }
     fields = corpus.model_fields_set
     return corpus.model_copy(update={k: v for k, v in defaults.items() if k not in fields})
 

@@ -51,6 +51,9 @@ class Corpus(Section):
     """What one document of a .txt file is: a line, a block between empty lines, or the file."""
     split_sentences: bool = True
     """Cut documents into sentences; False keeps every line as it is."""
+    whole_documents: bool = False
+    """Keep or drop documents, never lines out of them: one goes if more than half of its text lies
+    in lines that would go, or if an evaluation occurs in it. Causal models' are kept so."""
     repair_encoding: bool = False
     """Undo decoding with the wrong encoding (needs the extra `clean`)."""
     mask_personal_data: bool = False

@@ -93,6 +93,40 @@ def cleaned(
             yield document
 
 
+def mostly_lost(
+    lost: NDArray[np.bool_],
+    sizes: NDArray[np.int64],
+    owners: NDArray[np.int64],
+    documents: int,
+) -> NDArray[np.bool_]:
+    """Which documents go for what is wrong with their sentences, where they are kept whole.
+
+    Args:
+        lost: bool, an entry a sentence.
+        sizes: characters of each sentence.
+        owners: the number of each sentence's document.
+        documents: how many there are.
+
+    Returns:
+        bool, an entry a document; True where sentences with more than half of its text are lost.
+    """
+    of_lost = np.bincount(owners, sizes * lost, documents)
+    return of_lost > np.bincount(owners, sizes, documents) / 2
+
+
+def _of_documents(
+    codes: NDArray[np.int8], sizes: NDArray[np.int64], owners: NDArray[np.int64]
+) -> NDArray[np.int8]:
+    """Give all sentences of a document the commonest reason for which it goes, or 0 if it stays."""
+    shape = int(owners[-1]) + 1, len(clean.REASONS)
+    counts = np.bincount(owners * shape[1] + codes, minlength=shape[0] * shape[1]).reshape(shape)
+    contaminated = clean.REASONS.index(clean.CONTAMINATED)
+    reasons = 1 + counts[:, 1:].argmax(1)
+    reasons[counts[:, contaminated] > 0] = contaminated
+    goes = mostly_lost(codes > 0, sizes, owners, shape[0]) | (reasons == contaminated)
+    return (goes * reasons)[owners].astype(np.int8)
+
+
 class SentenceFilter:
     """Cuts documents into sentences and says which of them are not worth keeping.
 
@@ -149,8 +183,14 @@ class SentenceFilter:
             owners = None if documents is None else documents[codes == 0]
             find = functools.partial(self.identifier.foreign, documents=owners)
             _mark(codes, batch, find, clean.OTHER_LANGUAGE)
-        if self.evaluations is not None:
+        whole = documents if self.section.whole_documents and len(batch) else None
+        if self.evaluations is not None and whole is not None:
+            contaminated = self.evaluations.contaminated(batch)
+            codes[contaminated] = clean.REASONS.index(clean.CONTAMINATED)
+        elif self.evaluations is not None:
             _mark(codes, batch, self.evaluations.contaminated, clean.CONTAMINATED)
+        if whole is not None:
+            return _of_documents(codes, np.array(list(map(len, batch))), whole)
         return codes
 
 

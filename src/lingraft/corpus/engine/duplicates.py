@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.corpus.cleaning.near_duplicates import BANDS
+from lingraft.corpus.cleaning.steps import mostly_lost
 from lingraft.corpus.engine.parts import writing_errors
 from lingraft.corpus.split import RANKED, Bounds, Split, bounds, position, widened
 from lingraft.rundir import replacing
@@ -92,19 +93,32 @@ class Decisions:
         return self._left(self.first_document, rank, paths)
 
     def fresh_sentences(self, rank: int) -> NDArray[np.bool_]:
-        """Which sentences of a part did not occur before.
+        """Which sentences of a part did not occur before; of whole documents, most of them.
 
         Those of near-duplicate documents are not looked at, and True.
         """
         names = range(self.plan.buckets) if self.plan.section.deduplicate else ()
         paths = [self.folder.decision(EXACT, bucket) for bucket in names]
-        return self._left(self.first_sentence, rank, paths)
+        left = self._left(self.first_sentence, rank, paths)
+        if not self.plan.section.whole_documents:
+            return left
+        owners, sizes = self.owners(rank), np.load(self.parts[rank] / "sizes.npy")
+        documents = int(self.first_document[rank + 1] - self.first_document[rank])
+        fresh: NDArray[np.bool_] = ~mostly_lost(~left, sizes, owners, documents)[owners]
+        return fresh
 
     def wanted_sentences(self, rank: int) -> NDArray[np.bool_]:
-        """Which sentences of a part are not beyond the number of training sentences asked for."""
+        """Which sentences of a part are not beyond the number of training sentences asked for.
+
+        Of whole documents, none of whose sentences is.
+        """
         has_subset = self.plan.section.sentences is not None
         paths = [self.folder.decision(SUBSET)] if has_subset else []
-        return self._left(self.first_sentence, rank, paths)
+        left = self._left(self.first_sentence, rank, paths)
+        if self.plan.section.whole_documents:
+            owners = self.owners(rank)
+            left &= (np.bincount(owners, ~left) == 0)[owners]
+        return left
 
     def _left(self, firsts: NDArray[np.int64], rank: int, paths: list[Path]) -> NDArray[np.bool_]:
         """Which of the things in a part no decision drops."""

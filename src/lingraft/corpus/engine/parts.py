@@ -6,6 +6,7 @@ A part's folder holds
 |---|---|
 | `documents.jsonl` | id, metadata, the sentences that passed every filter, and their places |
 | `hashes.npy` | uint64, of each of these sentences |
+| `sizes.npy` | int64, where documents are kept whole: characters of each of these sentences |
 | `tallies.npy` | int32 [documents, reasons], sentences of each document by `clean.REASONS` |
 | `bands.npy` | uint64 [documents, bands], where near-duplicates are looked for |
 | `split.npy` | float64, of each document, its place in the order of the split |
@@ -155,6 +156,7 @@ class PartWriter:
         self.languages_before = judge.mix
         self.tally = Tally()
         self.hashes: list[NDArray[np.uint64]] = []
+        self.sizes: array[int] = array("q")
         self.tallies: list[NDArray[np.int32]] = []
         self.places: array[float] = array("d")
         self.positions: array[float] = array("d")
@@ -197,6 +199,7 @@ class PartWriter:
             self.places.append(position(document.id, self.section.split_seed))
             if indices:
                 sentences = [pieces[index] for index in indices]
+                self.sizes.extend(map(len, sentences))
                 row = {"id": document.id, "metadata": document.metadata, "sentences": sentences}
                 self.file.write(json.dumps(row | {"places": indices}, ensure_ascii=False) + "\n")
                 self._place(document.id, indices)
@@ -205,7 +208,9 @@ class PartWriter:
     def _place(self, name: str, indices: list[int]) -> None:
         if self.section.sentences is not None:
             seed = self.section.split_seed
-            self.positions.extend(position(f"{name}#{index}", seed, "subset") for index in indices)
+            whole = self.section.whole_documents
+            names = (name if whole else f"{name}#{index}" for index in indices)
+            self.positions.extend(position(each, seed, "subset") for each in names)
 
     def finish(self, progress: Progress) -> None:
         """Write what is left, the arrays and the counts."""
@@ -216,6 +221,8 @@ class PartWriter:
         nothing = np.zeros(0, np.uint64)
         np.save(self.folder / "hashes.npy", np.concatenate([nothing, *self.hashes]))
         np.save(self.folder / "split.npy", np.array(self.places, np.float64))
+        if self.section.whole_documents:
+            np.save(self.folder / "sizes.npy", np.array(self.sizes, np.int64))
         if self.section.near_duplicates:
             keys = np.array(self.bands, np.uint64).reshape(-1, near_duplicates.BANDS)
             np.save(self.folder / "bands.npy", keys)
