@@ -372,7 +372,14 @@ def test_read_clean_says_what_it_left_out(tmp_path: Path, caplog: pytest.LogCapt
 def many_lines(number: int) -> str:
     """A document with a heading that all have, code, a table of digits, and running text."""
     words = random.Random(number).choices(WORDS, k=30)
-    lines = ["사용법", f"x{number} = {{1, 2}};", "}", f"{number} 17 2024", "|---|---|", *["사용법"] * 2]
+    lines = [
+        "사용법",
+        f"x{number} = {{1, 2}};",
+        "}",
+        f"{number} 17 2024",
+        "|---|---|",
+        *["사용법"] * 2,
+    ]
     return "\n".join([" ".join(words[:15]), *lines, f"{' '.join(words[15:])} {number}"])
 
 
@@ -407,3 +414,22 @@ def test_a_whole_document_with_a_line_of_an_evaluation_goes(tmp_path: Path):
         decontaminate=(str(tmp_path / "eval.txt"),),
     )
     assert result["dropped"] == {clean.CONTAMINATED: 9}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_sentences_that_words_are_missing_in_go_and_are_counted(tmp_path: Path, whole: bool):
+    pages = "".join(
+        f"<page><title>{n}</title><ns>0</ns><id>{n}</id><revision><id>1</id><text>{document(n)} "
+        f"그는 {{{{날짜|{n}}}}} 서울에서 태어났다. 책은 많다 {n}.\n</text></revision></page>"
+        for n in range(60)
+    )
+    dump = tmp_path / "kowiki.xml"
+    dump.write_text(f"<mediawiki><siteinfo><dbname>kowiki</dbname></siteinfo>{pages}</mediawiki>")
+    result = prepare(tmp_path / "out", dump, split_sentences=not whole, whole_documents=whole)
+    assert result["dropped"] == {clean.WORDS_MISSING: 60}
+    found = [text for split in SPLITS for text in documents(tmp_path / "out", split)]
+    assert {" ".join(text) for text in found} == {
+        f"{document(n)} 책은 많다 {n}." for n in range(60)
+    }
+    assert {len(text) for text in found} == {1 if whole else 4}
+    assert sum(1 for _ in stage.read_clean([dump], Corpus(text=(str(dump),)), "ko")) == 240

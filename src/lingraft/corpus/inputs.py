@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
-from lingraft.corpus.readers.lines import COMPRESSED, Reading, reading_errors
+from lingraft.corpus.readers.lines import COMPRESSED, Reading, kind, reading_errors, without_holes
 from lingraft.errors import DataError
 from lingraft.paths import RENAMING, as_shown, path_of
 from lingraft.recipe import Corpus
@@ -54,7 +54,7 @@ def lines_of(names: Sequence[str]) -> Iterator[str]:
     section = Corpus(text=tuple(names), document="line")
     for source in documents.resolve(names):
         for document in documents.read(source, section, Reading()):
-            yield from document.text.splitlines()
+            yield from without_holes(document.text).splitlines()
 
 
 def as_finished(section: recipe.Corpus) -> recipe.Corpus:
@@ -107,7 +107,14 @@ def _finished(section: recipe.Corpus) -> dict[Path, recipe.Corpus]:
 def form(*sections: recipe.Corpus) -> list[int]:
     """Of what is made of these corpora, part of its fingerprint: see `FORMAT`."""
     identifies = any(section.identify_language for section in sections)
-    return [FORMAT["corpus"], *([FORMAT["language"]] if identifies else [])]
+    paths = [path_of(name) for section in sections for name in section.text]
+    files = (file for path in paths for file in (path.rglob("*.xml*") if path.is_dir() else [path]))
+    has_dump = any(kind(file) == ".xml" for file in files)
+    return [
+        FORMAT["corpus"],
+        *([FORMAT["language"]] if identifies else []),
+        *([FORMAT["wiki"]] if has_dump else []),
+    ]
 
 
 def contents(section: recipe.Corpus) -> list[str]:

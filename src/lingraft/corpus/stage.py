@@ -29,7 +29,7 @@ from lingraft.corpus.engine.shards import add_up
 from lingraft.corpus.inputs import digests
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
-from lingraft.corpus.readers.lines import Reading
+from lingraft.corpus.readers.lines import HOLE, Reading
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, check_result, log_result
 from lingraft.corpus.split import SPLITS, position
 from lingraft.errors import DataError, writing
@@ -72,7 +72,7 @@ def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: st
         documents.tell(paths)
         for source in documents.resolve(paths):
             for document in documents.read(source, section, reading):
-                yield from split(document.text)
+                yield from (text for text in split(document.text) if HOLE not in text)
     finally:  # also where nobody reads on
         reading.warn()
 

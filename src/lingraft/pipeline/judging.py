@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.readers import documents
-from lingraft.corpus.readers.lines import Reading
+from lingraft.corpus.readers.lines import Reading, without_holes
 from lingraft.errors import DataError
 from lingraft.evaluation import choices as answering
 from lingraft.evaluation import generated, intrinsic, likelihood, pieces
@@ -299,7 +299,7 @@ def texts_of(names: Sequence[str], sentences: int) -> list[str]:
     section, reading = Corpus(text=tuple(names), document="block"), Reading()
     documents.tell(names)
     document_texts = (
-        document.text
+        without_holes(document.text)
         for source in documents.resolve(names)
         for document in documents.read(source, section, reading)
     )

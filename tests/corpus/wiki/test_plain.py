@@ -28,6 +28,30 @@ def test_every_block_construct_leaves_its_lines_and_those_around_it(maker):
         assert plain(f"앞\n{wikitext}\n뒤").split("\n") == ["앞", *left, "뒤"], wikitext
 
 
+@pytest.mark.parametrize(
+    ("wikitext", "expected"),
+    [
+        ("née le {{date|7|11|1867}} à Lyon", "née le ⌂ à Lyon"),
+        ("(née le {{date}}) oui", "(née le ⌂) oui"),
+        ("소리 {{{인수}}} 뒤", "소리 ⌂ 뒤"),
+        ("La masse <math>E</math> est", "La masse ⌂ est"),
+        ("앞 [[파일:가.svg|20px]] 뒤", "앞 ⌂ 뒤"),
+        ("앞 <table><tr><td>가</table> 뒤", "앞 ⌂ 뒤"),
+        ("{{lang|en}} 가", "⌂ 가"),
+        # nothing is missing in these
+        ("Séoul ({{lang-ko|서울}}) est", "Séoul est"),
+        ("Séoul ({{lang-ko|서울}}, née en 1950) est", "Séoul (née en 1950) est"),
+        ("Séoul (1950, {{lang-ko|서울}}) est", "Séoul (1950) est"),
+        ("가.{{note}} 나{{sfn|a}}.<ref>b</ref> 다.", "가. 나. 다."),
+        ("{{Infobox\n| a = b\n}}'''가'''는", "가는"),
+        ("{{ébauche}}\n[[파일:가.jpg|thumb|나]] 가는", "가는"),
+        ("{|\n| 가\n|} 나 [[분류:가]]", "나"),
+    ],
+)
+def test_a_mark_stands_where_words_are_missing_in_a_sentence(wikitext, expected):
+    assert plain_text(wikitext, SITE, "제목", "⌂") == expected
+
+
 def test_headings_go_and_what_only_looks_like_one_stays():
     wikitext = "앞\n== '''역사''' [[서울|도시]]<ref>x</ref> ==\n뒤\n=홀수==\n= \n==="
     assert plain(wikitext) == "앞\n뒤\n="

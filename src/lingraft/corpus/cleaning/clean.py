@@ -10,7 +10,7 @@ import numpy as np
 import regex
 
 from lingraft.corpus.cleaning import scripts as scripts_module
-from lingraft.corpus.readers.lines import REPLACEMENT_CHARACTER
+from lingraft.corpus.readers.lines import HOLE, REPLACEMENT_CHARACTER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ TOO_SHORT, TOO_LONG = "too short", "too long"
 FEW_LETTERS, WRONG_SCRIPT = "few letters", "wrong script"
 DAMAGED = "damaged characters"
 DUPLICATE = "duplicate"
+WORDS_MISSING = "words missing (a template of the wiki)"
 OTHER_LANGUAGE, CONTAMINATED = "other language", "occurs in an evaluation"
 KEPT = ""
 
@@ -37,6 +38,7 @@ REASONS = (
     OTHER_LANGUAGE,
     CONTAMINATED,
     DUPLICATE,
+    WORDS_MISSING,
 )
 
 # Deleted: controls that are not white space, soft hyphen, zero-width space, direction marks, word
@@ -81,17 +83,19 @@ def reasons(
         scripts: the language's; none switches that filter off.
 
     Returns:
-        int8, an index into `REASONS` for each sentence, never above that of WRONG_SCRIPT: the rest
-        is found elsewhere.
+        int8, an index into `REASONS` for each sentence; OTHER_LANGUAGE, CONTAMINATED and DUPLICATE
+        are found elsewhere.
     """
     if not sentences:
         return np.zeros(0, np.int8)
     lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-    damaged = np.fromiter(
-        (REPLACEMENT_CHARACTER in sentence for sentence in sentences), np.bool_, len(sentences)
+    damaged, incomplete = (
+        np.fromiter((mark in sentence for sentence in sentences), np.bool_, len(sentences))
+        for mark in (REPLACEMENT_CHARACTER, HOLE)
     )
     letter_share, script_share = scripts_module.shares(sentences, scripts)
     checks = {
+        WORDS_MISSING: incomplete,
         TOO_SHORT: lengths < section.min_characters,
         TOO_LONG: lengths > section.max_characters,
         DAMAGED: damaged,

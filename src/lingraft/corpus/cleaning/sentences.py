@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import sentencex
 
 from lingraft.corpus.cleaning import clean, scripts
+from lingraft.corpus.readers.lines import HOLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +45,8 @@ WINDOW_CHARACTERS, LOOK_AHEAD_CHARACTERS = 4_000, 1_000
 def splitter(language: str, *, split_sentences: bool) -> Callable[[str], list[str]]:
     """A function that cuts a document into normalised sentences, none of them empty.
 
-    Lines are cut first, then sentences within a line.
+    Lines are cut first, then sentences within a line. Those with a `HOLE` are cut out of lines that
+    are kept whole, too, and stand behind them.
 
     Args:
         language: BCP 47 code.
@@ -58,10 +60,21 @@ def splitter(language: str, *, split_sentences: bool) -> Callable[[str], list[st
     def split(text: str) -> list[str]:
         lines = [line for raw in text.splitlines() if (line := clean.normalise(raw))]
         if not split_sentences:
-            return lines
+            return [piece for line in lines for piece in _apart(subtag, line)]
         return [sentence for line in lines for sentence in segment(subtag, line)]
 
     return split
+
+
+def _apart(subtag: str, line: str) -> list[str]:
+    """A line without its sentences that words are missing in, and then these."""
+    if HOLE not in line:
+        return [line]
+    incomplete = [sentence for sentence in segment(subtag, line) if HOLE in sentence]
+    for sentence in incomplete:
+        line = line.replace(sentence, "", 1)
+    rest = " ".join(line.split())
+    return [rest, *incomplete] if rest else incomplete
 
 
 def segment(subtag: str, line: str) -> list[str]:

@@ -117,14 +117,20 @@ def mostly_lost(
 def _of_documents(
     codes: NDArray[np.int8], sizes: NDArray[np.int64], owners: NDArray[np.int64]
 ) -> NDArray[np.int8]:
-    """Give all sentences of a document the commonest reason for which it goes, or 0 if it stays."""
+    """Give all sentences of a document the commonest reason for which it goes, or 0 if it stays.
+
+    Sentences that a reader left words out of go by themselves, and count for nothing else.
+    """
+    missing = clean.REASONS.index(clean.WORDS_MISSING)
+    incomplete = codes == missing
+    codes, sizes = np.where(incomplete, 0, codes), np.where(incomplete, 0, sizes)
     shape = int(owners[-1]) + 1, len(clean.REASONS)
     counts = np.bincount(owners * shape[1] + codes, minlength=shape[0] * shape[1]).reshape(shape)
     contaminated = clean.REASONS.index(clean.CONTAMINATED)
     reasons = 1 + counts[:, 1:].argmax(1)
     reasons[counts[:, contaminated] > 0] = contaminated
     goes = mostly_lost(codes > 0, sizes, owners, shape[0]) | (reasons == contaminated)
-    return (goes * reasons)[owners].astype(np.int8)
+    return np.where(incomplete, missing, (goes * reasons)[owners]).astype(np.int8)
 
 
 class SentenceFilter:

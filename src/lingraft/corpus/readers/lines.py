@@ -44,6 +44,8 @@ EMPTY = "empty"
 # Half of a surrogate pair, which JSON can write (\ud800) and UTF-8 cannot.
 SURROGATE = re.compile("[\ud800-\udfff]")
 REPLACEMENT_CHARACTER = "\ufffd"
+HOLE = "\U0010fffd"
+"""Stands, until text is cut into sentences, where a reader left out words of one."""
 
 COMPRESSED = {
     ".gz": b"\x1f\x8b\x08",
@@ -376,6 +378,13 @@ def json_object(line: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
+
+
+def without_holes(text: str) -> str:
+    """A text without the lines that words are missing in."""
+    if HOLE not in text:
+        return text
+    return "\n".join(line for line in text.split("\n") if HOLE not in line)
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

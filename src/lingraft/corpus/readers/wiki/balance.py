@@ -12,6 +12,8 @@ Control characters, which XML does not allow, stand for what later steps must no
 | character | stands for |
 |---|---|
 | `DROPPED` | something that was left out: parentheses that held nothing else go too |
+| `WORDS` | the same, in whose place a reader of the page sees words or signs of the sentence |
+| `BLOCK` | the same, where it does not begin a line |
 | `BREAK` | the end of a line |
 | `HEADING` | the marks around a heading |
 | those of `PROTECTED` | a character of `<nowiki>`, or of an entity, that is no markup |
@@ -23,6 +25,7 @@ import html
 import re
 
 DROPPED, BREAK, HEADING = "\x01", "\x02", "\x18"
+WORDS, BLOCK = "\x19", "\x1a"
 MARKUP_CHARACTERS = "'_|{}[]<=*#:;&-"
 PROTECTED = {
     ord(markup): code
@@ -48,6 +51,8 @@ DROPPED_EXTENSIONS = _names(
     "templatedata templatestyles inputbox categorytree syntaxhighlight source pre indicator "
     "dynamicpagelist section languages charinsert includeonly"
 )
+SHOWN_IN_TEXT = _names("math chem ce hiero source syntaxhighlight")
+"""Of these, what stands for a word of a sentence."""
 RAW = DROPPED_EXTENSIONS | {"nowiki"}
 # Elements whose content goes: tables, and the reading above a ruby base, which repeats it.
 DROPPED_ELEMENTS = _names("table rt rp style script")
@@ -183,7 +188,7 @@ class _Scanner:
 
     def _extension(self, name: str, match: re.Match[str]) -> int:
         start, end = match.start(), match.end()
-        replacement = "" if name == "nowiki" else DROPPED
+        replacement = "" if name == "nowiki" else WORDS if name in SHOWN_IN_TEXT else DROPPED
         if match["close"] or name in self.never_closed:
             self.edits.append((start, end, ""))
             return end
@@ -237,7 +242,7 @@ class _Scanner:
         _, opened, _ = self.stack.pop()
         self.open[kind] -= 1
         if kind in DROPPED_ELEMENTS:
-            self.edits.append((opened, end, DROPPED))
+            self.edits.append((opened, end, BLOCK if kind == "table" else DROPPED))
 
     def _close_braces(self, start: int, end: int) -> None:
         """Match a run of closing braces with the runs that are open, from the inside out."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from lingraft.corpus.readers.lines import Reading
+from lingraft.corpus.readers.lines import HOLE, Reading
 from lingraft.corpus.readers.wiki import streams
 from lingraft.corpus.readers.wiki.balance import MarkupError
 from lingraft.corpus.readers.wiki.cutting import BROKEN_XML, EMPTY_PAGE, REDIRECT, Cut, Cutter
@@ -130,7 +130,7 @@ def _convert(xml: bytes, site: Site) -> tuple[Page | None, str]:
         return None, REDIRECT
     if is_disambiguation(page.text, site.language):
         return None, DISAMBIGUATION
-    text = plain_text(page.text, site, page.title)
+    text = plain_text(page.text, site, page.title, HOLE)
     return (replace(page, text=text), "") if text else (None, EMPTY_PAGE)
 
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.readers.wiki import templates
 from lingraft.corpus.readers.wiki.balance import (
+    BLOCK,
     BREAK,
     DROPPED,
     HEADING,
     PROTECTED,
     UNPROTECTED,
+    WORDS,
     MarkupError,
     prepare,
     protect,
@@ -49,6 +51,17 @@ EMPTY_PARENTHESES = re.compile(rf"[(（][ {PUNCTUATION}]*{DROPPED}[ {PUNCTUATION
 DROPPED_FIRST = re.compile(rf"([(（]) *{DROPPED}[ {PUNCTUATION}{DROPPED}]*")
 DROPPED_LAST = re.compile(rf"{DROPPED}[ {PUNCTUATION}{DROPPED}]{{0,8}}(?=[)）])")
 DROPPED_BEFORE_PUNCTUATION = re.compile(rf"{DROPPED}(?=[.,;:!?)\n]|\Z)")
+# Where nothing is missing without it: at the beginning of a line; alone, first or last in
+# parentheses; alone on a line; right behind the end of a sentence (a note).
+LEFT_OUT = f"{DROPPED}{WORDS}{BLOCK}"
+FIRST_IN_LINE = re.compile(rf"(?:\A|[\n{BREAK}])[ \t{LEFT_OUT}]*")
+NOT_MISSED = re.compile(
+    rf"[(（][ {PUNCTUATION}{DROPPED}]*{WORDS}[ {PUNCTUATION}{DROPPED}{WORDS}]*[)）]"
+    rf"|[(（] *{WORDS}(?= ?[{PUNCTUATION}])"
+    rf"|[,;、，；] *{WORDS}(?= *[)）])"
+    rf"|(?<=[.!?…。！？]){WORDS}"
+    rf"|(?:(?<=\A)|(?<=[\n{BREAK}]))[ {DROPPED}]*{WORDS}[ {DROPPED}{WORDS}]*(?=[\n{BREAK}]|\Z)"
+)
 # Stand for what goes with the space, or with any punctuation, before it.
 WITH_SPACE, WITH_PUNCTUATION = "\x0b", "\x0c"
 PUNCTUATION_BEFORE = re.compile(rf"[ {PUNCTUATION}{DROPPED}]{{0,4}}{WITH_PUNCTUATION}")
@@ -91,7 +104,7 @@ def tokenizer() -> tuple[Callable[[str, int, bool], list[Any]], Any]:
     return CTokenizer().tokenize, tokens
 
 
-def plain_text(wikitext: str, site: Site, title: str = "") -> str:
+def plain_text(wikitext: str, site: Site, title: str = "", hole: str = "") -> str:
     """The running text of a page: a paragraph or list item a line.
 
     Left out: templates (but for those of `templates.py`), tables, references, images with their
@@ -102,6 +115,8 @@ def plain_text(wikitext: str, site: Site, title: str = "") -> str:
         wikitext: of one page.
         site: gives the names of namespaces, and the language.
         title: of the page, for {{PAGENAME}}.
+        hole: put where words of a sentence were left out: templates, formulas, images and tables
+            within it.
 
     Returns:
         Lines without empty ones between; any run of white space is one space.
@@ -116,7 +131,7 @@ def plain_text(wikitext: str, site: Site, title: str = "") -> str:
         tokens = tokenize(prepared, 0, True)
     except Exception as error:  # its ParserError, and whatever else its C code may meet
         raise MarkupError(UNPARSABLE) from error
-    return _finish(_Writer(kinds, site, title).write(tokens), site)
+    return _finish(_Writer(kinds, site, title).write(tokens), site, hole)
 
 
 class _Writer:
@@ -180,8 +195,13 @@ class _Writer:
         ):
             self.frames.append(_Frame("template"))
             return index
-        self._put(DROPPED)
-        return self._skip(tokens, index, self.kinds.TemplateOpen, self.kinds.TemplateClose)
+        end = self._skip(tokens, index, self.kinds.TemplateOpen, self.kinds.TemplateClose)
+        texts = [token["text"] for token in tokens[index:end] if type(token) is self.kinds.Text]
+        if texts and templates.canonical(texts[0]) in templates.FOOTNOTES:
+            self._put(DROPPED)
+        else:
+            self._put(BLOCK if any("\n" in text for text in texts) else WORDS)
+        return end
 
     def _next_part(self, tokens: Sequence[Any], index: int) -> int:
         self.frames[-1].parts.append([])
@@ -207,18 +227,18 @@ class _Writer:
         text = ""
         if templates.carries_text(name):  # it may go on after what `_open_template` looked at
             text = templates.expand(name, positional, keywords, protect(self.title))
-        self._put(text or DROPPED)
+        self._put(text or WORDS)
         return index
 
     def _skip_argument(self, tokens: Sequence[Any], index: int) -> int:
-        self._put(DROPPED)
+        self._put(WORDS)
         return self._skip(tokens, index, self.kinds.ArgumentOpen, self.kinds.ArgumentClose)
 
     def _open_link(self, tokens: Sequence[Any], index: int) -> int:
         name = tokens[index + 1]
         if type(name) is self.kinds.Text:
-            if self._hidden(name["text"]):
-                self._put(DROPPED)
+            if hidden := self._hidden(name["text"]):
+                self._put(hidden)
                 return self._skip(tokens, index, self.kinds.WikilinkOpen, self.kinds.WikilinkClose)
             if type(tokens[index + 2]) is self.kinds.WikilinkClose:
                 self._put(_shown(name["text"]))
@@ -226,16 +246,16 @@ class _Writer:
         self.frames.append(_Frame("link"))
         return index
 
-    def _hidden(self, target: str) -> bool:
-        """Whether a link shows an image or nothing at all."""
+    def _hidden(self, target: str) -> str:
+        """What stands for a link that shows an image or nothing at all; empty for others."""
         prefix, colon, _ = target.partition(":")
         if not colon or not prefix.strip():
-            return False
+            return ""
         name = prefix.strip().replace("_", " ")
         number = self.site.namespaces.get(name.lower())
         if number is not None:
-            return number in (FILE, CATEGORY)
-        return LANGUAGE_PREFIX.fullmatch(name) is not None
+            return {FILE: BLOCK, CATEGORY: DROPPED}.get(number, "")
+        return DROPPED if LANGUAGE_PREFIX.fullmatch(name) else ""
 
     def _close_link(self, tokens: Sequence[Any], index: int) -> int:
         target, *label = self.frames.pop().texts()
@@ -277,8 +297,17 @@ def _shown(target: str) -> str:
     return target.strip().removeprefix(":").replace("_", " ")
 
 
-def _finish(text: str, site: Site) -> str:
+def _with_holes(text: str, hole: str) -> str:
+    """Put the mark for what is missing in a sentence; the rest is left out like a note."""
+    text = FIRST_IN_LINE.sub(lambda match: match[0].replace(BLOCK, DROPPED), text)
+    text = text.replace(BLOCK, WORDS)
+    text = NOT_MISSED.sub(lambda match: match[0].replace(WORDS, DROPPED), text)
+    return text.replace(WORDS, hole)
+
+
+def _finish(text: str, site: Site, hole: str) -> str:
     """Take the last marks out, and tidy up where something was dropped."""
+    text = _with_holes(text, hole or DROPPED)
     if "__" in text:
         text = SWITCH.sub("", text)
     if "-{" in text and site.language.split("-")[0] in VARIANT_LANGUAGES:

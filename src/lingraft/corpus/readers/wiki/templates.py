@@ -87,6 +87,12 @@ TEXT_TEMPLATES: dict[str, Callable[[Sequence[str], Mapping[str, str]], str]] = {
     }.items()
 }
 
+# Templates that show a reference or a doubt, and no word of the sentence.
+FOOTNOTES = {
+    "sfn", "sfnp", "harvnb", "harvsp", "efn", "refn", "r", "rp", "cn", "fact", "citation needed",
+    "when", "who", "référence nécessaire", "refnec", "출처", "각주", "要出典",
+}  # fmt: skip
+
 # Magic words that stand for the name of the page: https://www.mediawiki.org/wiki/Help:Magic_words
 TITLE_WORDS = {"pagename", "fullpagename", "basepagename", "subpagename"}
 
