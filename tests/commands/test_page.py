@@ -66,6 +66,10 @@ def test_the_funnels_lead_from_all_that_went_in_to_what_was_kept():
     ]  # fmt: skip
 
 
+def test_what_is_noticed_of_the_text_stands_on_the_page():
+    assert "77% of the lines" in page_of(made(notices=["77% of the lines begin with a number"]))
+
+
 def test_samples_stand_under_their_reason_the_most_frequent_first():
     assert [(sample.reason, sample.count) for sample in corpus_page.samples(made()["result"])] == [
         ("wrong script", "70 sentences"), ("duplicate", "30 sentences"),

@@ -138,6 +138,11 @@ def test_no_run_and_a_folder_that_is_none_are_refused(tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+def test_what_is_noticed_of_the_text_stands_on_the_page(build, tmp_path):
+    builder = build().whole().corpus(notices=["77% of the lines begin with a number"])
+    assert "77% of the lines begin" in written([builder.run], tmp_path)
+
+
 def test_sentences_outside_the_subset_are_counted_among_those_left_out(build, tmp_path):
     builder = build().whole().corpus(subset={"not in the subset": 5_000})
     text = written([builder.run], tmp_path)

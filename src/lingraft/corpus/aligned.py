@@ -277,6 +277,7 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
         "changed": {},
         "subset": {},
         "widened": widened(wider, section.valid, section.test),
+        "notices": [],
         "splits": divided.splits,
     }
     log_result(result, section)

@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 KEPT = (
     *("language", "scripts", "sources", "documents", "sentences_in"),
-    *("dropped", "changed", "subset", "widened", "splits"),
+    *("dropped", "changed", "subset", "widened", "notices", "splits"),
 )
 """What the stage tells of a corpus, of all that stands in `corpus.json`."""
 FREE = {"text", "sentences"}
@@ -92,7 +92,8 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
     Returns:
         Plain data: language, scripts, sources (name, bytes, documents), documents, sentences_in,
         dropped, changed and subset (counts by reason), splits (documents, sentences, characters),
-        widened (splits for which more documents are held out than their shares give).
+        widened (splits for which more documents are held out than their shares give), notices (what
+        a user should be told of the text, a line each).
 
     Raises:
         RecipeError: the language or a script is not valid.
@@ -247,6 +248,9 @@ def _take(corpus: Path, n_sentences: int | None, files: dict[Split, SplitFile]) 
                 file.write(texts)
             _check_whole(corpus, split, file.sentences, result)
     result["splits"] = {split: file.save() for split, file in files.items()}
+    result.setdefault("notices", [])
+    for notice in result["notices"]:
+        logger.warning("%s: %s", corpus, notice)
     return result
 
 

@@ -152,6 +152,7 @@ def together(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "splits": {split: added(result["splits"][split] for result in results) for split in SPLITS},
         **summed,
         **counted,
+        "notices": [f"{r['language']}: {line}" for r in results for line in r["notices"]],
         "widened": [split for split in SPLITS if any(split in r["widened"] for r in results)],
     }
 

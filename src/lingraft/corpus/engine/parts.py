@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.cleaning import clean, dedup, near_duplicates
+from lingraft.corpus.cleaning.notices import Notices
 from lingraft.corpus.cleaning.steps import SentenceFilter, Tally
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.readers.lines import Reading
@@ -154,7 +155,7 @@ class PartWriter:
         self.section = judge.section
         self.judge = judge
         self.languages_before = judge.mix
-        self.tally = Tally()
+        self.tally, self.notices = Tally(), Notices()
         self.hashes: list[NDArray[np.uint64]] = []
         self.sizes: array[int] = array("q")
         self.tallies: list[NDArray[np.int32]] = []
@@ -168,6 +169,7 @@ class PartWriter:
 
     def add(self, document: Document) -> None:
         """Take one document."""
+        self.notices.read(document.text)
         if self.section.near_duplicates:
             self.bands.append(near_duplicates.band_keys(document.text))
         pieces = self.judge.split(document.text)
@@ -192,6 +194,11 @@ class PartWriter:
         table = np.bincount(owners * shape[1] + codes, minlength=shape[0] * shape[1])
         self.tallies.append(table.reshape(shape).astype(np.int32))
         self.hashes.append(dedup.hashes(batch[i] for i in np.flatnonzero(codes == 0).tolist()))
+        of_codes = (
+            (batch[index] for index in np.flatnonzero(codes == clean.REASONS.index(reason)))
+            for reason in (clean.KEPT, clean.WRONG_SCRIPT)
+        )
+        self.notices.sort(*of_codes)
         start = 0
         for document, pieces in self.waiting:
             indices = np.flatnonzero(codes[start : start + len(pieces)] == 0).tolist()
@@ -235,6 +242,7 @@ class PartWriter:
             "dropped": progress.tally.dropped + progress.reading.dropped,
             "changed": progress.tally.changed,
             "samples": self.tally.samples,
+            "notices": vars(self.notices),
             "languages": Counter(self.judge.mix) - Counter(self.languages_before),
         }
         write_json(self.folder / "counts.json", counts)

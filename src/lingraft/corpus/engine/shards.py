@@ -16,6 +16,7 @@ import numpy as np
 
 from lingraft.corpus.cleaning import clean, scripts
 from lingraft.corpus.cleaning.near_duplicates import NEAR_DUPLICATE
+from lingraft.corpus.cleaning.notices import Notices
 from lingraft.corpus.cleaning.steps import Tally
 from lingraft.corpus.engine.duplicates import Decisions
 from lingraft.corpus.engine.parts import writing_errors
@@ -242,7 +243,7 @@ def add_up(folder: Folder, plan: Plan, counts: Counts) -> dict[str, Any]:
         What `stage.prepare` returns, and samples, languages, lengths, documents_by_sentences,
         letters_by_script, domains and parts.
     """
-    tally = Tally()
+    tally, notices = Tally(), Notices()
     languages: Counter[str] = Counter()
     sources: dict[str, dict[str, Any]] = {}
     documents = 0
@@ -252,6 +253,7 @@ def add_up(folder: Folder, plan: Plan, counts: Counts) -> dict[str, Any]:
         dropped, changed = Counter(part["dropped"]), Counter(part["changed"])
         tally.add(Tally(dropped, changed, part["samples"]))
         languages.update(part["languages"])
+        notices.add(part.get("notices", {}))
         for source in part["sources"]:
             own = sources.setdefault(source["name"], source | {"bytes": 0, "documents": 0})
             own["bytes"] += source["bytes"]
@@ -259,7 +261,7 @@ def add_up(folder: Folder, plan: Plan, counts: Counts) -> dict[str, Any]:
     tally.add(Tally(counts.dropped, Counter(), counts.samples))
     left_out = tally.dropped.pop(NOT_IN_SUBSET, 0)
     has_subset = plan.section.sentences is not None
-    return {
+    result = {
         "language": plan.language,
         "scripts": list(scripts.of_language(plan.language, plan.section.scripts)),
         "sources": list(sources.values()),
@@ -278,6 +280,7 @@ def add_up(folder: Folder, plan: Plan, counts: Counts) -> dict[str, Any]:
         "domains": dict(counts.domains.most_common(TOP)),
         "parts": len(plan.parts),
     }
+    return result | {"notices": notices.told(result)}
 
 
 def _by_size(digits: Counter[str]) -> dict[str, int]:
