@@ -446,13 +446,27 @@ def test_an_option_is_no_value_of_another(arguments, option, command, tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_utf8_name_under_another_locale_is_not_called_something_else(tmp_path):
+    """Python's own UTF-8 mode has to be off for it, as under the locales that are not C."""
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "lingraft", "corpus", "글.txt", "--lang", "ko", "--out", "o"],
+        env=os.environ | plain,
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "글.txt: the name is UTF-8, and the locale is not; set LC_ALL" in ended.stderr.decode()
+
+
 def test_a_name_that_is_not_utf8_is_refused_before_any_work(command, tmp_path, monkeypatch):
     """No JSON or HTML file holds it: a corpus ended with a traceback when its report was due."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ko.txt").write_text("글이다.\n" * 20)
     ended = command("corpus", "ko.txt", "--lang", "ko", "--out", os.fsdecode(b"b\xff"))
     assert ended.status == 1
-    assert "b?: is not UTF-8; rename it" in ended.err
+    assert "b?: the name is not UTF-8; rename it" in ended.err
     assert [path.name for path in tmp_path.iterdir()] == ["ko.txt"]
 
 

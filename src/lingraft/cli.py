@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from lingraft import __version__, log, starting
 from lingraft.commands import console, options
 from lingraft.errors import LingraftError, RecipeError, explain
-from lingraft.paths import RENAMING, as_shown
+from lingraft.paths import not_utf8
 from lingraft.recipe import decoding
 from lingraft.workers import check_one_process
 
@@ -224,8 +224,8 @@ def check_words(arguments: list[str]) -> None:
     values = {flag: 0 if p.bare_type() == "bool" else p.nargs for flag, p in flags.items()}
     before, due = "", 0
     for argument in arguments:
-        if (shown := as_shown(argument)) != argument:
-            raise RecipeError(f"{shown}: is not UTF-8; rename it, {RENAMING}")
+        if problem := not_utf8(argument):
+            raise RecipeError(problem)
         option, has_value, value = before, "=", argument
         if argument.startswith("--"):
             option, has_value, value = argument.partition("=")

@@ -139,3 +139,32 @@ def test_a_page_that_names_no_encoding_of_text_is_read_all_the_same(charset: str
     text = markup.decode_html(page)
     assert text is not None
     assert r"끝 문단 \ud800" in text
+
+
+@pytest.mark.parametrize("within", ["", "<script>", "<!-- </div> -->"])
+def test_a_page_nested_too_deeply_is_dropped_before_it_is_parsed(
+    tmp_path: Path, within: str
+) -> None:
+    """20,000 elements took 9 seconds."""
+    path = tmp_path / "a.html"
+    path.write_text(within + "</script>" + "<div>" * 20_000 + "글이 여기 있다." + "</div>" * 20_000)
+    reading, start = Reading(), time.monotonic()
+    assert not list(markup.read_html(Source("a.html", path), Corpus(text=("x",)), reading))
+    assert time.monotonic() - start < 1
+    assert reading.dropped == {markup.NESTED_TOO_DEEPLY: 1}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<p>글.",
+        "<li>글.<br>",
+        "<div>글.</div>",
+        "<a name=x>글.",
+        "</b>글.",
+        "<svg><path d='x'/></svg>",
+    ],
+)
+def test_a_long_page_is_not_nested(part: str) -> None:
+    assert not markup.is_too_deep("<body>" + part * 5_000 + "<script>" + "<div>" * 2_000)
+    assert markup.is_too_deep(part * 5_000 + "<i>" * 1_001)

@@ -340,7 +340,7 @@ def test_a_file_whose_name_is_not_utf8_is_one_line(tmp_path: Path):
         path.write_text("글\n")
     except OSError:
         pytest.skip("this file system takes UTF-8 names alone")
-    with pytest.raises(DataError, match=r"\?\?\.txt: the file's name is not UTF-8; rename it"):
+    with pytest.raises(DataError, match=r"\?\?\.txt: the name is not UTF-8; rename it"):
         stage.prepare(Corpus(text=(str(tmp_path),)), "ko", tmp_path)
 
 

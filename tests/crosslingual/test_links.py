@@ -179,3 +179,13 @@ def test_files_are_grouped_into_texts(tmp_path: Path) -> None:
     assert bitext.grouped([c, a, b]) == [(c,), (a, b)]
     with pytest.raises(DataError, match="has no second side"):
         bitext.grouped([a, b, c, a])
+
+
+def test_a_no_break_space_is_within_a_word(tmp_path):
+    """As in fast_align, eflomal and SimAlign, whose links are by the same words."""
+    text, rows = tmp_path / "a.tsv", tmp_path / "a.jsonl"
+    text.write_text("10\u00a0km  weit\tten\u3000km far\n", encoding="utf-8")
+    rows.write_text('{"src": "10\u00a0km  weit", "tgt": ["ten\u3000km", "far"]}', encoding="utf-8")
+    for path in (text, rows):
+        (pair,) = bitext.read([path])
+        assert (pair.source, pair.target) == (("10\u00a0km", "weit"), ("ten\u3000km", "far"))

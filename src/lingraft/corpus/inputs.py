@@ -11,7 +11,7 @@ from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
 from lingraft.corpus.readers.lines import COMPRESSED, Reading, kind, reading_errors, without_holes
 from lingraft.errors import DataError
-from lingraft.paths import RENAMING, as_shown, path_of
+from lingraft.paths import not_utf8, path_of
 from lingraft.recipe import Corpus
 from lingraft.rundir import FORMAT, digest, read_json
 
@@ -148,10 +148,8 @@ def file_digest(path: Path) -> str:
 
 def _check_name(path: Path) -> None:
     """Refuse a name whose bytes stand as halves of surrogate pairs, which no JSON file can hold."""
-    if (shown := as_shown(str(path))) != str(path):
-        raise DataError(
-            f"{shown}: the file's name is not UTF-8; rename it, and others like it, {RENAMING}"
-        )
+    if problem := not_utf8(str(path)):
+        raise DataError(problem)
 
 
 def inputs(names: Sequence[str]) -> list[dict[str, Any]]:

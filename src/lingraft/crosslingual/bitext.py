@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ SIDES = (("src", "source"), ("tgt", "trg", "target"))
 """Fields of JSON lines: source and target."""
 WHOLE = (".tsv", ".jsonl")
 """Kinds of files that hold both sides."""
+
+NO_SPACES = re.compile(r"[^ \t\n\r\f\v]+")
+"""A word; a no-break space (U+00A0) is within one."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def grouped(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
 
 
 def read(paths: Sequence[Path]) -> Iterator[SentencePair]:
-    """The sentence pairs of one text, words cut at white space.
+    """The sentence pairs of one text, words cut at white space of ASCII as other aligners do.
 
     Args:
         paths: two files with a sentence a line; or one, `source TAB target` (.tsv) or JSON lines
@@ -69,9 +73,12 @@ def read(paths: Sequence[Path]) -> Iterator[SentencePair]:
     if kind(paths[0]) == ".jsonl" and len(paths) == 1:
         return map(pair_of, rows(paths[0]))
     return (
-        SentencePair(tuple(x.split()), tuple(y.split()), where)
-        for x, y, where in translations(paths)
+        SentencePair(tuple(_cut(x)), tuple(_cut(y)), where) for x, y, where in translations(paths)
     )
+
+
+def _cut(text: str) -> list[str]:
+    return NO_SPACES.findall(text)
 
 
 def rows(path: Path) -> Iterator[Row]:
@@ -96,14 +103,14 @@ def pair_of(row: Row) -> SentencePair:
 def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     value = row.find(names)
     if isinstance(value, str):
-        value = value.split()
+        value = _cut(value)
     elif not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         fields = ", ".join(map(repr, row.values)) or "no fields"
         problem = f"it has {fields}" if value is MISSING else f"it is {str(value)[:40]!r}"
         raise row.error(
             f"'{names[0]}' must hold a sentence, as a string or a list of words; {problem}"
         )
-    if any(not word or any(map(str.isspace, word)) for word in value):
+    if any(_cut(word) != [word] for word in value):
         raise row.error(
             f"a word of '{names[0]}' is empty or holds a space, so links could not be written by "
             "words; correct it"

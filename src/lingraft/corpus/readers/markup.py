@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import itertools
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lingraft.corpus.cleaning import repair
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from lingraft.corpus.readers.documents import Source
 
 Text = TypeVar("Text")
-NO_MAIN_TEXT = "no main text"
+NO_MAIN_TEXT, NESTED_TOO_DEEPLY = "no main text", "markup nested too deeply"
 UNKNOWN_ENCODING = "unknown encoding"
 META_BYTES = 4_096
 META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.IGNORECASE)
@@ -40,6 +41,15 @@ FRONT_MATTER = re.compile(
 CODE = re.compile(r"<(style|script)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 # A comment that is never closed hides all that follows, as in a browser.
 HTML_TAG = re.compile(r"<!--.*?(?:-->|\Z)|<[!/?a-zA-Z][^<>]*>", re.DOTALL)
+MAX_DEPTH = 1_000
+"""Browsers nest no deeper than some hundreds; the time of resiliparse grows with the square."""
+ELEMENT = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)[^<>]*?(/?)>")
+# Elements that hold nothing, or that end where the next one begins.
+ENDED = {
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
+    "track", "wbr", "p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot", "option",
+    "optgroup", "colgroup", "rt", "rp", "a", "button", "nobr", "select", "html", "head", "body",
+}  # fmt: skip
 HTML_BREAK = re.compile(r"<br\b", re.IGNORECASE)
 # Between characters of scripts without spaces, the end of a source line is no space.
 UNSPACED_BREAK = re.compile(
@@ -59,9 +69,9 @@ def read_html(
     page = _decoded(source, section, reading, decode_html)
     if page is None:
         return
-    text = html_to_text(page)
-    if not text:
-        reading.drop(NO_MAIN_TEXT)
+    text, reason = main_text(page)
+    if reason:
+        reading.drop(reason)
         return
     yield None, text
 
@@ -115,6 +125,29 @@ def decode_html(data: bytes, declared: str | None = None) -> str | None:
         declared = match.group(1).decode("ascii") if match else None
     decoded = repair.decode(data, declared)
     return None if decoded is None else decoded[0]
+
+
+def is_too_deep(page: str) -> bool:
+    """Whether elements of a page are nested deeper than `MAX_DEPTH`, by its tags alone."""
+    depths, depth = Counter[str](), 0
+    for tag in ELEMENT.finditer(CODE.sub("", page)):
+        closes, name, is_empty = tag[1], tag[2].lower(), tag[3]
+        if name in ENDED or is_empty or (closes and not depths[name]):
+            continue
+        step = -1 if closes else 1
+        depths[name] += step
+        depth += step
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def main_text(page: str) -> tuple[str, str]:
+    """The text of a page and '', or '' and why there is none; arguments as `html_to_text`."""
+    if is_too_deep(page):
+        return "", NESTED_TOO_DEEPLY
+    text = html_to_text(page)
+    return text, "" if text else NO_MAIN_TEXT
 
 
 def html_to_text(page: str) -> str:
@@ -274,8 +307,7 @@ def _text(data: bytes, kind: str, charset: str | None) -> tuple[str, str]:
         page = decode_html(data, charset)
         if page is None:
             return "", UNKNOWN_ENCODING
-        text = html_to_text(page)
-        return (text, "") if text else ("", NO_MAIN_TEXT)
+        return main_text(page)
     decoded = repair.decode(data, charset)
     return (decoded[0], "") if decoded is not None else ("", UNKNOWN_ENCODING)
 

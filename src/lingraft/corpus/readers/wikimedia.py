@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.extras import require
 from lingraft.corpus.readers.columns import NO_TEXT_FIELD
 from lingraft.corpus.readers.lines import BROKEN_JSON, Reading, json_object, text_lines
-from lingraft.corpus.readers.markup import NO_MAIN_TEXT
+from lingraft.corpus.readers.markup import NESTED_TOO_DEEPLY, NO_MAIN_TEXT, is_too_deep
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ def _enterprise(row: dict[str, Any]) -> tuple[object, str] | str:
         return NO_TEXT_FIELD
     if "mw:PageProp/redirect" in page[:2_000]:
         return REDIRECT
+    if is_too_deep(page):
+        return NESTED_TOO_DEEPLY
     extract = require("resiliparse.extract.html2text", "an Enterprise snapshot", "web")
     text = extract.extract_plain_text(
         page, alt_texts=False, list_bullets=False, skip_elements=NOT_PROSE
