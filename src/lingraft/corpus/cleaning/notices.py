@@ -112,7 +112,7 @@ class Notices:
 
     def _letters(self) -> Iterable[str]:
         both = []
-        for one, other in FORMS:
+        for one, other in map(tuple, FORMS):
             total = self.letters[one] + self.letters[other]
             share = min(self.letters[one], self.letters[other]) / max(total, 1)
             if share >= RARER:
