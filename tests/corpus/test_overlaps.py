@@ -13,7 +13,7 @@ from lingraft.corpus.result import HELD_OUT
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.stage import SplitFile
 from lingraft.errors import DataError
-from lingraft.recipe import Corpus, Recipe
+from lingraft.recipe import Corpus, Recipe, Stream
 from lingraft.recipe.methods import recipe_from
 
 SHARES = {"valid": 0.1, "test": 0.1}
@@ -185,3 +185,18 @@ def test_much_that_is_held_out_does_not_make_each_batch_of_lines_longer(
     start = time.process_time()
     assert not streams._held(tmp_path / "train.txt", recipe.streams[0], held_out).any()
     assert time.process_time() - start < 2  # where all of it is sorted for each batch: 100 s
+
+
+def test_whole_documents_go_where_most_of_them_is_held_out(tmp_path: Path):
+    """Of another stream; a shared heading takes no document away."""
+    section = Corpus(text=("x",), split_sentences=False, whole_documents=True)
+    stream = Stream(name="one", language="ko", corpus=section)
+    file = SplitFile(tmp_path / "train.txt")
+    with file:
+        file.write(["제목", "긴 글이 여기 하나 있다.", "끝"])
+        file.write(["제목", "긴 글이 여기 둘 있다.", "끝"])
+        file.save()
+    mask = np.array([True, False, True, False, True, False])
+    counts, gone = streams._without(tmp_path, "train", mask, stream)
+    assert (counts["sentences"], gone) == (3, 3)
+    assert lines(tmp_path, "train") == ["제목", "긴 글이 여기 하나 있다.", "끝"]

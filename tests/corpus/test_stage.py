@@ -14,7 +14,7 @@ import pytest
 
 from lingraft.corpus import stage
 from lingraft.corpus.cleaning import clean
-from lingraft.corpus.engine import parts
+from lingraft.corpus.engine import job, parts
 from lingraft.corpus.inputs import inputs
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError, RecipeError
@@ -401,6 +401,10 @@ def test_whole_documents_lose_no_line(tmp_path: Path):
     assert result["dropped"] == {clean.FEW_LETTERS: 9, clean.DUPLICATE: 9}
     prepare(fewer, tmp_path / "ko.jsonl", **whole, sentences=100)
     assert list(map(len, documents(fewer, "train"))) == [9] * 11
+    section = Corpus(text=(str(tmp_path / "ko.jsonl"),), valid=0.1, test=0.1, **whole)
+    job.make(section, "ko", tmp_path / "made", job.Settings())
+    prepare(tmp_path / "taken", tmp_path / "made", **whole, sentences=100)
+    assert documents(tmp_path / "taken", "train") == documents(fewer, "train")
 
 
 def test_a_whole_document_with_a_line_of_an_evaluation_goes(tmp_path: Path):
