@@ -45,8 +45,7 @@ FORMAT = {
     "translation": 1,
     "study": 1,  # of a cell: raising it makes all committed results stale
 }
-"""Of what a stage or command makes, part of its fingerprint; raised when equal inputs give another
-result."""
+"""Of a stage's or command's result, in its fingerprint; raised when equal inputs give another."""
 SHARED_STAGES = ("corpus", "tokenizer")
 ENVIRONMENT = "environment.json"
 CHECKPOINT_FILES = (".json", ".safetensors", ".bin", ".txt", ".model", ".spm", ".codes")
