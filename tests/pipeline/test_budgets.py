@@ -18,7 +18,8 @@ from accelerate import Accelerator
 from stopping import at_call, killed_at
 
 import lingraft
-from lingraft.errors import RecipeError, TrainingError
+from lingraft.embeddings import vectors
+from lingraft.errors import RecipeError, TooLittleTextError, TrainingError
 from lingraft.models.source import load_model
 from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import budgeting, foreseeing, planning, preflight, speed, stages
@@ -451,6 +452,28 @@ def test_a_trial_that_diverges_does_not_win_and_does_not_end_the_run(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("whose", ["rules", "user"])
+def test_too_little_text_for_the_rules_initialiser_takes_mean(
+    whose, asked, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(vectors, "MINIMUM_COUNT", 10**9)
+    method = {"budget": {"value": 6, "unit": "steps"}, "preset": "auto"}
+    tables = {"graft": {"embeddings": "focus"} if whose == "user" else {}}
+    recipe, run = asked(method, **tables), Run(tmp_path / "run")
+    if whose == "user":
+        with pytest.raises(TooLittleTextError):
+            pipeline.adapt(recipe, run.path)
+        return
+    pipeline.adapt(recipe, run.path)
+    assert completed(run).graft.embeddings == "mean"
+    assert run.stage("graft").result()["embeddings"]["initialiser"] == "mean"
+    assert "'focus' was chosen, and there is too little text" in caplog.text
+    assert any("too little text" in line for line in lines(run))
+    made = (run.path / "graft" / "done.json").stat().st_mtime_ns
+    pipeline.adapt(recipe, run.path)
+    assert (run.path / "graft" / "done.json").stat().st_mtime_ns == made
+
+
 def test_another_request_is_not_mixed_up_with_the_runs(asked, tmp_path, monkeypatch):
     steps = {"budget": {"value": 6, "unit": "steps"}, "preset": "auto"}
     run = pipeline.adapt(asked(steps), tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))

@@ -8,7 +8,7 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError, RecipeError, TooLittleTextError
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
@@ -120,7 +120,8 @@ def go_through(context: Context, request: Recipe, time: Timekeeper) -> None:
     corpus_digest = alone(context, "corpus", lambda: stages.corpus(context))
     early = budgeting.choose(context, request)
     tokenizer_digest = alone(early, "tokenizer", lambda: stages.tokenizer(early, corpus_digest))
-    final, grafted = decided(early, request, graft(early, tokenizer_digest), time)
+    early, digest = first_graft(early, request, tokenizer_digest)
+    final, grafted = decided(early, request, digest, time)
     check_grafts(final.recipe, source_of(final.recipe))  # one of the Hub has its files by now
     trained = train(final, grafted)
     evaluated = alone(final, "evaluation", lambda: evaluating.evaluate(final, trained))
@@ -265,6 +266,21 @@ def alone(context: Context, name: str, work: Callable[[], str]) -> str:
 def graft(context: Context, tokenizer_digest: str) -> str:
     """Graft; returns the fingerprint."""
     return alone(context, "graft", lambda: stages.graft(context, tokenizer_digest))
+
+
+def first_graft(context: Context, request: Recipe, tokenizer_digest: str) -> tuple[Context, str]:
+    """Graft; where the rules chose an initialiser for which the text is too little, by 'mean'."""
+
+    def work() -> str:
+        try:
+            return stages.graft(context, tokenizer_digest)
+        except TooLittleTextError as error:
+            if not budgeting.take_mean(context.run, str(error)):
+                raise
+            return stages.graft(budgeting.as_planned(context, request), tokenizer_digest)
+
+    digest = alone(context, "graft", work)
+    return budgeting.as_planned(context, request), digest
 
 
 def tell(run: Run) -> None:

@@ -161,8 +161,34 @@ def choose(context: Context, request: Recipe) -> Context:
         plan |= {"choices": [choice.plain() for choice in decided]}
         write_json(run.plan_path, plan | {"facts": asdict(facts), "fixed": None})
     context.accelerator.wait_for_everyone()
-    early = [choosing.Choice(**choice) for choice in read_json(run.plan_path)["choices"]]
-    return replace(context, recipe=_with(recipe, early))
+    return as_planned(context, recipe)
+
+
+def take_mean(run: Run, reason: str) -> bool:
+    """Put 'mean' in the place of the initialiser that the rules chose; False where they did not.
+
+    Args:
+        run: whose plan is changed.
+        reason: why the other found nothing, for log and report.
+    """
+    plan = read_json(run.plan_path) if run.plan_path.is_file() else {"choices": []}
+    own = {"key": "graft.embeddings", "value": "mean", "rule": "mean", "candidates": []}
+    for choice in plan["choices"]:
+        if choice["key"] == own["key"] and choice["rule"] != choosing.GIVEN:
+            why = f"'{choice['value']}' was chosen, and there is too little text for it: {reason}"
+            logger.warning("graft: takes 'mean', for %s", why)
+            choice.update(own, why=why, sure=False)
+            write_json(run.plan_path, plan)
+            return True
+    return False
+
+
+def as_planned(context: Context, request: Recipe) -> Context:
+    """The context with what the run's plan decided so far; of a complete recipe as it is."""
+    if not is_open(context.recipe):
+        return context
+    early = [choosing.Choice(**choice) for choice in read_json(context.run.plan_path)["choices"]]
+    return replace(context, recipe=_with(request, early))
 
 
 def _is_auto(recipe: Recipe) -> bool:
