@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 
 import pytest
@@ -11,12 +12,14 @@ from tiny_shapes import ENCODERS
 from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import UnsupportedModelError
+from lingraft.models.export import generation_ids
 from lingraft.models.families import FAMILIES
 from lingraft.models.source import load_model
 from lingraft.pipeline import grafting
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
 from lingraft.tokenizer.frame import speak
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 every_family = pytest.mark.parametrize("family", ENCODERS)
 TEXT = ["хлеб и соль на столе", "바다와 바람과 산", "문서를 열고 형식을 선택한 다음"] * 9
@@ -47,7 +50,7 @@ def graft(tiny_source, tiny_tokenizer, tmp_path):
 
 @torch.no_grad()
 def logits(model):
-    ids = torch.randint(5, 300, (2, 12), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(5, 200, (2, 12), generator=torch.Generator().manual_seed(0))
     return model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
 
 
@@ -64,18 +67,27 @@ def provenance(folder):
 
 @every_family
 def test_a_kept_vocabulary_without_new_layers_gives_the_source_s_logits_bit_for_bit(
-    family, graft, tiny_source
+    family, graft, tiny_source, tiny_tokenizer
 ):
     folder, counts = graft(family, "continued")
     source = AutoModelForMaskedLM.from_pretrained(tiny_source(family))
     target = AutoModelForMaskedLM.from_pretrained(folder / "model")
-    assert torch.equal(logits(target), logits(source))
-    assert target.config.vocab_size == source.config.vocab_size
+    pieces = target.config.vocab_size
+    assert torch.equal(logits(target), logits(source)[..., :pieces])
+    assert pieces == len(tiny_tokenizer(family))
     assert target.config.pad_token_id == source.config.pad_token_id
     assert counts["embeddings"]["initialiser"] == "kept"
     assert set(counts["embeddings"]["provenance"]) == {"kept"}
     assert set(counts["account"]) >= {"copied"}
-    assert counts["account"]["fresh"]["tensors"] == counts["account"]["resized"]["tensors"] == 0
+    assert counts["account"]["fresh"]["tensors"] == 0
+    assert bool(counts["account"]["resized"]["tensors"]) == (pieces < source.config.vocab_size)
+
+
+def test_ids_without_a_piece_are_never_generated(tiny_tokenizer):
+    whole = Vocabulary.of(tiny_tokenizer("roberta"))
+    holed = dataclasses.replace(whole, pieces=[*whole.pieces[:50], "", *whole.pieces[51:]])
+    assert generation_ids({"suppress_tokens": [9]}, holed, holed)["suppress_tokens"] == [9, 50]
+    assert "suppress_tokens" not in generation_ids({}, whole, whole)
 
 
 @pytest.mark.parametrize("spare", [0, 9])

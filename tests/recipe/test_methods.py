@@ -140,7 +140,7 @@ def test_xpt_on_a_random_source_is_xpt_but_for_the_weights():
 
 
 @pytest.mark.parametrize(
-    ("method", "kind"), [("continued", "keep"), ("lapt", "append"), ("xpt", "source")]
+    ("method", "kind"), [("continued", "keep"), ("lapt", "add"), ("xpt", "source")]
 )
 def test_a_method_says_which_vocabulary_it_needs(method, kind):
     assert recipe(method={"name": method}).tokenizer.kind == kind
@@ -154,7 +154,7 @@ def test_what_the_recipe_says_of_the_tokenizer_wins_over_the_method():
     tables = {"method": {"name": "lapt"}, "tokenizer": {"kind": "unigram", "vocab_size": 99}}
     ours = recipe(**tables).tokenizer
     assert (ours.kind, ours.vocab_size) == ("unigram", 99)
-    assert recipe("tokenizer.vocab_size=99", method={"name": "lapt"}).tokenizer.kind == "append"
+    assert recipe("tokenizer.vocab_size=99", method={"name": "lapt"}).tokenizer.kind == "add"
 
 
 FIXED = [name for name in PRESETS if name != "auto"]
@@ -399,9 +399,9 @@ def test_a_baseline_of_an_adapter_run_has_no_adapters_and_its_own_layers():
     ("method", "other", "needs", "has"),
     [
         ("xpt", "continued", "keep", "source"),
-        ("xpt", "lapt", "append", "source"),
-        ("lapt", "scratch", "source", "append"),
-        ("lapt", "continued", "keep", "append"),
+        ("xpt", "lapt", "add", "source"),
+        ("lapt", "scratch", "source", "add"),
+        ("lapt", "continued", "keep", "add"),
         ("continued", "xpt", "source", "keep"),
     ],
 )

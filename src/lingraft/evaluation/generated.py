@@ -73,13 +73,17 @@ def stock_generation(model: PreTrainedModel) -> Iterator[None]:
         model.generation_config = own
 
 
-def _settings(tokenizer: PreTrainedTokenizerFast, **more: Any) -> GenerationConfig:
-    """Nothing of the checkpoint's own settings but its special tokens."""
+def _settings(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, **more: Any
+) -> GenerationConfig:
+    """Nothing of the checkpoint's own settings but its special tokens; no id without a piece."""
+    empty = {*range(int(model.config.vocab_size))} - {*tokenizer.get_vocab().values()}
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
     return GenerationConfig(
         bos_token_id=tokenizer.bos_token_id,
         pad_token_id=0 if pad is None else pad,
         use_cache=True,
+        suppress_tokens=sorted(empty) or None,
         **more,
     )
 
@@ -117,7 +121,7 @@ def speeds(
     prompts = _prompts(tokenizer, documents, min(PROMPT, max(1, longest // 2)))
     new = min(tokens, _room(model, longest, len(prompts[0])))
     settings, warming = (
-        _settings(tokenizer, do_sample=False, max_new_tokens=n, min_new_tokens=n)
+        _settings(model, tokenizer, do_sample=False, max_new_tokens=n, min_new_tokens=n)
         for n in (new, min(new, WARM_UP))
     )
     generate: Any = model.generate
@@ -206,8 +210,8 @@ def samples(
     tokens, eos = min(tokens, max(1, longest // 2)), tokenizer.eos_token_id
     shared = {"max_new_tokens": tokens, "eos_token_id": eos}
     modes = {
-        "greedy": _settings(tokenizer, do_sample=False, **shared),
-        "drawn": _settings(tokenizer, do_sample=True, top_p=TOP_P, top_k=0, **shared),
+        "greedy": _settings(model, tokenizer, do_sample=False, **shared),
+        "drawn": _settings(model, tokenizer, do_sample=True, top_p=TOP_P, top_k=0, **shared),
     }
     start = before(tokenizer)
     prompts = [

@@ -85,7 +85,7 @@ def generation_ids(
 
     Roles stay roles. Of several ids at which writing stops (Llama 3, Gemma), those stay whose
     tokens the new vocabulary has. Lists of ids that are favoured or forbidden lose their meaning
-    and go.
+    and go; ids without a piece are forbidden.
 
     Args:
         present: the source's values.
@@ -95,6 +95,9 @@ def generation_ids(
     settings = _moved(present, BOTH_ENDS, vocabulary, origin)
     if vocabulary.pieces[: origin.size] != origin.pieces:
         settings |= dict.fromkeys(key for key in OF_PIECES if present.get(key) is not None)
+    if empty := [index for index, piece in enumerate(vocabulary.pieces) if not piece]:
+        held = settings.get("suppress_tokens", present.get("suppress_tokens")) or []
+        settings["suppress_tokens"] = sorted({*held, *empty})
     return settings
 
 

@@ -23,7 +23,7 @@ from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack
 from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
 from lingraft.models.plans import layer_plans
-from lingraft.pipeline.rows import KEPT, keep_rows, same_pieces, whole_matrix
+from lingraft.pipeline.rows import KEPT, keep_rows, same_pieces
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -68,7 +68,8 @@ class Grafting:
             UnsupportedModelError: the source cannot be grafted onto.
         """
         recipe, settings = self.recipe, self.recipe.graft
-        whole, loaded, origin, target = self.keeps_matrix, self.loaded, self.origin, self.target
+        loaded, origin, target = self.loaded, self.origin, self.target
+        whole = self.keeps_vocabulary and target.size == len(_rows(loaded))
         initialised, norms = self.initialised()
         plans = layer_plans(
             loaded.model.config,
@@ -79,8 +80,6 @@ class Grafting:
         )
         changes = export.vocabulary_settings(loaded.model.config, target, origin)
         changes |= export.generation_settings(loaded.model, target, origin)
-        if whole:
-            changes["vocab_size"] = len(_rows(loaded))
         new, head = self.new_vocabulary(initialised)
         model, account = rebuild(
             loaded.model,
@@ -96,7 +95,8 @@ class Grafting:
             present = loaded.model.generation_config.to_dict()
             ids = export.generation_ids(present, target, origin)
             model.generation_config.update(**ids)
-        account.notes.extend(_notes(loaded, recipe, tied=head is None))
+        empty = len(_rows(loaded)) - target.size if self.keeps_vocabulary else 0
+        account.notes.extend(_notes(loaded, recipe, empty=empty, tied=head is None))
         sizes = self.insert_modules(model, loaded.family, account)
         export.save(model, folder / "model")
         write_json(folder / "account.json", account.rows())
@@ -107,7 +107,7 @@ class Grafting:
             "account": account.summary(),
             "notes": account.notes,
             "embeddings": {
-                "initialiser": KEPT if whole else settings.embeddings,
+                "initialiser": KEPT if self.keeps_vocabulary else settings.embeddings,
                 **self._rows_facts(initialised, norms, head),
             },
         }
@@ -131,19 +131,17 @@ class Grafting:
         return {which: facts for which, facts in self.facts.items() if facts}
 
     @property
-    def keeps_matrix(self) -> bool:
-        """Whether nothing becomes of the source's rows; a new language code has one of its own."""
+    def keeps_vocabulary(self) -> bool:
+        """Whether nothing becomes of the source's pieces; a new language code has its own row."""
         if self.theirs is None or len(self.ours) != len(self.theirs):
             return False
         return self.recipe.keeps_rows and self.recipe.tokenizer.kind == "keep"
 
     @cached_property
     def target(self) -> Vocabulary:
-        """The new vocabulary, with the rows that are added to its own for speed."""
+        """The new vocabulary; a row of the matrix for each of its ids, and no other."""
         vocabulary = Vocabulary.of(self.ours)
-        if self.keeps_matrix:
-            return vocabulary
-        return vocabulary.padded(self.recipe.tokenizer.pad_to_multiple)
+        return vocabulary.within(len(_rows(self.loaded))) if self.keeps_vocabulary else vocabulary
 
     @cached_property
     def loaded(self) -> source.LoadedSource:
@@ -166,10 +164,7 @@ class Grafting:
     def initialised(self) -> tuple[Initialised, dict[str, Any]]:
         """The target's embedding rows, those that are kept too; and their lengths."""
         source_VD = _rows(self.loaded)
-        if self.keeps_matrix:
-            rows = Initialised(*whole_matrix(source_VD, self.origin))
-        else:
-            rows = self.rows("embeddings", source_VD)
+        rows = self.rows("embeddings", source_VD)
         norms = self.recipe.graft.embedding_norms
         return calibrated(rows, source_VD, self.origin, self.target, norms)
 
@@ -253,7 +248,7 @@ class Grafting:
         vocabulary = VocabularyTensors(
             initialised.target_UD,
             None if source_rows.bias_V is None else carried.carry(source_rows.bias_V),
-            f"initialiser '{settings.embeddings}'",
+            KEPT if self.keeps_vocabulary else f"initialiser '{settings.embeddings}'",
             decoder_UD,
         )
         return vocabulary, report
@@ -313,12 +308,14 @@ def _rows(loaded: source.LoadedSource) -> torch.Tensor:
     return loaded.model.get_input_embeddings().get_parameter("weight").detach()
 
 
-def _notes(loaded: source.LoadedSource, recipe: Recipe, *, tied: bool) -> list[str]:
+def _notes(loaded: source.LoadedSource, recipe: Recipe, *, empty: int, tied: bool) -> list[str]:
     """What a reader of the account should know of the source and of settings without effect."""
     title = KINDS[loaded.family.kind].title
     notes = [
         f"{name}: in the source checkpoint, not part of the {title}" for name in loaded.unexpected
     ]
+    if empty:
+        notes.append(f"{empty:,} rows of the source's embeddings have no piece and are left out")
     return notes + [
         f"graft.{key}: without effect, for the output projection is tied to the word embeddings"
         for key in (recipe.graft.of_output if tied else ())

@@ -100,8 +100,3 @@ def keep_rows(
         {i: parts for i, parts in rows.provenance.combinations.items() if i not in matches},
     )
     return Initialised(target_UD, provenance, rows.lexicons)
-
-
-def whole_matrix(source_VD: torch.Tensor, origin: Vocabulary) -> tuple[torch.Tensor, Provenance]:
-    """The source's rows as they are, those without a piece at the end too."""
-    return source_VD.float(), Provenance((KEPT,) * origin.size, np.arange(origin.size))

@@ -15,6 +15,7 @@ from lingraft.pipeline.source_files import files_of
 from lingraft.pretrained.load import load_generation
 from lingraft.recipe import catalogue
 from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.state import dead_pattern
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
         facts["rows"] = f"{rows:,}, {rows - used:,} of them without a piece"
         facts["special ids"] = ", ".join(f"{k} {v}" for k, v in vocabulary.specials.items())
         wrong += _of_ids(loaded, vocabulary, folder)
+        dead = dead_pattern(tokenizer_files.state_of(tokenizer))
+        wrong += [] if dead is None else [dead]
         check_tokenizer(files.folder)
         facts["text"], lost = _round_trip(tokenizer)
         wrong += lost

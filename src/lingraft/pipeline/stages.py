@@ -39,7 +39,13 @@ from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
-from lingraft.tokenizer.statistics import changed_tokens, statistics, warn
+from lingraft.tokenizer.statistics import (
+    changed_tokens,
+    check_kept,
+    statistics,
+    warn,
+    warn_of_source,
+)
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import note_environment, resolve_precision
@@ -59,7 +65,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STATISTICS_SENTENCES = 20_000
-CHANGING = ("extend", "append", "trim")
+CHANGING = ("extend", "append", "add", "trim")
 """Kinds of vocabulary of which it is counted how much of a text falls into other tokens."""
 
 
@@ -274,7 +280,11 @@ def _tokenise(
     for name, which in (("statistics", new_tokenizer), ("source_statistics", old_tokenizer)):
         if which is not None:
             result[name] = {split: statistics(which, some(split)) for split in ("train", "test")}
-    warn(stream.language, result["statistics"]["train"])
+    found = result["statistics"]["train"]
+    warn(stream.language, found)
+    check_kept(f"tokenizer: {stream.language}", found["text_kept"])
+    if old_tokenizer is not None:
+        warn_of_source(stream.language, result["source_statistics"]["train"]["text_kept"])
     if old_tokenizer is not None and changes:
         result["changed"] = changed_tokens(old_tokenizer, new_tokenizer, some("test"))
     return result

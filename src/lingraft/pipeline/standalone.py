@@ -26,6 +26,7 @@ from lingraft.tasks import choices
 from lingraft.tasks.choice_metrics import METRICS, difference
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer import spelled
+from lingraft.tokenizer.statistics import check_kept, statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,6 +92,8 @@ def evaluate(
     if others:
         _check_words(tokenizers, num_words)
     lines = _first_sentences(text, language, sentences)
+    for name, tokenizer in tokenizers.items():
+        check_kept(name, statistics(tokenizer, lines)["text_kept"])
     chosen = words.choose(lines, num_words, seed) if num_words else []
     result, own = _of_sentences(  # lets the first model go before another is loaded
         model, _Masked.load(model, tokenizers[model], precision), lines, chosen, rate, seed
@@ -244,11 +247,14 @@ def _likelihood(
     """Score causal models on whole documents, whose every byte counts."""
     texts, none_new = judging.texts_of(text, sentences), np.zeros(0, np.int64)
     judged = judging.Judged.load(model, precision, LONGEST)
+    check_kept(model, statistics(judged.tokenizer, texts)["text_kept"])
     scores = judging.on_text(judged, texts, none_new)
     blocks = scores["blocks"]["likelihood"]["bits_per_byte"]
     compared = {}
     for name in others:
-        theirs = judging.on_text(judging.Judged.load(name, precision, LONGEST), texts, none_new)
+        other = judging.Judged.load(name, precision, LONGEST)
+        check_kept(name, statistics(other.tokenizer, texts)["text_kept"])
+        theirs = judging.on_text(other, texts, none_new)
         compared[name] = {"unknown": theirs["likelihood"]["unknown"]} | _on_all_bytes(
             blocks, theirs["blocks"]["likelihood"]["bits_per_byte"]
         )

@@ -228,7 +228,7 @@ def _rows(recipe: Recipe, which: str, source: int, phase: str) -> int:
     """
     most = recipe.tokenizer.most_rows(source)
     kind = recipe.tokenizer.kind
-    old = (source if kind in ("extend", "append") else most) if recipe.keeps_rows else 0
+    old = (source if kind in ("extend", "append", "add") else most) if recipe.keeps_rows else 0
     counts = {"new": most - old, "old": old, "rows": most}
     if not counts[which]:
         effect = "adds no piece" if which == "new" else "keeps no piece of the source's"

@@ -21,7 +21,10 @@ from lingraft.tokenizer.state import (
     check_chat,
     check_continues,
     check_holds_tokenizer,
+    check_unknown,
     code_among,
+    continues,
+    dead_pattern,
     kind_of_state,
     outside,
     pieces_of,
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from lingraft.pipeline.source_files import SourceFiles
     from lingraft.recipe import Graft, Recipe, Resources
 
-FOLLOWING = ("extend", "append", "trim", "replace")
+FOLLOWING = ("extend", "append", "add", "trim", "replace")
 """Kinds of vocabulary that are made of the source's tokenizer.json."""
 WEIGHTS = (".safetensors", ".bin")
 BYTES = 256
@@ -170,10 +173,13 @@ def check_source(recipe: Recipe) -> None:
 
     Raises:
         DataError: it has none.
+        UnsupportedModelError: it has no unknown token.
     """
     folder = None if recipe.source.model is None else folder_of(recipe.source.model)
     if folder is not None:
         check_holds_tokenizer(folder)
+        if (state := _readable(folder)) is not None:
+            check_unknown(state, str(folder))
 
 
 def with_its_size(recipe: Recipe) -> Recipe:
@@ -225,8 +231,10 @@ def sizes_of(recipe: Recipe, model: Path) -> tuple[int, int]:
     if state is None:
         return section.vocab_size, FEWEST
     pieces = pieces_of(state) | outside(state)
-    has_bytes = kind_of_state(state) in MERGING or state["model"].get("byte_fallback")
-    fewest = FEWEST + len(state["added_tokens"]) + (BYTES if has_bytes else 0)
+    fewest = FEWEST
+    if not continues(state):  # a whole vocabulary is trained
+        has_bytes = kind_of_state(state) in MERGING or state["model"].get("byte_fallback")
+        fewest += len(state["added_tokens"]) + (BYTES if has_bytes else 0)
     if section.kind == "extend":
         return section.new_pieces, fewest
     if section.kind in (*UNSIZED, "given"):
@@ -276,6 +284,7 @@ def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:
         return messages
     if section.kind == "extend":
         check_continues(state)
+    messages += [f"the source's {dead}"] if (dead := dead_pattern(state)) else []
     pieces = pieces_of(state) | outside(state)
     empty = rows - len(pieces)
     reserved = sum(PLACEHOLDER.fullmatch(piece) is not None for piece in pieces)
@@ -283,6 +292,10 @@ def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:
         f"the source's tokenizer is {kind_of_state(state)} with {len(pieces):,} pieces, "
         f"{reserved:,} of them in reserve, and {max(empty, 0):,} rows have no piece"
     )
+    kind = section.kind
+    if kind == "add":
+        kind = "extend" if continues(state) else "append"
+        section = section.model_copy(update={"new_pieces": section.vocab_size})
     at_most = "the sizes given are those where it is as large as it can be"
     messages.append(
         {
@@ -293,7 +306,7 @@ def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:
             "trim": f"pieces that the text does not use are left out; {at_most}",
             "replace": f"of its tokens {len(state['added_tokens']):,} stay: the special and the "
             "added ones",
-        }[section.kind]
+        }[kind]
     )
     return messages
 

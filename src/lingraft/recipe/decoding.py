@@ -127,6 +127,11 @@ def decode(data: dict[str, Any], where: str = "recipe") -> Recipe:
             f"{where}: corpus.{key}: is of a run with one text, and this one has several streams; "
             f"set it for each, as in streams.0.corpus.{key}"
         )
+    vocabulary = data.get("tokenizer")
+    if isinstance(vocabulary, dict) and vocabulary.get("pad_to_multiple") == 1:
+        # recipes of finished runs hold it, without effect
+        kept = {key: value for key, value in vocabulary.items() if key != "pad_to_multiple"}
+        data = data | {"tokenizer": kept}
     return checked(Recipe, data, where)
 
 

@@ -75,7 +75,7 @@ def joined(
         "streams": [*old, *new],
         "tokenizer": tokenizer
         | {
-            "kind": "append",
+            "kind": "add",
             "vocab_size": max(fewest, size * len(new)),
             "streams": [stream["name"] for stream in new],
         },

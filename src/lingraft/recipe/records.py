@@ -82,14 +82,14 @@ METHODS: dict[str, MethodRecord] = {
         "the source trained on with the target's pieces added to its vocabulary",
         NO_ITL | {"embeddings": "mean"},
         ONE_PHASE,
-        {"kind": "append"},
+        {"kind": "add"},
     ),
     "join": MethodRecord(
         "a language joins a model that exists: its pieces are added, and the old languages' text "
         "is drawn beside its own (adapt --join RUN)",
         NO_ITL | {"embeddings": "mean"},
         ONE_PHASE,
-        {"kind": "append"},
+        {"kind": "add"},
         preset="metaxlm2021",
     ),
     "metaxlm": _metaxlm(

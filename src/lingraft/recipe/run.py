@@ -42,7 +42,7 @@ class Source(Section):
         return self
 
 
-KEEPING = ("keep", "extend", "append", "trim")
+KEEPING = ("keep", "extend", "append", "add", "trim")
 """Kinds of vocabulary in which pieces of the source's go on, and with them their rows."""
 UNSIZED = ("keep", "extend", "trim")
 """Those of them that `tokenizer.vocab_size` says nothing about."""
@@ -62,6 +62,7 @@ class Tokenizer(Section):
         "keep",
         "extend",
         "append",
+        "add",
         "trim",
         "given",
     ] = "source"
@@ -71,7 +72,8 @@ class Tokenizer(Section):
     too. 'keep': the source's vocabulary, unchanged. 'trim': those of its pieces that the text uses.
     'extend': the source's, and more pieces, by going on with its byte-pair merges on the text.
     'append': the source's, and what it lacks of a vocabulary of `vocab_size` pieces that is trained
-    on the text alone. That works for all kinds, but some pieces can be unreachable. 'given': one
+    on the text alone. That works for all kinds, but some pieces can be unreachable. 'add': by up to
+    `vocab_size` pieces as 'extend' does where the source has merges, else 'append'. 'given': one
     that exists already, `model`."""
     model: str | None = None
     """Of 'given': the folder of a tokenizer, or the Hub id of a model that has one."""
@@ -87,9 +89,9 @@ class Tokenizer(Section):
     use_reserved: bool = False
     """'extend' first replaces tokens that the source holds in reserve, such as
     <|reserved_special_token_3|> or <unused7>: new pieces take their ids."""
-    pad_to_multiple: Annotated[int, Field(ge=1, le=4_096)] = 1
-    """The embeddings get rows without a piece until their number is a multiple of this. Products on
-    a GPU are faster with 64 or 128."""
+    longest_piece: Annotated[int, Field(ge=1, le=512)] = 16
+    """Letters of a piece that is learnt, at most, the space before them left out (Unigram counts
+    it)."""
     normalisation: Literal["nfc", "nfkc"] = "nfc"
     """Unicode form that the tokenizer brings text into. With nfc the text that comes back from its
     tokens is exactly the same."""
@@ -122,11 +124,10 @@ class Tokenizer(Section):
 
     def most_rows(self, source: int) -> int:
         """Rows that the embeddings of the target have at most, from how many the source has."""
-        if self.kind == "keep":
-            return source
-        added = {"extend": self.new_pieces, "append": self.vocab_size, "trim": 0}
-        rows = source + added[self.kind] if self.kind in added else self.vocab_size
-        return rows + -rows % self.pad_to_multiple
+        added = {"keep": 0, "extend": self.new_pieces, "trim": 0}
+        if self.kind in KEEPING:
+            return source + added.get(self.kind, self.vocab_size)
+        return self.vocab_size
 
 
 DRAWN = ("random", "random-statistics")

@@ -14,7 +14,7 @@ from tokenizers import models, pre_tokenizers
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.log import progress
-from lingraft.tokenizer.merges import count_characters, cut, repeated, train_bpe
+from lingraft.tokenizer.merges import count_characters, cut, fitting, repeated, train_bpe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -110,6 +110,7 @@ def train_unigram(
             input_sentence_size=0,
             shuffle_input_sentence=False,
             max_sentence_length=2**30,
+            max_sentencepiece_length=section.longest_piece,
             train_extremely_large_corpus=sample.characters > LARGE_CORPUS_CHARACTERS,
             num_threads=1,
             minloglevel=2,
@@ -142,14 +143,16 @@ def train_byte_bpe(
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     if section.vocab_size < len(alphabet) + frame.specials:
         raise _too_small(section, len(alphabet) + frame.specials)
-    return train_bpe(
-        sample.normalised(normaliser, "reading"),
+    learnt = train_bpe(
+        lambda: sample.normalised(normaliser, "reading"),
         pre_tokenizer,
-        vocab_size=section.vocab_size - len(frame.last),
+        section.vocab_size - len(frame.last),
+        fitting(section.longest_piece, in_bytes=True),
         min_frequency=MIN_FREQUENCY,
         special_tokens=list(frame.tokens),
         initial_alphabet=alphabet,
-    ).model
+    )
+    return models.BPE(*learnt)
 
 
 def train_sp_bpe(
@@ -179,14 +182,16 @@ def train_sp_bpe(
         for part in cut(spelt, digits, UNKNOWN):
             if part != [UNKNOWN]:
                 parts["".join(part)] += count
-    return train_bpe(
-        repeated(parts),
+    learnt = train_bpe(
+        lambda: repeated(parts),
         pre_tokenizers.WhitespaceSplit(),
-        vocab_size=section.vocab_size,
+        section.vocab_size,
+        fitting(section.longest_piece),
         min_frequency=MIN_FREQUENCY,
         special_tokens=fixed,
         initial_alphabet=sorted(allowed),
-    ).model
+    )
+    return models.BPE(*learnt)
 
 
 def train_wordpiece(
@@ -213,16 +218,19 @@ def train_wordpiece(
         return " ".join(word for word in sentence.split() if rare.isdisjoint(word))
 
     def learn(title: str, size: int, specials: list[str], min_frequency: int) -> dict[str, int]:
-        text = sample.normalised(normaliser, title)
-        learnt: dict[str, int] = train_bpe(
-            map(common, text) if rare else text,
+        def text() -> Iterable[str]:
+            sentences = sample.normalised(normaliser, title)
+            return map(common, sentences) if rare else sentences
+
+        return train_bpe(
+            text,
             pre_tokenizer,
-            vocab_size=size,
+            size,
+            fitting(section.longest_piece, mark="##"),
             min_frequency=min_frequency,
             special_tokens=specials,
             continuing_subword_prefix="##",
-        ).get_vocab()
-        return learnt
+        )[0]
 
     alphabet = sorted(learn("finding characters", 0, [], 1))
     size = section.vocab_size - frame.specials

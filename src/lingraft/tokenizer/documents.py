@@ -108,7 +108,7 @@ def reader_for(kind: str, source_kind: str) -> Callable[[Path], Iterator[str]]:
     """
     if kind == "trim":
         return read
-    follows = source_kind in MERGING and kind in ("source", "replace", "extend", "append")
+    follows = source_kind in MERGING and kind in ("source", "replace", "extend", "append", "add")
     return lines_within if follows else read_lines
 
 

@@ -4,6 +4,7 @@ What is added leaves the ids of the source's pieces alone, its normaliser and it
 
 - `extend` goes on with the source's merges on the target's text (`merges.py`). Every new piece can
   be reached, and text falls into the source's tokens or whole runs of them.
+- `add` is `extend` where the source has merges, else `append`.
 - `append` adds what a vocabulary has that is trained on the target's text by itself, in the
   source's own kind. Byte-pair merges go behind all of the source's, which can forestall them: such
   pieces cannot be reached, and are counted. Pieces of Unigram compete with the source's by the
@@ -20,6 +21,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.recipe.run import KEEPING
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.algorithms import SPECIAL_SCORE, Sample
 from lingraft.tokenizer.frame import frame_of, kept_ids, put_around
@@ -27,9 +29,13 @@ from lingraft.tokenizer.merges import bare_tokenizer, continue_merges
 from lingraft.tokenizer.replacement import learn, replace
 from lingraft.tokenizer.roles import check_padding, check_present
 from lingraft.tokenizer.state import (
+    BYTE_PIECE,
     chat_tokens,
     check_chat,
     check_continues,
+    continues,
+    dead_pattern,
+    missing_bytes,
     outside,
     pieces_of,
     reserved_ids,
@@ -80,11 +86,16 @@ def make(
     mode = _mode(section, source, causal=causal)
     if mode == "given":
         return take(section, source, pad_id=pad_id, causal=causal), None
-    if source is None or mode not in ("keep", "extend", *CHANGES):
+    if source is None or mode not in (*KEEPING, "replace"):
         options: dict[str, Any] = {"pad_id": pad_id, "seed": seed, "causal": causal}
         return tokenizer_files.train(section, source, sentences, **options), None
     _check_source(source, pad_id, causal=causal)
     state = tokenizer_files.state_of(source)
+    if dead := dead_pattern(state):
+        logger.warning("the source's %s", dead)
+    if mode == "add":
+        mode = "extend" if continues(state) else "append"
+        section = section.model_copy(update={"new_pieces": section.vocab_size})
     if mode == "keep":
         return tokenizer_files.wrapped(state, source), {
             "source": len(source),
@@ -160,13 +171,22 @@ def _extend(
     """
     check_continues(state)
     vocabulary, end = _closed(state)
+    lacking = _lacking(state)
     slots = reserved_ids(state, in_use) if section.use_reserved else []
-    continuation = continue_merges(state, sample, section.new_pieces, section.min_count)
-    slot_pieces = dict(zip(slots, continuation.pieces, strict=False))
+    whole = vocabulary | {piece: end + index for index, piece in enumerate(lacking)}
+    continuation = continue_merges(
+        state | {"model": state["model"] | {"vocab": whole}},
+        sample,
+        max(0, section.new_pieces - len(lacking)),
+        section.min_count,
+        section.longest_piece,
+    )
+    new_pieces = [*lacking, *continuation.pieces]
+    slot_pieces = dict(zip(slots, new_pieces, strict=False))
     dropped = {piece for piece, index in vocabulary.items() if index in slot_pieces}
-    free = iter(range(end, end + len(continuation.pieces)))
+    free = iter(range(end, end + len(new_pieces)))
     ids = {piece: index for index, piece in slot_pieces.items()}
-    ids |= {piece: next(free) for piece in continuation.pieces[len(slot_pieces) :]}
+    ids |= {piece: next(free) for piece in new_pieces[len(slot_pieces) :]}
     kept_pieces = {piece: index for piece, index in vocabulary.items() if piece not in dropped}
     merges = [*map(tuple, state["model"]["merges"]), *continuation.merges]
     new_state = state | {
@@ -180,6 +200,7 @@ def _append(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) ->
     """Add the pieces that a vocabulary has which is trained on new text by itself."""
     learnt = learn(section, state, sample)
     vocabulary, end = _closed(state)
+    lacking = _lacking(state)
     model = dict(state["model"])
     if learnt["type"] == "Unigram":
         if len(vocabulary) != end:
@@ -188,7 +209,9 @@ def _append(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) ->
                 'with gaps cannot be extended; use tokenizer.kind = "source" for a vocabulary of '
                 "its own"
             )
-        scored = [(piece, score) for piece, score in learnt["vocab"] if piece not in vocabulary]
+        known = {*vocabulary, *lacking}
+        scored = [(piece, score) for piece, score in learnt["vocab"] if piece not in known]
+        scored = [*((piece, SPECIAL_SCORE) for piece in lacking), *scored]
         special = [(token, SPECIAL_SCORE) for token in outside(state)]
         model["vocab"] = [*model["vocab"], *special, *scored]
         added = [piece for piece, _ in scored]
@@ -197,21 +220,32 @@ def _append(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) ->
         added = [piece for piece in ordered if piece not in vocabulary]
         model["vocab"] = vocabulary | {piece: end + index for index, piece in enumerate(added)}
     else:
-        model["vocab"], model["merges"], added = _merged(vocabulary, model, learnt, end)
+        model["vocab"], model["merges"], added = _merged(vocabulary, lacking, model, learnt)
     new_state = state | {"model": model}
     return new_state, _counts(vocabulary, new_state, added)
 
 
+def _lacking(state: dict[str, Any]) -> list[str]:
+    """Return the bytes to add before anything else, and tell of them."""
+    if lacking := missing_bytes(state):
+        logger.info(
+            "tokenizer: %d bytes that the source's vocabulary lacks are added, without which text "
+            "would be lost",
+            len(lacking),
+        )
+    return lacking
+
+
 def _merged(
-    vocabulary: dict[str, int], model: dict[str, Any], learnt: dict[str, Any], end: int
+    vocabulary: dict[str, int], lacking: list[str], model: dict[str, Any], learnt: dict[str, Any]
 ) -> tuple[dict[str, int], list[tuple[str, str]], list[str]]:
     """Pieces and merges of both; those learnt behind the source's, and the pieces added."""
     merges = [(left, right) for left, right in model["merges"]]
-    known_merges, pieces, added = set(merges), dict(vocabulary), list[str]()
+    known_merges, end, added = set(merges), max(vocabulary.values()) + 1, list(lacking)
     if model["byte_fallback"]:  # else every character is made of bytes that are there
         single = [piece for piece in learnt["vocab"] if len(piece) == 1]
-        added += [piece for piece in sorted(single) if piece not in pieces]
-        pieces |= {piece: end + index for index, piece in enumerate(added)}
+        added += [piece for piece in sorted(single) if piece not in vocabulary]
+    pieces = vocabulary | {piece: end + index for index, piece in enumerate(added)}
     for left, right in map(tuple, learnt["merges"]):
         if (left, right) in known_merges or left not in pieces or right not in pieces:
             continue
@@ -229,7 +263,8 @@ def _closed(state: dict[str, Any]) -> tuple[dict[str, int], int]:
 
 
 def _counts(vocabulary: dict[str, int], state: dict[str, Any], added: list[str]) -> dict[str, int]:
-    unreachable = len(added) - sum(_reached(state, added))
+    spelt = [piece for piece in added if not BYTE_PIECE.fullmatch(piece)]
+    unreachable = len(spelt) - sum(_reached(state, spelt))
     return {"source": len(vocabulary), "added": len(added), "unreachable": unreachable}
 
 

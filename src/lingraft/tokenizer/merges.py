@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from lingraft.tokenizer.state import (
+    BYTE_OF,
     BYTE_PIECE,
     WORD_START,
     kind_of_state,
@@ -27,13 +28,14 @@ from lingraft.tokenizer.state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lingraft.tokenizer.algorithms import Sample
 
 FIRST = 0x10000
 """A token is a character here, its id above this one: none is white space up there."""
 REPEATED = 1_000
+WHITE = " \t\n\r\v\f"
 SPELT_WORD = re.compile(f"{WORD_START}*[^{WORD_START}\n]+|{WORD_START}+")
 """The end of a line is in no word: SentencePiece has a piece or a byte for it alone."""
 
@@ -53,7 +55,7 @@ class Continued(NamedTuple):
 
 
 def continue_merges(
-    state: Mapping[str, Any], sample: Sample, limit: int, min_count: int
+    state: Mapping[str, Any], sample: Sample, limit: int, min_count: int, longest: int
 ) -> Continued:
     """Learn further merges on new text, cut and normalised as the tokenizer does it.
 
@@ -66,6 +68,7 @@ def continue_merges(
         sample: the text.
         limit: new pieces, at most.
         min_count: how often a pair or a character must occur in the text.
+        longest: letters of a new piece, at most.
     """
     vocabulary = pieces_of(state) | outside(state)
     words = count_words(state, sample)
@@ -86,7 +89,8 @@ def continue_merges(
             if len(part) > 1:
                 sequences["".join(chr(FIRST + ids[token]) for token in part)] += count
     pieces = {chr(FIRST + index): piece for piece, index in ids.items()}
-    merges = _learn(sequences, pieces, limit - len(characters), min_count)
+    fits = fitting(longest, in_bytes=not spelt)
+    merges = _learn(sequences, pieces, limit - len(characters), min_count, fits)
     return Continued(characters, merges)
 
 
@@ -157,12 +161,16 @@ def bare_tokenizer(model: Mapping[str, Any]) -> Tokenizer:
 
 
 def _learn(
-    sequences: Mapping[str, int], pieces: Mapping[str, str], limit: int, min_count: int
+    sequences: Mapping[str, int],
+    pieces: Mapping[str, str],
+    limit: int,
+    min_count: int,
+    fits: Callable[[str], bool],
 ) -> list[tuple[str, str]]:
     """The next merges of words that are spelt in tokens.
 
-    A merge that gives a piece which is there already (made of other parts) is left out, with those
-    that need it, so that each piece has one way to come about.
+    A merge that gives a piece which does not fit, or is there already (made of other parts), is
+    left out, with those that need it, so that each piece has one way to come about.
     """
     if limit <= 0:
         return []
@@ -172,10 +180,13 @@ def _learn(
         candidates = _train(sequences, alphabet + size, min_count)
         text, known_texts, merges = dict(pieces), set(pieces.values()), list[tuple[str, str]]()
         for left, right in candidates:
-            if left in text and right in text and text[left] + text[right] not in known_texts:
+            if left not in text or right not in text:
+                continue
+            piece = text[left] + text[right]
+            if piece not in known_texts and fits(piece):
                 merges.append((text[left], text[right]))
-                text[left + right] = text[left] + text[right]
-                known_texts.add(text[left + right])
+                text[left + right] = piece
+                known_texts.add(piece)
         if len(merges) >= limit or len(candidates) < size:
             return merges[:limit]
         size = 2 * size - len(merges)
@@ -183,24 +194,72 @@ def _learn(
 
 def _train(sequences: Mapping[str, int], size: int, min_count: int) -> list[tuple[str, str]]:
     words = pre_tokenizers.WhitespaceSplit()
-    learnt = train_bpe(repeated(sequences), words, vocab_size=size, min_frequency=min_count)
-    merges = json.loads(learnt.to_str())["model"]["merges"]
-    return [(left, right) for left, right in merges]
+    return _trained(repeated(sequences), words, vocab_size=size, min_frequency=min_count)[1]
 
 
-def train_bpe(text: Iterable[str], pre_tokenizer: Any, **settings: Any) -> Tokenizer:
-    """A tokenizer with the byte-pair merges that `tokenizers` learns from a text.
+def fitting(longest: int, *, in_bytes: bool = False, mark: str = "") -> Callable[[str], bool]:
+    """Return a test of pieces: at most so many letters, and no space behind one of them.
 
     Args:
-        text: normalised.
+        longest: letters, at most; white space before them does not count.
+        in_bytes: whether a character of a piece is a byte; those inside a letter do not count.
+        mark: what a piece that continues a word begins with.
+    """
+
+    def fits(piece: str) -> bool:
+        if in_bytes:
+            piece = "".join(chr(BYTE_OF.get(character, 0)) for character in piece)
+        letters = piece.removeprefix(mark).replace(WORD_START, " ").lstrip(WHITE)
+        inner = sum(0x80 <= ord(byte) < 0xC0 for byte in letters) if in_bytes else 0
+        return len(letters) - inner <= longest and " " not in letters
+
+    return fits
+
+
+def train_bpe(
+    text: Callable[[], Iterable[str]],
+    pre_tokenizer: Any,
+    vocab_size: int,
+    fits: Callable[[str], bool],
+    **settings: Any,
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Learn the pieces of a text and their merges by `tokenizers`; leave out pieces that misfit.
+
+    Others take their place, learnt as if they were there.
+
+    Args:
+        text: gives it anew at each call, normalised.
         pre_tokenizer: cuts it into words.
+        vocab_size: pieces, at most.
+        fits: says whether a piece that a merge gives is wanted.
         settings: of the library's trainer.
     """
+    size, mark = vocab_size, settings.get("continuing_subword_prefix", "")
+    fixed = set(settings.get("special_tokens", ()))
+    while True:
+        ids, merges = _trained(text(), pre_tokenizer, vocab_size=size, **settings)
+        given = [left + right.removeprefix(mark) for left, right in merges]
+        misfits = {piece for piece in given if not fits(piece)} - fixed
+        if not misfits:
+            return ids, merges
+        pieces = [piece for piece in sorted(ids, key=ids.__getitem__) if piece not in misfits]
+        if len(pieces) >= vocab_size or len(ids) < size:
+            break
+        size = 2 * size - len(pieces)
+    ids = {piece: index for index, piece in enumerate(pieces[:vocab_size])}
+    return ids, [merge for merge, piece in zip(merges, given, strict=True) if piece in ids]
+
+
+def _trained(
+    text: Iterable[str], pre_tokenizer: Any, **settings: Any
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Train the library's byte-pair encoding; see `train_bpe`."""
     prefix = settings.get("continuing_subword_prefix")
     learner = Tokenizer(models.BPE(continuing_subword_prefix=prefix) if prefix else models.BPE())
     learner.pre_tokenizer = pre_tokenizer
     learner.train_from_iterator(text, trainers.BpeTrainer(show_progress=False, **settings))
-    return learner
+    model = json.loads(learner.to_str())["model"]
+    return model["vocab"], [(left, right) for left, right in model["merges"]]
 
 
 def repeated(words: Mapping[str, int]) -> Iterator[str]:

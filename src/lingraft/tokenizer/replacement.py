@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, models, normalizers
 
-from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.errors import RecipeError
 from lingraft.tokenizer.algorithms import (
     SPECIAL_SCORE,
     train_byte_bpe,
@@ -43,7 +43,6 @@ def learn(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> d
 
     Raises:
         RecipeError: the size is smaller than what the vocabulary must have.
-        UnsupportedModelError: the source's Unigram or WordPiece model has no unknown token.
     """
     kind, backend = kind_of_state(state), Tokenizer.from_str(json.dumps(state))
     normaliser = backend.normalizer or normalizers.Sequence([])
@@ -52,11 +51,6 @@ def learn(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> d
         raise RecipeError(
             f"tokenizer.vocab_size: {section.vocab_size} is too small; the source's special tokens "
             f"alone are {len(frame.tokens)}, and all of them are kept; raise it"
-        )
-    if kind in ("unigram", "wordpiece") and "unk_token" not in frame.roles:
-        raise UnsupportedModelError(
-            f"the source tokenizer is a {kind} model without an unknown token, which its training "
-            'needs; use tokenizer.kind = "keep", or choose another source'
         )
     model: models.Model
     if kind == "byte-bpe":

@@ -24,6 +24,8 @@ PLACEHOLDER = re.compile(
     r"madeupword\d+|\[unused\d+\]|<unused\d+>|<\|reserved_special_token_\d+\|>|<\|extra_\d+\|>"
 )
 """Tokens that a vocabulary holds in reserve, without a meaning."""
+WRITTEN_AS_PATTERN = re.compile(r"\\[pPsSwWdD]|\(\?|\[\^")
+"""In a string: what only a regular expression holds."""
 LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__")
 """Of mBART (ko_KR), NLLB (kor_Hang) and M2M (__ko__)."""
 CHAT_TOKEN = re.compile(
@@ -47,6 +49,8 @@ def _bytes_of_characters() -> dict[str, int]:
 
 
 BYTE_OF = _bytes_of_characters()
+IN_TEXT = {*range(0xC0), *range(0xC2, 0xF5)}
+"""Bytes that UTF-8 can hold."""
 
 
 def check_holds_tokenizer(folder: Path) -> None:
@@ -81,6 +85,11 @@ def kind_of_state(state: Mapping[str, Any]) -> Kind:
     )
 
 
+def continues(state: Mapping[str, Any]) -> bool:
+    """Return whether a tokenizer has merges to go on with."""
+    return kind_of_state(state) in MERGING and bool(state["model"].get("merges"))
+
+
 def check_continues(state: Mapping[str, Any]) -> None:
     """Refuse a tokenizer without merges to go on with.
 
@@ -111,6 +120,43 @@ def merges_are_lost(state: Mapping[str, Any]) -> bool:
     added = {token["content"] for token in state["added_tokens"]}
     pieces = [piece for piece in pieces_of(state) if piece not in added]
     return any(len(p.lstrip(WORD_START)) > 1 and not BYTE_PIECE.fullmatch(p) for p in pieces)
+
+
+def check_unknown(state: Mapping[str, Any], name: str) -> None:
+    """Refuse a tokenizer that has nothing to say for text which its vocabulary lacks.
+
+    The library stops at such a text; what transformers names as the unknown token has then no row
+    of its own in the model, or another piece's.
+
+    Raises:
+        UnsupportedModelError: its model names no unknown token, or one that is no piece.
+    """
+    model = state["model"]
+    if model["type"] == "Unigram":
+        lacks, what = model.get("unk_id") is None, "unk_id is not set"
+    else:
+        token = model.get("unk_token")
+        bytes_lack = token is not None and bool(missing_bytes(state))
+        needs = model["type"] == "WordPiece" or bytes_lack
+        lacks, what = needs and token not in pieces_of(state), f"{token} is not in its vocabulary"
+    if lacks:
+        raise UnsupportedModelError(
+            f"{name}: its {model['type']} tokenizer has no unknown token ({what} in "
+            "tokenizer.json), so text that it lacks cannot be read; name there a piece that has a "
+            "row of the model, or choose another model"
+        )
+
+
+def dead_pattern(state: Mapping[str, Any]) -> str | None:
+    """Say of a split pattern that is stored as a plain string that no text matches it."""
+    for step in steps(state["pre_tokenizer"]):
+        plain = str(step["pattern"].get("String", "")) if step["type"] == "Split" else ""
+        if WRITTEN_AS_PATTERN.search(plain):
+            return (
+                f"tokenizer.json stores the split pattern '{plain[:40]}' as a plain string, which "
+                "no text matches, so pieces run across words; store it under Regex, not String"
+            )
+    return None
 
 
 def chat_tokens(template: str) -> list[str]:
@@ -173,6 +219,18 @@ def outside(state: Mapping[str, Any]) -> dict[str, int]:
     return {
         token: added[token] for token in sorted(added, key=added.__getitem__) if token not in pieces
     }
+
+
+def missing_bytes(state: Mapping[str, Any]) -> list[str]:
+    """Return the pieces of bytes that a vocabulary made of bytes lacks, so that it drops text."""
+    if kind_of_state(state) == "byte-bpe":
+        needed = [character for character, byte in BYTE_OF.items() if byte in IN_TEXT]
+    elif state["model"].get("byte_fallback"):
+        needed = [f"<0x{byte:02X}>" for byte in sorted(IN_TEXT)]
+    else:
+        needed = []
+    pieces = pieces_of(state)
+    return [piece for piece in needed if piece not in pieces]
 
 
 def reserved_ids(state: Mapping[str, Any], in_use: Iterable[str]) -> list[int]:

@@ -102,16 +102,6 @@ class Vocabulary:
         code = next((i for i in tokenizer("0")["input_ids"] if i in codes), None) if codes else None
         return cls(len(pieces), pieces, canonical, specials, frozenset(special), kept_tokens, code)
 
-    def padded(self, multiple: int) -> Vocabulary:
-        """The same with ids that no piece has at its end, until their number is a multiple."""
-        more = -self.size % multiple
-        return dataclasses.replace(
-            self,
-            size=self.size + more,
-            pieces=self.pieces + [""] * more,
-            canonical=self.canonical + [None] * more,
-        )
-
     def within(self, rows: int) -> Vocabulary:
         """The pieces of a model with so many rows of embeddings.
 

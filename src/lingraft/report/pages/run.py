@@ -181,6 +181,7 @@ STATISTICS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("unknown_rate", "unknown tokens", SHARE),
     ("character_coverage", "characters covered", SHARE),
     ("marks_kept", "accents, vowel signs and joiners kept", SHARE),
+    ("text_kept", "characters that come back", SHARE),
     ("round_trip", "sentences that come back exactly", SHARE),
     ("sentences", "sentences measured", numbers.count),
     ("tokens", "tokens", numbers.count),
