@@ -18,7 +18,7 @@ from lingraft.finetuning import heads
 from lingraft.models.source import load_model
 from lingraft.pipeline.source_files import source_of
 from lingraft.pipeline.stages import position_settings
-from lingraft.pretrained.load import load_tokenizer
+from lingraft.pretrained.tokenizers import load_tokenizer
 from lingraft.recipe.methods import recipe_from
 from lingraft.tasks import TASKS
 

@@ -195,7 +195,7 @@ def test_embeddings_that_are_tied_in_name_alone_are_found(tiny_model, model, com
 def test_a_tokenizer_that_is_larger_than_the_model_is_found(tiny_model, model, command):
     folder = model("roberta")
     tiny_model("roberta", vocab_size=200).save_pretrained(folder)
-    refused(command, folder, "pieces but the model only 200 embedding rows")
+    refused(command, folder, "but the model only 200 embedding rows")
 
 
 def test_text_that_does_not_come_back_is_found(model, command):

@@ -94,12 +94,13 @@ def test_tokens_added_to_a_byte_level_vocabulary_are_plain_text(tiny_tokenizer):
     ]
 
 
-def test_a_unigram_vocabulary_that_a_class_reads_as_merges_is_refused(tiny_tokenizer, tmp_path):
-    """Without merges it would cut all text into characters, and nothing would say so."""
-    files.save(tiny_tokenizer("xlm-roberta"), tmp_path)
+def test_a_vocabulary_without_the_merges_that_make_its_pieces_is_refused(tiny_tokenizer, tmp_path):
+    """It would cut all text into characters, and nothing would say so."""
+    files.save(tiny_tokenizer("roberta"), tmp_path)
     assert len(files.load(tmp_path)) > 0
-    path = tmp_path / "tokenizer_config.json"
-    config = json.loads(path.read_text(encoding="utf-8")) | {"tokenizer_class": "LlamaTokenizer"}
-    path.write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(UnsupportedModelError, match="fall into characters; set tokenizer_class"):
+    path = tmp_path / "tokenizer.json"
+    state = json.loads(path.read_text(encoding="utf-8"))
+    state["model"]["merges"] = []
+    path.write_text(json.dumps(state), encoding="utf-8")
+    with pytest.raises(UnsupportedModelError, match="none of the merges"):
         files.load(tmp_path)

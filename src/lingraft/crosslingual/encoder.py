@@ -18,12 +18,11 @@ from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.log import progress
 from lingraft.models.padding import batches_by_length, padded
 from lingraft.pretrained.load import (
-    check_rows,
     load_config,
     load_model,
     longest_text,
-    padding_tokenizer,
 )
+from lingraft.pretrained.tokenizers import padding_tokenizer
 from lingraft.tokenizer import spelled
 
 if TYPE_CHECKING:
@@ -89,7 +88,6 @@ class Encoder:
         encoder_config(name, revision)
         tokenizer = padding_tokenizer(name, revision)
         model, _ = load_model(AutoModel, name, revision)
-        check_rows(name, tokenizer, model.config)
         longest = longest_text(model.config, int(tokenizer.pad_token_id))
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(name, model.train(mode=False).to(device), tokenizer, longest)

@@ -26,7 +26,8 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import finish_config
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.load import check_rows, load_model, load_tokenizer, longest_text
+from lingraft.pretrained.load import load_model, longest_text
+from lingraft.pretrained.tokenizers import check_saved, load_tokenizer
 from lingraft.rundir import check_free, removed_on_failure, write_json, writing
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -120,7 +121,6 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
     encoder_config(name)
     tokenizer = load_tokenizer(name)
     model, loading_info = load_model(AutoModel, name)
-    check_rows(name, tokenizer, model.config)
     model = model.train(mode=False)
     depth = int(model.config.num_hidden_layers)
     layer = depth if layer is None else check_layer(layer, depth, name)
@@ -132,6 +132,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
         cut.save_pretrained(out, state_dict=tensors)
         tokenizer_files.save_as_it_is(tokenizer, out)
         finish_config(out, {"output_hidden_states": True} if picks else {})
+        check_saved(out)
         pad = int(tokenizer.pad_token_id or 0)
         longest = min(LONGEST, longest_text(model.config, pad))
         _write_modules(out, int(model.config.hidden_size), longest, pool, layer if picks else None)

@@ -22,7 +22,8 @@ from lingraft.crosslingual.layers import fingerprint_of
 from lingraft.crosslingual.partial_file import PartialFile
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import generation
-from lingraft.pretrained.load import check_rows, load_config, load_model, padding_tokenizer
+from lingraft.pretrained.load import load_config, load_model
+from lingraft.pretrained.tokenizers import padding_tokenizer
 from lingraft.recipe import catalogue
 from lingraft.tasks import sentences
 from lingraft.tokenizer.frame import languages, target_setting
@@ -86,7 +87,6 @@ class Translator:
             )
         tokenizer = padding_tokenizer(name)
         model, _ = load_model(AutoModelForSeq2SeqLM, name)
-        check_rows(name, tokenizer, config)
         generation.check(name, model.generation_config, settings.beams)
         _choose_languages(name, model, tokenizer, settings)
         # a special token that is spelt out in a text is text, as where the model was fine-tuned

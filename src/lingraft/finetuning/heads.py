@@ -32,8 +32,9 @@ from lingraft.models.encoder_decoder import tie_embeddings
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
 from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of
-from lingraft.pretrained.load import load_config, load_generation, load_tokenizer, one_line
+from lingraft.pretrained.load import load_config, load_generation, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
+from lingraft.pretrained.tokenizers import load_tokenizer
 from lingraft.recipe import catalogue
 from lingraft.rundir import write_json, writing
 from lingraft.tasks.markers import MARKERS

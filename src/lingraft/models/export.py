@@ -6,14 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tokenizers import Tokenizer
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import loading
 from lingraft.models.families import FAMILIES, family_of, older
 from lingraft.models.graft import is_tied
 from lingraft.models.kinds import BOTH_ENDS, KINDS
-from lingraft.pretrained.load import load_tokenizer
+from lingraft.pretrained.tokenizers import check_saved
 from lingraft.rundir import writing
 
 if TYPE_CHECKING:
@@ -33,13 +32,6 @@ OF_PIECES = (
     "suppress_tokens",
 )
 """Keys of a generation configuration that hold ids of ordinary pieces."""
-TEXTS = (
-    "In 2024, 12,345 people (3.5 %) said: don't!\n\nTwo  spaces,\ta tab\nand  Ünïcödé.  ",
-    "나는 학교에 갔다. 東京は晴れ。 हिन्दी भाषा, ภาษาไทย, Привет!",
-)
-"""What patterns cut differently: digits, line ends, spaces, contractions, marks, scripts."""
-PIECES = 500
-"""Of the vocabulary, about so many make up one more text."""
 
 
 def special_ids(model_type: str, specials: Mapping[str, int]) -> dict[str, int | None]:
@@ -210,7 +202,7 @@ def check_reload(model: PreTrainedModel, folder: Path) -> None:
     Raises:
         DataError: the written checkpoint is not the model.
     """
-    check_tokenizer(folder)
+    check_saved(folder)
     again, info = loading.load(str(folder))
     strays = {key: value for key, value in info.items() if value}
     if strays:
@@ -229,26 +221,3 @@ def check_reload(model: PreTrainedModel, folder: Path) -> None:
             f"{folder}: the exported checkpoint gives other logits "
             f"(largest difference {difference:.2g})"
         )
-
-
-def check_tokenizer(folder: Path) -> None:
-    """Read text as AutoTokenizer does beside config.json, whose model type can decide the class.
-
-    Raises:
-        DataError: the ids are not those of tokenizer.json.
-    """
-    path = folder / "tokenizer.json"
-    if not path.is_file():
-        return
-    written = Tokenizer.from_file(str(path))
-    written.no_truncation()
-    written.no_padding()
-    stock, size = load_tokenizer(str(folder)), written.get_vocab_size()
-    ids = list(range(0, size, max(size // PIECES, 1)))
-    for text in (*TEXTS, written.decode(ids)):
-        if stock(text, verbose=False)["input_ids"] != written.encode(text).ids:
-            raise DataError(
-                f"{folder}: AutoTokenizer gives other ids than tokenizer.json, for transformers "
-                f"loads a {type(stock).__name__} beside this config.json; choose a source whose "
-                "family has no tokenizer class of its own, such as qwen3 or llama"
-            )

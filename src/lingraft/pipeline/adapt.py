@@ -12,7 +12,7 @@ from lingraft.errors import DataError, RecipeError, TooLittleTextError
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import budgeting, evaluating, learnt, plans, stages, vocabularies
+from lingraft.pipeline import budgeting, evaluating, learnt, plans, stages
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.clearing import check_outside, empty
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small, unread
@@ -82,7 +82,7 @@ def adapt(
     family = family_now(recipe)
     run, request = Run(out), suited(recipe, family, tied=tied_now(recipe))
     check_outside(recipe, run)
-    vocabularies.check_source(recipe)
+    stages.check_tokenizers(recipe)
     recipe = request if overwrite else budgeting.remembered(request, run)
     check_context(recipe, family, stages.position_settings(recipe)[1])
     accelerator = accelerator_for(recipe.training, out)

@@ -26,7 +26,6 @@ from lingraft.paths import path_of
 from lingraft.pretrained.load import (
     USUAL_LENGTH,
     check_longest,
-    check_rows,
     load_config,
     longest_text,
 )
@@ -82,7 +81,6 @@ class Judged:
         config = load_config(name, revision)
         tokenizer = tokenizer_files.load(name, revision)
         ids = TokenIds.of(tokenizer, "causal")
-        check_rows(name, tokenizer, config)
         scorer = Scorer.load(name, ids.pad, precision, "causal", revision)
         usual = max(context or 0, USUAL_LENGTH)
         longest = check_longest(name, longest_text(config, ids.pad, usual))

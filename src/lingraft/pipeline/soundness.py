@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, LingraftError
 from lingraft.models import source
-from lingraft.models.export import TEXTS, check_tokenizer
 from lingraft.models.graft import is_tied
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import in_folder
 from lingraft.pipeline.source_files import files_of
 from lingraft.pretrained.load import load_generation
+from lingraft.pretrained.tokenizers import LINES
 from lingraft.recipe import catalogue
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.state import dead_pattern
@@ -69,7 +69,6 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
         wrong += _of_ids(loaded, vocabulary, folder)
         dead = dead_pattern(tokenizer_files.state_of(tokenizer))
         wrong += [] if dead is None else [dead]
-        check_tokenizer(files.folder)
         facts["text"], lost = _round_trip(tokenizer)
         wrong += lost
     except LingraftError as error:
@@ -122,7 +121,7 @@ def _round_trip(tokenizer: PreTrainedTokenizerFast) -> tuple[str, list[str]]:
 
     Case and spelling may be folded: what comes back must have the same ids.
     """
-    words = " ".join(TEXTS).split()
+    words = " ".join(LINES).split()
     ids = {word: tokenizer.encode(word, add_special_tokens=False) for word in words}
     known = [word for word in words if tokenizer.unk_token_id not in ids[word]]
     lost = [

@@ -114,6 +114,21 @@ def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
     return tokenizer_files.load(recipe.source.model, recipe.source.revision)
 
 
+def check_tokenizers(recipe: Recipe) -> None:
+    """Refuse tokenizers that cannot be read as their files say, before any text is.
+
+    Raises:
+        LingraftError: as `tokenizer.files.load` and `kind_of`, of the source's or a given one.
+    """
+    given = recipe.tokenizer
+    for name, revision in (
+        (recipe.source.model, recipe.source.revision),
+        (given.model, given.revision),
+    ):
+        if name is not None:
+            tokenizer_files.kind_of(tokenizer_files.load(name, revision))
+
+
 def family_now(recipe: Recipe) -> Family:
     """The family of the source, whose configuration is downloaded where it is not here.
 

@@ -19,7 +19,7 @@ from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
 from lingraft.paths import path_of
 from lingraft.pipeline import evaluating, judging
-from lingraft.pretrained.load import check_longest, check_rows, load_config, longest_text
+from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe import Corpus, catalogue
 from lingraft.stats import RESAMPLES, Resampling
 from lingraft.tasks import choices
@@ -165,7 +165,6 @@ class _Masked:
     def load(cls, name: str, tokenizer: PreTrainedTokenizerFast, precision: str) -> _Masked:
         config, pad_id = load_config(name), TokenIds.of(tokenizer).pad
         longest = check_longest(name, min(LONGEST, longest_text(config, pad_id)))
-        check_rows(name, tokenizer, config)
         return cls(Scorer.load(name, pad_id, precision), tokenizer, longest)
 
 

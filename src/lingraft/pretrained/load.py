@@ -1,4 +1,4 @@
-"""The one place where transformers loads a configuration, a tokenizer or a model.
+"""The one place where transformers loads a configuration or a model; `tokenizers` loads theirs.
 
 Where `auto_map` in a checkpoint names Python code, transformers asks on standard input whether to
 run it. Here it is told not to, in every call, and what cannot be loaded without that code is
@@ -21,13 +21,8 @@ from huggingface_hub.errors import NotASafetensorsRepoError, SafetensorsParsingE
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
-    AutoTokenizer,
     GenerationConfig,
     PreTrainedConfig,
-)
-from transformers.models.auto.tokenization_auto import (
-    get_tokenizer_config,
-    tokenizer_class_from_name,
 )
 from transformers.utils import logging as transformers_logging
 
@@ -39,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
 logger = logging.getLogger(__name__)
 
@@ -157,70 +152,6 @@ def hub_parameters(name: str) -> int | None:
         return sum(get_safetensors_metadata(name).parameter_count.values())
     except (OSError, NotASafetensorsRepoError, SafetensorsParsingError):
         return None
-
-
-def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer of a checkpoint.
-
-    Raises:
-        DataError: there is none, or it is broken.
-        UnsupportedModelError: it needs Python code of its own.
-    """
-    where = str(folder_of(name) or name)
-    with one_line(
-        f"{name}: its tokenizer cannot be loaded",
-        "check the name and the files, or save the tokenizer again",
-    ):
-        tokenizer_config = get_tokenizer_config(where, revision=revision)
-        kind = tokenizer_config.get("tokenizer_class")
-        stock = isinstance(kind, str) and tokenizer_class_from_name(kind) is not None
-        refuse_code(name, tokenizer_config, stock)
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            where, revision=revision, trust_remote_code=False
-        )
-        longest: object = tokenizer.model_max_length
-        if not isinstance(longest, int | float) or longest < 1:
-            raise DataError(
-                f"{name}: tokenizer_config.json has model_max_length {longest!r}; write how many "
-                "tokens the model reads, or delete it"
-            )
-    return tokenizer
-
-
-def padding_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer of a checkpoint that reads texts of several lengths at once.
-
-    Raises:
-        DataError: there is none, it is broken, or it cannot pad.
-        UnsupportedModelError: it needs Python code of its own.
-    """
-    tokenizer = load_tokenizer(name, revision)
-    if tokenizer.pad_token_id is None:
-        raise DataError(f"{name}: its tokenizer has no padding token, so texts cannot be padded")
-    return tokenizer
-
-
-def check_rows(name: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
-    """Refuse a tokenizer with pieces that its model has no row of embeddings for.
-
-    Special tokens may have none, for text does not give them: Gemma 3's tokenizer has one for
-    images, its small models have no row for it. Models without rows (CANINE, which hashes
-    characters) and with two vocabularies are let through.
-
-    Raises:
-        UnsupportedModelError: another piece has none.
-    """
-    rows = getattr(config, "vocab_size", None)
-    if rows is None:
-        return
-    special = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
-    highest = max({*tokenizer.get_vocab().values()} - special, default=-1)
-    if highest >= rows:
-        raise UnsupportedModelError(
-            f"{name}: its tokenizer has pieces up to id {highest}, but the model only {rows} "
-            "embedding rows; they do not belong together, or the model's embeddings were never "
-            "resized"
-        )
 
 
 def load_generation(name: str, config: PreTrainedConfig) -> GenerationConfig:

@@ -15,7 +15,7 @@ import dataclasses
 import hashlib
 import json
 import logging
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenizers import (
     AddedToken,
@@ -31,7 +31,7 @@ from transformers import PreTrainedTokenizerFast
 from lingraft.corpus.cleaning.clean import INVISIBLE_CHARACTERS
 from lingraft.errors import UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.load import load_tokenizer
+from lingraft.pretrained.tokenizers import load_tokenizer
 from lingraft.rundir import read_json, write_json, writing
 from lingraft.tokenizer.algorithms import Sample, train_byte_bpe, train_unigram, train_wordpiece
 from lingraft.tokenizer.frame import Frame, default_frame, frame_of
@@ -57,6 +57,15 @@ logger = logging.getLogger(__name__)
 
 TRAINED = ("unigram", "byte-bpe", "wordpiece")
 """Kinds of a vocabulary that follows no source."""
+
+NEAREST = {
+    "BertJapaneseTokenizer": "google-bert/bert-base-multilingual-cased",
+    "BertweetTokenizer": "FacebookAI/roberta-base",
+    "ByT5Tokenizer": "google/mt5-small",
+    "MarianTokenizer": "facebook/nllb-200-distilled-600M",
+    "M2M100Tokenizer": "facebook/nllb-200-distilled-600M",
+}
+"""By class without a tokenizer.json: the nearest model that has one."""
 
 # GPT-2's pattern cuts a word at every vowel sign of Devanagari, Thai or Tamil, because those are
 # marks (\p{M}) and not letters; here a word is letters and marks, and the joiners between them,
@@ -288,10 +297,8 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
     check_unknown(state_of(tokenizer), str(path_or_id))
     if merges_are_lost(state_of(tokenizer)):
         raise UnsupportedModelError(
-            f"{path_or_id}: its tokenizer is read as a {type(tokenizer).__name__}, and has none of "
-            "the merges that this needs, so all text would fall into characters; set "
-            "tokenizer_class to PreTrainedTokenizerFast in its tokenizer_config.json, or save the "
-            "tokenizer again"
+            f"{path_or_id}: its tokenizer has none of the merges that make its pieces, so all text "
+            "would fall into characters; put back the tokenizer.json that belongs to the model"
         )
     return tokenizer
 
@@ -317,9 +324,11 @@ def fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
         UnsupportedModelError: it has no `tokenizers` backend.
     """
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        kind = type(tokenizer).__name__
         raise UnsupportedModelError(
-            f"tokenizer class {type(tokenizer).__name__} has no 'tokenizers' backend; allowed "
-            f"kinds are {', '.join(get_args(Kind))}; save it with a tokenizer.json first"
+            f"{tokenizer.name_or_path}: its tokenizer is {kind}, which has no tokenizer.json (it "
+            "cuts text by Python code of its own); choose a model with one, such as "
+            f"{NEAREST.get(kind, 'FacebookAI/xlm-roberta-base')}"
         )
     return tokenizer
 

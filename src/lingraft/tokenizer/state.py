@@ -112,7 +112,7 @@ def check_continues(state: Mapping[str, Any]) -> None:
 def merges_are_lost(state: Mapping[str, Any]) -> bool:
     """Whether merges of characters are all that could make the longer pieces, and there are none.
 
-    So it is where transformers loads a Unigram tokenizer.json by a class for byte-pair merges.
+    So it is where a class for byte-pair merges has written a Unigram tokenizer anew.
     """
     model = state["model"]
     if model["type"] != "BPE" or model["merges"] or model.get("ignore_merges"):
