@@ -27,7 +27,7 @@ from lingraft.models import modules as added
 from lingraft.models.export import finish_config
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_model, longest_text
-from lingraft.pretrained.tokenizers import check_saved, load_tokenizer
+from lingraft.pretrained.tokenizers import check_rows, check_saved, load_tokenizer
 from lingraft.rundir import check_free, removed_on_failure, write_json, writing
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -121,6 +121,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
     encoder_config(name)
     tokenizer = load_tokenizer(name)
     model, loading_info = load_model(AutoModel, name)
+    check_rows(name, tokenizer, getattr(model.config, "vocab_size", None), every=True)
     model = model.train(mode=False)
     depth = int(model.config.num_hidden_layers)
     layer = depth if layer is None else check_layer(layer, depth, name)

@@ -84,11 +84,14 @@ class TokenIds:
                 "the tokenizer has no mask token or no padding token, "
                 "so it does not fit a masked language model"
             )
+        special = {*tokenizer.all_special_ids, *kept_ids(tokenizer).values()}
+        added = tokenizer.added_tokens_decoder
+        special |= {index for index, token in added.items() if token.special}
         return cls(
             len(tokenizer),
             mask,
             pad,
-            tuple(sorted({*tokenizer.all_special_ids, *kept_ids(tokenizer).values()})),
+            tuple(sorted(special)),
             sentinels,
             tokenizer.unk_token_id,
         )
