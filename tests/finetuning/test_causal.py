@@ -250,7 +250,6 @@ def test_what_is_saved_keeps_texts_apart_whatever_the_tokenizers_class(
     settings = json.loads(path.read_text()) | {"tokenizer_class": "GPTNeoXTokenizer"}
     path.write_text(json.dumps(settings))
     tokenizer = heads.tokenizer_for(folder, task)
-    assert type(tokenizer).__name__ == "GPTNeoXTokenizer"
     older = {"rope_theta": 2.5}
     monkeypatch.setattr(export, "settings_for_4_57", lambda _: older)
     heads.save(heads.build(folder, task, tokenizer, seed=0), tokenizer, tmp_path / "best")

@@ -174,6 +174,31 @@ def test_a_sentencepiece_model_alone_is_read_as_sentencepiece_does_or_refused(tm
         load_tokenizer(str(xlmr))
 
 
+SLOW = {
+    "PhobertTokenizer": ("vocab.txt", "bpe.codes"),
+    "BertJapaneseTokenizer": ("vocab.txt",),
+    "ByT5Tokenizer": (),
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_a_run_from_a_tokenizer_without_a_backend_ends_before_it_begins(
+    kind, tiny_source, tmp_path, command, korean_text
+):
+    folder = tmp_path / "source"
+    shutil.copytree(tiny_source("bert"), folder, ignore=shutil.ignore_patterns("tokenizer*"))
+    settings = {"tokenizer_class": kind, "word_tokenizer_type": "basic"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    for file in SLOW[kind]:
+        (folder / file).write_text("[PAD]\n[UNK]\n" if kind.startswith("Bert") else "a 3\nb 2\n")
+    words = ("--text", korean_text, "--lang", "ko", "--steps", 10, "--out", tmp_path / "run")
+    ended = command("adapt", "--source", folder, *words)
+    assert ended.status == 1
+    assert f"its tokenizer is {kind}" in ended.err
+    assert "such as " in ended.err
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"needs the tokenizers in {REAL}")
 def test_no_published_tokenizer_is_read_otherwise_than_its_files_say():

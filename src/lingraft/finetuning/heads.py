@@ -287,12 +287,7 @@ def save(
         if isinstance(model, Parser):
             relations = len(model.head.relations.bias)
             write_json(folder / PARSER_SETTINGS, {"relations": relations})
-        if causal.is_causal(stock.config):
-            # Classes that make their templates anew (GPT-NeoX's) would forget what stands between
-            # two texts; the general one reads it from tokenizer.json.
-            tokenizer_files.save(tokenizer, folder)
-        else:
-            tokenizer_files.save_as_it_is(tokenizer, folder)
+        tokenizer_files.save_as_it_is(tokenizer, folder)
 
 
 def restore(model: PreTrainedModel | Parser | Plugged, folder: Path) -> None:

@@ -43,6 +43,7 @@ from lingraft.tokenizer.state import (
     kind_of_state,
     merges_are_lost,
     steps,
+    without_backend,
 )
 
 if TYPE_CHECKING:
@@ -57,15 +58,6 @@ logger = logging.getLogger(__name__)
 
 TRAINED = ("unigram", "byte-bpe", "wordpiece")
 """Kinds of a vocabulary that follows no source."""
-
-NEAREST = {
-    "BertJapaneseTokenizer": "google-bert/bert-base-multilingual-cased",
-    "BertweetTokenizer": "FacebookAI/roberta-base",
-    "ByT5Tokenizer": "google/mt5-small",
-    "MarianTokenizer": "facebook/nllb-200-distilled-600M",
-    "M2M100Tokenizer": "facebook/nllb-200-distilled-600M",
-}
-"""By class without a tokenizer.json: the nearest model that has one."""
 
 # GPT-2's pattern cuts a word at every vowel sign of Devanagari, Thai or Tamil, because those are
 # marks (\p{M}) and not letters; here a word is letters and marks, and the joiners between them,
@@ -267,8 +259,11 @@ def save(tokenizer: PreTrainedTokenizerFast, path: Path) -> None:
 
 
 def save_as_it_is(tokenizer: PreTrainedTokenizerBase, path: Path) -> None:
-    """Write a tokenizer of any class, which it keeps; the general one as `save` does."""
-    if type(tokenizer) is PreTrainedTokenizerFast:
+    """Write a tokenizer of any class; it keeps one that knows languages or has no tokenizer.json.
+
+    Other classes would build their pipelines and templates anew when they are loaded.
+    """
+    if isinstance(tokenizer, PreTrainedTokenizerFast) and not hasattr(tokenizer, "src_lang"):
         save(tokenizer, path)
         return
     forget_lengths(tokenizer)
@@ -324,12 +319,7 @@ def fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
         UnsupportedModelError: it has no `tokenizers` backend.
     """
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        kind = type(tokenizer).__name__
-        raise UnsupportedModelError(
-            f"{tokenizer.name_or_path}: its tokenizer is {kind}, which has no tokenizer.json (it "
-            "cuts text by Python code of its own); choose a model with one, such as "
-            f"{NEAREST.get(kind, 'FacebookAI/xlm-roberta-base')}"
-        )
+        raise without_backend(tokenizer.name_or_path, type(tokenizer).__name__)
     return tokenizer
 
 

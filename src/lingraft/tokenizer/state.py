@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
 FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
 """One of these every tokenizer has."""
+NEAREST = {
+    "BertJapaneseTokenizer": "google-bert/bert-base-multilingual-cased",
+    "BertweetTokenizer": "FacebookAI/roberta-base",
+    "ByT5Tokenizer": "google/mt5-small",
+    "MarianTokenizer": "facebook/nllb-200-distilled-600M",
+    "M2M100Tokenizer": "facebook/nllb-200-distilled-600M",
+}
+"""By class without a tokenizer.json: the nearest model that has one."""
+OF_BYTES = ("ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer")
+"""Classes that need no file but tokenizer_config.json."""
 Kind = Literal["unigram", "byte-bpe", "sp-bpe", "wordpiece"]
 """`sp-bpe` is SentencePiece's BPE with byte fallback (Llama 2, Gemma, Mistral)."""
 MERGING = ("byte-bpe", "sp-bpe")
@@ -58,12 +68,26 @@ def check_holds_tokenizer(folder: Path) -> None:
 
     Raises:
         DataError: it has none.
+        UnsupportedModelError: it has one that reads bytes or characters without any file.
     """
     if not any(match for pattern in FILES for match in folder.glob(pattern)):
+        config = folder / "tokenizer_config.json"
+        settings = config.read_text("utf-8", "replace") if config.is_file() else ""
+        if named := [kind for kind in OF_BYTES if kind in settings]:
+            raise without_backend(str(folder), named[0])
         raise DataError(
             f"{folder}: has no tokenizer (none of {', '.join(FILES)}); "
             "save the model's tokenizer there with save_pretrained"
         )
+
+
+def without_backend(name: str, kind: str) -> UnsupportedModelError:
+    """Return what to say of a tokenizer whose class has no tokenizer.json."""
+    return UnsupportedModelError(
+        f"{name}: its tokenizer is {kind}, which has no tokenizer.json (it cuts text by Python "
+        "code of its own); choose a model with one, such as "
+        f"{NEAREST.get(kind, 'FacebookAI/xlm-roberta-base')}"
+    )
 
 
 def kind_of_state(state: Mapping[str, Any]) -> Kind:

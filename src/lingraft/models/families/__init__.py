@@ -28,8 +28,10 @@ def family_of(model_type: str) -> Family:
     if model_type not in FAMILIES:
         types = ", ".join(sorted(FAMILIES))
         raise UnsupportedModelError(
-            f"models of type '{model_type}' cannot be grafted onto yet; lingraft knows {types} "
-            "(a new family is one record in models/families/)"
+            f"models of type '{model_type}' cannot be grafted onto yet; choose xlm-roberta or "
+            "modernbert for an encoder, llama or qwen3 for a causal model, mt5 or mbart for an "
+            f"encoder–decoder (all that lingraft knows: {types}; a new family is one record in "
+            "models/families/)"
         )
     return FAMILIES[model_type]
 
