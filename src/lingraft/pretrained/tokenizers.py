@@ -158,7 +158,10 @@ def _as_stored(name: str, file: Path, where: str, revision: str | None) -> PreTr
             f"other ids ({kind}), so read it with PreTrainedTokenizerFast elsewhere too"
         )
     tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(
-        where, revision=revision, trust_remote_code=False, **_of_class(known, backend)
+        where,
+        revision=revision or "main",
+        trust_remote_code=False,
+        **_of_class(known, backend),
     )
     if backend.post_processor is None and isinstance(known, PreTrainedTokenizerFast):
         around = known("")["input_ids"]
@@ -287,8 +290,9 @@ def check_rows(
         return
     added = {} if every else tokenizer.added_tokens_decoder
     special = {index for index, token in added.items() if token.special}
-    used = {*tokenizer.convert_tokens_to_ids([*tokenizer.special_tokens_map.values()])}
-    used |= {*tokenizer("")["input_ids"], *({*tokenizer.get_vocab().values()} - special)}
+    ids = tokenizer.get_vocab()
+    used = {ids[token] for token in tokenizer.special_tokens_map.values() if token in ids}
+    used |= {*tokenizer("")["input_ids"], *({*ids.values()} - special)}
     highest = max(used, default=-1)
     if highest >= rows:
         raise UnsupportedModelError(
