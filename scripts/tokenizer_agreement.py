@@ -56,20 +56,16 @@ def compare(folder: Path, texts: list[str]) -> tuple[str, str]:
     ids_of, kind = reference(folder), type(tokenizer).__name__
     if ids_of is None:
         return "no file", f"read as a {kind}, for its files leave the pipeline to the class"
-    wrong = [
-        number
-        for number, text in enumerate(texts, 1)
-        if tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] != ids_of(text)
-    ]
+    ids = [tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] for text in texts]
+    wrong = [n for n, text in enumerate(texts, 1) if ids[n - 1] != ids_of(text)]
     return ("differs", f"{kind}, texts {wrong}") if wrong else ("agrees", kind)
 
 
 def verdicts(folder: Path) -> Iterator[tuple[str, str, str]]:
     """Yield name, verdict and reason of every tokenizer in a folder."""
     texts = [json.loads(line) for line in (folder / "probe.txt").read_text("utf-8").splitlines()]
-    for packed in sorted(path for path in folder.iterdir() if path.is_dir()):
-        if packed.name == "llama_cpp_pairs":
-            continue
+    pairs = folder / "llama_cpp_pairs"
+    for packed in sorted(path for path in folder.iterdir() if path.is_dir() and path != pairs):
         with tempfile.TemporaryDirectory() as temporary:
             one = unpack(packed, Path(temporary) / packed.name)
             verdict, reason = compare(one, texts)
