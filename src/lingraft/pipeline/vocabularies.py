@@ -21,7 +21,6 @@ from lingraft.tokenizer.state import (
     check_chat,
     check_continues,
     check_holds_tokenizer,
-    check_unknown,
     code_among,
     continues,
     dead_pattern,
@@ -173,13 +172,10 @@ def check_source(recipe: Recipe) -> None:
 
     Raises:
         DataError: it has none.
-        UnsupportedModelError: it has no unknown token.
     """
     folder = None if recipe.source.model is None else folder_of(recipe.source.model)
     if folder is not None:
         check_holds_tokenizer(folder)
-        if (state := _readable(folder)) is not None:
-            check_unknown(state, str(folder))
 
 
 def with_its_size(recipe: Recipe) -> Recipe:

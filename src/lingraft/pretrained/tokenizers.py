@@ -48,6 +48,10 @@ LINES = (
     "தமிழ் மொழி ብርሃን ქართული Հայերեն",
 )
 """What pipelines cut differently: scripts, digits, case, forms, spaces, contractions, line ends."""
+EVERY_BYTE = "".join(
+    map(chr, (*range(0x20, 0xC0), *range(0xC0, 0x800, 0x40), *range(0x800, 0xD000, 0x800)))
+)
+"""A text with nearly all bytes of UTF-8, and characters that hardly any vocabulary has."""
 PIECES = 500
 """Of the vocabulary, about so many make up one more line."""
 OTHER_MODEL = "choose a model with a tokenizer.json that transformers loads"
@@ -136,6 +140,7 @@ def _as_stored(name: str, file: Path, where: str, revision: str | None) -> PreTr
     """Load tokenizer.json as it is, with what the class knows beside it."""
     state, backend = _json(file), stored_backend(file)
     _check_ids(name, state, backend)
+    _check_reads(name, backend)
     try:
         known = _stock(where, revision)
     except Exception as error:
@@ -266,6 +271,22 @@ def _check_ids(name: str, state: dict[str, Any], backend: Tokenizer) -> None:
             f"{name}: two pieces of tokenizer.json have the same id; put back the file that "
             "belongs to the model"
         )
+
+
+def _check_reads(name: str, backend: Tokenizer) -> None:
+    """Refuse a tokenizer that stops at text which its vocabulary lacks.
+
+    Raises:
+        UnsupportedModelError: its model names no unknown token, or one that is no piece.
+    """
+    try:
+        backend.encode_batch([*LINES, EVERY_BYTE])
+    except Exception as error:
+        raise UnsupportedModelError(
+            f"{name}: tokenizer.json has no unknown token ({error}), so text that its vocabulary "
+            "lacks cannot be read; name there a piece that has a row of the model, or choose "
+            "another model"
+        ) from error
 
 
 def check_rows(

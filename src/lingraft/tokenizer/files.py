@@ -39,7 +39,6 @@ from lingraft.tokenizer.roles import ROLES
 from lingraft.tokenizer.state import (
     Kind,
     check_holds_tokenizer,
-    check_unknown,
     kind_of_state,
     merges_are_lost,
     steps,
@@ -289,7 +288,6 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
     if folder:
         check_holds_tokenizer(folder)
     tokenizer = fast(load_tokenizer(str(path_or_id), revision))
-    check_unknown(state_of(tokenizer), str(path_or_id))
     if merges_are_lost(state_of(tokenizer)):
         raise UnsupportedModelError(
             f"{path_or_id}: its tokenizer has none of the merges that make its pieces, so all text "

@@ -146,31 +146,6 @@ def merges_are_lost(state: Mapping[str, Any]) -> bool:
     return any(len(p.lstrip(WORD_START)) > 1 and not BYTE_PIECE.fullmatch(p) for p in pieces)
 
 
-def check_unknown(state: Mapping[str, Any], name: str) -> None:
-    """Refuse a tokenizer that has nothing to say for text which its vocabulary lacks.
-
-    The library stops at such a text; what transformers names as the unknown token has then no row
-    of its own in the model, or another piece's.
-
-    Raises:
-        UnsupportedModelError: its model names no unknown token, or one that is no piece.
-    """
-    model = state["model"]
-    if model["type"] == "Unigram":
-        lacks, what = model.get("unk_id") is None, "unk_id is not set"
-    else:
-        token = model.get("unk_token")
-        bytes_lack = token is not None and bool(missing_bytes(state))
-        needs = model["type"] == "WordPiece" or bytes_lack
-        lacks, what = needs and token not in pieces_of(state), f"{token} is not in its vocabulary"
-    if lacks:
-        raise UnsupportedModelError(
-            f"{name}: its {model['type']} tokenizer has no unknown token ({what} in "
-            "tokenizer.json), so text that it lacks cannot be read; name there a piece that has a "
-            "row of the model, or choose another model"
-        )
-
-
 def dead_pattern(state: Mapping[str, Any]) -> str | None:
     """Say of a split pattern that is stored as a plain string that no text matches it."""
     for step in steps(state["pre_tokenizer"]):
