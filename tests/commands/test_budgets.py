@@ -54,8 +54,9 @@ ONE, TWO = [{"name": "de"}], [{"name": "de"}, {"name": "fr"}]
         ({}, [], {"joins": True}, None),
     ],
 )
-def test_auto_is_the_default_where_it_knows_what_to_do(form, settings, more, preset):
+def test_auto_is_the_default_where_it_knows_what_to_do(form, settings, more, preset, caplog):
     assert budgets.default_preset(form, settings, **more) == preset
+    assert ("not those of 'auto'" in caplog.text) == bool(settings)
 
 
 @pytest.fixture

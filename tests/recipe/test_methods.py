@@ -5,6 +5,8 @@ import tomllib
 import pytest
 
 from lingraft.errors import RecipeError
+from lingraft.models.families import FAMILIES
+from lingraft.pipeline.suiting import suited
 from lingraft.recipe import PARTS
 from lingraft.recipe.decoding import decode, to_toml
 from lingraft.recipe.methods import (
@@ -18,6 +20,8 @@ from lingraft.recipe.methods import (
     with_tied_head,
 )
 from lingraft.recipe.streams import distilled, replayed
+from lingraft.rundir import Run
+from lingraft.study.studydir import write_recipe
 
 SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
 PHASE = {"name": "one", "train": ["itl"], "budget": {"value": 3}}
@@ -329,6 +333,23 @@ def test_a_phase_can_be_overridden_whether_the_recipe_or_the_method_gives_it():
     assert recipe("phases.0.budget.value=9", phases=[PHASE]).phases[0].budget.value == 9
     changed = recipe("phases.1.budget.value=9", method={"budget": {"value": 10}})
     assert [phase.budget.value for phase in changed.phases] == [5, 9]
+
+
+@pytest.mark.parametrize("given", [{}, {"split_sentences": True}])
+@pytest.mark.parametrize("change", [[], ["phases.0.dropout=0.1"]])
+def test_defaults_are_not_taken_for_what_was_given(given, change, tmp_path):
+    """Documents of causal models stay whole: overridden, settled, and in a study's cell."""
+    mine = recipe(*change, corpus={"text": ["ko.txt"]} | given)
+    study_run = Run(tmp_path)
+    write_recipe(study_run, mine)
+    for form in (mine, settled(mine), read_recipe(study_run.recipe_path)):
+        assert not form.evaluation.model_fields_set
+        assert suited(form, FAMILIES["llama"]).corpus.split_sentences == bool(given)
+
+
+def test_a_share_to_hide_is_the_family_s_unless_it_is_given():
+    for given, rate in (({}, 0.3), ({"masking_rate": 0.15}, 0.15)):
+        assert suited(recipe(method=given), FAMILIES["bart"]).phases[0].masking.rate == rate
 
 
 def test_shorthand_applies_before_a_phase_is_overridden():

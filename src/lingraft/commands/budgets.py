@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingraft.recipe import Recipe
+
+logger = logging.getLogger(__name__)
 
 FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmbg]?)", re.IGNORECASE)
@@ -77,7 +80,15 @@ def default_preset(
     measured = len(streams) < 2 and not joins  # of several languages no rule was measured
     budgeted = chosen(form) or any(text.strip().startswith("method.budget") for text in assignments)
     papers = yes and not budgeted
-    return AUTO if has_rules and measured and not by_hand and not papers else None
+    if not (has_rules and measured and not papers):
+        return None
+    if by_hand:
+        logger.warning(
+            "--set phases.…: takes the settings of preset %s, not those of 'auto'; name --preset, "
+            "or set keys of method instead",
+            PAPER,
+        )
+    return None if by_hand else AUTO
 
 
 def check_given(

@@ -180,11 +180,11 @@ def denoising(masking: Masking, family: Family) -> Masking:
     """How much and what of a sentence is hidden: as the family's pretraining did where left open.
 
     Args:
-        masking: a rate that is not the default of masked words is kept.
+        masking: a rate that is given is kept.
         family: of an encoder–decoder.
     """
     assert family.corruption is not None, "an encoder–decoder has its own corruption"
     if masking.scheme in RATES:
         return masking
-    rate = masking.rate if masking.rate != Masking().rate else RATES[family.corruption]
+    rate = masking.rate if "rate" in masking.model_fields_set else RATES[family.corruption]
     return masking.model_copy(update={"scheme": family.corruption, "rate": rate})

@@ -177,12 +177,16 @@ def study_of(
         base_of(as_decided(recipe, model, steps), model, steps, words, train) for model in models
     ]
     study = along(AXIS, [model.label for model in models], bases[0], seeds, "sources")
-    plain = [base.model_dump(mode="json", exclude_none=True) for base in bases]
+    plain = [base.model_dump(mode="json", exclude_unset=True) for base in bases]
     rules = [
         Rule(
             when={AXIS: model.label},
             set={"phases": one["phases"]}
-            | {f"{name}.{key}": value for name in DECIDED for key, value in one[name].items()},
+            | {
+                f"{name}.{key}": value
+                for name in DECIDED
+                for key, value in one.get(name, {}).items()
+            },
         )
         for model, one in zip(models, plain, strict=True)
     ]

@@ -185,9 +185,10 @@ def to_toml(recipe: Recipe) -> str:
     return tomli_w.dumps(_without_none(recipe.model_dump(mode="json")))
 
 
-def asked_to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML, with only what was given: rules may decide the rest; no phases."""
-    explicit = recipe.model_dump(mode="json", exclude_unset=True, exclude={"phases"})
+def given_to_toml(recipe: Recipe, *, phases: bool) -> str:
+    """Return the recipe as TOML with only what was given; without `phases` rules decide them."""
+    left_out = None if phases else {"phases"}
+    explicit = recipe.model_dump(mode="json", exclude_unset=True, exclude=left_out)
     return tomli_w.dumps(_without_none(explicit))
 
 

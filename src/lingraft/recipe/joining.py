@@ -81,7 +81,8 @@ def joined(
         },
         "method": {"name": METHOD},
         "training": theirs.training.model_dump(mode="json", exclude_none=True),
-        "evaluation": theirs.evaluation.model_dump(mode="json") | {"before": before},
+        "evaluation": theirs.evaluation.model_dump(mode="json", exclude_defaults=True)
+        | {"before": before},
     }
 
 

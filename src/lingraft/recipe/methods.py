@@ -292,8 +292,7 @@ def recipe_from(
             f"--set {late[0]}: the phases are decided when the run has begun; set "
             "method.learning_rate and the like, or take a paper's preset and a budget in steps"
         )
-    plain = recipe.model_dump(mode="json", exclude_none=True) | {"method": _lasting(recipe)}
-    return expand(decode(override(plain, late), where))
+    return expand(decode(override(_as_given(recipe), late), where))
 
 
 def _with_known_source(recipe: Recipe) -> Recipe:
@@ -312,7 +311,12 @@ def _lasting(recipe: Recipe) -> dict[str, Any]:
 
 def settled(recipe: Recipe) -> Recipe:
     """The recipe as it is written into a run: phases written out, without their shorthand."""
-    return decode(recipe.model_dump(mode="json", exclude_none=True) | {"method": _lasting(recipe)})
+    return decode(_as_given(recipe))
+
+
+def _as_given(recipe: Recipe) -> dict[str, Any]:
+    """Return the recipe as plain data, phases written out, without any default nobody gave."""
+    return recipe.model_dump(mode="json", exclude_unset=True) | {"method": _lasting(recipe)}
 
 
 def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError
 from lingraft.pages import check_target
 from lingraft.pipeline.plans import completed
-from lingraft.recipe.decoding import asked_to_toml, load, to_toml
+from lingraft.recipe.decoding import given_to_toml, load
 from lingraft.recipe.methods import is_open, settled
 from lingraft.rundir import SHARED_STAGES, Run, clear_temporary, read_json, write_json, write_text
 from lingraft.study import recipe as studies
@@ -237,14 +237,14 @@ class StudyDir:
 
 
 def write_recipe(run: Run, recipe: Recipe) -> None:
-    """Write a recipe into a run: complete, or as it was asked for where rules decide the rest.
+    """Write a recipe into a run as it was given, its phases too where no rules decide them.
 
     Cells may share a GPU, so none goes by what its memory holds.
     """
     training = recipe.training.model_copy(update={"micro_batch_tokens": recipe.training.at_once})
     recipe = recipe.model_copy(update={"training": training})
-    text = asked_to_toml(recipe) if is_open(recipe) else to_toml(settled(recipe))
-    write_text(run.recipe_path, text)
+    written = recipe if is_open(recipe) else settled(recipe)
+    write_text(run.recipe_path, given_to_toml(written, phases=not is_open(recipe)))
 
 
 def weights_of(run: Run, recipe: Recipe) -> list[Path]:
