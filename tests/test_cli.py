@@ -100,7 +100,8 @@ def test_what_the_terminal_cannot_encode_is_escaped_and_ends_no_command(adapted)
     assert r"corpus \u2192 tokenizer" in ended.stdout
 
 
-def test_adapt_says_where_the_model_is_and_how_good(shorthand, tmp_path, command):
+def test_adapt_says_where_the_model_is_and_how_good(shorthand, tmp_path, command, monkeypatch):
+    monkeypatch.setattr("lingraft.report.tables.FEWEST_TARGETS", 1)
     run = tmp_path / "run"
     ended = command(*shorthand(run), "--baseline", "scratch")
     assert ended.status == 0, ended.err

@@ -86,6 +86,15 @@ def test_one_of_next_to_no_training_gets_the_fewest_tokens_that_help(unit, value
     assert f"train it {more // value} times as long" in step.why
 
 
+def test_a_run_that_nothing_is_known_of_gets_more_test_text(build):
+    run = build().whole().run
+    path = run.path / "evaluation/done.json"
+    done = json.loads(path.read_text())
+    done["result"]["masks"]["positions"] = 9
+    write_json(path, done)
+    assert taken(after(run).command)["settings"] == ["corpus.test=0.2"]
+
+
 def test_a_run_under_way_goes_on_by_the_command_that_began_it(build):
     run = build().corpus().run
     assert after(run).command.startswith("lingraft adapt demo/recipe.toml")

@@ -93,6 +93,37 @@ def test_the_verdict_says_plainly_that_a_model_has_learnt_next_to_nothing(perple
     )
 
 
+def test_the_verdict_names_every_text_and_where_the_model_is_no_better_than_guessing():
+    texts = {"en": (211.9, 793.4), "de": (5_897.0, 733.0), "ko": (7_927.0, 1_080.0), "sw": (9, 99)}
+    streams = [replace(line(name, own), unigram_perplexity=u) for name, (own, u) in texts.items()]
+    streams[-1] = replace(streams[-1], targets=9)
+    found = replace(line("MetaXLM", 211.9), unigram_perplexity=793.4, streams=tuple(streams))
+    assert not found.learnt
+    assert "MetaXLM reaches perplexity 211.9 on en" in said(found)
+    assert said(found).endswith(
+        "en 211.9 (793.4), de 5,897 (733.0), ko 7,927 (1,080), sw 9.00 (99.0); "
+        "worse than guessing: de, ko; too little test text to tell: sw."
+    )
+    few = replace(found, streams=(streams[0], streams[-1]))
+    assert few.learnt
+
+
+def test_a_model_of_mostly_unknown_tokens_is_no_success():
+    found = replace(line("XPT", 3.16), unknown=0.84)
+    assert not found.learnt
+    assert "84 % of the tokens are unknown" in said(found)
+    assert replace(found, unknown=0.04).learnt
+
+
+def test_nothing_is_said_of_a_model_on_next_to_no_test_text():
+    found = replace(line("XPT", 46.4), targets=9)
+    assert not found.learnt
+    assert said(found).startswith("Nothing is known of XPT: its test text has 9 tokens")
+    assert replace(found, targets=300).learnt
+    failed = replace(line("XPT", math.inf), targets=9)
+    assert "training failed" in said(failed)
+
+
 def test_the_verdict_takes_the_best_of_several_rivals():
     sentence = said(line("XPT", 46.4), line("scratch", 164.6), line("XPT-SP", 58.0))
     assert "XPT-SP (the best of 2 others) 58.0" in sentence

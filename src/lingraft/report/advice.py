@@ -167,6 +167,8 @@ def advice(variant: Variant, line: Line) -> list[str]:
     stats = facts(variant)
     if stats is None or line.perplexity is None or not math.isfinite(line.perplexity):
         return []
+    if line.too_few:  # nothing is known that could be mended
+        return []
     causes = [] if line.learnt else _causes(stats)
     if stats.covered is not None and stats.covered < FEWEST_COVERED:
         causes.insert(
@@ -261,6 +263,15 @@ def after_run(main: Variant, line: Line) -> NextStep:
         return NextStep(
             "The run has not ended. This goes on where it was:",
             " ".join(words) if has_command else again,
+        )
+    if line.too_few:
+        where = "streams.0.corpus" if main.recipe.streams else "corpus"
+        return NextStep(
+            "The test text is too small to judge by. Give more text, or hold more of it out, in a "
+            "run of its own:",
+            command(
+                "adapt", path / "recipe.toml", "--set", f"{where}.test=0.2", "--out", f"{path}-test"
+            ),
         )
     if main.phases and not line.learnt:
         early, times = any(map(_impatient, main.phases)), _times(main)

@@ -45,6 +45,10 @@ ESSENTIAL = ("model", "PPL", "hits@1", "MRR", "bits/char", "tokens", "time")
 WIDE = 116
 CLEARLY = 0.8
 """A perplexity above this share of the unigrams' is hardly better than theirs."""
+FEWEST_TARGETS = 300
+"""On fewer tokens to predict, perplexity is known no better than to about a fifth."""
+MOST_UNKNOWN = 0.2
+"""From this share of unknown tokens in a text, a low perplexity on the rest is no success."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +75,35 @@ class Line:
     text: str | None = None
     """Of a causal model the fingerprint of its test text, every character of which is scored; None
     where some of it is unknown, since its bits are too few then."""
+    targets: int | None = None
+    """How many tokens were to be predicted."""
+    unknown: float = 0.0
+    """Share of the test text's tokens that are the unknown one."""
+    streams: tuple[Line, ...] = ()
+    """The model on each of several texts; its own numbers are those of the first."""
 
     @property
     def perplexity(self) -> float | None:
         return self.metrics.get("perplexity")
 
     @property
-    def learnt(self) -> bool:
+    def too_few(self) -> bool:
+        """Whether the test text is too small to say anything but that training failed."""
+        few = self.targets is not None and self.targets < FEWEST_TARGETS
+        return few and math.isfinite(self.perplexity or 0.0)
+
+    @property
+    def ahead(self) -> bool:
         """Whether it is clearly better than unigrams; False before evaluation."""
         if self.perplexity is None or self.unigram_perplexity is None:
             return False
         return self.perplexity < CLEARLY * self.unigram_perplexity
+
+    @property
+    def learnt(self) -> bool:
+        """Whether it is ahead on each text that is large enough, and knows most of its tokens."""
+        own = self.ahead and not self.too_few and self.unknown < MOST_UNKNOWN
+        return own and all(stream.learnt or stream.too_few for stream in self.streams)
 
     @property
     def beside_unigrams(self) -> str:
@@ -153,7 +175,24 @@ def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Compa
 
 
 def _line(variant: Variant, scheme: str) -> Line:
-    graft, evaluation = variant.result("graft"), variant.result("evaluation")
+    evaluation, tokenizer = variant.result("evaluation"), variant.result("tokenizer") or {}
+    line = _line_on(variant, scheme, evaluation, tokenizer)
+    streams = (evaluation or {}).get("streams", {})
+    counted = tokenizer.get("streams", {})
+    return replace(
+        line,
+        streams=tuple(
+            replace(_line_on(variant, scheme, on_text, counted.get(name, {})), name=name)
+            for name, on_text in streams.items()
+        ),
+    )
+
+
+def _line_on(
+    variant: Variant, scheme: str, evaluation: dict[str, Any] | None, tokenizer: dict[str, Any]
+) -> Line:
+    """Return a model's line on one text, from what evaluation and tokenizer left of that text."""
+    graft = variant.result("graft")
     metrics: dict[str, float] = {}
     words: dict[str, Any] = {}
     ties = None
@@ -175,6 +214,8 @@ def _line(variant: Variant, scheme: str) -> Line:
         words=words.get("words"),
         ties=ties,
         text=evaluation.get("text") if evaluation and not words.get("unknown") else None,
+        targets=int(evaluation["masks"]["positions"]) if evaluation else None,
+        unknown=tokenizer.get("statistics", {}).get("test", {}).get("unknown_rate") or 0.0,
     )
 
 

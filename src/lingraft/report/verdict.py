@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
-from lingraft.report.tables import BITS
+from lingraft.report.tables import BITS, FEWEST_TARGETS, MOST_UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,11 +18,58 @@ SAME = 0.01
 
 
 def verdict(compared: Comparison) -> str:
-    """What the numbers say, in a sentence: good news and bad news alike."""
-    main, rest = compared.lines[0], compared.lines[1:]
+    """Say what the numbers do, good news and bad news alike; of several texts of each."""
+    main = compared.lines[0]
     if main.perplexity is None:
         return f"No verdict yet: {main.name} has not been evaluated."
-    reached = f"{main.name} reaches perplexity {main.shown('perplexity')}"
+    if main.too_few:
+        text = (
+            f"Nothing is known of {main.name}: its test text has {main.targets:,} tokens to "
+            f"predict, and fewer than {FEWEST_TARGETS} say nothing. Hold out more text "
+            "(corpus.test), or score more of it (evaluation.sentences)."
+        )
+    else:
+        text = _beside_others(compared)
+    return f"{text}{_by_text(main)}{_unknown(main)}"
+
+
+def _by_text(main: Line) -> str:
+    """Name each of several texts, and those on which the model is no better than guessing."""
+    if not main.streams:
+        return ""
+    shown = [
+        f"{line.name} {line.shown('perplexity')} ({numbers.significant(line.unigram_perplexity)})"
+        for line in main.streams
+    ]
+    levels: dict[str, list[str]] = {}
+    for line in main.streams:
+        if line.too_few:
+            levels.setdefault("too little test text to tell", []).append(line.name)
+        elif not line.ahead:
+            levels.setdefault(f"{line.beside_unigrams} guessing", []).append(line.name)
+    said = [f"; {level}: {', '.join(names)}" for level, names in levels.items()]
+    return (
+        " Perplexity by text (in brackets: guessing by token frequency alone): "
+        f"{', '.join(shown)}{''.join(said)}."
+    )
+
+
+def _unknown(main: Line) -> str:
+    """Say where a good perplexity is of the few tokens that the vocabulary knows."""
+    return "".join(
+        f" But {numbers.percent(line.unknown, 0)} of the tokens"
+        f"{f' of {line.name}' if main.streams else ''} are unknown to the vocabulary, and count in "
+        "no perplexity: this is no success."
+        for line in main.streams or (main,)
+        if line.unknown >= MOST_UNKNOWN
+    )
+
+
+def _beside_others(compared: Comparison) -> str:
+    """Compare the model with the others, on the first text."""
+    main, rest = compared.lines[0], compared.lines[1:]
+    of = f" on {main.streams[0].name}" if main.streams else ""
+    reached = f"{main.name} reaches perplexity {main.shown('perplexity')}{of}"
     rivals = [
         line for line in rest if line.perplexity is not None and math.isfinite(line.perplexity)
     ]
@@ -41,7 +88,7 @@ def verdict(compared: Comparison) -> str:
     sentence = f"{reached}, {shown}{_budgets(main, rival)}: {_ratio(main, rival)}."
     unlearnt: dict[str, list[str]] = {}
     for line in (main, rival):
-        if not line.learnt:
+        if not line.ahead:
             unlearnt.setdefault(line.beside_unigrams, []).append(line.name)
     if unlearnt:
         said = [
@@ -115,7 +162,7 @@ def _times(ratio: float, direction: str) -> str:
 
 def _against_unigrams(line: Line) -> str:
     unigrams = numbers.significant(line.unigram_perplexity)
-    if line.learnt:
+    if line.ahead:
         nats = math.log((line.unigram_perplexity or math.nan) / (line.perplexity or math.nan))
         return (
             f"guessing by token frequency alone gives {unigrams}, "
