@@ -23,7 +23,7 @@ def of_blocks(gains: np.ndarray, resamples: int = DRAWS) -> Difference:
     """What is told of one seed whose gain is the mean of those of the blocks."""
     resampling = Resampling(resamples)
     draws = resampling.draws(len(gains), "blocks")
-    drawn = (draws @ gains / len(gains))[:, None]
+    drawn = (draws @ gains / draws.sum(1))[:, None]
     return resampling.difference({(0,): float(gains.mean())}, drawn)
 
 
@@ -91,8 +91,8 @@ def test_the_interval_of_blocks_is_that_of_their_standard_error() -> None:
     assert found.value == pytest.approx(0.2)
     assert found.low == pytest.approx(0.2 - 1.96 * deviation, abs=0.02)
     assert found.high == pytest.approx(0.2 + 1.96 * deviation, abs=0.02)
-    # one side: P(z > 0.2 / 0.098) = 0.0206
-    assert found.p == pytest.approx(2 * 0.0206, abs=0.015)
+    # one side: P(t > 0.2 / 0.0985) = 0.0225 with 99 degrees of freedom; draws at 0 count too
+    assert found.p == pytest.approx(2 * 0.0225, abs=0.02)
 
 
 def test_a_gain_of_every_block_is_certain_and_none_is_not() -> None:
@@ -109,12 +109,22 @@ def test_without_blocks_there_is_a_difference_and_no_interval() -> None:
 
 
 def test_draws_in_parts_are_all_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Resampling(103).draws(7, "blocks")
+    whole = Resampling(103).draws(7, "seeds", 7)
     monkeypatch.setattr(stats, "CELLS", 70)
-    parts = list(Resampling(103).parts(7, "blocks"))
+    parts = list(Resampling(103).parts(7, "seeds", 7))
     assert [len(part) for part in parts] == [*[10] * 10, 3]
     assert (np.concatenate(parts) == whole).all()
     assert (whole.sum(1) == 7).all()
+
+
+@pytest.mark.parametrize("number", [stats.FEWEST_BLOCKS, 20, 50])
+def test_intervals_hold_what_is_true_in_95_of_100_and_p_is_below_5_per_cent_in_5(number: int):
+    """Of equal models, by blocks of text; n of n draws of ten hold it in 90 and tell 10 apart."""
+    generator, tries = np.random.default_rng(3), 2_000
+    found = [of_blocks(generator.normal(size=number), resamples=1_000) for _ in range(tries)]
+    assert sum(one.low <= 0 <= one.high for one in found) / tries > 0.935
+    assert sum(one.p < 0.05 for one in found) / tries < 0.065
+    assert Resampling(9).between_texts(np.ones((2, 9)), np.ones(9)) is None
 
 
 def test_draws_depend_on_the_seed_and_on_what_is_drawn() -> None:

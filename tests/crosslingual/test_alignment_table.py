@@ -87,7 +87,7 @@ def test_of_four_sentences_a_difference_has_neither_interval_nor_p() -> None:
     cells = {row.cells[0].text: [cell.text for cell in row.cells[2:]] for row in table.rows}
     assert cells["ro-en"] == cells[MEAN] == ["−30.0", "–", "–"]
     assert "–" not in cells["de-en"]
-    assert table.notes == ("Fewer than 5 sentences give neither interval nor p.",)
+    assert table.notes == ("Fewer than 10 sentences give neither interval nor p.",)
 
 
 def test_models_that_differ_by_noise_alone_are_not_told_apart() -> None:

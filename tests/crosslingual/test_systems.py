@@ -96,7 +96,7 @@ def test_a_system_with_the_translations_of_the_first_does_not_differ_from_it(
     assert not any(result.mark for result in results)
 
 
-@pytest.mark.parametrize(("lines", "tested"), [(4, False), (5, True)])
+@pytest.mark.parametrize(("lines", "tested"), [(9, False), (10, True)])
 def test_of_few_lines_there_is_no_p(files: dict[str, Path], lines: int, tested: bool) -> None:
     for name in ("reference", "a", "b"):
         files[name].write_text("\n".join(files[name].read_text().splitlines()[:lines]))
@@ -104,7 +104,7 @@ def test_of_few_lines_there_is_no_p(files: dict[str, Path], lines: int, tested: 
     results = scoring.score(given, resamples=100)
     assert [result.p is not None for result in results if result.system == "b"] == [tested] * 2
     (note, *_) = scoring.shown(given, results, 100).notes
-    assert note.endswith("paired bootstrap." if tested else "too few lines for p.")
+    assert note.endswith("paired bootstrap." if tested else "intervals and p.")
 
 
 def test_one_system_has_an_interval_and_two_references_are_both_counted(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft import stats
 from lingraft.crosslingual import by_layer
 from lingraft.crosslingual.by_layer import Scores
 from lingraft.report import numbers
@@ -167,7 +166,8 @@ class Reading(Scores):
         rows = []
         for result in results:
             for name in self.columns:
-                low, high = stats.interval(self.drawn(result, name))
+                bounds = self.interval(result, name)
+                low, high = (None if bound is None else bound / 100 for bound in bounds)
                 rows.append(
                     {
                         "model": result.label,
@@ -178,8 +178,8 @@ class Reading(Scores):
                         "set": name,
                         "method": None if result.reference else self.method,
                         "aer": self.value(result, name) / 100,
-                        "low": low / 100,
-                        "high": high / 100,
+                        "low": low,
+                        "high": high,
                         **self._counts(result, name),
                     }
                 )

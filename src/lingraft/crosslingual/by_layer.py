@@ -67,15 +67,24 @@ class Scores(ABC):
             self._drawn[key] = np.mean(draws, axis=0) if whole else self.on_draws(result, name)
         return self._drawn[key]
 
+    def interval(self, result: Any, name: str) -> tuple[float, float] | tuple[None, None]:
+        """Return the bounds of the 95 % interval; of very few sentences None."""
+        if self._are_few(result, name):
+            return None, None
+        return interval(self.drawn(result, name))
+
     def bounds(self, result: Any, name: str) -> str:
-        """The 95 % interval."""
-        return numbers.between(*interval(self.drawn(result, name)), 1)
+        """Show the 95 % interval."""
+        return numbers.between(*self.interval(result, name), 1) or numbers.ABSENT
+
+    def _are_few(self, result: Any, name: str) -> bool:
+        names = self.names if name == self.whole else [name]
+        return min(self.number(result, set_name) for set_name in names) < FEWEST_BLOCKS
 
     def difference(self, first: Any, other: Any, name: str) -> Difference:
         """How much higher `other` scores; of very few sentences without interval and p."""
         gain = self.value(other, name) - self.value(first, name)
-        names = self.names if name == self.whole else [name]
-        few = min(self.number(first, set_name) for set_name in names) < FEWEST_BLOCKS
+        few = self._are_few(first, name)
         gains_R = self.drawn(other, name) - self.drawn(first, name)
         return self.resampling.difference({(0,): gain}, None if few else gains_R[:, None])
 

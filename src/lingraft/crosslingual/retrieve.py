@@ -77,7 +77,7 @@ class Report(Scores):
     def on_draws(self, result: Chosen, name: str) -> Array:
         gains_N = result.found.test[name].gains(self.ways)[result.layer]
         parts = self.resampling.parts(len(gains_N), f"pairs of {name}")
-        return np.concatenate([weights_RN @ gains_N / len(gains_N) for weights_RN in parts])
+        return np.concatenate([draws_RN @ gains_N / draws_RN.sum(1) for draws_RN in parts])
 
     def number(self, result: Chosen, name: str) -> int:
         return len(result.found.test[name])

@@ -209,7 +209,8 @@ def read_comet(path: Path, texts: Systems, resamples: int = RESAMPLES) -> list[R
     values = {name: _segments(path, stored, name, lines) for name, lines in texts.systems.items()}
     first = next(iter(values.values()))
     drawing, results = Resampling(resamples), []
-    draws_RN = drawing.draws(len(first), "sentences") / len(first)
+    draws_RN = drawing.draws(len(first), "sentences")
+    draws_RN = draws_RN / draws_RN.sum(1, keepdims=True)
     for name, value_N in values.items():
         means_R = draws_RN @ value_N
         low, high = interval(means_R)
@@ -248,24 +249,23 @@ def shown(texts: Systems, results: Sequence[Result], resamples: int = RESAMPLES)
     metrics = list(dict.fromkeys(result.metric for result in results))
     cells = {(result.system, result.metric): result for result in results}
     first, *rest = texts.systems
+    lines = len(texts.references[0])
+    few = lines < FEWEST_BLOCKS
     rows: list[list[str | Cell]] = []
     for system in texts.systems:
         row: list[str | Cell] = [system]
         for metric in metrics:
             result, decimals = cells[system, metric], 3 if metric == COMET else 1
             best = max(cells[name, metric].score for name in texts.systems)
-            under = f"± {numbers.fixed(result.interval, decimals)}"
+            under = "" if few else f"± {numbers.fixed(result.interval, decimals)}"
             under += "" if result.p is None else f" p {result.p:.3f}"
             rank = BEST if rest and result.score == best else 0
             row.append(Cell(numbers.fixed(result.score, decimals), under, rank, result.mark))
         rows.append(row)
-    lines = len(texts.references[0])
-    about = f"p and * (p < {LEVEL}): against {first}, paired bootstrap"
-    about = "too few lines for p" if lines < FEWEST_BLOCKS else about
-    notes = [
-        f"{log.counted(lines, 'line')}; ± half of the 95 % interval of {resamples:,} draws"
-        + (f"; {about}." if rest else ".")
-    ]
+    about = f"; ± half of the 95 % interval of {resamples:,} draws"
+    about += f"; p and * (p < {LEVEL}): against {first}, paired bootstrap" if rest else ""
+    about = "; too few lines for intervals and p" if few else about
+    notes = [f"{log.counted(lines, 'line')}{about}."]
     notes += [f"{title_of(name)}: {cells[first, name].signature}" for name in metrics]
     return table("Scores of translations", ("system", *map(title_of, metrics)), rows, notes)
 

@@ -140,7 +140,7 @@ def along(axis: str, values: Sequence[str], base: Recipe, seeds: int, where: str
         seeds: how many, counted up from the recipe's own.
         where: what an error names.
     """
-    plain = base.model_dump(mode="json", exclude_unset=True)
+    plain = base.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     axes = {axis: list(values), "seed": list(range(base.seed, base.seed + seeds))}
     study: dict[str, Any] = {"name": base.name, "base": plain, "grids": [axes]}
     study |= {"keep": "none", "initial_loss": True, "set": {"phases": plain["phases"]}}

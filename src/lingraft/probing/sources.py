@@ -177,7 +177,7 @@ def study_of(
         base_of(as_decided(recipe, model, steps), model, steps, words, train) for model in models
     ]
     study = along(AXIS, [model.label for model in models], bases[0], seeds, "sources")
-    plain = [base.model_dump(mode="json", exclude_unset=True) for base in bases]
+    plain = [base.model_dump(mode="json", exclude_unset=True, exclude_none=True) for base in bases]
     rules = [
         Rule(
             when={AXIS: model.label},

@@ -14,6 +14,7 @@ from lingraft.finetuning import outcomes
 from lingraft.report import variants
 from lingraft.report.row import Blocks, Score
 from lingraft.rundir import read_json
+from lingraft.stats import FEWEST_BLOCKS
 from lingraft.study.metrics import BITS, PERPLEXITY
 from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow, TaskRow
 from lingraft.tasks.examples import LabelPrediction, RelationExample, TextExample, align, document
@@ -40,8 +41,6 @@ MACHINE_KEYS = ("cpu", "cores", "threads", "processes", "precision")
 BLOCK_NAMES = {"perplexity": "loss"}
 """Metrics whose blocks stand under another name."""
 ACCURACY = "accuracy"
-FEWEST_BLOCKS = 10
-"""With fewer there is no interval."""
 
 
 def machine_of(environment: dict[str, Any]) -> dict[str, Value]:
