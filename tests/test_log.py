@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
 from pathlib import Path
 
@@ -115,7 +116,30 @@ def test_a_short_stop_changes_the_estimate_of_a_long_task_little(clock, lines):
         for second in range(1, 1_201):
             clock[0] = 100.0 + second
             ticker.update(second if second <= 1_170 else 1_170)  # half a minute of nothing
-    assert lines[-1].endswith("0.9 steps/s")
+    assert lines[-1].endswith("1.0 steps/s")
+
+
+def test_the_time_left_does_not_jump_where_steps_are_slow_and_looks_lie_between(clock, lines):
+    """A step takes 20 s, and a look behind each tenth 200 s: 4,000 s in all."""
+    left = []
+    with log.progress("phase-1", 100, "steps") as ticker:
+        for step in range(1, 101):
+            clock[0] += 20
+            ticker.update(step)
+            hours, minutes = re.search(
+                r"(?:(\d+) h )?(?:(\d+) min)?.* left", ticker.speed(clock[0])
+            ).groups("0")
+            left.append((60 * int(hours) + int(minutes)) * 60 / (4_100 - clock[0]))
+            clock[0] += 200 if step % 10 == 0 else 0
+    assert min(left[12:80]) > 0.7
+    assert max(left[12:80]) < 1.5
+
+
+def test_a_time_left_that_nobody_will_see_is_not_said(clock, lines):
+    with log.progress("measuring", 10**9, "steps") as ticker:
+        clock[0] += 120
+        ticker.update(1)
+    assert lines == ["measuring: 1/1,000,000,000 steps (0%), 0.0 steps/s"]
 
 
 def test_a_task_that_has_become_shorter_ends_where_it_ends_now(clock, lines):

@@ -25,6 +25,10 @@ ROOMY = 100
 """Characters of a terminal that has room for the time so far beside a bar, rates and a loss."""
 WINDOW_SECONDS = 60.0
 """Of the moving mean of a rate, at least."""
+LONGEST_LEFT = 100 * 86_400.0
+"""Seconds beyond which an estimate of the time left says nothing."""
+FEWEST_SAMPLES = 10
+"""Moments that the rate is taken over at least: steps may be slow, and looks lie between some."""
 SAMPLES = 200
 """Moments of a task that a rate is taken from, at most."""
 PAGE_WIDTH = 140
@@ -78,8 +82,8 @@ def counted(number: int, thing: str) -> str:
 class Ticker:
     """Progress of one task: a bar with rate and time left on a terminal, else a line every 30 s.
 
-    The rate is a moving mean, over the last minute or the last quarter of the time so far: a slow
-    start is forgotten, and the longer the task runs, the less a short stop changes the estimate.
+    The rate is a moving mean, over the last minute or the last half of the time so far, and ten
+    moments at least: a slow start is forgotten, and a short stop changes the estimate little.
     """
 
     def __init__(self, title: str, total: float | None, unit: str, bar: Progress | None) -> None:
@@ -109,8 +113,8 @@ class Ticker:
             self.seen = [(now, count)]
         if now - self.seen[-1][0] >= (now - self.started) / SAMPLES:
             self.seen.append((now, count))
-            window = max(WINDOW_SECONDS, (now - self.started) / 4)
-            while len(self.seen) > 2 and self.seen[1][0] <= now - window:
+            window = max(WINDOW_SECONDS, (now - self.started) / 2)
+            while len(self.seen) > FEWEST_SAMPLES and self.seen[1][0] <= now - window:
                 self.seen.pop(0)
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=count, rate=self.speed(now), note=note)
@@ -129,7 +133,8 @@ class Ticker:
         rate = (self.count - before) / max(now - since, 1e-9)
         left = ""
         if self.total and rate > 0:
-            left = f"{duration(max(self.total - self.count, 0.0) / rate)} left, "
+            seconds = max(self.total - self.count, 0.0) / rate
+            left = f"{duration(seconds)} left, " if seconds < LONGEST_LEFT else ""
         return f"{left}{rate:,.1f} {self.unit}/s"
 
     def line(self, now: float, note: str) -> str:

@@ -30,6 +30,7 @@ from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import graft_fingerprint
 from lingraft.recipe import Batch, Budget, Schedule, Validation, auto, facts
 from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.report.numbers import NO_BREAK
 from lingraft.report.plan import lines, times
 from lingraft.rundir import Run, Stage
 from lingraft.training.data import Batcher
@@ -240,6 +241,55 @@ def test_a_promise_that_leaves_no_time_to_train_is_refused_before_training(
     with pytest.raises(RecipeError, match=r"1 minutes are too few here: .* give at least 2 min"):
         pipeline.adapt(asked({"budget": MINUTE}), tmp_path / "run", time=late)
     assert not (tmp_path / "run/phase-1").exists()
+
+
+@pytest.mark.parametrize("name", ["corpus", "tokenizer", "graft"])
+def test_the_clock_is_looked_at_behind_each_stage(name, asked, tmp_path, monkeypatch):
+    clock, work = Clock(monkeypatch), getattr(pipeline.stages, name)
+
+    def slow(*arguments):
+        clock.now += 50
+        return work(*arguments)
+
+    monkeypatch.setattr(pipeline.stages, name, slow)
+    measured = []
+    monkeypatch.setattr(budgeting.speed, "measure", lambda *a: measured.append(a))
+    with pytest.raises(RecipeError, match="1 minutes are too few here"):
+        pipeline.adapt(asked({"budget": MINUTE}), tmp_path / "run", time=Timekeeper(0.0, clock))
+    assert not measured
+    done = {path.parent.name for path in (tmp_path / "run").glob("*/done.json")}
+    stages = ["corpus", "tokenizer", "graft"]
+    assert done == {*stages[: stages.index(name) + 1]}
+
+
+def test_a_step_that_takes_all_the_time_is_measured_once_and_not_begun_again(
+    asked, tmp_path, monkeypatch
+):
+    clock = Clock(monkeypatch, slow=0)
+    batch = {"size": 3_000, "unit": "tokens"}  # half a minute
+    with pytest.raises(RecipeError, match="1 minutes are too few here"):
+        pipeline.adapt(
+            asked({"budget": MINUTE, "batch": batch, "name": "xpt-sp"}),
+            tmp_path / "run",
+            time=Timekeeper(0.0, clock),
+        )
+    assert (clock.steps, clock.now < 60) == (1, True)
+
+
+def test_what_a_run_took_is_said_beside_what_was_promised(asked, tmp_path, monkeypatch, caplog):
+    clock = Clock(monkeypatch)
+    caplog.set_level("INFO", logger="lingraft")
+
+    def slow(*arguments):
+        clock.now += 480 - 60
+        return work(*arguments)
+
+    work = pipeline.evaluating.evaluate
+    monkeypatch.setattr(pipeline.evaluating, "evaluate", slow)
+    recipe = asked({"budget": MINUTE, "name": "xpt-sp"})
+    run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, clock))
+    assert "of 1 min 0 s promised: the promise was broken" in caplog.text.replace(NO_BREAK, " ")
+    assert "promised: the promise was broken" in times(run).notes[0]
 
 
 def test_a_small_budget_is_said_to_be_too_small(asked, tmp_path, monkeypatch, caplog):

@@ -102,6 +102,8 @@ def adapt(
             )
         go_through(Context(recipe, run, accelerator, environment=now), request, time)
         if main:
+            if is_open(recipe):
+                budgeting.note_time(run, time)
             logger.info("report: %s", report(run))
             upload(run, recipe)
         if recipe.training.trackers:
@@ -119,8 +121,11 @@ def go_through(context: Context, request: Recipe, time: Timekeeper) -> None:
     """
     corpus_digest = alone(context, "corpus", lambda: stages.corpus(context))
     early = budgeting.choose(context, request)
+    budgeting.look(early.recipe, time)
     tokenizer_digest = alone(early, "tokenizer", lambda: stages.tokenizer(early, corpus_digest))
+    budgeting.look(early.recipe, time)
     early, digest = first_graft(early, request, tokenizer_digest)
+    budgeting.look(early.recipe, time)
     final, grafted = decided(early, request, digest, time)
     check_grafts(final.recipe, source_of(final.recipe))  # one of the Hub has its files by now
     trained = train(final, grafted)

@@ -32,9 +32,10 @@ from lingraft.recipe import Budget, Recipe, auto, choosing
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.facts import Facts
 from lingraft.recipe.methods import is_open, promised, settled
+from lingraft.report import plan as plan_report
 from lingraft.rundir import read_json, write_json, write_text
 from lingraft.training.pace import FILE as PACE
-from lingraft.training.pace import Deadline
+from lingraft.training.pace import Deadline, check_left
 from lingraft.training.throughput import matrix_product_ceiling
 
 if TYPE_CHECKING:
@@ -244,6 +245,30 @@ def _rough_tokens(
     return foreseeing.tokens_of(recipe, characters, alone / slowdown), slowdown
 
 
+def look(recipe: Recipe, time: Timekeeper) -> None:
+    """Look at the clock after a stage, and refuse to go on where no time is left to train.
+
+    Raises:
+        RecipeError: none is left.
+    """
+    passed = [time.passed()]
+    broadcast_object_list(passed)  # the first process' clock counts
+    whole = promised(recipe)
+    check_left(whole, math.inf if whole is None else whole - passed[0])
+
+
+def note_time(run: Run, time: Timekeeper) -> None:
+    """Write down how long a run took that was promised a time, and say it."""
+    plan = read_json(run.plan_path)
+    if (whole := plan["promised"]) is None:
+        return
+    took = time.passed()
+    write_json(run.plan_path, plan | {"took": took})
+    logger.log(
+        logging.WARNING if took > whole else logging.INFO, "time: %s", plan_report.kept(took, whole)
+    )
+
+
 def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
     """Measure, decide the rest, and make the recipe complete; of a complete one nothing.
 
@@ -317,6 +342,7 @@ def _speeds(context: Context, graft: Path, time: Timekeeper) -> list[speed.Speed
         speeds.append(speed.measure(context, phase, graft, seconds / len(phases), time.clock))
         per_second = f"{speeds[-1].tokens_per_second:,.0f} tokens/s"
         logger.info("%s: %s, from %d timed", phase.name, per_second, speeds[-1].steps)
+        look(context.recipe, time)
     broadcast_object_list(speeds)  # the first process' clock counts
     return speeds
 

@@ -9,13 +9,13 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import preflight
 from lingraft.recipe import Budget
 from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE, REPEATS, SAMPLES_AT_ONCE, TIMED
 from lingraft.recipe.methods import baseline, promised
 from lingraft.recipe.scales import FEWEST_TOKENS
+from lingraft.training.pace import check_left
 
 if TYPE_CHECKING:
     from lingraft.pipeline.speed import Speed
@@ -144,8 +144,6 @@ LOOKING, EVALUATING = 0.05, 0.10
 FEWEST_SENTENCES, FEWEST_WORDS = 300, 100
 FEWEST_STEPS = 100
 """Of a phase; the cells behind the rules (`recipe.auto`) have 146 and more."""
-LEAST_TRAINING = 0.2
-"""Of a promise that is left for training, at least."""
 ENDING = {"model": 1.0, "report": 2.0}
 """Seconds that writing and loading a small model again, and drawing the report, take alone."""
 A_BYTE = 4e-9
@@ -214,14 +212,14 @@ def draft(context: Context, speeds: list[Speed], passed: float, slowdown: float)
     models = 1 + len(recipe.baselines)
     share = 1 / (1 + sum(_ratio(recipe, index, plan) for index in range(models - 1)))
     left = math.inf if whole is None else whole - passed - sum(ending.values()) * models
-    if whole is not None and left < LEAST_TRAINING * whole:
-        needed = (whole - left) / (1 - LEAST_TRAINING)
-        raise _too_late(whole, needed)
+    check_left(whole, left)
     rows, phases = [], []
     for phase, speed in zip(recipe.phases, speeds, strict=True):
         seconds = None
         if whole is not None and phase.budget.seconds is not None:
             seconds = left * share * phase.budget.seconds / whole
+            if (step := speed.tokens_per_step / speed.tokens_per_second) > seconds:
+                check_left(whole, seconds - step)  # not a single step would fit
         row, counted = _planned(phase, speed, text, seconds)
         rows.append(row)
         phases.append(counted)
@@ -388,13 +386,4 @@ def _few_steps(row: Row) -> str:
     return (
         f"{row.name} has {row.steps:,} steps of about {size:,} tokens: with fewer than "
         f"{FEWEST_STEPS} it learns little; give it more, or smaller steps (--batch-tokens)"
-    )
-
-
-def _too_late(whole: float, needed: float) -> RecipeError:
-    return RecipeError(
-        f"method.budget: {whole / 60:g} minutes are too few here: reading the text, the "
-        "vocabulary, the graft and the evaluation leave no time to train; give at least "
-        f"{math.ceil(needed / 60):,} minutes (--minutes, with --resume: what is done is kept), or "
-        "less text"
     )

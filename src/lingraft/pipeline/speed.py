@@ -46,7 +46,9 @@ class Enough(Exception):
 
 
 class Stopwatch(Watch):
-    """Times steps by a clock, the first ones left out."""
+    """Times steps by a clock, the first ones left out unless a single one takes all the time."""
+
+    endless = True
 
     def __init__(
         self, device: torch.device, seconds: float, clock: Callable[[], float], *, alone: bool
@@ -60,7 +62,7 @@ class Stopwatch(Watch):
             alone: whether no other process takes part; several must end at the same step.
         """
         self.device, self.seconds, self.clock, self.alone = device, seconds, clock, alone
-        self.begun = self.clock()
+        self.begun = self.first = self.clock()
         self.timed: float | None = None
         self.ended = self.begun
         self.warm = self.steps = self.tokens = 0
@@ -71,6 +73,8 @@ class Stopwatch(Watch):
             raise Enough
         if self.steps or self.timed is not None:
             return
+        if not self.warm:
+            self.first = self.now()
         late = self.alone and self.warm and self.now() - self.begun > self.seconds / 2
         if self.warm == WARM_UP or late:
             self.timed = self.now()
@@ -78,7 +82,9 @@ class Stopwatch(Watch):
     def end(self, indices: Any, step: Step) -> None:
         if self.timed is None:
             self.warm += 1
-            return
+            if not (self.alone and self.warm == 1 and self.now() - self.first > self.seconds):
+                return
+            self.timed = self.first
         self.steps += 1
         self.tokens += step.global_tokens
         if not self.alone:

@@ -137,7 +137,14 @@ def times(run: Run) -> Table | None:
         "Planned: all of the stage. Took: of a phase, its training without the looks at validation "
         "text. Empty: it has not ended, or nobody wrote its time down."
     )
-    return table("Plan", head, rows, [note])
+    whole = [f"All: {kept(plan['took'], plan['promised'])}."] if "took" in plan else []
+    return table("Plan", head, rows, [*whole, note])
+
+
+def kept(took: float, promised: float) -> str:
+    """Say how long a run took beside the time that it was promised to take."""
+    broken = ": the promise was broken" if took > promised else ""
+    return f"{numbers.duration(took)} of {numbers.duration(promised)} promised{broken}"
 
 
 def _records(run: Run, name: str) -> list[Path]:

@@ -164,7 +164,8 @@ class _Trainer:
 
     def run(self) -> dict[str, Any]:
         phase, state, unit = self.job.phase, self.state, self.pace.unit
-        with self.stop.listening(), progress(phase.name, self.pace.total, unit) as ticker:
+        total = None if self.watch.endless else self.pace.total
+        with self.stop.listening(), progress(phase.name, total, unit) as ticker:
             ticker.start_at(state.tokens if unit == "tokens" else state.step)
             batches = self.plan.after(Position(state.epoch, state.index))
             while not self.finished:

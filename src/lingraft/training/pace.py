@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from lingraft.errors import RecipeError
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:
@@ -45,8 +46,31 @@ SPARE_CUT, LATE = 0.05, 0.7
 """... and the same where what was cut comes back; in both cases ..."""
 HELD_BACK = 0.03
 """... by what the time allows but for this share of what is left."""
+LEAST_TRAINING = 0.2
+"""Of a promise that is left for training, at least."""
 LEAST = 0.01
 """Of the phase's budget, for the last stretch: the schedule must come to its end."""
+
+
+def check_left(whole: float | None, left: float) -> None:
+    """Refuse to go on where too little of a promised time is left for training.
+
+    Args:
+        whole: seconds that the run may take; None where its budget is not in time.
+        left: seconds, without what comes after training as far as that is known.
+
+    Raises:
+        RecipeError: it is too little.
+    """
+    if whole is None or left >= LEAST_TRAINING * whole:
+        return
+    needed = (whole - left) / (1 - LEAST_TRAINING)
+    raise RecipeError(
+        f"method.budget: {whole / 60:g} minutes are too few here: reading the text, the "
+        "vocabulary, the graft and the evaluation leave no time to train; give at least "
+        f"{math.ceil(needed / 60):,} minutes (--minutes, with --resume: what is done is kept), or "
+        "less text"
+    )
 
 
 def expected_steps(budget: Budget, plan: Plan) -> float:

@@ -171,6 +171,9 @@ def recompute_activations(model: PreTrainedModel) -> None:
 class Watch:
     """Told of every step; this one does nothing. It may end the training by an error of its own."""
 
+    endless = False
+    """Whether it alone ends the training, so that the budget says nothing of the time left."""
+
     def begin(self) -> None:
         """A step begins."""
 
