@@ -70,8 +70,9 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_scores_of_models_and_baselines_stand_in_table_rows_figure_and_link_files(
-    score: Callable[..., Any], tmp_path: Path
+    score: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("lingraft.crosslingual.by_layer.FEWEST_BLOCKS", 1)
     ended = score("--baseline", "diagonal,ibm1", "--resamples", 200)
     assert ended.status == 0, ended.err
     out = tmp_path / "out"

@@ -27,14 +27,14 @@ def record(number, tokens, nats):
 
 
 def test_only_words_that_both_score_count_and_the_difference_is_paired():
-    own = [record(n, 2, 4.0 + n) for n in range(8)]
-    other = [record(n, 0 if n == 3 else 1, 5.0 + n + n % 2) for n in range(8)]
+    own = [record(n, 2, 4.0 + n) for n in range(15)]
+    other = [record(n, 0 if n == 3 else 1, 5.0 + n + n % 2) for n in range(15)]
     own[5] = record(5, 0, 0.0)
     found = standalone._on_common_words(own, other)
-    common = [n for n in range(8) if n not in (3, 5)]
-    assert (found["words"], found["dropped"]) == (6, 2)
-    ours = sum(4.0 + n for n in common) / math.log(2) / 24
-    theirs = sum(5.0 + n + n % 2 for n in common) / math.log(2) / 24
+    common = [n for n in range(15) if n not in (3, 5)]
+    assert (found["words"], found["dropped"]) == (13, 2)
+    ours = sum(4.0 + n for n in common) / math.log(2) / 52
+    theirs = sum(5.0 + n + n % 2 for n in common) / math.log(2) / 52
     assert found["bits_per_character"] == pytest.approx(theirs, rel=1e-4)
     assert found["bits_per_character_of_the_first"] == pytest.approx(ours, rel=1e-4)
     assert found["difference"]["value"] == pytest.approx(ours - theirs, rel=1e-3)

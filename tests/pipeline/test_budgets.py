@@ -29,6 +29,7 @@ from lingraft.pipeline.hardware import Machine
 from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import graft_fingerprint
 from lingraft.recipe import Batch, Budget, Schedule, Validation, auto, facts
+from lingraft.recipe.decoding import given_to_toml
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.report.numbers import NO_BREAK
 from lingraft.report.plan import lines, times
@@ -645,6 +646,15 @@ def test_the_rules_know_a_text_in_latin_letters_by_its_languages(asked):
         )
     ]
     assert found == [True, False, True, False]
+
+
+def test_check_shows_the_tokens_that_the_rules_went_by(asked, tmp_path, command):
+    recipe = asked({"budget": MINUTE, "preset": "auto"})
+    path = tmp_path / "recipe.toml"
+    path.write_text(given_to_toml(recipe, phases=False), encoding="utf-8")
+    shown = command("check", path).out
+    assert f" {foreseeing.facts_now(recipe).tokens:,.0f} " in shown
+    assert "?" not in shown
 
 
 def test_nothing_is_foreseen_where_nothing_is_open_or_the_source_is_elsewhere(asked):

@@ -12,6 +12,7 @@ import tiny_judged
 import tomli_w
 import torch
 
+from lingraft.commands.adapt import show
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.loading import load
 from lingraft.pipeline import judging
@@ -173,7 +174,9 @@ def test_unigrams_have_the_bits_of_their_frequencies(run, result):
     assert causal.unigram_bits(model) == pytest.approx(nats / math.log(2) / counted["bytes"])
 
 
-def test_what_is_kept_has_an_interval_that_holds_the_difference(run, result):
+def test_what_is_kept_has_an_interval_that_holds_the_difference(run, result, capsys):
+    show(run)
+    assert "Source language kept" in capsys.readouterr().out
     shown = causal.kept_table(causal.models(labelled([run])))
     first = [cell.text for cell in shown.rows[0].cells]
     gain = (
@@ -415,7 +418,8 @@ def test_a_study_shows_causal_models_by_the_byte(study, result):
     assert sum(cell.rank for cell in shown.column("bits/byte").values()) == 1
 
 
-def test_a_study_compares_bits_and_kept_text_with_intervals(study):
+def test_a_study_compares_bits_and_kept_text_with_intervals(study, monkeypatch):
+    monkeypatch.setattr("lingraft.stats.FEWEST_BLOCKS", 5)
     found, _ = study
     less = causal_tables.differences_of(found, None, Resampling(200))
     titles = [column.title for column in less.columns]

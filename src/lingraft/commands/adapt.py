@@ -237,7 +237,7 @@ def command(
 
 def show(run: Run) -> None:
     """Say how good the models of a run are, and where they lie."""
-    from lingraft.report import advice, numbers, streams, tables
+    from lingraft.report import advice, causal, numbers, streams, tables
     from lingraft.report.pages import sections
     from lingraft.report.variants import labelled
     from lingraft.report.verdict import verdict
@@ -246,6 +246,8 @@ def show(run: Run) -> None:
     compared = tables.compare(variants)
     main, line = variants[0], compared.lines[0]
     console.show(tables.for_terminal([run], console.out.width))
+    if kept := causal.kept_table(causal.models(variants)):
+        console.show(kept)
     for text in filter(None, (streams.summary([run]), *advice.lines(main, line))):
         console.line(text)
     took = "nothing trained"

@@ -13,7 +13,7 @@ from lingraft.commands import options as ask
 from lingraft.errors import DataError, RecipeError
 from lingraft.log import counted
 from lingraft.recipe.decoding import load
-from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.methods import promised, recipe_from
 from lingraft.report.next_step import command as command_of
 
 
@@ -39,7 +39,7 @@ def command(
 def _recipe(recipe: Path, settings: list[str]) -> None:
     from lingraft.corpus.streams import check_packages
     from lingraft.pipeline import preflight
-    from lingraft.pipeline.foreseeing import foreseen
+    from lingraft.pipeline.foreseeing import facts_now, foreseen
     from lingraft.pipeline.vocabularies import check_source
     from lingraft.report.plan import decisions
     from lingraft.report.table import Column, table
@@ -48,7 +48,9 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
     if "base" in data and "source" not in data:
         look = command_of("study", recipe, "--dry-run")
         raise RecipeError(f"{recipe}: is a study; `{look}` says what it will do")
-    planned, decided = foreseen(recipe_from(data, settings, str(recipe)))
+    asked = recipe_from(data, settings, str(recipe))
+    planned, decided = foreseen(asked)
+    facts, whole = facts_now(asked), promised(planned)
     plan = preflight.check(planned)
     check_packages(planned)
     check_source(planned)
@@ -65,6 +67,9 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
     if plan.parameters:
         parts = ", ".join(f"{part} {size:,}" for part, size in plan.by_part.items() if size)
         console.line(f"model: {plan.model_type}, {plan.parameters:,} parameters ({parts})")
+    for phase, section in zip(plan.phases, planned.phases, strict=True):
+        if facts and whole and section.budget.seconds:  # the tokens that the rules went by
+            phase["tokens_estimate"] = facts.tokens * section.budget.seconds / whole
     rows = [
         (
             phase["name"],

@@ -75,7 +75,8 @@ class Scores(ABC):
 
     def bounds(self, result: Any, name: str) -> str:
         """Show the 95 % interval."""
-        return numbers.between(*self.interval(result, name), 1) or numbers.ABSENT
+        low, high = self.interval(result, name)
+        return numbers.between(low, high, 1) or numbers.ABSENT
 
     def _are_few(self, result: Any, name: str) -> bool:
         names = self.names if name == self.whole else [name]

@@ -47,11 +47,22 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     Raises:
         LingraftError: the recipe cannot work.
     """
-    if not is_open(recipe) or recipe.method.preset != auto.AUTO:
+    facts = facts_now(recipe)
+    if facts is None:
         return recipe, []
+    early = choosing.choices(recipe, facts, before_speed=True)
+    facts = facts.with_method(choosing.applied(recipe, early))
+    decided = [*early, *choosing.choices(recipe, facts, before_speed=False)]
+    return choosing.applied(recipe, decided), decided
+
+
+def facts_now(recipe: Recipe) -> Facts | None:
+    """Return what `foreseen` decides by; None where it decides nothing."""
+    if not is_open(recipe) or recipe.method.preset != auto.AUTO:
+        return None
     plan = preflight.check(recipe)
     if plan.depth_and_width is None:
-        return recipe, []
+        return None
     depth, width = plan.depth_and_width
     tokens = plan.unpacked_bytes_estimate / preflight.BYTES_PER_TOKEN
     characters, sentences = int(tokens * CHARACTERS_A_TOKEN), tokens / TOKENS_PER_SENTENCE
@@ -60,11 +71,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     speed = speed_of(a_token, _usual_speed(machine), promised(recipe) or 0.0, machine.is_gpu)
     budget = tokens_of(recipe, characters, speed, sentences)
     known = Facts(family_of(plan.model_type).kind, width, characters, budget)
-    facts = facts_of(recipe, sentences, known)
-    early = choosing.choices(recipe, facts, before_speed=True)
-    facts = facts.with_method(choosing.applied(recipe, early))
-    decided = [*early, *choosing.choices(recipe, facts, before_speed=False)]
-    return choosing.applied(recipe, decided), decided
+    return facts_of(recipe, sentences, known)
 
 
 def decided_now(recipe: Recipe) -> Recipe:

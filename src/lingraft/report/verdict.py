@@ -73,7 +73,7 @@ def _beside_others(compared: Comparison) -> str:
     rivals = [
         line for line in rest if line.perplexity is not None and math.isfinite(line.perplexity)
     ]
-    if not math.isfinite(main.perplexity):
+    if not math.isfinite(main.perplexity or math.nan):
         return f"{main.name} has no finite perplexity: its training failed."
     if not rivals:
         return f"{reached}{_budget(main)}; {_against_unigrams(main)}."
