@@ -681,3 +681,17 @@ def test_a_name_that_the_hub_would_refuse_is_refused_before_training(command, sh
     assert ended.status == 1
     assert ended.err.splitlines()[-1].startswith("lingraft: export.push_to_hub: ")
     assert not (tmp_path / "run").exists()
+
+
+def test_continued_is_scored_beside_the_source_as_it_is(
+    tiny_source, korean_text, tmp_path, command
+):
+    run = tmp_path / "run"
+    start = ("adapt", "--source", tiny_source("roberta"), "--text", korean_text, "--lang", "ko")
+    more = ("--method", "continued", "--preset", "xpt2021", "--steps", 1, "--learning-rate", 1e-30)
+    small = ("--set", "evaluation.sentences=9", "--set", "evaluation.words=2")
+    ended = command(*start, *more, *small, "--out", run)
+    assert ended.status == 0, ended.err
+    result = Run(run).stage("evaluation").result()
+    assert result["source"]["metrics"] == result["metrics"]  # of a rate that moves nothing
+    assert "source as it is" in ended.out

@@ -214,6 +214,16 @@ def test_the_unigram_reference_is_one_line_for_each_test_text(build):
     assert [one.perplexity for one in both] == pytest.approx([411.58, 148.41], rel=1e-4)
 
 
+def test_a_source_that_keeps_its_vocabulary_stands_beneath_as_it_is(build):
+    run = build().whole().run
+    path = run.path / "evaluation/done.json"
+    done = json.loads(path.read_text())
+    done["result"]["source"] = {"metrics": {"mask-only": {"perplexity": 99.5}}}
+    write_json(path, done)
+    shown = tables.table_of(compare(labelled([run])))
+    assert shown.column("PPL")["source as it is"].text == "99.5"
+
+
 def test_models_not_yet_evaluated_are_named(build):
     builder = build().corpus().tokenizer().model()
     assert compare(labelled([builder.run])).notes == (

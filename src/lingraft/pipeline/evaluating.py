@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerFast
 
+    from lingraft.models.kinds import KindName
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Stream
 
@@ -71,7 +72,32 @@ def evaluate(context: Context, trained: str) -> str:
             result["streams"] = scores
         if section.before:
             result["before"] = _evaluate_source(context, partial)
+        grafted = recipe.graft
+        adds = any(grafted.places) or grafted.cross_attention
+        if recipe.phases and recipe.keeps_rows and recipe.tokenizer.kind == "keep" and not adds:
+            result["source"] = _untrained(context, ids.pad, family.kind, tokenizer)
     return stage_fingerprint
+
+
+def _untrained(
+    context: Context, pad: int, kind: KindName, tokenizer: PreTrainedTokenizerFast
+) -> dict[str, Any]:
+    """Score the source as it is on the first test text, whose tokens are the trained model's."""
+    stream, section = context.recipe.texts[0], context.recipe.evaluation
+    weights = str(weights_before(context, 0))
+    scorer = Scorer.load(weights, pad, context.recipe.training.precision, kind)
+    test = Tokens.open(context.run.stage("tokenizer").path, f"{stream.prefix}test")
+    indices = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
+    scores = evaluate_sentences(
+        scorer,
+        tokenizer,
+        test.rows(indices),
+        rate=section.rate,
+        seed=section.seed,
+        number=0,
+        denoising=_denoising(context, scorer),
+    )
+    return {"metrics": scores["metrics"]}
 
 
 def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:

@@ -127,7 +127,8 @@ class Comparison:
 
     lines: tuple[Line, ...]
     unigrams: tuple[Line, ...]
-    """The reference that knows nothing but how often each token occurs; one for each test text."""
+    """The reference that knows nothing but how often each token occurs; one for each test text.
+    Behind it sources as they are, of models that kept their vocabulary."""
     comparable: bool
     """Whether all evaluated models were asked for the same masked tokens."""
     notes: tuple[str, ...]
@@ -171,7 +172,8 @@ def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Compa
         lines = _with_best(lines, [name for name in METRICS if alike or name != BITS])
     tied = ties({line.name: line.ties for line in lines if line.ties is not None})
     notes += [tied] if tied else []
-    return Comparison(tuple(lines), _unigrams(evaluated), comparable, tuple(notes), by_bits)
+    references = (*_unigrams(evaluated), *_sources(variants, scheme))
+    return Comparison(tuple(lines), references, comparable, tuple(notes), by_bits)
 
 
 def _line(variant: Variant, scheme: str) -> Line:
@@ -301,6 +303,20 @@ def _unigrams(evaluated: Sequence[Line]) -> tuple[Line, ...]:
         )
         for perplexity, line in texts.items()
     )
+
+
+def _sources(variants: Sequence[Variant], scheme: str) -> list[Line]:
+    """Return the sources as they are, asked for the tokens that the trained models were."""
+    lines = []
+    for variant in variants:
+        evaluation = variant.result("evaluation") or {}
+        if source := evaluation.get("source"):
+            scores = source["metrics"][headline(source, scheme)]
+            metrics = {name: float(scores[name]) for name in METRICS if name in scores}
+            prints = str(evaluation["masks"]["fingerprint"])
+            name = "source as it is" + (f" ({variant.label})" if lines else "")
+            lines.append(Line(name, "source", None, None, None, metrics, prints, None))
+    return lines
 
 
 def table_of(compared: Comparison) -> Table:
