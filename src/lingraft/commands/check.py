@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from lingraft.log import counted
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import promised, recipe_from
 from lingraft.report.next_step import command as command_of
+
+if TYPE_CHECKING:
+    from lingraft.recipe.facts import Facts
 
 
 def command(
@@ -50,7 +53,7 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
         raise RecipeError(f"{recipe}: is a study; `{look}` says what it will do")
     asked = recipe_from(data, settings, str(recipe))
     planned, decided = foreseen(asked)
-    facts, whole = facts_now(asked), promised(planned)
+    facts = facts_now(asked)
     plan = preflight.check(planned)
     check_packages(planned)
     check_source(planned)
@@ -67,9 +70,6 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
     if plan.parameters:
         parts = ", ".join(f"{part} {size:,}" for part, size in plan.by_part.items() if size)
         console.line(f"model: {plan.model_type}, {plan.parameters:,} parameters ({parts})")
-    for phase, section in zip(plan.phases, planned.phases, strict=True):
-        if facts and whole and section.budget.seconds:  # the tokens that the rules went by
-            phase["tokens_estimate"] = facts.tokens * section.budget.seconds / whole
     rows = [
         (
             phase["name"],
@@ -78,9 +78,9 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
             phase["budget"],
             phase["batch"],
             phase["learning_rates"],
-            "?" if phase["tokens_estimate"] is None else f"{phase['tokens_estimate']:,.0f}",
+            _tokens(phase["tokens_estimate"], section.budget.seconds, promised(planned), facts),
         )
-        for phase in plan.phases
+        for phase, section in zip(plan.phases, planned.phases, strict=True)
     ]
     texts = (Column("phase", "text"), Column("trains", "long"))
     head = (*texts, "parameters", "budget", "batch", "learning rate", "tokens (estimate)")
@@ -97,6 +97,15 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
         console.line(f"estimate: {plan.disk_bytes_estimate / 1e9:,.2f} GB on disk")
     for note in plan.notes:
         console.line(f"note: {note}")
+
+
+def _tokens(
+    estimate: float | None, seconds: float | None, whole: float | None, facts: Facts | None
+) -> str:
+    """Show the tokens of a phase; of a budget in time its share of what the rules went by."""
+    if estimate is None and facts and seconds and whole:
+        estimate = facts.tokens * seconds / whole
+    return "?" if estimate is None else f"{estimate:,.0f}"
 
 
 def _model(name: str) -> None:

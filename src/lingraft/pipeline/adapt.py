@@ -102,8 +102,6 @@ def adapt(
             )
         go_through(Context(recipe, run, accelerator, environment=now), request, time)
         if main:
-            if is_open(recipe):
-                budgeting.note_time(run, time)
             logger.info("report: %s", report(run))
             upload(run, recipe)
         if recipe.training.trackers:
@@ -133,6 +131,8 @@ def go_through(context: Context, request: Recipe, time: Timekeeper) -> None:
     for index in range(len(final.recipe.baselines)):
         compare(final, index, tokenizer_digest)
     alone(final, "model", lambda: export(final, trained, evaluated))
+    if is_open(context.recipe) and context.accelerator.is_main_process:
+        budgeting.note_time(context.run, time)
 
 
 def decided(

@@ -61,14 +61,14 @@ def joined(
                 "give the text of a new one"
             )
     tokenizer = theirs.tokenizer.model_dump(mode="json", include=set(KEPT_OF_THE_TOKENIZER))
-    shared = theirs.tokenizer.streams
     learnt = {
         code
         for stream in theirs.texts
-        if not shared or stream.name in shared
+        if not theirs.tokenizer.streams or stream.name in theirs.tokenizer.streams
         for code in stream.languages
     }
     size = (pieces or theirs.tokenizer.vocab_size) // len(learnt)
+    evaluation = theirs.evaluation.model_dump(mode="json", exclude_defaults=True)
     before = [stream["name"] for stream in old if masked and "/" not in stream["language"]]
     return {
         "source": {"model": model},
@@ -81,8 +81,7 @@ def joined(
         },
         "method": {"name": METHOD},
         "training": theirs.training.model_dump(mode="json", exclude_none=True),
-        "evaluation": theirs.evaluation.model_dump(mode="json", exclude_defaults=True)
-        | {"before": before},
+        "evaluation": evaluation | {"before": before},
     }
 
 

@@ -303,20 +303,16 @@ def _with_known_source(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"source": recipe.source.model_copy(update={"model": model})})
 
 
-def _lasting(recipe: Recipe) -> dict[str, Any]:
-    """What of [method] still counts once the phases are written out: baselines use it."""
-    keys = {"name", "preset"} | ({"first_phase_share"} & recipe.method.model_fields_set)
-    return recipe.method.model_dump(include=keys)
-
-
 def settled(recipe: Recipe) -> Recipe:
     """The recipe as it is written into a run: phases written out, without their shorthand."""
     return decode(_as_given(recipe))
 
 
 def _as_given(recipe: Recipe) -> dict[str, Any]:
-    """Return the recipe as plain data, phases written out, without any default nobody gave."""
-    return recipe.model_dump(mode="json", exclude_unset=True) | {"method": _lasting(recipe)}
+    """Return plain data without defaults that nobody gave; of [method] what baselines use."""
+    keys = {"name", "preset"} | ({"first_phase_share"} & recipe.method.model_fields_set)
+    given = recipe.model_dump(mode="json", exclude_unset=True)
+    return given | {"method": recipe.method.model_dump(include=keys)}
 
 
 def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:

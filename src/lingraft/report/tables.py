@@ -307,7 +307,7 @@ def _unigrams(evaluated: Sequence[Line]) -> tuple[Line, ...]:
 
 def _sources(variants: Sequence[Variant], scheme: str) -> list[Line]:
     """Return the sources as they are, asked for the tokens that the trained models were."""
-    lines = []
+    lines: list[Line] = []
     for variant in variants:
         evaluation = variant.result("evaluation") or {}
         if source := evaluation.get("source"):
