@@ -149,7 +149,6 @@ LIGHT = [
     *((name, "--help") for name in ("adapt", "demo", "finetune", "study", "bench", "align")),
     *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
     *((name, "--help") for name in ("translate", "score-translations")),
-    ("check", "RECIPE"),
 ]
 IN_ONE_PROCESS = """
 import sys
@@ -165,10 +164,8 @@ for words in {commands!r}:
 """
 
 
-def test_a_light_command_loads_nothing_heavy(adapted):
-    recipe = str(adapted("roberta") / "recipe.toml")
-    commands = [[recipe if word == "RECIPE" else word for word in words] for words in LIGHT]
-    loaded_by(IN_ONE_PROCESS.format(commands=commands, heavy=HEAVY))
+def test_a_light_command_loads_nothing_heavy():
+    loaded_by(IN_ONE_PROCESS.format(commands=LIGHT, heavy=HEAVY))
 
 
 def test_the_command_line_loads_what_few_commands_need_when_they_are_called():
@@ -675,6 +672,10 @@ def test_what_one_process_does_is_refused_to_several(called, command, monkeypatc
         ("1", Stopped("stopped by SIGTERM", 15), "", []),
         ("0", torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB. GPU 0 has"),
          "lingraft: the GPU's memory is full; look whether another program fills it", []),
+        ("0", MemoryError(), "lingraft: the memory is full; ", []),
+        ("0", RuntimeError("could not create a primitive"), "lingraft: the memory is full; ", []),
+        ("0", RuntimeError("err == 0. DefaultCPUAllocator: can't allocate memory"),
+         "lingraft: the memory is full; ", []),
     ],
 )  # fmt: skip
 def test_the_first_of_several_processes_tells_of_an_error_first(

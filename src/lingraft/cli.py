@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from lingraft import __version__, log, starting
 from lingraft.commands import console, options
-from lingraft.errors import LingraftError, RecipeError, explain
+from lingraft.errors import LingraftError, RecipeError, explain, is_memory_full
 from lingraft.paths import not_utf8
 from lingraft.recipe import decoding
 from lingraft.workers import check_one_process
@@ -249,6 +249,11 @@ GPU_FULL = (
     "once (--set training.micro_batch_tokens=2048; of a fine-tuning micro_batch_tokens, of align "
     "and translate --batch-tokens) or keep less (--set training.gradient_checkpointing=true)"
 )
+MEMORY_FULL = (
+    "the memory is full; close other programs, let less go through it at once (--set "
+    "training.micro_batch_tokens=1024; of a fine-tuning micro_batch_tokens, of align and translate "
+    "--batch-tokens), or take a smaller model"
+)
 PRECEDENCE_SECONDS = 10.0
 """For which a process that is not the first keeps an error to itself."""
 
@@ -273,6 +278,8 @@ def call() -> None:
             time.sleep(PRECEDENCE_SECONDS)
         if type(error).__name__ == "OutOfMemoryError":  # torch's, which need not be loaded
             raise LingraftError(f"{GPU_FULL} ({str(error).partition('. GPU')[0]})") from None
+        if is_memory_full(error):
+            raise LingraftError(f"{MEMORY_FULL} ({' '.join(str(error).split())[:120]})") from None
         # DistBackendError and the like of NCCL; gloo has no class of its own
         if type(error).__name__.startswith("Dist") or "gloo/transport" in str(error):
             raise LingraftError(

@@ -77,6 +77,19 @@ def writing(place: Path, mend: str, *, inside: bool = False) -> Iterator[None]:
         raise DataError(f"{where}: cannot be written: {error.strerror or error}; {mend}") from None
 
 
+NO_MEMORY = re.compile("DefaultCPUAllocator|could not create a primitive|annot allocate memory")
+"""What torch and oneDNN say on a CPU whose memory is full; torch has a class for GPUs alone."""
+
+
+def is_memory_full(error: BaseException) -> bool:
+    """Whether an error says that the machine's own memory is full."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and bool(NO_MEMORY.search(str(error)))
+
+
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 """What numpy says, without an error number, when not all of an array could be written."""

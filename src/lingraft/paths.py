@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import stat
 from pathlib import Path
 
 RENAMING = "for example: convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
@@ -31,3 +33,18 @@ def path_of(name: str | Path) -> Path:
     Of a user who is not there it stays as it is, and so names nothing: `Path.expanduser` raises.
     """
     return Path(os.path.expanduser(name))  # noqa: PTH111
+
+
+def use_umask(folder: Path) -> None:
+    """Give what safetensors writes for its owner alone the permissions of every new file."""
+    for file in folder.rglob("*.safetensors"):
+        if stat.S_IMODE(file.stat().st_mode) == 0o600:
+            file.chmod(0o666 & ~_umask())
+
+
+@functools.cache
+def _umask() -> int:
+    """The process' own, which can be read only by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from safetensors import SafetensorError
 
-from lingraft.errors import DataError, NoRoomError
+from lingraft.errors import DataError, NoRoomError, is_memory_full
 from lingraft.locks import is_locked_now
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except Exception as error:  # tokenizers has no class of its own for what the system refuses
         is_refused = isinstance(error, SafetensorError | RuntimeError) or OS_ERROR in str(error)
-        if isinstance(error, NoRoomError) or not is_refused:
+        if isinstance(error, NoRoomError) or not is_refused or is_memory_full(error):
             raise
         raise NoRoomError(
             f"{path}: cannot be written ({' '.join(str(error).split())[:200]}); "

@@ -23,6 +23,7 @@ from lingraft.models.parts import (
 )
 from lingraft.models.rows import pack
 from lingraft.models.source import load_model
+from lingraft.pretrained import checksums
 from lingraft.training.loop import train_phase
 
 BASE = Stack(FAMILIES["roberta"], 12, 768, 7_087_872)
@@ -199,6 +200,7 @@ def test_the_weights_without_adapters_are_a_whole_stock_model(
 def test_a_checkpoint_that_lost_its_adapters_is_refused(adapted_model, tmp_path):
     export.save(adapted_model("bert"), tmp_path)
     (tmp_path / "adapters.safetensors").unlink()
+    (tmp_path / checksums.FILE).unlink()
     with pytest.raises(DataError, match=r"adapters\.safetensors does not hold the adapters"):
         load_model(str(tmp_path))
 
@@ -214,6 +216,7 @@ def test_adapters_of_another_width_are_refused(adapted_model, tmp_path):
 def test_broken_adapters_are_refused(adapted_model, tmp_path):
     export.save(adapted_model("bert"), tmp_path)
     (tmp_path / "adapters.safetensors").write_bytes(b"no tensors")
+    (tmp_path / checksums.FILE).unlink()
     with pytest.raises(DataError, match="the adapters are broken"):
         load_model(str(tmp_path))
 
@@ -223,6 +226,7 @@ def test_an_export_whose_adapters_are_others_does_not_pass_the_check(adapted_mod
     export.save(model, tmp_path)
     path = tmp_path / "adapters.safetensors"
     save_file({name: tensor + 0.5 for name, tensor in load_file(path).items()}, path)
+    (tmp_path / checksums.FILE).unlink()
     with pytest.raises(DataError, match="gives other logits"):
         export.check_reload(model, tmp_path)
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import contextlib
 import http.server
 import os
+import socket
 import subprocess
 import sys
 import threading
 
 import pytest
+from huggingface_hub import constants
+
+from lingraft import hub as our_hub
+from lingraft.errors import DataError
+from lingraft.pretrained.load import load_config
 
 SECONDS = 300
 """For a busy machine; the libraries give up after a few."""
@@ -71,3 +77,13 @@ def test_a_broken_hub_is_one_line(handler, korean_text, tmp_path):
     assert "Traceback" not in ended.stderr
     said = ended.stderr.splitlines()[-1]
     assert said.startswith("lingraft: source model 'FacebookAI/roberta-base' cannot be loaded: ")
+
+
+def test_a_hub_that_accepts_and_never_answers_is_one_line(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(our_hub, "SECONDS", 0.2)
+        with pytest.raises(DataError, match="does not answer"):
+            load_config("someone/some-model")

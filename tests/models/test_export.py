@@ -20,6 +20,7 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.graft import VocabularyTensors, rebuild
 from lingraft.models.loading import load
 from lingraft.models.plans import layer_plan
+from lingraft.pretrained import checksums
 from lingraft.recipe import Tokenizer
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -183,6 +184,7 @@ def changed(folder, change):
     tensors = load_file(folder / "model.safetensors")
     change(tensors)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / checksums.FILE).unlink()
 
 
 def test_a_changed_weight_is_found(tiny_model, tmp_path):
@@ -209,7 +211,7 @@ def test_a_missing_or_stray_tensor_is_found(name, tiny_model, tmp_path):
         changed(tmp_path, lambda tensors: tensors.update(stray=torch.zeros(2)))
     else:
         changed(tmp_path, lambda tensors: tensors.pop(name))
-    with pytest.raises(DataError, match="does not load cleanly") as caught:
+    with pytest.raises(DataError, match=r"not load cleanly|lack 1 tensors") as caught:
         check_reload(model, tmp_path)
     assert name in str(caught.value)
 

@@ -630,7 +630,7 @@ def test_the_model_is_uploaded_when_asked_for_and_a_failed_upload_is_tried_again
     assert calls[2:] == [
         ("create", "me/ko", {"private": True, "exist_ok": True}),
         ("upload", {"repo_id": "me/ko", "folder_path": finished / "model",
-                    "ignore_patterns": ["done.json", "uploaded"]}),
+                    "ignore_patterns": ["done.json", "uploaded", "checksums.json"]}),
     ]  # fmt: skip
 
 

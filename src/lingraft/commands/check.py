@@ -27,7 +27,7 @@ def command(
     ],
     settings: ask.Settings = None,
 ) -> None:
-    """Say whether a recipe is sound and what it will do; loads and downloads no model.
+    """Say whether a recipe is sound and what it will do; downloads no model.
 
     Of a model say whether its files belong together: weights, tokenizer and configuration.
     """
@@ -41,7 +41,7 @@ def command(
 
 def _recipe(recipe: Path, settings: list[str]) -> None:
     from lingraft.corpus.streams import check_packages
-    from lingraft.pipeline import preflight
+    from lingraft.pipeline import preflight, soundness
     from lingraft.pipeline.foreseeing import facts_now, foreseen
     from lingraft.pipeline.vocabularies import check_source
     from lingraft.report.plan import decisions
@@ -57,6 +57,7 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
     plan = preflight.check(planned)
     check_packages(planned)
     check_source(planned)
+    plan.notes += soundness.check_source(planned, download=False)
     console.line(f"{recipe}: sound")
     if decided:
         console.line("preset auto, from the size of the text and a rough speed:")

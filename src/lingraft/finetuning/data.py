@@ -13,6 +13,7 @@ from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning.outcomes import OFFICIAL, OWN
 from lingraft.finetuning.recipe import HUB
+from lingraft.hub import check_answers
 from lingraft.paths import path_of
 from lingraft.tasks import Data, splits
 from lingraft.tasks.reading import Row
@@ -194,6 +195,7 @@ def hub_split(task: Task, split: str) -> list[Example]:
             f"{whole.dataset}: has no {split} split of {task.name}; give its files with --data"
         )
     name = f"hub:{hub.dataset}" + (f":{hub.config}" if hub.config else "")
+    check_answers()
     try:
         table = datasets.load_dataset(
             hub.dataset, hub.config, split=hub.splits[split], revision=hub.revision

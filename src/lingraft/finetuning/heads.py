@@ -27,10 +27,11 @@ from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCoder
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.plugged import Plugged
-from lingraft.models import export
+from lingraft.models import damage, export
 from lingraft.models.encoder_decoder import tie_embeddings
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
+from lingraft.pretrained import checksums
 from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of
 from lingraft.pretrained.load import load_config, load_generation, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
@@ -161,6 +162,7 @@ def build(
         else:
             model = _stock(folder, head, settings, rows)
         embeddings: Any = model.get_input_embeddings()
+        damage.tell(str(folder), damage.find(embeddings.weight), tokenizer, damage.AS_IT_IS)
         if (more := len(tokenizer) - embeddings.num_embeddings) > 0:
             if lacking := more - sum(marker in tokenizer.get_vocab() for marker in MARKERS):
                 logger.warning(
@@ -182,13 +184,7 @@ def build(
 
 
 def _translator(folder: Path, settings: dict[str, Any]) -> PreTrainedModel:
-    model, info = load_pretrained(HEADS["translation"], str(folder), settings=settings)
-    lacking = sorted(name for name in info["missing_keys"] if ".pooler." not in name)
-    if lacking:
-        raise DataError(
-            f"{folder}: the checkpoint lacks {len(lacking)} tensors that its config.json speaks of "
-            f"('{lacking[0]}' is one); save or download the model again"
-        )
+    model, _ = load_pretrained(HEADS["translation"], str(folder), settings=settings)
     unsaved = model._keys_to_ignore_on_save or ()  # Marian's sinusoids, which must stay as they are
     for name, parameter in model.named_parameters():
         if ".pooler." in name or name in unsaved:  # no loss reaches a pooler
@@ -207,6 +203,7 @@ def _stock(
         HEADS[head],
         str(folder),
         settings=settings,
+        may_lack=lambda _: True,  # a new head; the encoder is looked at below
         ignore_mismatched_sizes=True,  # a head for other labels gives way to a new one
     )
     prefix = "" if head == "parser" else f"{model.base_model_prefix}."
@@ -287,6 +284,7 @@ def save(
         if isinstance(model, Parser):
             relations = len(model.head.relations.bias)
             write_json(folder / PARSER_SETTINGS, {"relations": relations})
+        checksums.write(folder)
         tokenizer_files.save_as_it_is(tokenizer, folder)
 
 
@@ -296,6 +294,7 @@ def restore(model: PreTrainedModel | Parser | Plugged, folder: Path) -> None:
     Raises:
         DataError: the files do not hold all of its tensors.
     """
+    checksums.check(folder, "delete its folder and run the same command again")
     if isinstance(model, Parser):
         _fill(model.head, load_file(folder / PARSER_TENSORS), folder)
         restore(model.encoder, folder)

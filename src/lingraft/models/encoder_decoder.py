@@ -29,7 +29,7 @@ from transformers import (
 )
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.models import bart, cross_attention, loading
+from lingraft.models import bart, cross_attention, damage, export
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import build
 from lingraft.models.modules import MODULES, in_folder, owners_of
@@ -255,23 +255,20 @@ def _generation(ids: Mapping[str, int], longest: int) -> GenerationConfig:
 
 
 def tie_embeddings(model: PreTrainedModel) -> bool:
-    """Let the stacks of an encoder–decoder share equal embeddings, in place.
+    """Let the stacks of an encoder–decoder share equal word embeddings, in place.
 
-    Word embeddings and position embeddings that are equal bit for bit in encoder and decoder become
-    one parameter each. `loading.save` stores them under both names, as the stock class wants.
+    Where they are equal bit for bit in encoder and decoder they become one parameter, as they are
+    in `bart`; positions stay each stack's own. `loading.save` stores them under both names, as the
+    stock class wants.
 
     Returns:
         Whether both stacks now have the same word embeddings; True where they had before.
     """
     encoder, decoder = model.get_encoder(), model.get_decoder()
-    if isinstance(model, EncoderDecoderModel):
-        for part in ("embeddings.word_embeddings", "embeddings.position_embeddings"):
-            enc, dec = (
-                dict(stack.base_model.named_modules()).get(part) for stack in (encoder, decoder)
-            )
-            if enc is not None and dec is not None and torch.equal(enc.weight, dec.weight):
-                enc.weight = dec.weight
-    return encoder.get_input_embeddings().weight is decoder.get_input_embeddings().weight
+    own, other = encoder.get_input_embeddings(), decoder.get_input_embeddings()
+    if isinstance(model, EncoderDecoderModel) and torch.equal(own.weight, other.weight):
+        own.weight = other.weight
+    return own.weight is other.weight
 
 
 def make(name: str, out: Path, options: Options) -> Made:
@@ -299,12 +296,13 @@ def make(name: str, out: Path, options: Options) -> Made:
     tokenizer, rows = _tokenizer(source_tokenizer, config, family, options)
     ids = _ids(tokenizer, options.decoder_start)
     source = load_source(name)
+    damage.tell(name, damage.mend(name, source, source_tokenizer), source_tokenizer)
     fresh = options.random or not owners_of(source.model.state_dict())
     built = assemble(source, keep, ids, rows=rows, random=options.random, seed=options.seed)
     model = bart.of(built) if options.format == "bart" else built
     with removed_on_failure(out), writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        loading.save(model, out)
+        export.save(model, out)
         tokenizer_files.save(tokenizer, out)
         _check(model, out)
     tie_embeddings(model)

@@ -12,6 +12,7 @@ from lingraft.models import loading
 from lingraft.models.families import FAMILIES, family_of, older
 from lingraft.models.graft import is_tied
 from lingraft.models.kinds import BOTH_ENDS, KINDS
+from lingraft.pretrained import checksums
 from lingraft.pretrained.tokenizers import check_saved
 from lingraft.rundir import writing
 
@@ -152,6 +153,7 @@ def save(model: PreTrainedModel, folder: Path) -> None:
     """
     with writing(folder):
         loading.save(model, folder)
+    checksums.write(folder)
 
 
 def write_model(model: PreTrainedModel, folder: Path) -> None:

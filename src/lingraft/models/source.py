@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import AutoConfig
 
-from lingraft.errors import LingraftError, RecipeError, UnsupportedModelError
+from lingraft.errors import (
+    LingraftError,
+    RecipeError,
+    UnsupportedModelError,
+    is_memory_full,
+)
 from lingraft.models import loading
 from lingraft.models.families import Family, check_config, family_of
 from lingraft.models.graft import build
@@ -45,28 +50,38 @@ class LoadedSource:
 
 
 def load_model(
-    name: str, revision: str | None = None, settings: Mapping[str, Any] | None = None
+    name: str,
+    revision: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> LoadedSource:
     """A source model in fp32 on the CPU, with the modules that it has.
+
+    A masked language model may lack its head, or a part of it, which then starts fresh.
 
     Args:
         name: directory or Hub id.
         revision: branch, tag or commit on the Hub.
         settings: configuration values to change (dropout).
+        options: of `from_pretrained`.
 
     Raises:
-        DataError: there is no such checkpoint here, or it is broken.
+        DataError: there is no such checkpoint here, it is broken, or lacks tensors of another part.
         UnsupportedModelError: an architecture without a record in `FAMILIES`, or weights of another
             than config.json says.
     """
     config = load_config(name, revision)
     check_config(name, config.to_dict())
     family = family_of(config.model_type)
+    own_code = getattr(config, "auto_map", None)  # which may make other tensors of what is there
+    headless = family.kind == "masked" and not own_code
     model, info = loading.load(
         name,
         revision,
         settings,
+        may_lack=lambda tensor: headless and _is_of_head(tensor, family),
         ignore_mismatched_sizes=True,  # reported below, with names
+        **options,
     )
     if info["mismatched_keys"]:
         tensor, stored, expected = min(info["mismatched_keys"])
@@ -76,18 +91,6 @@ def load_model(
             "put back the config.json that belongs to the weights"
         )
     missing = frozenset(info["missing_keys"]) - _read_bias(model, family, info["missing_keys"])
-    if family.word_embeddings in missing:
-        raise UnsupportedModelError(
-            f"source model '{name}': its weights are not those of a {family.model_type} model, as "
-            f"config.json says (no '{family.word_embeddings}'); put back the config.json that "
-            "belongs to the weights"
-        )
-    if missing and getattr(config, "auto_map", None):
-        raise UnsupportedModelError(
-            f"source model '{name}': its weights lack {len(missing)} tensors of a "
-            f"{family.model_type} ('{min(missing)}' is one), for its own Python code makes it, "
-            "which lingraft never runs; choose another model"
-        )
     if missing:
         logger.warning(
             "source model '%s' lacks %d tensors; they start fresh: %s",
@@ -96,6 +99,12 @@ def load_model(
             sorted(missing),
         )
     return LoadedSource(model.eval(), family, missing, tuple(sorted(info["unexpected_keys"])))
+
+
+def _is_of_head(tensor: str, family: Family) -> bool:
+    """Whether a tensor belongs to what a masked language model predicts with."""
+    own = {family.decoder, *family.output_bias}
+    return tensor in own or tensor.startswith(family.head_tensors)
 
 
 def _read_bias(model: PreTrainedModel, family: Family, missing: Collection[str]) -> set[str]:
@@ -170,6 +179,8 @@ def _of_the_table() -> Iterator[None]:
     except LingraftError:
         raise
     except Exception as error:
+        if is_memory_full(error):
+            raise
         reason = " ".join(str(error).split())[:300]
         raise RecipeError(f"source.architecture: {reason}") from error
 

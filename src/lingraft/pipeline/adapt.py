@@ -9,10 +9,18 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError, TooLittleTextError
+from lingraft.hub import check_answers
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import budgeting, evaluating, learnt, plans, stages
+from lingraft.pipeline import (
+    budgeting,
+    evaluating,
+    learnt,
+    plans,
+    soundness,
+    stages,
+)
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.clearing import check_outside, empty
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small, unread
@@ -21,6 +29,7 @@ from lingraft.pipeline.source_files import source_of
 from lingraft.pipeline.stages import Context, family_now
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import check_grafts
+from lingraft.pretrained.checksums import FILE
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import stage_order
 from lingraft.recipe.decoding import to_toml
@@ -85,6 +94,7 @@ def adapt(
     stages.check_tokenizers(recipe)
     recipe = request if overwrite else budgeting.remembered(request, run)
     check_context(recipe, family, stages.position_settings(recipe)[1])
+    damaged = soundness.check_source(recipe)
     accelerator = accelerator_for(recipe.training, out)
     main, now = accelerator.is_main_process, environment(accelerator, command)
     with run.locked() if main else contextlib.nullcontext():
@@ -92,7 +102,11 @@ def adapt(
             same = plans.is_undecided(run) and budgeting.knows(run, request)
             prepare(recipe, run, resume=resume, overwrite=overwrite, same=same)
             budgeting.forget(run, request)
-            for note in (*unread(recipe), *([] if is_open(recipe) else too_small(recipe))):
+            for note in (
+                *damaged,
+                *unread(recipe),
+                *([] if is_open(recipe) else too_small(recipe)),
+            ):
                 logger.warning("%s", note)
             note_environment(run, now)
         accelerator.wait_for_everyone()
@@ -370,10 +384,11 @@ def push(run: Run, recipe: Recipe) -> None:
     from huggingface_hub import HfApi  # the base install brings it; loaded when it is asked for
 
     name = str(recipe.export.push_to_hub)
+    check_answers()
     api = HfApi()
     api.create_repo(name, private=recipe.export.private, exist_ok=True)
     api.upload_folder(
-        repo_id=name, folder_path=run.model_path, ignore_patterns=["done.json", UPLOADED]
+        repo_id=name, folder_path=run.model_path, ignore_patterns=["done.json", UPLOADED, FILE]
     )
 
 

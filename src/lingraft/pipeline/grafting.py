@@ -16,7 +16,7 @@ from lingraft.embeddings.common import Initialised
 from lingraft.embeddings.material import Inputs, Material, Pretrained
 from lingraft.embeddings.norms import calibrated
 from lingraft.embeddings.random import random_statistics
-from lingraft.models import export, source
+from lingraft.models import damage, export, source
 from lingraft.models.graft import Entry, VocabularyTensors, is_tied, rebuild
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors
@@ -54,6 +54,8 @@ class Grafting:
     """Where an initialiser that trains keeps what is half done; None keeps nothing."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What such an initialiser says of its work, by 'input' and 'output'; filled in."""
+    damaged: dict[int, str] = field(default_factory=dict)
+    """Ids of the source whose rows were mended, and what was wrong with them; filled in."""
 
     def run(self, folder: Path) -> dict[str, Any]:
         """Build the target, write it with its account and provenance.
@@ -95,6 +97,8 @@ class Grafting:
             present = loaded.model.generation_config.to_dict()
             ids = export.generation_ids(present, target, origin)
             model.generation_config.update(**ids)
+        if self.theirs is not None:
+            account.notes.extend(damage.described(self.damaged, self.theirs))
         empty = len(_rows(loaded)) - target.size if self.keeps_vocabulary else 0
         account.notes.extend(_notes(loaded, recipe, empty=empty, tied=head is None))
         sizes = self.insert_modules(model, loaded.family, account)
@@ -148,7 +152,10 @@ class Grafting:
         """The source model."""
         section = self.recipe.source
         if section.model is not None:
-            return source.load_model(section.model, section.revision)
+            assert self.theirs is not None
+            loaded = source.load_model(section.model, section.revision)
+            self.damaged.update(damage.mend(section.model, loaded, self.theirs))
+            return loaded
         model_type = str((section.architecture or {})["model_type"])
         special = export.special_ids(model_type, self.target.specials)
         return source.from_architecture(section, self.target.size, special, self.seed_for("graft"))
@@ -159,7 +166,8 @@ class Grafting:
         if self.recipe.source.model is None:
             return self.target
         assert self.theirs is not None
-        return Vocabulary.of(self.theirs).within(len(_rows(self.loaded)))
+        origin = Vocabulary.of(self.theirs).within(len(_rows(self.loaded)))
+        return origin.unmatched(self.damaged)
 
     def initialised(self) -> tuple[Initialised, dict[str, Any]]:
         """The target's embedding rows, those that are kept too; and their lengths."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.models import source
+from lingraft.models import damage, source
 from lingraft.models.families import family_of
 from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
@@ -101,6 +101,7 @@ def _teacher(
     if name is None:
         name, revision = str(recipe.source.model), recipe.source.revision
     loaded, own = source.load_model(name, revision), tokenizer_files.load(name, revision)
+    damage.tell(name, damage.mend(name, loaded, own), own)
     student_width, width = student.model.config.hidden_size, loaded.model.config.hidden_size
     if student_width != width:
         raise UnsupportedModelError(

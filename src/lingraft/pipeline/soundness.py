@@ -1,16 +1,23 @@
-"""`lingraft check MODEL`: do the files of a checkpoint belong together? Downloads nothing."""
+"""Whether a source's files belong together, before anything is made of them.
+
+`lingraft check MODEL` says all that is wrong, and downloads nothing; a run refuses what cannot
+work.
+"""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from safetensors import safe_open
+
 from lingraft.errors import DataError, LingraftError
-from lingraft.models import source
+from lingraft.models import damage, source
 from lingraft.models.graft import is_tied
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import in_folder
-from lingraft.pipeline.source_files import files_of
+from lingraft.pipeline.source_files import files_of, stored_names
 from lingraft.pretrained.load import load_generation
 from lingraft.pretrained.tokenizers import LINES
 from lingraft.recipe import catalogue
@@ -25,9 +32,54 @@ if TYPE_CHECKING:
 
     from lingraft.models.source import LoadedSource
     from lingraft.pipeline.source_files import SourceFiles
+    from lingraft.recipe import Recipe
 
+logger = logging.getLogger(__name__)
 
 GENERATION = "generation_config.json"
+
+
+def check_source(recipe: Recipe, *, download: bool = True) -> list[str]:
+    """Build the recipe's source without its weights, as the graft will, and read its matrices.
+
+    Args:
+        recipe: names it.
+        download: False looks at no source that is not on this machine.
+
+    Returns:
+        A line on each kind of damaged rows, which the graft mends.
+
+    Raises:
+        LingraftError: it could not be grafted onto, or too many of its rows are damaged.
+    """
+    section = recipe.source
+    if section.model is None:
+        return []
+    if download:
+        source.load_model(section.model, section.revision, device_map="meta")
+    files = files_of(section.model, section.revision)
+    if files.folder is None:
+        return []
+    if not download:
+        source.load_model(str(files.folder), device_map="meta")
+    return _damaged(section.model, files, tokenizer_files.load(str(files.folder)))
+
+
+def _damaged(name: str, files: SourceFiles, tokenizer: PreTrainedTokenizerFast) -> list[str]:
+    """Look at the rows of pieces as they are stored; in formats other than safetensors at none."""
+    assert files.folder is not None
+    assert files.family is not None
+    vocabulary = Vocabulary.of(tokenizer)
+    damaged, matrices = dict[int, str](), {files.family.word_embeddings, files.family.decoder}
+    for path in sorted(files.folder.glob("*.safetensors")):
+        with safe_open(path, "pt") as file:
+            names = stored_names(files.family, file.keys())
+            for matrix in matrices & names.keys():
+                rows_VD = file.get_tensor(names[matrix])
+                found = damage.find(rows_VD, vocabulary)
+                damage.check_share(name, found, len(rows_VD))
+                damaged |= found
+    return damage.described(damaged, tokenizer)
 
 
 def examine(name: str) -> tuple[dict[str, str], list[str]]:
@@ -66,6 +118,7 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
         facts["tokenizer"] = f"{pieces:,} pieces, {tokenizer_files.kind_of(tokenizer)}"
         facts["rows"] = f"{rows:,}, {rows - used:,} of them without a piece"
         facts["special ids"] = ", ".join(f"{k} {v}" for k, v in vocabulary.specials.items())
+        wrong += _damaged(folder, files, tokenizer)
         wrong += _of_ids(loaded, vocabulary, folder)
         dead = dead_pattern(tokenizer_files.state_of(tokenizer))
         wrong += [] if dead is None else [dead]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,13 +21,19 @@ from lingraft.models.kinds import KINDS
 from lingraft.models.modules import Stack, in_folder, wanted_by
 from lingraft.models.parts import goes_with_place, layer_index, sizes_by_part, tied_once
 from lingraft.pipeline.memory import WIDTH
-from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
+from lingraft.pretrained.checkpoints import check_shards, folder_of, refuse_code, without_config
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from lingraft.recipe import Recipe
 
+SIZES = re.compile(
+    r"(num|n|d)_(hidden_layers|layers?|heads?|attention_heads|key_value_heads|model|kv|ff|embd|positions)"
+    r"|(encoder|decoder)_(layers|attention_heads|ffn_dim)|n?_?dim|hidden_dim|head_dim"
+    r"|(vocab|hidden|intermediate|embedding|type_vocab)_size|max_position_embeddings"
+)
+"""Keys of config.json that are counted with before any class has looked at them."""
 MADE_ANEW = (
     ".attn.bias",
     ".attn.masked_bias",
@@ -64,17 +71,24 @@ def named_as_in(
     Checkpoints without a head, and OpenAI's GPT-2, leave out the name of the body, some name
     tensors otherwise, and old ones hold masks and frequencies, which the class makes anew.
     """
+    return {own: stored[name] for own, name in stored_names(family, stored).items()}
+
+
+def stored_names(family: Family, stored: Iterable[str]) -> dict[str, str]:
+    """The model's names of a checkpoint's tensors -> those that they are stored by."""
+    stored = list(stored)
     body = family.layers.split(".", 1)[0] + "."
     whole = family.kind == "seq2seq" or any(name.startswith(body) for name in stored)
-    renamed = {}
-    for name, shape in stored.items():
+    names = {}
+    for name in stored:
         if name.endswith(MADE_ANEW):
             continue
+        own = name
         for stored_name, own_name in family.stored:
-            name = name.replace(stored_name, own_name)
-        in_head = name == family.decoder or name.startswith(family.head_tensors)
-        renamed[name if whole or in_head else body + name] = shape
-    return renamed
+            own = own.replace(stored_name, own_name)
+        in_head = own == family.decoder or own.startswith(family.head_tensors)
+        names[own if whole or in_head else body + own] = name
+    return names
 
 
 def depth_and_width(
@@ -238,6 +252,7 @@ def files_of(name: str, revision: str | None, *, is_source: bool = True) -> Sour
     folder = local_folder(name, revision)
     if folder is None:
         return SourceFiles({})
+    check_shards(folder)
     config = _config(folder)
     model_type = str(config.get("model_type", "unknown"))
     refuse_code(name, config, model_type in FAMILIES)
@@ -273,11 +288,21 @@ def _config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise without_config(str(folder), folder)
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        config = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"{path}: not valid JSON ({error}); save or download the model again"
         ) from None
     if not isinstance(config, dict):
         raise DataError(f"{path}: holds no JSON object; save or download the model again")
+    for key, value in config.items():
+        if SIZES.fullmatch(key) and not isinstance(value, int | None):
+            raise DataError(
+                f"{path}: {key} is {value!r}, but must be a whole number; put back the config.json "
+                "that belongs to the weights"
+            )
     return config
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is no number there")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, UnsupportedModelError
@@ -71,6 +72,27 @@ def without_config(name: str, folder: Path) -> DataError:
         f"source model '{name}': the directory holds no config.json, so it is not a Hugging Face "
         f"model; give {right}"
     )
+
+
+def check_shards(folder: Path) -> None:
+    """Refuse a folder whose index names files of weights that are not there.
+
+    Raises:
+        DataError: one is missing, or the index is broken.
+    """
+    for whole in ("model.safetensors", "pytorch_model.bin"):
+        index = folder / f"{whole}.index.json"
+        if (folder / whole).is_file() or not index.is_file():
+            continue
+        try:
+            names = sorted({*map(str, json.loads(index.read_bytes())["weight_map"].values())})
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise DataError(f"{index}: names no files of weights; download it again") from None
+        if missing := [name for name in names if not (folder / name).is_file()]:
+            raise DataError(
+                f"source model '{folder}': {len(missing)} of the {len(names)} files of its weights "
+                f"are not there ({missing[0]}), which {index.name} names; download the model again"
+            )
 
 
 def named_weights(name: str) -> Any:

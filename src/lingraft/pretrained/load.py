@@ -26,12 +26,21 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from lingraft.errors import DataError, LingraftError, UnsupportedModelError
-from lingraft.pretrained.checkpoints import folder_of, quantised, refuse_code, without_config
+from lingraft.errors import DataError, LingraftError, UnsupportedModelError, is_memory_full
+from lingraft.hub import check_answers
+from lingraft.pretrained import checksums, trying
+from lingraft.pretrained.checkpoints import (
+    WEIGHTS,
+    check_shards,
+    folder_of,
+    quantised,
+    refuse_code,
+    without_config,
+)
 from lingraft.recipe import catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from transformers import PreTrainedModel
@@ -51,6 +60,7 @@ COUNTS_FROM_PADDING = (
 """Architectures whose first position is the padding id + 1."""
 LEAST_BYTES = 0.5
 """To a parameter, in weights of 4 bits."""
+CHANGED = f"copy or make the model again, or delete {checksums.FILE} if you changed it yourself"
 SMALL = 1 << 28
 """Parameters (a gigabyte in fp32) that fill no memory, whatever the weights turn out to be."""
 
@@ -77,6 +87,8 @@ def one_line(problem: str, advice: str) -> Iterator[None]:
     except LingraftError:
         raise
     except Exception as error:  # JSON, pickle, safetensors, tokenizers, HTTP: classes of their own
+        if is_memory_full(error):
+            raise
         said = f"{type(error).__name__}: {error}".lower()
         if any(word in said for word in ("offline", "connection", "couldn't connect")):
             reason = "it is no directory here, and the Hub cannot be reached"
@@ -103,6 +115,8 @@ def load_config(
     folder = folder_of(name)
     if folder is not None and not (folder / "config.json").is_file():
         raise without_config(name, folder)
+    if folder is None:
+        check_answers()
     where = str(folder or name)
     with one_line(
         f"source model '{name}' cannot be loaded{catalogue.hint(name)}",
@@ -116,6 +130,7 @@ def load_config(
         config = AutoConfig.from_pretrained(
             where, revision=revision, trust_remote_code=False, **(settings or {})
         )
+        trying.check_values(f"source model '{name}': config.json", config.to_dict())
         if hasattr(config, "chunk_size_feed_forward"):
             config.chunk_size_feed_forward = 0  # the same values; lengths need not divide
         depth, attention = getattr(config, "num_hidden_layers", 1), config._attn_implementation
@@ -164,7 +179,9 @@ def load_generation(name: str, config: PreTrainedConfig) -> GenerationConfig:
     if folder is not None and not (folder / "generation_config.json").is_file():
         return GenerationConfig.from_model_config(config)
     with one_line(f"{name}: generation_config.json cannot be read", "correct or delete it"):
-        return GenerationConfig.from_pretrained(str(folder or name))
+        generation = GenerationConfig.from_pretrained(str(folder or name))
+        trying.check_generation(f"{name}: generation_config.json", generation)
+        return generation
 
 
 def load_model(
@@ -172,6 +189,7 @@ def load_model(
     name: str,
     revision: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    may_lack: Callable[[str], bool] = lambda name: False,
     **options: Any,
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
     """A model in fp32 on the CPU, by a stock class.
@@ -181,13 +199,14 @@ def load_model(
         name: directory or Hub id.
         revision: branch, tag or commit on the Hub.
         settings: configuration values to change.
+        may_lack: whether the checkpoint need not hold a tensor; a pooler's never need be there.
         options: of `from_pretrained`.
 
     Returns:
         The model, and what transformers says of the loading.
 
     Raises:
-        DataError: the checkpoint is not there, or broken.
+        DataError: the checkpoint is not there, broken, or lacks tensors.
         UnsupportedModelError: it needs Python code of its own, the architecture has no such class,
             or the configuration is that of a much larger model.
     """
@@ -203,12 +222,15 @@ def load_model(
             name,
             config.model_type,
         )
+    folder = folder_of(name)
+    if _generates(auto, name, config, folder) and folder is not None:
+        load_generation(name, config)  # transformers takes defaults for one it cannot read
     with one_line(
         f"the weights of source model '{name}' cannot be loaded", "save or download it again"
     ):
-        folder = folder_of(name)
         if folder is not None:
-            _check_size(auto, config, folder)
+            check_shards(folder)
+            checksums.check(folder, CHANGED)
         if torch.cuda.is_initialized():
             gc.collect()  # a model that accelerate has prepared before is in cycles, on its GPU
         loaded: tuple[PreTrainedModel, dict[str, Any]] = auto.from_pretrained(
@@ -220,8 +242,12 @@ def load_model(
             output_loading_info=True,
             **options,
         )
-    if folder is not None and loaded[0].can_generate():
-        load_generation(str(folder), config)  # transformers takes defaults for one it cannot read
+    lacking = (key for key in loaded[1]["missing_keys"] if not may_lack(key))
+    trying.check_tensors(name, config, lacking)
+    if loaded[0].can_generate():
+        with one_line(f"{name}: its settings of generate() cannot be used", "correct them"):
+            trying.check_generation(name, loaded[0].generation_config)
+            trying.try_decoding(loaded[0])
     return loaded
 
 
@@ -261,26 +287,35 @@ def check_longest(name: str | None, longest: int) -> int:
     return longest
 
 
-def _check_size(auto: Any, config: PreTrainedConfig, folder: Path) -> None:
-    """Refuse a configuration whose tensors would fill the memory before they are compared."""
-    files = [path for kind in ("*.safetensors", "*.bin") for path in folder.glob(kind)]
-    stored = sum(path.stat().st_size for path in files)
-    kind: Any = type(config)
-    parameters = _parameters(auto, kind, config.to_json_string(use_diff=False))
+def _generates(auto: Any, name: str, config: PreTrainedConfig, folder: Path | None) -> bool:
+    """Whether a model of this configuration writes; refuse one of none, or of a much larger one."""
+    made: Any = type(config)
+    with one_line(
+        f"source model '{name}': no model can be made of its config.json",
+        "put back the config.json that belongs to the weights",
+    ):
+        parameters, generates = _outline(auto, made, config.to_json_string(use_diff=False))
+    files = [] if folder is None else [file for kind in WEIGHTS for file in folder.glob(kind)]
+    stored = sum(file.stat().st_size for file in files)
     if stored and parameters > max(SMALL, stored / LEAST_BYTES):
         raise UnsupportedModelError(
-            f"source model '{folder}': its config.json is that of a model of {parameters:,} "
+            f"source model '{name}': its config.json is that of a model of {parameters:,} "
             f"parameters, but its weights are {stored:,} bytes; "
             "put back the config.json that belongs to them, or download them again"
         )
+    return generates
 
 
 @functools.lru_cache(maxsize=64)
-def _parameters(auto: Any, kind: Any, settings: str) -> int:
-    """Of the model of a configuration as JSON: a run loads its few models many times."""
+def _outline(auto: Any, kind: Any, settings: str) -> tuple[int, bool]:
+    """Parameters of the model of a configuration as JSON, and whether it writes.
+
+    They are remembered, for a run loads its few models many times.
+    """
     with torch.device("meta"):
         model = auto.from_config(kind.from_dict(json.loads(settings)), trust_remote_code=False)
-    return sum(parameter.numel() for parameter in model.parameters())
+        trying.try_initialising(model)
+    return sum(parameter.numel() for parameter in model.parameters()), model.can_generate()
 
 
 def _reason(error: BaseException) -> str:

@@ -18,6 +18,8 @@ from lingraft.tokenizer.frame import kept_ids, language_codes
 from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, LANGUAGE_CODE, PLACEHOLDER, WORD_START
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from transformers import PreTrainedTokenizerBase
 
     from lingraft.tokenizer.state import Kind
@@ -101,6 +103,11 @@ class Vocabulary:
         codes = set(language_codes(tokenizer).values())
         code = next((i for i in tokenizer("0")["input_ids"] if i in codes), None) if codes else None
         return cls(len(pieces), pieces, canonical, specials, frozenset(special), kept_tokens, code)
+
+    def unmatched(self, ids: Collection[int]) -> Vocabulary:
+        """The same without a form of these ids' pieces, so that nothing is matched by them."""
+        forms = [None if i in ids else form for i, form in enumerate(self.canonical)]
+        return dataclasses.replace(self, canonical=forms)
 
     def within(self, rows: int) -> Vocabulary:
         """The pieces of a model with so many rows of embeddings.

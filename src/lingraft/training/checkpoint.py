@@ -25,7 +25,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, is_memory_full
+from lingraft.pretrained import checksums
 from lingraft.rundir import read_json, removed_on_failure, write_json, writing
 from lingraft.training import sharding
 
@@ -41,6 +42,7 @@ BROKEN = (
     *(SafetensorError, pickle.UnpicklingError),
 )
 """What reading a damaged file raises."""
+AGAIN = "delete the folder to start the phase again"
 
 
 def latest(folder: Path) -> Path | None:
@@ -122,6 +124,7 @@ def save(
             save_file(tensors, partial / "model.safetensors")
             torch.save(moved, partial / "optimiser.pt")
         write_json(partial / "state.json", state)
+        checksums.write(partial)
     if path.exists():
         shutil.rmtree(path)
     partial.replace(path)
@@ -147,6 +150,7 @@ def load(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict
     Raises:
         DataError: the checkpoint is broken.
     """
+    checksums.check(path, AGAIN)
     try:
         tensors = load_file(path / "model.safetensors")
         moments = torch.load(path / "optimiser.pt", map_location="cpu", weights_only=True)
@@ -155,11 +159,10 @@ def load(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict
                 parameter.copy_(tensors[name])
         optimiser.load_state_dict(moments)
     except BROKEN as error:
+        if is_memory_full(error):
+            raise
         reason = " ".join(str(error).split())[:200]
-        raise DataError(
-            f"{path}: checkpoint cannot be read ({reason}); "
-            "delete the folder to start the phase again"
-        ) from error
+        raise DataError(f"{path}: checkpoint cannot be read ({reason}); {AGAIN}") from error
     return read_json(path / "state.json")
 
 
@@ -194,6 +197,7 @@ def keep_look(folder: Path, model: nn.Module, step: int, looks: int, *, main: bo
     later = [path for number, path in there.items() if number > step]  # of a killed run
     for path in (*before[:-looks], *later):
         path.unlink()
+    checksums.write(place, there[step])
 
 
 def kept_looks(folder: Path) -> dict[int, Path]:
@@ -212,6 +216,7 @@ def put_mean(folder: Path, model: nn.Module) -> list[int]:
     Returns:
         Their steps.
     """
+    checksums.check(folder / LOOKS, AGAIN)
     looks = kept_looks(folder)
     sums: dict[str, torch.Tensor] = {}
     for path in looks.values():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.extras import require
 from lingraft.corpus.readers.lines import BROKEN_UTF8, LINE_TOO_LONG, Reading, reading_errors
 from lingraft.errors import DataError
+from lingraft.hub import check_answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -221,6 +222,7 @@ def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
 def _streamed(source: Source, section: recipe.Corpus) -> Iterator[dict[str, Any]]:
     datasets = require("datasets", source.name, "data")
     name, config, revision = hub_parts(source.name)
+    check_answers()
     try:
         yield from datasets.load_dataset(
             name, config, split=section.hub_split, revision=revision, streaming=True

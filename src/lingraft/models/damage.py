@@ -1,0 +1,126 @@
+"""Rows of a source's matrices that no training made: not finite, without length, or far too long.
+
+Such a row decides every gradient that it has a part in, and every mean and norm.
+
+Shape letters: V vocabulary, D width.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import torch
+
+from lingraft.errors import DataError
+from lingraft.log import counted
+from lingraft.tokenizer.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from transformers import PreTrainedTokenizerBase
+
+    from lingraft.models.source import LoadedSource
+
+OUTLYING = 30.0
+"""Times the median length of all rows; the longest rows of sound models have some five times it."""
+MOST = 0.01
+"""Share of a matrix' rows that is mended; a matrix with more is refused."""
+NAMED = 5
+ZERO = "zero"
+MENDED = "they start as the mean of the others"
+AS_IT_IS = "the model is taken as it is; download it again if you did not know that"
+
+logger = logging.getLogger(__name__)
+
+
+def find(rows_VD: torch.Tensor, vocabulary: Vocabulary | None = None) -> dict[int, str]:
+    """Find the damaged rows of a matrix.
+
+    Args:
+        rows_VD: embeddings or an output projection.
+        vocabulary: whose pieces must have a row with a length; rows of special tokens (padding)
+            and of no piece need not. None looks for no such rows.
+
+    Returns:
+        By id, in their order, what is wrong with its row.
+    """
+    lengths_V = rows_VD.detach().float().norm(dim=1)
+    finite_V = lengths_V.isfinite()
+    longest = OUTLYING * float(lengths_V[finite_V].median()) if finite_V.any() else 0.0
+    wrong = dict.fromkeys(_ids(finite_V & (lengths_V > longest)), f"{OUTLYING:g} times too long")
+    wrong |= dict.fromkeys(_ids(~finite_V), "not finite")
+    forms = vocabulary.canonical if vocabulary is not None else []
+    wrong |= {i: ZERO for i in _ids(lengths_V == 0) if i < len(forms) and forms[i] is not None}
+    return dict(sorted(wrong.items()))
+
+
+def described(
+    damaged: Mapping[int, str], tokenizer: PreTrainedTokenizerBase, then: str = MENDED
+) -> list[str]:
+    """Name damaged rows, a line for each kind of damage; `then` says what becomes of them."""
+    lines = []
+    for what in dict.fromkeys(damaged.values()):
+        ids = [index for index, said in damaged.items() if said == what]
+        pieces = tokenizer.convert_ids_to_tokens(ids[:NAMED])
+        named = [f"{index} '{piece}'" for index, piece in zip(ids, pieces, strict=False)]
+        more = ", …" if len(ids) > NAMED else ""
+        count = counted(len(ids), "row")
+        lines.append(f"{count} of the source's pieces: {what} ({', '.join(named)}{more}); {then}")
+    return lines
+
+
+def tell(
+    name: str, damaged: Mapping[int, str], tokenizer: PreTrainedTokenizerBase, then: str = MENDED
+) -> None:
+    """Log damaged rows of a model as warnings."""
+    for line in described(damaged, tokenizer, then):
+        logger.warning("%s: %s", name, line)
+
+
+def check_share(name: str, damaged: Mapping[int, str], rows: int) -> None:
+    """Refuse a matrix of which too much is damaged to be mended; zero rows hinder nobody.
+
+    Raises:
+        DataError: it is.
+    """
+    count = sum(what != ZERO for what in damaged.values())
+    if count > MOST * rows:
+        raise DataError(
+            f"source model '{name}': {count:,} of the {rows:,} rows of a matrix of its pieces are "
+            f"not finite or more than {OUTLYING:g} times as long as the others; download the "
+            "weights again, or choose another model"
+        )
+
+
+def mend(name: str, loaded: LoadedSource, tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:
+    """Give damaged rows of word embeddings and output projection the mean of the others, in place.
+
+    Args:
+        name: of the source, for messages.
+        loaded: the source.
+        tokenizer: its own.
+
+    Returns:
+        As `find`, of both matrices.
+
+    Raises:
+        DataError: as `check_share`.
+    """
+    model, damaged = loaded.model, dict[int, str]()
+    vocabulary = Vocabulary.of(tokenizer)
+    for matrix in {loaded.family.word_embeddings, loaded.family.decoder}:
+        rows_VD = model.get_parameter(matrix).data
+        found = find(rows_VD, vocabulary)
+        check_share(name, found, len(rows_VD))
+        if found:
+            sound_V = torch.ones(len(rows_VD), dtype=torch.bool)
+            sound_V[[*found]] = False
+            rows_VD[[*found]] = rows_VD[sound_V].mean(dim=0)
+        damaged |= found
+    return damaged
+
+
+def _ids(where_V: torch.Tensor) -> list[int]:
+    return where_V.nonzero().flatten().tolist()
