@@ -47,7 +47,7 @@ def results(tmp_path: Path) -> Path:
                 )
                 for one in examples
             ]
-            more = {"task_definition": task.saved, "signatures": signatures(task.metrics)}
+            more = {"task_definition": task.saved, "signatures": signatures(task.metrics, "ko")}
             write_run(tmp_path / "runs", label, task, seed, examples, said, split="test", **more)
     return tmp_path / "runs"
 

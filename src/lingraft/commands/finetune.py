@@ -238,6 +238,8 @@ def table_of(results: Sequence[Outcome]) -> Table:
                 summary = finetuned.summary([outcome.scores(split)[name] for outcome in outcomes])
                 score = (name, summary.shown(), str(summary.seeds), f"{first.n(split):,}")
                 rows.append((model, task, split, *score))
+        for name, text in first.signatures.items():
+            rules[f"{task} {name}: {text}"] = None
         if finetuned.is_cut(first.split_note):
             tasks = notes.setdefault(first.split_note, [])
             tasks += [task] if task not in tasks else []

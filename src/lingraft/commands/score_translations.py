@@ -39,7 +39,7 @@ def command(
         ),
     ] = "bleu,chrf",
     lang: Annotated[
-        str, typer.Option(help="Of the translations (en, de, …), for the rules of Moses.")
+        str, typer.Option(help="Of the translations (en, ja, …): by its rules bleu and Moses cut words.")
     ] = "en",
     resamples: ask.Draws = 1_000,
     export_comet: Annotated[

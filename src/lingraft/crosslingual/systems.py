@@ -23,7 +23,7 @@ from lingraft.report.table import BEST, Cell, comma_separated, table
 from lingraft.stats import FEWEST_BLOCKS, Resampling, interval
 from lingraft.tasks import sentences
 from lingraft.tasks.reading import json_document
-from lingraft.tasks.translation_metrics import EXTRA, SCORERS, moses_words
+from lingraft.tasks.translation_metrics import EXTRA, SCORERS, check_language, moses_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,16 +118,19 @@ def score(
     Args:
         texts: translations and references.
         metrics: keys of `translation_metrics.SCORERS`.
-        language: of the translations, for the rules of Moses.
+        language: of the translations, by whose rules words are cut.
         resamples: draws of the paired bootstrap (Koehn 2004, as sacrebleu has it).
 
     Raises:
-        DataError: sacrebleu is not installed.
-        RecipeError: there is no such metric.
+        DataError: sacrebleu is not installed, or the references have no spaces, and the language
+            has some.
+        RecipeError: there is no such metric or language.
     """
     for name in metrics:
         if name not in SCORERS:
             raise RecipeError(f"--metrics {name}: allowed: {', '.join(SCORERS)}")
+    if "bleu" in metrics:
+        check_language(language, texts.references[0], "--lang")
     results: list[Result] = []
     names = dict.fromkeys(metrics)  # each once
     with log.progress("score", len(names), "scores") as ticker:
@@ -145,7 +148,7 @@ def _of_metric(texts: Systems, name: str, language: str, resamples: int) -> Iter
         systems = [(system, moses_words(lines, language)) for system, lines in systems]
         references = [moses_words(right, language) for right in references]
     signatures, scores = significance.PairedTest(
-        systems, {name: scorer.metric()}, references, test_type="bs", n_samples=resamples
+        systems, {name: scorer.metric(language)}, references, test_type="bs", n_samples=resamples
     )()
     (title,) = signatures
     signature = ("moses-a|" if scorer.moses else "") + signatures[title].format()

@@ -71,6 +71,7 @@ def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
     splits = "The splits are the official ones." if note == OFFICIAL else f"The splits: {note}."
     settings = {key: value for key, value in scores["settings"].items() if value is not None}
     rows = [(split, name, f"{value:.1f}") for split, name, value in measured]
+    signed = (f"{metric_name(key)}: {text}" for key, text in outcome.signatures.items())
     template = page.environment(autoescape=False).get_template("task_card.md.j2")
     return template.render(
         front=front.to_yaml().strip(),
@@ -79,7 +80,7 @@ def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
         task=plain(task.title),
         seed=scores["seed"],
         loads=PLUGGED if cell.plug_in else PARSER if task.kind == "parsing" else STOCK,
-        scores=markdown(table("", ("split", "score", "%"), rows), plain),
+        scores=markdown(table("", ("split", "score", "%"), rows, signed), plain),
         splits=plain(splits),
         chosen=_chosen(outcome),
         settings=", ".join(f"{key} {value}" for key, value in settings.items()),

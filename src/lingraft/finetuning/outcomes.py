@@ -148,6 +148,12 @@ class Outcome:
     def splits(self) -> tuple[str, ...]:
         return tuple(self.data["splits"])
 
+    @property
+    def signatures(self) -> dict[str, str]:
+        """By score that tables show, how it was computed; of translations alone."""
+        pairs = (self.data.get("signatures") or {}).items()
+        return {key: text for key, text in pairs if key in self.data["shown"]}
+
     def n(self, split: str) -> int:
         """How many examples were scored."""
         return int(self.data["splits"][split]["n"])

@@ -239,7 +239,9 @@ def _settled(definition: Definition, base: Path, *, read_tags: bool) -> Definiti
         )
     translates = kind == "translation"
     labels = definition.labels or _labels_of(definition, base)
-    metrics = definition.metrics or (translation.METRICS if translates else tuple(options))
+    metrics = definition.metrics or (
+        translation.metrics_of(definition.language) if translates else tuple(options)
+    )
     if definition.format == "klue-ner":
         options = options | CHARACTERS
     read_tags &= all(find_part(part, base, ()) for part in definition.files.train or ())
@@ -267,7 +269,9 @@ def _settled(definition: Definition, base: Path, *, read_tags: bool) -> Definiti
             f"{len(labels)}; take macro_f1"
         )
     scores = [score for metric in metrics for score in options[metric]]
-    selection = definition.selection or scores[0]
+    selection = definition.selection or (
+        translation.chooses(scores, definition.language) if translates else scores[0]
+    )
     usual = [m for m in metrics if not translates or m in translation.HEADLINE] or metrics
     headline = definition.headline or tuple(options[metric][0] for metric in usual)
     for key, score in (("selection", selection), *(("headline", score) for score in headline)):

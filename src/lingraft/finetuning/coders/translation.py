@@ -18,7 +18,7 @@ from lingraft.finetuning.coders.common import Coder, Item, padded
 from lingraft.models.generation import check, translate
 from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.tasks.examples import TranslationPrediction
-from lingraft.tasks.translation_metrics import signatures
+from lingraft.tasks.translation_metrics import check_language, cuts_words, signatures
 from lingraft.tokenizer.frame import languages, target_setting
 
 if TYPE_CHECKING:
@@ -54,7 +54,17 @@ class TranslationCoder(Coder):
 
     def __init__(self, task: Task, shape: Shape) -> None:
         super().__init__(task, shape)
-        signatures(task.metrics)  # asks for sacrebleu before anything is trained
+        language = task.table.language
+        said = signatures(task.metrics, language)  # asks for sacrebleu before anything is trained
+        if "bleu" in said and not cuts_words(language):
+            logger.info(
+                "%s: BLEU of %s is a makeshift here (%s), for want of sacrebleu[ja], sacrebleu[ko] "
+                "or its flores200; checkpoints are chosen by %s",
+                task.name,
+                language,
+                said["bleu"],
+                task.selection,
+            )
         tokenizer, generation = shape.tokenizer, shape.generation
         self.start = generation.decoder_start_token_id
         end = generation.eos_token_id
@@ -127,6 +137,8 @@ class TranslationCoder(Coder):
             DataError: no pair is left, or most pairs have the same text on both sides, or the
                 language of the translations on the other one.
         """
+        right = [pair.translation for pair in examples[: MOST_READ]]
+        check_language(self.task.table.language, right, f"{self.task.name}: language")
         copies = self._checked_sides(examples)
         whole = self._whole(examples)
         kept_items = [item for item in whole if max(self.size(item)) <= self.shape.max_length]
