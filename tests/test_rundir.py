@@ -174,6 +174,20 @@ def test_only_one_process_works_on_a_run(tmp_path):
         assert run.path.is_dir()
 
 
+def test_a_lock_follows_no_symbolic_link_and_empties_nothing(tmp_path):
+    (tmp_path / "mine").write_text("kept")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".lock").symlink_to(tmp_path / "mine")
+    with pytest.raises(DataError, match=r"\.lock: is a symbolic link"), Run(run).locked():
+        pass
+    (run / ".lock").unlink()
+    (run / ".lock").write_text("kept")
+    with Run(run).locked():
+        pass
+    assert (run / ".lock").read_text() == (tmp_path / "mine").read_text() == "kept"
+
+
 def test_a_file_system_without_locks_is_called_by_its_name(tmp_path, monkeypatch):
     def flock(*_):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -200,6 +214,19 @@ def test_temporary_files_of_dead_processes_are_deleted_and_no_others(tmp_path):
         (tmp_path / name).touch()
     clear_temporary(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(left)
+
+
+def test_what_a_killed_write_left_goes_when_the_file_is_written_again(tmp_path):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / f".{name}.{dead.pid}.tmp").touch()
+        (tmp_path / f".{name}.{dead.pid}.partial").touch()
+    rundir.check_free(tmp_path)
+    write_text(tmp_path / "a.txt", "whole")
+    with rundir.replacing(tmp_path / "b.txt") as partial:
+        partial.touch()
+    assert names(tmp_path) == ["a.txt", "b.txt"]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import IO, Any
+import errno
+import os
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 try:
     import fcntl
@@ -12,6 +17,24 @@ except ImportError:
     raise ImportError(
         "lingraft runs on Linux and macOS; on Windows install it in WSL (docs/install.md)"
     ) from None
+
+
+def lock_file(path: Path) -> BinaryIO:
+    """Open a file to lock, with what it holds; make it where there is none.
+
+    Raises:
+        DataError: it is a symbolic link, through which another file would be changed.
+    """
+    try:
+        return open(path, "ab", opener=_open_no_link)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise DataError(f"{path}: is a symbolic link, which is not followed; delete it") from None
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def is_locked_now(file: IO[Any]) -> bool:

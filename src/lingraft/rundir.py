@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import hashlib
 import json
 import math
@@ -24,7 +25,7 @@ from pydantic import BaseModel
 from safetensors import SafetensorError
 
 from lingraft.errors import DataError, NoRoomError, is_memory_full
-from lingraft.locks import is_locked_now
+from lingraft.locks import is_locked_now, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -102,6 +103,7 @@ def checkpoint_digests(folder: Path) -> list[list[str]]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old or the new content, never half of it."""
+    clear_temporary(path.parent, f"{path.name}.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -116,12 +118,16 @@ def write_text(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def clear_temporary(folder: Path) -> None:
+def clear_temporary(folder: Path, beginning: str = "") -> None:
     """Delete what `write_text` or `replacing` left in a folder when its process was killed.
 
     Files of a process that lives are its own: a killed study's cells may still end their work.
+
+    Args:
+        folder: with the files.
+        beginning: of the names of the files that were to be written.
     """
-    for path in folder.glob(".*"):
+    for path in folder.glob(f".{glob.escape(beginning)}*"):
         match = TEMPORARY.fullmatch(path.name)
         if match and not _lives(int(match[1])):
             path.unlink(missing_ok=True)
@@ -146,8 +152,12 @@ def check_free(folder: Path, mend: str = "choose another --out, or delete it") -
     Raises:
         DataError: it does, or is a file.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(map(_stays, folder.iterdir()))):
         raise DataError(f"{folder}: is there already; {mend}")
+
+
+def _stays(path: Path) -> bool:
+    return TEMPORARY.fullmatch(path.name) is None
 
 
 @contextlib.contextmanager
@@ -163,6 +173,7 @@ def removed_on_failure(folder: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A file beside `path` that gets its name at the end, and is deleted if there is no end."""
+    clear_temporary(path.parent, f"{path.name}.")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
@@ -214,6 +225,17 @@ def _finite(value: Any) -> Any:
 def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write one JSON object a line, atomically."""
     write_text(path, "".join(map(json_line, rows)))
+
+
+def begins_with(path: Path, keys: Iterable[str]) -> bool:
+    """Tell whether the first line of a file is a row that has these keys, or there is no line."""
+    with path.open("rb") as file:
+        line = file.readline()
+    try:
+        row = json.loads(line) if line else dict.fromkeys(keys)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and row.keys() >= set(keys)
 
 
 def read_json(path: Path) -> Any:
@@ -388,7 +410,7 @@ class Run:
         if self.path.exists() and not self.path.is_dir():
             raise DataError(f"{self.path}: is a file, not a run's folder; choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("w") as file:
+        with lock_file(self.path / ".lock") as file:
             deadline = time.monotonic() + patience
             while not is_locked_now(file):
                 if time.monotonic() > deadline:

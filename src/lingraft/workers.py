@@ -1,14 +1,16 @@
 """Worker processes that end with the process that started them, however it ends.
 
 A worker watches once it has imported this module, so nothing heavy belongs here: numpy and
-transformers take seconds on a busy machine, in which a worker would not notice. Beside them stands
-the refusal of several processes where one is needed.
+transformers take seconds on a busy machine, in which a worker would not notice. Beside them stand
+the refusal of several processes where one is needed, and what jobs of a cluster must not inherit.
 """
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import re
 import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Future
 
 
@@ -66,3 +69,19 @@ def check_one_process(command: str, advice: str) -> None:
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise RecipeError(f"{command}: works in one process; {advice}")
+
+
+SECRET = re.compile(r"TOKEN(?!IZERS)|KEY|SECRET|PASSWORD")
+"""In the names of environment variables that are secret."""
+
+
+@contextlib.contextmanager
+def secrets_withheld() -> Iterator[None]:
+    """Take secrets out of the environment, which schedulers copy to machines and into logs."""
+    held = {name: value for name, value in os.environ.items() if SECRET.search(name.upper())}
+    for name in held:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ |= held

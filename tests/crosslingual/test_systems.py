@@ -258,3 +258,23 @@ def test_a_file_is_no_folder_to_write_scores_into(
     for overwrite in ((), ("--overwrite",)):
         ended = command("score-translations", *given, *overwrite)
         assert ended.err.endswith("is a file; name a folder\n")
+
+
+def test_overwrite_replaces_what_the_command_wrote_and_nothing_else(
+    files: dict[str, Path], command: Callable[..., Any], tmp_path: Path
+) -> None:
+    given = ("score-translations", "--reference", files["reference"], files["a"])
+    source = ("--source", files["source"])
+    own, other = tmp_path / "own", tmp_path / "other"
+    other.mkdir()
+    (other / "results.jsonl").write_text('{"model": "xpt"}\n')
+    (other / "src.txt").write_text("mine\n")
+    for option in ("--out", "--export-comet"):
+        more = source if option == "--export-comet" else ()
+        ended = command(*given, *more, option, other, "--overwrite")
+        assert (ended.status, "did not write" in ended.err) == (1, True)
+        for overwrite in ((), ("--overwrite",)):
+            ended = command(*given, *more, option, own / option, *overwrite)
+            assert ended.status == 0, ended.err
+    assert (other / "src.txt").read_text() == "mine\n"
+    assert (other / "results.jsonl").read_text() == '{"model": "xpt"}\n'

@@ -159,7 +159,7 @@ def test_a_translation_reads_its_source_beyond_the_max_length_of_training(proble
     monkeypatch.setattr(
         made.model, "generate", lambda **kw: read.append(kw["input_ids"]) or inner(**kw)
     )
-    made.coder.generate(made.model, [item], [0], best=True)
+    made.coder.generate(made.model, [item], [0], int, best=True)
     assert (item.cut, len(item.ids)) == (True, 16)
     assert 16 < read[0].shape[1] <= 64
 
@@ -167,13 +167,13 @@ def test_a_translation_reads_its_source_beyond_the_max_length_of_training(proble
 def test_a_process_may_write_as_much_as_the_longest_reference_of_the_split(problem, monkeypatch):
     made, limits = problem("bart"), []
 
-    def noted(model, tokenizer, texts, *, beams, max_new_tokens):
+    def noted(model, tokenizer, texts, *, beams, max_new_tokens, on_batch):
         limits.append((len(texts), max_new_tokens))
         return [""] * len(texts)
 
     monkeypatch.setattr(translation, "translate", noted)
     for places in (range(8), [1, 3], [7], []):
-        made.coder.generate(made.model, made.items, places, best=False)
+        made.coder.generate(made.model, made.items, places, int, best=False)
     longest = max(len(item.target) for item in made.items)
     assert limits == [(number, longest + translation.MORE) for number in (8, 2, 1, 0)]
 
@@ -417,3 +417,10 @@ def test_a_killed_run_goes_on_to_the_same_averaged_weights(run, tmp_path):
     assert one.data["splits"] == other.data["splits"]
     assert not (one.folder / checkpoint.LOOKS).exists()
     assert load_file(one.folder / "best" / "model.safetensors")
+
+
+def test_dev_and_test_are_translated_with_progress(run, monkeypatch):
+    monkeypatch.setattr("lingraft.log.LINE_EVERY_SECONDS", 0.0)
+    ended = run("bart", "out", "steps=2")
+    assert ended.status == 0, ended.err
+    assert ended.err.count("translate: 8/8 inputs (100%)") >= 2

@@ -201,6 +201,13 @@ def test_the_example_is_python_and_hides_a_word_of_the_test_text_with_the_right_
     assert "<mask>" not in body
 
 
+def test_a_mask_token_is_no_markdown(build):
+    specials = {"unk": ["[UNK]", 0], "mask": ["`\n# <b>", 4]}
+    run = build().whole().tokenizer(specials=specials).run
+    _, body = parts(card.model_card(run))
+    assert r"mask token is \` \# \<b\>." in body
+
+
 def test_the_metrics_of_the_baselines_stand_beside_the_model_s_own(build):
     _, body = parts(card.model_card(build().whole().run))
     assert re.search(r"\| XPT \| mask-only \|.*\*\*46\.4\*\*", body)

@@ -1,16 +1,12 @@
-"""Cells as jobs of Slurm and Ray."""
+"""Cells as jobs of Slurm."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from fake_slurm import FakeSlurm
@@ -80,13 +76,13 @@ def test_an_option_reaches_sbatch_as_it_was_written(value):
 @pytest.mark.parametrize(
     ("kind", "options", "said"),
     [
-        ("pbs", {}, "must be local, slurm or ray; got pbs"),
+        ("pbs", {}, "must be local or slurm; got pbs"),
         ("slurm", {"clusters": "gpu"}, "clusters: jobs of another cluster are not found again"),
         ("slurm", {"wait": ""}, "wait: sbatch would come back only when its job has ended"),
         ("local", {"partition": "gpu"}, "is for jobs of a cluster"),
         ("slurm", {"output": "x"}, "is set by lingraft"),
         ("slurm", {"Time limit": "x"}, "write a long option of sbatch"),
-        ("ray", {"num_gpus": "many"}, "write a number"),
+        ("ray", {}, "must be local or slurm; got ray"),
     ],
 )
 def test_executors_and_options_that_cannot_be_are_refused(kind, options, said):
@@ -104,6 +100,16 @@ def test_a_job_that_slurm_refuses_is_one_line(cluster, folder):
     with pytest.raises(DataError, match=r"sbatch refused a cell: .*invalid partition"):
         slurm.Slurm({"partition": "none"})(folder, 0, 1)
     assert not (folder / JOB).exists()
+
+
+def test_a_job_inherits_no_secret(cluster, folder, python, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    python('env > "$3/env"; ' + ends(0))
+    end_of(slurm.Slurm({})(folder, 0, 1))
+    seen = (folder / "env").read_text()
+    assert "hf_secret" not in seen
+    assert "OMP_NUM_THREADS=3" in seen
 
 
 def test_a_number_is_found_among_what_a_sites_own_sbatch_says(cluster, folder, python):
@@ -277,125 +283,3 @@ def test_slurm_runs_the_cells_and_one_that_it_killed_goes_on_with_the_next_call(
     assert "goes on from step" in (out / "cells/xpt-sp-s0/log.txt").read_text()
     assert metrics(study, out) == metrics(study, there)
     assert not list(out.rglob(JOB))
-
-
-@pytest.fixture(scope="module")
-def ray():
-    """A local Ray of this test run: it takes seconds to start, so its tests are slow ones."""
-    package = pytest.importorskip("ray", reason='the extra "ray" is not installed')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        yield start_of("ray", {"address": "local", "num_cpus": "1"})
-        package.shutdown()
-
-
-def processes_of(folder):
-    """Numbers of the processes that work on a cell."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            words = path.read_bytes().split(b"\0")
-            if b"lingraft.study.cell" in words and str(folder).encode() in words:
-                found.append(int(path.parent.name))
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("status", [0, 3])
-def test_a_task_of_ray_ends_with_the_status_of_its_cell(status, ray, folder, python):
-    python(f"exit {status}")
-    assert end_of(ray(folder, 0, 1)) == status
-
-
-@pytest.mark.slow
-def test_a_task_of_ray_whose_cell_was_killed_says_so(ray, folder, python):
-    python("echo half a line; kill -9 $$")
-    status = end_of(ray(folder, 0, 1))
-    assert status == -signal.SIGKILL
-    assert processes.failure(folder, status).startswith("killed by SIGKILL")
-
-
-@pytest.mark.slow
-def test_a_task_of_ray_is_asked_to_stop_and_its_cell_hears_it(ray, folder, python):
-    python("trap 'echo stopped; exit 143' TERM; echo begun; while :; do sleep 0.05; done")
-    task = ray(folder, 0, 1)
-    while processes.last_line(folder / "log.txt") != "begun":
-        assert task.poll() is None
-        time.sleep(0.02)
-    task.terminate_once()
-    task.terminate_once()
-    assert end_of(task) == 143
-    assert (folder / "log.txt").read_text().count("stopped") == 1
-
-
-STUDY = """
-import sys, time
-from pathlib import Path
-from lingraft.study.executors import start_of
-start = start_of("ray", {"address": "local", "num_cpus": "1"})
-sys.executable = sys.argv[2]
-task = start(Path(sys.argv[1]), 0, 1)
-time.sleep(600)
-"""
-
-
-@pytest.mark.slow
-def test_a_cell_of_ray_has_time_for_a_checkpoint_where_its_study_is_killed(
-    folder, python, monkeypatch
-):
-    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    usual = sys.executable
-    python("echo begun; cat > /dev/null; sleep 1; echo written")
-    study = subprocess.Popen([usual, "-c", STUDY, str(folder), sys.executable])
-    for words in ("begun", "written"):
-        deadline = time.monotonic() + 60
-        while processes.last_line(folder / "log.txt") != words:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        study.kill()
-    assert study.wait() == -signal.SIGKILL
-
-
-def kill(task):
-    for number in processes_of(task.folder):
-        os.kill(number, signal.SIGKILL)
-
-
-STOPS = {
-    "xpt-sp-s0": (kill, "killed by SIGKILL"),
-    "xpt-sp-s1": (lambda task: task.terminate_once(), "stopped by SIGTERM"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
-def test_ray_runs_the_cells_and_those_that_were_stopped_go_on_with_the_next_call(
-    straight, ray, tmp_path
-):
-    study, there = straight
-    out = tmp_path / "out"
-
-    def stopping(folder, slot, jobs, /):
-        task = ray(folder, slot, jobs)
-        if folder.name in STOPS:
-            while not list(folder.glob("phase-1/checkpoint-*")):
-                assert task.poll() is None, (folder / "log.txt").read_text()
-                time.sleep(0.02)
-            STOPS[folder.name][0](task)
-        return task
-
-    tally, _ = run_here(study, out, start=stopping, jobs=2)
-    assert (tally.done, tally.failed) == (0, list(STOPS))
-    failed = [one for one in rows.read(out / "results.jsonl") if one.kind == "end"
-              and one.status == "failed"]  # fmt: skip
-    for one in failed:
-        assert STOPS[one.cell][1] in one.message
-    assert {one.cell for one in failed} == set(STOPS)
-    tally, _ = run_here(study, out, start=ray)
-    assert (tally.kept, tally.done, tally.failed) == (0, 2, [])
-    for name in STOPS:
-        assert "goes on from step" in (out / f"cells/{name}/log.txt").read_text()
-    assert metrics(study, out) == metrics(study, there)

@@ -67,7 +67,7 @@ def test_the_tokenizer_is_part_of_what_decides_a_result(installed):
 
 @pytest.mark.parametrize("language", ["en", "und", "ko"])
 def test_references_in_another_script_than_their_language_s_are_refused(language):
-    with pytest.raises(DataError, match="--lang: .*written in Hira"):
+    with pytest.raises(DataError, match=r"--lang: .*written in Hira"):
         bleu.check_language(language, [RIGHT], "--lang")
     bleu.check_language("ja", [RIGHT, "東京都"], "--lang")
     bleu.check_language(language, ["The 本 is mine."], "--lang")

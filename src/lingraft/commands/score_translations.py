@@ -39,7 +39,10 @@ def command(
         ),
     ] = "bleu,chrf",
     lang: Annotated[
-        str, typer.Option(help="Of the translations (en, ja, …): by its rules bleu and Moses cut words.")
+        str,
+        typer.Option(
+            help="Of the translations (en, ja, …): by its rules bleu and Moses cut words."
+        ),
     ] = "en",
     resamples: ask.Draws = 1_000,
     export_comet: Annotated[
@@ -72,7 +75,9 @@ def command(
     for folder in filter(None, (out, export_comet)):
         if folder.is_file():
             raise RecipeError(f"{folder}: is a file; name a folder")
-        if not overwrite:
+        if overwrite:
+            scoring.check_ours(folder, comet=folder is export_comet)
+        else:
             check_free(folder, "choose another folder, or --overwrite")
     inputs = scoring.Systems.read(_named(systems), reference, source)
     if export_comet is not None:

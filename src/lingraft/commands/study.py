@@ -41,7 +41,7 @@ def command(
     executor: Annotated[
         str,
         typer.Option(
-            help="local; or slurm or ray, which run cells as jobs: --out must be a folder that all "
+            help="local; or slurm, which runs cells as jobs: --out must be a folder that all "
             "machines see. --jobs is how many are handed over at a time."
         ),
     ] = "local",
@@ -50,8 +50,7 @@ def command(
         typer.Option(
             "--executor-option",
             metavar="a=b",
-            help="Of every job: long options of sbatch (partition=gpu, time=08:00:00, gres=gpu:1), "
-            "or Ray's num_cpus, num_gpus, memory and address.",
+            help="Of every job: long options of sbatch (partition=gpu, time=08:00:00, gres=gpu:1).",
         ),
     ] = None,
     dry_run: Annotated[

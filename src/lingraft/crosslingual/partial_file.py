@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from lingraft import rundir
 from lingraft.errors import DataError
-from lingraft.locks import is_locked_now
+from lingraft.locks import is_locked_now, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,7 +90,7 @@ class PartialFile:
         Raises:
             DataError: another process is writing it.
         """
-        with self._partial.open("ab") as file:
+        with lock_file(self._partial) as file:
             size = os.fstat(file.fileno()).st_size  # smaller where another one has finished it
             if not is_locked_now(file) or size < self._state.size:
                 raise DataError(

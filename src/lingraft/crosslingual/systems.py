@@ -37,6 +37,7 @@ RESAMPLES = 1_000
 """As sacrebleu."""
 LEVEL = 0.05
 COMET = "comet"
+RESULTS, SCORES = "results.jsonl", "scores.csv"
 TITLES = {"bleu": "BLEU", "chrf": "chrF++", COMET: "COMET"}
 """Of scores, where that is not their name."""
 
@@ -278,10 +279,35 @@ def title_of(metric: str) -> str:
     return TITLES.get(metric, metric)
 
 
+def check_ours(out: Path, *, comet: bool = False) -> None:
+    """Refuse to write over files that are not of an earlier call.
+
+    Args:
+        out: a folder, which need not be there.
+        comet: whether it is that of `export_comet`, else that of `write`.
+
+    Raises:
+        DataError: it holds something else.
+    """
+    names = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    if comet:
+        others = {name for name in names if not name.endswith(".txt")} - {"comet.json"}
+        is_ours = {"src.txt", "ref.txt"} <= names
+    else:
+        rows = out / RESULTS
+        others = names - {RESULTS, SCORES}
+        is_ours = rows.is_file() and rundir.begins_with(rows, ("system", "metric", "signature"))
+    if names and (others or not is_ours):
+        raise DataError(
+            f"{out}: holds {min(others or names)}, which score-translations did not write; choose "
+            "another folder"
+        )
+
+
 def write(out: Path, results: Sequence[Result]) -> None:
     """Write results.jsonl and scores.csv, to full precision, into a folder."""
     rows = [vars(result) for result in results]
     out.mkdir(parents=True, exist_ok=True)
-    rundir.write_rows(out / "results.jsonl", rows)
+    rundir.write_rows(out / RESULTS, rows)
     text = comma_separated(rows[0], (row.values() for row in rows))
-    rundir.write_text(out / "scores.csv", text)
+    rundir.write_text(out / SCORES, text)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 from lingraft.finetuning.names import language_of, learnt, split_in, titled, without_language
 from lingraft.report import numbers
-from lingraft.rundir import TEMPORARY, read_json, write_json, write_rows
+from lingraft.rundir import TEMPORARY, begins_with, read_json, write_json, write_rows
 from lingraft.tasks import examples as saved
 from lingraft.tasks.examples import (
     Answer,
@@ -47,6 +47,8 @@ RESULTS = "results.jsonl"
 FINISHED = f"*/*/seed-*/{SCORES}"
 MARKS = ("*/*/seed-*/inputs", "*/*/learning-rates/*/inputs")
 """Of folders that hold fine-tunings: of seeds, and of trainings that choose a learning rate."""
+ROW = ("model", "task", "seed", "split_note")
+"""What every row of results.jsonl has; where all seeds failed there is none."""
 OFFICIAL, OWN = "official", "those of its own files"
 """What the splits are that were not cut: a benchmark's, and of a user's own task."""
 KINDS: dict[str, type[Any]] = {
@@ -330,7 +332,7 @@ def check_out(folder: Path) -> None:
             command's results.jsonl.
     """
     results = folder / RESULTS
-    if results.is_file() and not _is_of_seeds(results):
+    if results.is_file() and not begins_with(results, ROW):
         raise DataError(f"{results}: is no results file of lingraft finetune; choose another --out")
     files = (path for path in folder.rglob("*") if path.is_file() and not _is_passing(path))
     marks = (mark for pattern in MARKS for mark in folder.glob(pattern))
@@ -344,19 +346,6 @@ def check_out(folder: Path) -> None:
 def _is_passing(path: Path) -> bool:
     """Whether a file may be what a killed call left before its first seed began."""
     return path.name == ".lock" or TEMPORARY.fullmatch(path.name) is not None
-
-
-def _is_of_seeds(results: Path) -> bool:
-    """Whether results are of fine-tuning; an empty file is of seeds that all failed."""
-    with results.open("rb") as file:
-        line = file.readline()
-        if not line:
-            return True
-        try:
-            row = json.loads(line)
-        except ValueError:
-            return False
-    return isinstance(row, dict) and {"model", "task", "seed", "split_note"} <= row.keys()
 
 
 def write_results(folder: Path) -> None:

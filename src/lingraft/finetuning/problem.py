@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,8 +13,10 @@ from accelerate.utils import gather_object
 from torch import nn
 from transformers import PreTrainedModel
 
+from lingraft import log
 from lingraft.finetuning import causal, heads
 from lingraft.finetuning.coders.common import collate
+from lingraft.log import Ticker
 from lingraft.models import dropout
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import LossSum
@@ -224,14 +227,22 @@ class Finetuning:
         loss = torch.zeros((), dtype=torch.float64, device=accelerator.device)
         results: list[tuple[int, Any]] = []
         mine = [items[place] for place in places] or items[:1]
-        for group, batch in self.batches(mine, predict=True) if mine else []:
-            losses, outputs = module(batch.to(accelerator.device))
-            if not places:  # for nothing, but DDP's first pass after a step is a collective
-                break
-            loss += losses[TASK].nats.double()
-            collected = self.coder.collect(outputs, [items[places[i]] for i in group])
-            results += [(places[i], result) for i, result in zip(group, collected, strict=True)]
-        written = self.coder.generate(self.model, items, places, best=best)
+        writes = self.coder.head == "translation"  # which takes much longer than the loss
+        title = f"{self.coder.task.name}: {'translate' if writes else 'predict'}"
+        with (
+            log.progress(title, len(places), "inputs")
+            if best
+            else nullcontext(Ticker(title, len(places), "inputs", None))  # beside training's bar
+        ) as ticker:
+            for group, batch in self.batches(mine, predict=True) if mine else []:
+                losses, outputs = module(batch.to(accelerator.device))
+                if not places:  # for nothing, but DDP's first pass after a step is a collective
+                    break
+                loss += losses[TASK].nats.double()
+                collected = self.coder.collect(outputs, [items[places[i]] for i in group])
+                results += [(places[i], result) for i, result in zip(group, collected, strict=True)]
+                ticker.advance(0 if writes else len(group))
+            written = self.coder.generate(self.model, items, places, ticker.advance, best=best)
         if written is not None:
             results = list(zip(places, written, strict=True))
         if num_ranks > 1:

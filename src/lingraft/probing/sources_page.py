@@ -21,7 +21,7 @@ from lingraft.probing.sources import verdict, with_source
 from lingraft.report import numbers, page
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.table import BEST, Cell, Column, markdown, row, table
-from lingraft.rundir import write_text
+from lingraft.rundir import clear_temporary, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +56,7 @@ def checked_folder(out: Path) -> Path:
     """
     if out.exists() and not out.is_dir():
         raise RecipeError(f"--out: {out} is a file; name a folder")
+    clear_temporary(out)
     present = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
     if present and not OURS & set(present):
         raise RecipeError(

@@ -89,7 +89,7 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
             _beginning(evaluation) if kind == "causal" else _example(evaluation, mask),
             ensure_ascii=False,
         ).replace("`", "\\u0060"),
-        "mask": mask,
+        "mask": plain(mask),
         "writes": writes(evaluation),
         "kind": kind,
         "auto_class": KINDS[kind].auto_class,

@@ -1,6 +1,8 @@
-import importlib.util
 import json
+import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dill
@@ -115,9 +117,29 @@ def test_options_of_a_cluster_are_checked(
 
 
 def test_ray_that_is_not_installed_is_one_line(tmp_path: Path, section: Corpus, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name == "ray" else find(name)
-    )
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(DataError, match=r"ray: needs the package ray; run: .*lingraft\[ray\]"):
         job.make(section, "ko", tmp_path / "out", job.Settings(Cluster("ray")))
+
+
+@pytest.mark.parametrize("cluster", [SLURM, Cluster("ray")])
+def test_no_job_inherits_a_secret_and_ray_listens_here_alone(
+    tmp_path: Path, section: Corpus, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+):
+    seen: list[dict[str, str]] = []
+    started: list[dict[str, Any]] = []
+    for module, name in ((ray_module, "Ray"), (slurm_module, "Slurm")):
+        monkeypatch.setattr(
+            getattr(module, f"{name}PipelineExecutor"), "run", lambda _: seen.append({**os.environ})
+        )
+    ray = SimpleNamespace(is_initialized=bool, init=lambda **asked: started.append(asked))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    for name in ("HF_TOKEN", "WANDB_API_KEY", "TOKENIZERS_PARALLELISM"):
+        monkeypatch.setenv(name, "false")
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    assert job.make(section, "ko", tmp_path / "out", job.Settings(cluster)) is None
+    (environment,) = seen
+    assert not {"HF_TOKEN", "WANDB_API_KEY"} & environment.keys()
+    assert "TOKENIZERS_PARALLELISM" in environment
+    assert os.environ["HF_TOKEN"] == "false"
+    assert started == ([{"include_dashboard": False}] if cluster.kind == "ray" else [])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from datatrove.pipeline.base import PipelineStep
 
 from lingraft.corpus.engine import job
 from lingraft.corpus.engine.plan import Folder
+from lingraft.corpus.extras import require
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -68,6 +70,19 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
             **cluster.options,
         )
     return executors
+
+
+def start_ray() -> None:
+    """Start Ray, or reach the cluster that RAY_ADDRESS names; one that starts listens here alone.
+
+    Raises:
+        DataError: the package ray is not installed.
+    """
+    # Ray takes 127.0.0.1 by this alone: it makes another address of one that it is given
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    ray = require("ray", "--executor ray", "ray")
+    if not ray.is_initialized():
+        ray.init(include_dashboard=None if "RAY_ADDRESS" in os.environ else False)
 
 
 def _check_options(kind: Any, cluster: Cluster) -> None:

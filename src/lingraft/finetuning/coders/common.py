@@ -24,7 +24,7 @@ from lingraft.pretrained.load import first_position
 from lingraft.tokenizer.files import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tokenizers import Encoding
     from torch import Tensor
@@ -245,7 +245,13 @@ class Coder(ABC):
         """What `decode` wants to know of each input, on the CPU."""
 
     def generate(
-        self, model: Any, items: Sequence[Item], places: Sequence[int], *, best: bool
+        self,
+        model: Any,
+        items: Sequence[Item],
+        places: Sequence[int],
+        on_batch: Callable[[int], object],
+        *,
+        best: bool,
     ) -> list[Any] | None:
         """What the model writes for inputs, in place of `collect`; None where it only reads.
 
@@ -253,6 +259,7 @@ class Coder(ABC):
             model: without a distributed wrapper.
             items: the inputs of a whole split.
             places: of those that this process writes for.
+            on_batch: called with the number of inputs that are done, now and then.
             best: whether time matters less than quality.
         """
         return None

@@ -22,7 +22,7 @@ from lingraft.tasks.translation_metrics import check_language, cuts_words, signa
 from lingraft.tokenizer.frame import languages, target_setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
@@ -137,7 +137,7 @@ class TranslationCoder(Coder):
             DataError: no pair is left, or most pairs have the same text on both sides, or the
                 language of the translations on the other one.
         """
-        right = [pair.translation for pair in examples[: MOST_READ]]
+        right = [pair.translation for pair in examples[:MOST_READ]]
         check_language(self.task.table.language, right, f"{self.task.name}: language")
         copies = self._checked_sides(examples)
         whole = self._whole(examples)
@@ -245,7 +245,13 @@ class TranslationCoder(Coder):
         return [None] * len(items)
 
     def generate(
-        self, model: Any, items: Sequence[Item], places: Sequence[int], *, best: bool
+        self,
+        model: Any,
+        items: Sequence[Item],
+        places: Sequence[int],
+        on_batch: Callable[[int], object],
+        *,
+        best: bool,
     ) -> list[Any]:
         """Translations of the sources: greedy, or for `best` with a beam.
 
@@ -261,6 +267,7 @@ class TranslationCoder(Coder):
             [items[place].extra for place in places],
             beams=self.task.settings.beams if best else 1,
             max_new_tokens=limit,
+            on_batch=on_batch,
         )
 
     def decode(

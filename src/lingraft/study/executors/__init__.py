@@ -1,4 +1,4 @@
-"""Who runs a study's cells: processes of this machine, or jobs of Slurm or Ray.
+"""Who runs a study's cells: processes of this machine, or jobs of Slurm.
 
 An executor is a `Start` of `study.processes`: it is given a cell's folder and returns a handle that
 is asked now and then whether it has ended. Everywhere a cell is the same command on the same
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lingraft.study.processes import Start
 
-EXECUTORS = ("local", "slurm", "ray")
+EXECUTORS = ("local", "slurm")
 
 
 def check_named(kind: str, options: Mapping[str, object]) -> None:
@@ -29,11 +29,11 @@ def check_named(kind: str, options: Mapping[str, object]) -> None:
         RecipeError: it is not, or there are.
     """
     if kind not in EXECUTORS:
-        raise RecipeError(f"--executor: must be local, slurm or ray; got {kind}")
+        raise RecipeError(f"--executor: must be local or slurm; got {kind}")
     if kind == "local" and options:
         raise RecipeError(
             f"--executor-option {next(iter(options))}: is for jobs of a cluster; name it too "
-            "(--executor slurm or ray)"
+            "(--executor slurm)"
         )
 
 
@@ -42,21 +42,16 @@ def start_of(kind: str, options: Mapping[str, str]) -> Start:
 
     Args:
         kind: of `EXECUTORS`.
-        options: of every job: Slurm's (partition, time, gres) or Ray's (num_cpus, num_gpus).
+        options: of every job: Slurm's (partition, time, gres).
 
     Raises:
         RecipeError: there is no such executor, or it has no such option.
-        DataError: Slurm's commands or the package ray are not here.
+        DataError: Slurm's commands are not here.
     """
     check_named(kind, options)
-    if kind != "local":
-        threads.leave_to_jobs()
     if kind == "slurm":
         from lingraft.study.executors.slurm import Slurm
 
+        threads.leave_to_jobs()
         return Slurm(options)
-    if kind == "ray":
-        from lingraft.study.executors.ray import Ray
-
-        return Ray(options)
     return processes.start

@@ -24,6 +24,7 @@ from lingraft.rundir import read_json, write_json, write_text
 from lingraft.study.cell import FAILURE
 from lingraft.study.processes import LOG, last_line
 from lingraft.study.studydir import EXIT, JOB
+from lingraft.workers import secrets_withheld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,13 +188,14 @@ class Slurm:
                 return SlurmJob(folder, job, self.queue)
         for name in (EXIT, FAILURE):
             (folder / name).unlink(missing_ok=True)
-        done = subprocess.run(
-            ["sbatch", "--parsable"],
-            input=self.script(folder),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        with secrets_withheld():
+            done = subprocess.run(
+                ["sbatch", "--parsable"],
+                input=self.script(folder),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         if done.returncode:
             raise DataError(f"sbatch refused {folder.name}: {' '.join(done.stderr.split())[-300:]}")
         numbers = re.findall(r"^(\d+)(?:;.*)?$", done.stdout, re.MULTILINE)
