@@ -72,7 +72,7 @@ def test_sentences_of_the_tasks_that_are_given_are_dropped(make, source, tmp_pat
         (("--task", "klue-nli", "--parallel", "en"), "--task: does not go with --parallel"),
         (("--recipe", "r.toml"), "--recipe: goes without SOURCE and --lang"),
         (("--columns", "1,1", "--lexicon", "en"), "--columns: names the column 1 twice"),
-        (("--executor", "pbs"), "--executor: must be local or slurm; got pbs"),
+        (("--executor", "pbs"), "--executor: must be local, slurm or ray; got pbs"),
         (("--executor-option", "time"), "--executor-option time: write it as name=value"),
         (("--executor-option", "time=1:00"), "--executor-option time: is for jobs of a cluster"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -140,7 +140,7 @@ def command(
     if task:
         corpus_recipe = _without(corpus_recipe, task, data, out_dir)
     options = dict(map(_option, executor_options or []))
-    check_named(executor, options)
+    check_named(executor, options, get_args(job.Kind))
     cluster = job.Cluster(cast("Kind", executor), processes, options)
     part_bytes = None if shard_mb is None else int(shard_mb * 2**20)
     asked = job.Settings(cluster, part_bytes, overwrite)

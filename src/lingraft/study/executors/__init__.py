@@ -15,25 +15,29 @@ from lingraft.errors import RecipeError
 from lingraft.study import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lingraft.study.processes import Start
 
 EXECUTORS = ("local", "slurm")
 
 
-def check_named(kind: str, options: Mapping[str, object]) -> None:
+def check_named(
+    kind: str, options: Mapping[str, object], executors: Sequence[str] = EXECUTORS
+) -> None:
     """Refuse an executor that is not known, and options of jobs where there are none.
 
     Raises:
         RecipeError: it is not, or there are.
     """
-    if kind not in EXECUTORS:
-        raise RecipeError(f"--executor: must be local or slurm; got {kind}")
+    if kind not in executors:
+        raise RecipeError(
+            f"--executor: must be {', '.join(executors[:-1])} or {executors[-1]}; got {kind}"
+        )
     if kind == "local" and options:
         raise RecipeError(
             f"--executor-option {next(iter(options))}: is for jobs of a cluster; name it too "
-            "(--executor slurm)"
+            f"(--executor {' or '.join(executors[1:])})"
         )
 
 
