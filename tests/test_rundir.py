@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import subprocess
@@ -248,8 +247,19 @@ def test_what_libraries_raise_on_a_full_disk_names_the_file_once(error, tmp_path
 
 def test_done_json_holds_fingerprint_seconds_and_result(tmp_path):
     build(Stage(tmp_path / "corpus"), n=1)
-    data = json.loads((tmp_path / "corpus" / "done.json").read_text())
+    path = tmp_path / "corpus" / "done.json"
+    data = read_json(path)
     assert list(data) == ["fingerprint", "seconds", "result"]
+    text = path.read_text()
+    path.write_text(text.replace('"n": 1', '"n": 2'))
+    with pytest.raises(DataError, match=r"done\.json: was changed after"):
+        Stage(tmp_path / "corpus").result()
+    for content in ("[]", '{"result": {}}'):  # of an earlier version, without a digest
+        path.write_text(content)
+        with pytest.raises(DataError, match=r"done\.json: lacks fingerprint"):
+            Stage(tmp_path / "corpus").fingerprint()
+    write_json(path, data)
+    assert Stage(tmp_path / "corpus").done() == data
 
 
 def test_a_value_that_is_the_default_does_not_change_a_fingerprint():

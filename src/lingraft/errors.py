@@ -54,7 +54,7 @@ def reading(path: Path, mend: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise DataError(f"{path}: is missing; {mend}") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path}: is broken ({error}); {mend}") from None
 
 

@@ -28,7 +28,7 @@ from lingraft.errors import DataError, NoRoomError, is_memory_full
 from lingraft.locks import is_locked_now, lock_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 FORMAT = {
     "corpus": 4,
@@ -49,6 +49,8 @@ FORMAT = {
 """Of a stage's or command's result, in its fingerprint; raised when equal inputs give another."""
 SHARED_STAGES = ("corpus", "tokenizer")
 ENVIRONMENT = "environment.json"
+DIGEST = "digest"
+"""In a record: a hash of all else in it."""
 CHECKPOINT_FILES = (".json", ".safetensors", ".bin", ".txt", ".model", ".spm", ".codes")
 LARGE = 1 << 24
 """Bytes of a file whose digest is remembered from one process to the next: a shard of plain text,
@@ -206,6 +208,16 @@ def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
 
 
+def write_record(path: Path, data: Mapping[str, Any]) -> None:
+    """Write what `read_json` refuses once it is changed: results and what they were made from."""
+    write_json(path, {**data, DIGEST: _digest_of(data)})
+
+
+def _digest_of(data: Mapping[str, Any]) -> str:
+    """A hash of plain data that is the same once it is written and read."""
+    return fingerprint(json.loads(json.dumps(data)))
+
+
 def json_line(row: dict[str, Any]) -> str:
     """A row as a line of JSON; a number that is not finite, which JSON lacks, becomes null."""
     try:
@@ -242,10 +254,10 @@ def read_json(path: Path) -> Any:
     """Read a JSON file of ours.
 
     Raises:
-        DataError: the file is missing or broken.
+        DataError: the file is missing or broken, or a record that was changed.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(
             f"{path}: is missing; run the stage that makes it (lingraft adapt --resume)"
@@ -254,6 +266,27 @@ def read_json(path: Path) -> Any:
         raise DataError(
             f"{path}: is broken ({error}); delete it and run again with --resume"
         ) from None
+    if isinstance(data, dict) and DIGEST in data and data.pop(DIGEST) != _digest_of(data):
+        raise DataError(
+            f"{path}: was changed after lingraft wrote it; undo that, or delete {path.parent} and "
+            "run the command that made it again"
+        )
+    return data
+
+
+def read_table(path: Path, *keys: str) -> dict[str, Any]:
+    """Read a JSON file that holds a table with these keys, of this version or an earlier one.
+
+    Raises:
+        DataError: as `read_json`, or it does not.
+    """
+    data = read_json(path)
+    if not isinstance(data, dict) or not data.keys() >= set(keys):
+        raise DataError(
+            f"{path}: lacks {' or '.join(keys)}; delete {path.parent} and run the command that "
+            "made it again"
+        )
+    return data
 
 
 @dataclass(frozen=True)
@@ -272,7 +305,7 @@ class Stage:
 
     def fingerprint(self) -> str | None:
         """Fingerprint of what the stage was made from; None if it is not finished."""
-        return str(read_json(self.done_path)["fingerprint"]) if self.done_path.is_file() else None
+        return str(self.done()["fingerprint"]) if self.done_path.is_file() else None
 
     def is_done(self, fingerprint: str) -> bool:
         """Whether the stage is finished and was made from these inputs."""
@@ -282,10 +315,9 @@ class Stage:
         """What `done.json` holds: fingerprint, seconds, and the stage's own counts under `result`.
 
         Raises:
-            DataError: the stage is not finished.
+            DataError: the stage is not finished, or the file is none of ours.
         """
-        data: dict[str, Any] = read_json(self.done_path)
-        return data
+        return read_table(self.done_path, "fingerprint", "seconds", "result")
 
     def result(self) -> dict[str, Any]:
         """The stage's own counts.
@@ -298,7 +330,7 @@ class Stage:
 
     def finish(self, fingerprint: str, result: dict[str, Any], seconds: float) -> None:
         """Mark the stage finished."""
-        write_json(
+        write_record(
             self.done_path,
             {"fingerprint": fingerprint, "seconds": round(seconds, 3), "result": result},
         )

@@ -20,6 +20,7 @@ from lingraft.finetuning.coders import parsing
 from lingraft.finetuning.data import from_hub, hub_rows, load, part_of, tell_shared
 from lingraft.finetuning.outcomes import Outcome, outcomes
 from lingraft.finetuning.recipe import Finetune
+from lingraft.rundir import read_json, write_record
 from lingraft.tasks import TASKS, Data, find
 from lingraft.tasks.examples import TextExample
 from lingraft.training import loop
@@ -309,7 +310,7 @@ def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
     # what was there and is asked for no more
     inputs = tmp_path / "M" / "klue-nli" / "seed-0" / "inputs"
     written = inputs.read_text()
-    inputs.write_text(json.dumps(json.loads(written) | {"learning_rates": [1e-3]}))
+    write_record(inputs, read_json(inputs) | {"learning_rates": [1e-3]})
     assert "differ in: learning_rates" in nli(tmp_path, "--label", "M").err
     inputs.write_text(written)
 

@@ -20,7 +20,7 @@ from lingraft.rundir import (
     fingerprint,
     read_json,
     replacing,
-    write_json,
+    write_record,
     writing,
 )
 
@@ -230,5 +230,5 @@ def claimed(
                     "choose another --out, or --overwrite: what has the same inputs is kept"
                 )
             (out / RESULTS).unlink(missing_ok=True)  # nobody shall take them for this call's
-        write_json(record, {**settings, "command": command_line})
+        write_record(record, {**settings, "command": command_line})
         yield

@@ -96,7 +96,7 @@ class PartialFile:
                 raise DataError(
                     f"{self._partial}: another lingraft is writing it; wait for it or stop it"
                 )
-            rundir.write_json(self._state_path, asdict(self._state))
+            rundir.write_record(self._state_path, asdict(self._state))
             file.truncate(self._state.size)
             yield file
             self.keep(file)
@@ -108,4 +108,4 @@ class PartialFile:
         file.flush()
         os.fsync(file.fileno())
         self._state.size = os.fstat(file.fileno()).st_size
-        rundir.write_json(self._state_path, asdict(self._state))
+        rundir.write_record(self._state_path, asdict(self._state))

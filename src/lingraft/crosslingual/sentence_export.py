@@ -22,7 +22,7 @@ from transformers import AutoModel
 
 from lingraft.crosslingual.encoder import LONGEST, encoder_config
 from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
-from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError, reading
 from lingraft.models import modules as added
 from lingraft.models.export import finish_config
 from lingraft.paths import use_umask
@@ -76,11 +76,12 @@ def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
     if not (folder / "retrieve.json").is_file() or not path.is_file():
         raise DataError(f"{folder}: holds no results of lingraft retrieve; give its --out")
     mark, choices = fingerprint_of(name), set()
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        is_chosen = row.get("chosen", "layer_from" in row)  # mining has no others
-        if row["model_fingerprint"] == mark and is_chosen:
-            choices.add((int(row["layer"]), row["pool"]))
+    with reading(path, "run lingraft retrieve again"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            is_chosen = row.get("chosen", "layer_from" in row)  # mining has no others
+            if row["model_fingerprint"] == mark and is_chosen:
+                choices.add((int(row["layer"]), str(row["pool"])))
     if not choices:
         raise DataError(f"{folder}: holds no results of {name}, as its weights are now")
     if len(choices) > 1:

@@ -17,7 +17,7 @@ from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.recipe import HUB, sized, tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.pretrained.load import load_config
-from lingraft.rundir import FORMAT, Run, digest, fingerprint, write_json
+from lingraft.rundir import FORMAT, Run, digest, fingerprint, write_record
 from lingraft.tasks import rules
 from lingraft.tasks.splits import DEV, TRAIN
 from lingraft.training.checkpoint import last_step
@@ -164,7 +164,7 @@ class Job:
         """Make the folder ready; rows of metrics.jsonl that will be written again go."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "inputs").is_file():
-            write_json(self.folder / "inputs", self.inputs)
+            write_record(self.folder / "inputs", self.inputs)
         step = last_step(self.folder)
         Run(self.folder).keep_metrics(lambda row: row["step"] <= step)
 

@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 from lingraft.finetuning.names import language_of, learnt, split_in, titled, without_language
 from lingraft.report import numbers
-from lingraft.rundir import TEMPORARY, begins_with, read_json, write_json, write_rows
+from lingraft.rundir import TEMPORARY, begins_with, read_json, read_table, write_record, write_rows
 from lingraft.tasks import examples as saved
 from lingraft.tasks.examples import (
-    Answer,
-    Entity,
     ParseExample,
     RelationExample,
     SpanExample,
@@ -197,7 +195,7 @@ def tell(folder: Path, told: Mapping[str, Any]) -> bool:
         if not set(told["shown"]).issubset(scores["splits"].get(split, {}).get("scores", ())):
             return False
     if scores != scores | told:
-        write_json(path, scores | told)
+        write_record(path, scores | told)
     return True
 
 
@@ -225,15 +223,10 @@ def outcomes(folder: Path) -> list[Outcome]:
     Raises:
         DataError: there is none, or a scores.json is broken.
     """
-    results = [Outcome(path.parent, read_json(path)) for path in folder.glob(FINISHED)]
+    keys = ("model_label", "task", "seed", "splits")
+    results = [Outcome(path.parent, read_table(path, *keys)) for path in folder.glob(FINISHED)]
     if not results:
         raise DataError(f"{folder}: holds no results of lingraft finetune; run it with --out there")
-    for outcome in results:
-        for key in ("model_label", "task", "seed", "splits"):
-            if key not in outcome.data:
-                raise DataError(
-                    f"{outcome.folder / SCORES}: lacks {key}; delete the folder and fine-tune again"
-                )
     return sorted(results, key=lambda outcome: (outcome.model_label, outcome.task, outcome.seed))
 
 
@@ -279,13 +272,7 @@ def load_examples(path: Path) -> list[Example]:
 
 
 def _example(fields: dict[str, Any]) -> Example:
-    kind = KINDS[fields.pop("kind")]
-    plain = saved.with_tuples(fields)
-    if kind is RelationExample:
-        plain |= {name: Entity(**fields[name]) for name in ("subject", "object")}
-    if kind is SpanExample and fields["answers"] is not None:
-        plain["answers"] = tuple(Answer(**answer) for answer in fields["answers"])
-    return kind(**plain)
+    return saved.built(KINDS[fields.pop("kind")], fields)
 
 
 # -- numbers

@@ -24,7 +24,7 @@ from lingraft.finetuning.teachers import Teacher
 from lingraft.log import counted, duration
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Training
-from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
+from lingraft.rundir import Run, clear_temporary, read_json, write_record, write_text
 from lingraft.tasks import examples as saved
 from lingraft.tasks.splits import TRAIN
 from lingraft.tasks.translation_metrics import signatures
@@ -384,7 +384,7 @@ class _Call:
         }
         if self.options.keep_models and not job.is_trial:
             write_text(job.folder / "best" / "README.md", task_card(cell, scores))
-        write_json(job.folder / SCORES, scores)
+        write_record(job.folder / SCORES, scores)
 
 
 def shown(cell: Cell, splits: dict[str, dict[str, Any]]) -> str:

@@ -33,7 +33,7 @@ from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.facts import Facts
 from lingraft.recipe.methods import is_open, promised, settled
 from lingraft.report import plan as plan_report
-from lingraft.rundir import read_json, write_json, write_text
+from lingraft.rundir import read_json, write_record, write_text
 from lingraft.training.pace import FILE as PACE
 from lingraft.training.pace import Deadline, check_left
 from lingraft.training.throughput import matrix_product_ceiling
@@ -151,7 +151,7 @@ def choose(context: Context, request: Recipe) -> Context:
         context, has_plan = replace(context, recipe=request), False
     recipe = context.recipe
     if has_plan and context.accelerator.is_main_process:  # the text may lie elsewhere now
-        write_json(run.plan_path, read_json(run.plan_path) | {"asked": asked(request)})
+        write_record(run.plan_path, read_json(run.plan_path) | {"asked": asked(request)})
     if not is_open(recipe):
         return context
     context.accelerator.wait_for_everyone()
@@ -160,7 +160,7 @@ def choose(context: Context, request: Recipe) -> Context:
         decided = choosing.choices(recipe, facts, before_speed=True) if _is_auto(recipe) else []
         plan: dict[str, Any] = {"asked": asked(recipe), "corpus": fingerprint}
         plan |= {"choices": [choice.plain() for choice in decided]}
-        write_json(run.plan_path, plan | {"facts": asdict(facts), "fixed": None})
+        write_record(run.plan_path, plan | {"facts": asdict(facts), "fixed": None})
     context.accelerator.wait_for_everyone()
     return as_planned(context, recipe)
 
@@ -179,7 +179,7 @@ def take_mean(run: Run, reason: str) -> bool:
             why = f"'{choice['value']}' was chosen, and there is too little text for it: {reason}"
             logger.warning("graft: takes 'mean', for %s", why)
             choice.update(own, why=why, sure=False)
-            write_json(run.plan_path, plan)
+            write_record(run.plan_path, plan)
             return True
     return False
 
@@ -263,7 +263,7 @@ def note_time(run: Run, time: Timekeeper) -> None:
     if (whole := plan["promised"]) is None:
         return
     took = time.passed()
-    write_json(run.plan_path, plan | {"took": took})
+    write_record(run.plan_path, plan | {"took": took})
     logger.log(
         logging.WARNING if took > whole else logging.INFO, "time: %s", plan_report.kept(took, whole)
     )
@@ -311,7 +311,7 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
         trials.settle(replace(context, recipe=recipe))
         # before the plan: a kill between the two leaves a run that is still undecided
         write_text(run.recipe_path, to_toml(settled(draft.recipe)))
-        write_json(
+        write_record(
             run.plan_path,
             plan
             | {

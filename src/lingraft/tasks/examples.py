@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import TypeAdapter
 
 from lingraft.errors import DataError
 from lingraft.rundir import write_text
@@ -293,8 +296,21 @@ def load(path: Path) -> list[Prediction]:
 
 def _prediction(fields: dict[str, Any]) -> Prediction:
     kind = next(KINDS[name] for name in KINDS if name in fields)
-    prediction: Prediction = kind(**with_tuples(fields))
-    return prediction
+    return built(kind, fields)
+
+
+@cache
+def _adapter(kind: type[Saved]) -> TypeAdapter[Saved]:
+    return TypeAdapter(kind)
+
+
+def built(kind: type[Saved], fields: dict[str, Any]) -> Saved:
+    """Make a record of what JSON says of it.
+
+    Raises:
+        ValueError: a field is missing or of another type.
+    """
+    return _adapter(kind).validate_python(fields)
 
 
 def load_lines(path: Path, make: Callable[[dict[str, Any]], Saved], wrong: str) -> list[Saved]:

@@ -17,7 +17,7 @@ from accelerate.utils import GradientAccumulationPlugin, InitProcessGroupKwargs
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.run import FROZEN_IN_FP32
-from lingraft.rundir import ENVIRONMENT, read_json, write_json
+from lingraft.rundir import ENVIRONMENT, read_json, write_record
 from lingraft.training import compiling
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def note_environment(run: Run, now: dict[str, Any], *, trains: bool = False) -> 
     """
     path = run.path / ENVIRONMENT
     known = read_json(path) if path.is_file() and not trains else now
-    write_json(path, known | {"command": now["command"]})
+    write_record(path, known | {"command": now["command"]})
 
 
 def _cpu_name() -> str:

@@ -23,7 +23,7 @@ from lingraft.corpus.engine.parts import writing_errors
 from lingraft.corpus.readers.lines import EMPTY
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, check_result
 from lingraft.corpus.split import SPLITS
-from lingraft.rundir import read_json, replacing, write_json
+from lingraft.rundir import read_json, replacing, write_json, write_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -218,7 +218,7 @@ def finish(folder: Folder) -> None:
         counts.add(Counts.load(folder.written(rank)))
     result = add_up(folder, plan, counts)
     check_result(result, plan.section)
-    write_json(
+    write_record(
         folder.done,
         {
             "fingerprint": plan.fingerprint,
