@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lingraft import log, rundir
+from lingraft import errors, log, rundir
 from lingraft.crosslingual import alignment_table, bitext, layers, links
 from lingraft.crosslingual.alignment import CHUNK, Aligner, Settings
 from lingraft.crosslingual.alignment_table import Counts, Result, SetResult
@@ -152,7 +152,7 @@ def _baseline(call: Call, out: Path, name: str) -> Result:
         if not _is_kept(stage, made_of, call):
             with stage.building(made_of) as (folder, _):
                 _write_links(folder / "links.txt", align(gold.pairs))
-        predictions = _read_links(stage.path / "links.txt")
+        predictions = _read_links(stage.path / "links.txt", gold)
         of_sets[gold.name] = SetResult(Counts.of(predictions, gold.gold), {})
     return Result(name, None, of_sets, reference=True)
 
@@ -170,7 +170,7 @@ def _model(call: Call, out: Path, label: str, mark: str) -> list[Result]:
                 facts.update(_align(aligner, label, gold, partial))
         facts = stage.result()
         for layer in facts["layers"]:
-            predictions = _read_links(stage.path / _file(layer))
+            predictions = _read_links(stage.path / _file(layer), gold)
             by_layer.setdefault(layer, {})[gold.name] = SetResult(
                 Counts.of(predictions, gold.gold), facts
             )
@@ -224,9 +224,12 @@ def _write_links(path: Path, predictions: Sequence[Links]) -> None:
     rundir.write_text(path, "".join(links.pharaoh(of_pair) + "\n" for of_pair in predictions))
 
 
-def _read_links(path: Path) -> list[Links]:
-    lines = path.read_text(encoding="ascii").split("\n")[:-1]
-    return [links.parsed(line) for line in lines]
+def _read_links(path: Path, gold: GoldSet) -> list[Links]:
+    with errors.reading(path, f"delete {path.parent} and align again"):
+        lines = path.read_text(encoding="ascii").split("\n")[:-1]
+        if len(lines) != len(gold.pairs):
+            raise ValueError(f"{len(lines)} lines for {len(gold.pairs)} sentence pairs")
+        return [links.parsed(line) for line in lines]
 
 
 def _write(call: Call, out: Path, results: list[Result]) -> Report:
