@@ -311,3 +311,13 @@ def test_a_user_without_a_home_needs_none(tmp_path, monkeypatch):
     monkeypatch.setattr(rundir, "LARGE", 1)
     (tmp_path / "large").write_text("text")
     assert len(digest(tmp_path / "large")) == 64
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"step": []}', b'{"st', b"1", b'{"step": 1, "loss": {}}', b"\xba"]
+)
+def test_a_line_that_is_no_row_of_training_is_named(line, tmp_path):
+    run = Run(tmp_path)
+    run.metrics_path.write_bytes(line + b'\n{"step": 2, "loss": null}\n')
+    with pytest.raises(DataError, match=r"metrics\.jsonl: line 1: is no row"):
+        run.metrics()

@@ -417,12 +417,24 @@ class Run:
         return self.path / "model"
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of metrics.jsonl; a last line cut short by a kill is left out."""
-        rows = []
-        if self.metrics_path.is_file():
-            for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
-                with contextlib.suppress(json.JSONDecodeError):
-                    rows.append(json.loads(line))
+        """The rows of metrics.jsonl; a last line cut short by a kill is left out.
+
+        Raises:
+            DataError: another line is no row of training.
+        """
+        rows: list[dict[str, Any]] = []
+        lines = self.metrics_path.read_bytes().splitlines() if self.metrics_path.is_file() else []
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line)
+                for value in (row["step"], row.get("tokens"), row.get("loss")):
+                    float(0 if value is None else value)
+                rows.append(row)
+            except (ValueError, TypeError, KeyError, AttributeError):
+                if number < len(lines):
+                    raise DataError(
+                        f"{self.metrics_path}: line {number:,}: is no row of training; delete it"
+                    ) from None
         return rows
 
     def keep_metrics(self, keep: Callable[[dict[str, Any]], bool]) -> None:

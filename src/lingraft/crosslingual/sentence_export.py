@@ -81,7 +81,7 @@ def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
             row = json.loads(line)
             is_chosen = row.get("chosen", "layer_from" in row)  # mining has no others
             if row["model_fingerprint"] == mark and is_chosen:
-                choices.add((int(row["layer"]), str(row["pool"])))
+                choices.add((int(row["layer"]), row["pool"]))
     if not choices:
         raise DataError(f"{folder}: holds no results of {name}, as its weights are now")
     if len(choices) > 1:

@@ -296,11 +296,12 @@ def load(path: Path) -> list[Prediction]:
 
 def _prediction(fields: dict[str, Any]) -> Prediction:
     kind = next(KINDS[name] for name in KINDS if name in fields)
-    return built(kind, fields)
+    prediction: Prediction = built(kind, fields)
+    return prediction
 
 
 @cache
-def _adapter(kind: type[Saved]) -> TypeAdapter[Saved]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
@@ -310,7 +311,8 @@ def built(kind: type[Saved], fields: dict[str, Any]) -> Saved:
     Raises:
         ValueError: a field is missing or of another type.
     """
-    return _adapter(kind).validate_python(fields)
+    record: Saved = _adapter(kind).validate_python(fields)
+    return record
 
 
 def load_lines(path: Path, make: Callable[[dict[str, Any]], Saved], wrong: str) -> list[Saved]:

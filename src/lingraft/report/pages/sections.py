@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
@@ -11,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from lingraft import log
 from lingraft.corpus.cleaning.clean import REASONS
 from lingraft.corpus.result import HELD_OUT
+from lingraft.errors import reading
 from lingraft.recipe import PARTS, stage_order
 from lingraft.recipe.run import DRAWN
 from lingraft.recipe.selectors import described
 from lingraft.report import numbers
 from lingraft.report.table import Cell, Column, Row, Table, row, table
 from lingraft.report.variants import headline, kind_of, results_of
+from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -226,17 +227,18 @@ def _tensors(counted: dict[str, int] | None) -> str:
 def tensors(variant: Variant) -> tuple[Table, int]:
     """The account tensor by tensor, and how many rows the page leaves out."""
     path = variant.run.stage("graft").path / "account.json"
-    entries = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-    rows = [
-        (
-            str(entry["tensor"]),
-            str(entry["kind"]),
-            str(entry["source"] or numbers.ABSENT),
-            "×".join(str(length) for length in entry["shape"]),
-            str(entry["note"] or ""),
-        )
-        for entry in entries[:MOST_TENSORS]
-    ]
+    with reading(path, "delete the folder and run the same command again"):
+        entries = read_json(path) if path.is_file() else []
+        rows = [
+            (
+                str(entry["tensor"]),
+                str(entry["kind"]),
+                str(entry["source"] or numbers.ABSENT),
+                "×".join(str(length) for length in entry["shape"]),
+                str(entry["note"] or ""),
+            )
+            for entry in entries[:MOST_TENSORS]
+        ]
     texts = (Column(title, "text") for title in ("kind", "from", "shape"))
     result = table("Every tensor of the model", ("tensor", *texts, Column("note", "long")), rows)
     return result, max(0, len(entries) - MOST_TENSORS)
