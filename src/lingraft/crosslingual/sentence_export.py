@@ -85,7 +85,7 @@ def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
     if not choices:
         raise DataError(f"{folder}: holds no results of {name}, as its weights are now")
     if len(choices) > 1:
-        layers = ", ".join(str(layer) for layer, _ in sorted(choices))
+        layers = ", ".join(str(layer) for layer in sorted({layer for layer, _ in choices}))
         raise RecipeError(
             f"{folder}: each language has its own layer ({layers}); give one with --layer N "
             "instead of --retrieval"

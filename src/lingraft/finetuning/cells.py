@@ -74,6 +74,11 @@ class Cell:
         """The splits to predict: those that choose, and those that are reported."""
         return tuple(dict.fromkeys((*self.selection, *self.data.evaluation)))
 
+    @property
+    def languages(self) -> list[str]:
+        """The languages of the splits that are reported."""
+        return [self.task_of(split).table.language for split in self.reported]
+
     def task_of(self, split: str) -> Task:
         """The record that a split is scored with."""
         return self.transfer.task_of(split) if self.transfer else self.task

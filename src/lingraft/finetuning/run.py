@@ -355,9 +355,7 @@ class _Call:
             "split_note": task_data.split_note(cell.data, cell.task_of(cell.selection[0])),
             "selection": task.selection,
             "transfer": cell.transfer.said() if cell.transfer else None,
-            "signatures": signatures(
-                task.metrics, *(cell.task_of(split).table.language for split in cell.reported)
-            ),
+            "signatures": signatures(task.metrics, *cell.languages),
             "averaged": result.get("averaged", []),
             "settings": task.settings.model_dump(),
             "learning_rates": result["learning_rates"],

@@ -311,7 +311,8 @@ def built(kind: type[Saved], fields: dict[str, Any]) -> Saved:
     Raises:
         ValueError: a field is missing or of another type.
     """
-    record: Saved = _adapter(kind).validate_python(fields)
+    of_kind: Any = kind  # functools does not know that a class has a hash
+    record: Saved = _adapter(of_kind).validate_python(fields)
     return record
 
 

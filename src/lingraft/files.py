@@ -1,0 +1,123 @@
+"""Files that appear whole or not at all, and what a killed process leaves of them."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+from safetensors import SafetensorError
+
+from lingraft.errors import DataError, NoRoomError, is_memory_full
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+OS_ERROR = "(os error "
+"""In the messages of libraries written in Rust."""
+TEMPORARY = re.compile(r"\..+\.(\d+)\.(?:tmp|partial)")
+"""Names of the temporary files of `write_text` and `replacing`, with the number of the process."""
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old or the new content, never half of it."""
+    clear_temporary(path.parent, f"{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)  # a full disk may have refused even an empty file
+        if isinstance(error, OSError):
+            error.filename = str(path)  # writing names no file, and opening the temporary one
+        raise
+    temporary.replace(path)
+
+
+def clear_temporary(folder: Path, beginning: str = "") -> None:
+    """Delete what `write_text` or `replacing` left in a folder when its process was killed.
+
+    Files of a process that lives are its own: a killed study's cells may still end their work.
+
+    Args:
+        folder: with the files.
+        beginning: of the names of the files that were to be written.
+    """
+    for path in folder.glob(f".{glob.escape(beginning)}*"):
+        match = TEMPORARY.fullmatch(path.name)
+        if match and not _lives(int(match[1])):
+            path.unlink(missing_ok=True)
+
+
+def _lives(number: int) -> bool:
+    """Whether another process has this number; with ours, an earlier one left the file."""
+    if number == os.getpid():
+        return False
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def check_free(folder: Path, mend: str = "choose another --out, or delete it") -> None:
+    """Refuse to write into a folder that holds something; `mend` says what to do.
+
+    Raises:
+        DataError: it does, or is a file.
+    """
+    if folder.exists() and (not folder.is_dir() or any(map(_stays, folder.iterdir()))):
+        raise DataError(f"{folder}: is there already; {mend}")
+
+
+def _stays(path: Path) -> bool:
+    return TEMPORARY.fullmatch(path.name) is None
+
+
+@contextlib.contextmanager
+def removed_on_failure(folder: Path) -> Iterator[None]:
+    """Delete a folder that is being filled if that fails."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` that gets its name at the end, and is deleted if there is no end."""
+    clear_temporary(path.parent, f"{path.name}.")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file where a library writes: safetensors, torch and tokenizers raise no OSError.
+
+    Raises:
+        NoRoomError: in place of what they raise when the disk is full, say.
+    """
+    try:
+        yield
+    except Exception as error:  # tokenizers has no class of its own for what the system refuses
+        is_refused = isinstance(error, SafetensorError | RuntimeError) or OS_ERROR in str(error)
+        if isinstance(error, NoRoomError) or not is_refused or is_memory_full(error):
+            raise
+        raise NoRoomError(
+            f"{path}: cannot be written ({' '.join(str(error).split())[:200]}); "
+            "make room, then run the same command again"
+        ) from error
