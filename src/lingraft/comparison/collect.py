@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError, RecipeError, reading
 from lingraft.finetuning import outcomes
 from lingraft.finetuning.names import language_of, titled, unsized, without_language
 from lingraft.finetuning.outcomes import is_cut
@@ -57,7 +57,8 @@ class Run:
     def examples_id(self) -> str:
         """Equal for runs that were scored on the same examples."""
         path = outcomes.existing(self.outcome.folder / f"examples-{self.split}.jsonl")
-        return fingerprint(path.read_text(encoding="utf-8"))
+        with reading(path, "delete the folder and fine-tune this seed again"):
+            return fingerprint(path.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)

@@ -137,9 +137,9 @@ class TranslationCoder(Coder):
             DataError: no pair is left, or most pairs have the same text on both sides, or the
                 language of the translations on the other one.
         """
+        copies = self._checked_sides(examples)
         right = [pair.translation for pair in examples[:MOST_READ]]
         check_language(self.task.table.language, right, f"{self.task.name}: language")
-        copies = self._checked_sides(examples)
         whole = self._whole(examples)
         kept_items = [item for item in whole if max(self.size(item)) <= self.shape.max_length]
         if not kept_items:
