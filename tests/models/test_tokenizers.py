@@ -15,7 +15,7 @@ from tiny_tokenizers import TEXT
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.errors import DataError, LingraftError, UnsupportedModelError
 from lingraft.pretrained.tokenizers import LINES, load_tokenizer
 from lingraft.tokenizer import files
 
@@ -207,3 +207,23 @@ def test_no_published_tokenizer_is_read_otherwise_than_its_files_say():
     assert len(found) >= 50
     assert not [name for name, verdict in found.items() if verdict == "differs"]
     assert sum(verdict == "agrees" for verdict in found.values()) >= 33
+
+
+def of_no_token(folder):
+    changed(folder / "tokenizer_config.json", lambda config: config.update(pad_token=""))
+
+
+def of_a_lost_template_token(folder):
+    def without(state):
+        state["post_processor"]["special_tokens"].pop("[CLS]")
+
+    changed(folder / "tokenizer.json", without)
+
+
+@pytest.mark.parametrize("damage", [of_no_token, of_a_lost_template_token])
+def test_files_that_contradict_themselves_are_one_line(damage, tiny_source, tmp_path):
+    folder = shutil.copytree(tiny_source("bert"), tmp_path / "source")
+    damage(folder)
+    with pytest.raises(LingraftError) as error:
+        load_tokenizer(str(folder))
+    assert "\n" not in str(error.value)

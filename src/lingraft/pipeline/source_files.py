@@ -162,7 +162,10 @@ def grafted_sizes(
         totals["body"] += missing
     if family.decoder_list is not None:
         return totals
-    layer_width = known_shapes[f"{family.layers}.{last}.{family.layer_output}"][0]
+    output = f"{family.layers}.{last}.{family.layer_output}"
+    if output not in known_shapes:
+        raise DataError(f"the source's weights lack '{output}'; save or download the model again")
+    layer_width = known_shapes[output][0]
     depth = last + 1 + places.number(last + 1)
     stack = Stack(family, depth, layer_width, one_layer)
     for module in wanted_by(recipe.graft):

@@ -58,6 +58,8 @@ COUNTS_FROM_PADDING = (
     *("data2vec-text", "ibert", "longformer", "luke", "mpnet"),
 )
 """Architectures whose first position is the padding id + 1."""
+PANIC = "PanicException"
+"""What tokenizers raises over a file that contradicts itself; it is no Exception."""
 LEAST_BYTES = 0.5
 """To a parameter, in weights of 4 bits."""
 CHANGED = f"copy or make the model again, or delete {checksums.FILE} if you changed it yourself"
@@ -86,7 +88,9 @@ def one_line(problem: str, advice: str) -> Iterator[None]:
         yield
     except LingraftError:
         raise
-    except Exception as error:  # JSON, pickle, safetensors, tokenizers, HTTP: classes of their own
+    except BaseException as error:  # JSON, pickle, safetensors, HTTP: classes of their own
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+            raise
         if is_memory_full(error):
             raise
         said = f"{type(error).__name__}: {error}".lower()

@@ -88,6 +88,7 @@ def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenize
         if isinstance(tokenizer, PreTrainedTokenizerFast):
             tokenizer.backend_tokenizer.no_truncation()
             tokenizer.backend_tokenizer.no_padding()
+        _check_roles(name, tokenizer)
         if config := _file(where, "config.json", revision):
             check_rows(name, tokenizer, _json(config).get("vocab_size"))
     return tokenizer
@@ -271,6 +272,21 @@ def _check_ids(name: str, state: dict[str, Any], backend: Tokenizer) -> None:
             f"{name}: two pieces of tokenizer.json have the same id; put back the file that "
             "belongs to the model"
         )
+
+
+def _check_roles(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a special token that is no token of the tokenizer.
+
+    Raises:
+        DataError: there is one.
+    """
+    ids = tokenizer.get_vocab()
+    for role, token in tokenizer.special_tokens_map.items():
+        if str(token) not in ids:
+            raise DataError(
+                f"{name}: tokenizer_config.json has {role} '{token}', which is no token of the "
+                "tokenizer; correct it"
+            )
 
 
 def _check_reads(name: str, backend: Tokenizer) -> None:
