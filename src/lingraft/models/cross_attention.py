@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from lingraft.models.families import CrossSite, Family
+    from lingraft.models.segments import Segments
 
 CHILD = MODULES["cross_attention"].child
 MEMORY, MASK = "cross_memory_NTD", "cross_mask_N1TT"
@@ -50,7 +51,7 @@ class _Projections(nn.Module):
         self.value = nn.Linear(width, width)
 
     def forward(
-        self, q_NTD: torch.Tensor, memory_NTD: torch.Tensor, mask_N1TT: torch.Tensor
+        self, q_NTD: torch.Tensor, memory_NTD: torch.Tensor, mask_N1TT: torch.Tensor | Segments
     ) -> torch.Tensor:
         q_NHTK, k_NHTK, v_NHTK = (
             linear(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -91,14 +92,14 @@ class CrossAttention(nn.Module):
         self.output.LayerNorm.reset_parameters()
 
     def forward(
-        self, a_NTD: torch.Tensor, memory_NTD: torch.Tensor, mask_N1TT: torch.Tensor
+        self, a_NTD: torch.Tensor, memory_NTD: torch.Tensor, mask_N1TT: torch.Tensor | Segments
     ) -> torch.Tensor:
         """[N, T, D] What it adds to the residual stream.
 
         Args:
             a_NTD: the residual stream behind self-attention.
             memory_NTD: the partners' last hidden states.
-            mask_N1TT: added to the scores.
+            mask_N1TT: added to the scores, or by segments.
         """
         queries_NTD = self.output.LayerNorm(a_NTD) if self.pre_norm else a_NTD
         mixed_NTD = self.self(queries_NTD, memory_NTD, mask_N1TT)

@@ -22,13 +22,15 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask
 
 from lingraft.errors import UnsupportedModelError
+from lingraft.models import segments
 from lingraft.models.dropout import dropout as drop
 from lingraft.models.kinds import KINDS
 from lingraft.models.losses import IGNORED, scaled
-from lingraft.models.rows import pack
+from lingraft.models.rows import lay, pack
+from lingraft.models.segments import NOTHING, Bounds, Segments, Starts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lingraft.models.families import Family
 
@@ -51,6 +53,8 @@ class PackedBatch:
     """The tokens to predict."""
     objective: str = "mlm"
     """Whose loss it is for: a key of `objectives.OBJECTIVES`."""
+    bounds: Bounds = NOTHING
+    """Of the sentences, known without asking a GPU."""
 
     def to(self, device: torch.device) -> PackedBatch:
         """The batch on another device."""
@@ -66,14 +70,21 @@ class PackedBatch:
         """Real tokens, padding left out."""
         return int((self.segments_NT > 0).sum())
 
+    def rounded(self, _multiple: int, _pad_id: int) -> PackedBatch:
+        """With rows as wide as a multiple, if they are as wide as what they hold."""
+        return self
+
     def filled(self) -> PackedBatch:
-        """With predicted positions up to a multiple of 64; the targets of those added are ignored.
+        """With predicted positions, of ignored targets, up to a multiple: 64, a GPU's row / 32.
 
         Else nearly every batch has another number of them, and a CPU makes and keeps a kernel for
         every shape of a matrix product that it meets: steps took longer, and what is kept cut the
         heap into pieces too small to use again, so that memory grew for as long as a phase ran.
         """
-        more = -len(self.masked_M) % PREDICTED_MULTIPLE
+        multiple = PREDICTED_MULTIPLE
+        if segments.uses_segments(self.masked_M.device):
+            multiple = max(multiple, self.input_ids_NT.numel() // 32)
+        more = -len(self.masked_M) % multiple
         return replace(
             self,
             masked_M=nn.functional.pad(self.masked_M, (0, more)),
@@ -103,29 +114,27 @@ def assemble(
         objective: whose loss the batch is for.
         restarts: where in each sentence positions start from 0 again; 0 nowhere.
     """
-    ids = np.full((len(rows), width), pad_id, dtype=np.int64)
-    positions = np.zeros((len(rows), width), dtype=np.int64)
-    segments = np.zeros((len(rows), width), dtype=np.int32)
-    flat, gold = [], []
-    for number, row in enumerate(rows):
-        start = 0
-        for segment, index in enumerate(row, 1):
-            length = len(sentences[index])
-            ids[number, start : start + length] = sentences[index]
-            positions[number, start : start + length] = np.arange(length)
-            if restarts is not None and (again := restarts[index]):
-                positions[number, start + again : start + length] = np.arange(length - again)
-            segments[number, start : start + length] = segment
-            flat.append(masked[index].astype(np.int64) + (number * width + start))
-            gold.append(targets[index].astype(np.int64))
-            start += length
+    laid = lay(np.fromiter(map(len, sentences), np.int64), rows, width)
+    order, along, size = laid.order_S, laid.along_T, len(rows) * width
+    if restarts is not None:
+        again = np.repeat(np.array([restarts[index] for index in order]), laid.lengths_S)
+        along = np.where(along >= again, along - again, along)
+    ids = np.full(size, pad_id, dtype=np.int64)
+    positions, of_row = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int32)
+    ids[laid.places_T] = np.concatenate([sentences[index] for index in order])
+    positions[laid.places_T] = along
+    of_row[laid.places_T] = np.repeat(laid.numbers_S, laid.lengths_S)
+    predicted = [len(masked[index]) for index in order]
+    flat = np.concatenate([masked[index] for index in order]).astype(np.int64)
+    gold = np.concatenate([targets[index] for index in order]).astype(np.int64)
     return PackedBatch(
-        torch.from_numpy(ids),
-        torch.from_numpy(positions),
-        torch.from_numpy(segments),
-        torch.from_numpy(np.concatenate(flat)),
-        torch.from_numpy(np.concatenate(gold)),
+        torch.from_numpy(ids.reshape(-1, width)),
+        torch.from_numpy(positions.reshape(-1, width)),
+        torch.from_numpy(of_row.reshape(-1, width)),
+        torch.from_numpy(flat + np.repeat(laid.starts_S, predicted)),
+        torch.from_numpy(gold),
         objective,
+        Bounds(len(order), int(laid.lengths_S.max())),
     )
 
 
@@ -134,7 +143,7 @@ def packed_attention(
     q_NHTK: torch.Tensor,
     k_NHTK: torch.Tensor,
     v_NHTK: torch.Tensor,
-    attention_mask: torch.Tensor | None,
+    attention_mask: torch.Tensor | Segments | None,
     *,
     scaling: float | None = None,
     dropout: float = 0.0,
@@ -143,14 +152,21 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """Attention under an additive mask: plain products for gradients on a CPU, else fused.
 
-    T5 adds its `position_bias` to the scores too. Where several heads share keys and values, as in
-    grouped-query attention, these are repeated. With `softcap` (Gemma 2), which the fused kernel
-    does not know, scores pass through tanh before the mask.
+    Under `Segments` (a GPU's) by `segments.attend`; then T5's `position_bias` is by distance.
 
-    The fused kernel's bf16 backward is several times slower than plain products on a CPU.
+    T5 adds its `position_bias` to the scores too. Heads that share keys and values have them
+    repeated. With `softcap` (Gemma 2) scores pass through tanh before the mask.
+
+    The fused kernel's bf16 backward is several times slower than products on a CPU.
     """
     softcap = more.get("softcap")
     scale = scaling if scaling is not None else q_NHTK.shape[-1] ** -0.5
+    if isinstance(attention_mask, Segments):
+        dtype = number_format(q_NHTK.device.type, v_NHTK.dtype)
+        bias = None if position_bias is None else position_bias[0, :, 0]
+        heads = segments.Heads(q_NHTK.to(dtype), k_NHTK.to(dtype), v_NHTK.to(dtype))
+        how = segments.Scores(scale, softcap, bias, dropout)
+        return segments.attend(heads, attention_mask, how), None
     if (shared := q_NHTK.shape[1] // k_NHTK.shape[1]) > 1:
         k_NHTK = k_NHTK.repeat_interleave(shared, dim=1)
         v_NHTK = v_NHTK.repeat_interleave(shared, dim=1)
@@ -245,15 +261,33 @@ class PackedModel(nn.Module):
         order = torch.arange(segments_NT.shape[1], device=segments_NT.device)
         if self.before_only:
             same = same & (order[:, None] >= order[None, :])
+
+        def make(window: bool) -> torch.Tensor:
+            return self.additive(same & self.near(order) if window else same, dtype)
+
+        return self.by_type(make)
+
+    def by_type(self, make: Callable[[bool], Any]) -> Any:
+        """A mask, or a dict by type of layer, of what makes one with the window or without."""
         config = self.model.config
         if not self.family.types_of_layers:
-            if self.family.window_everywhere and config.sliding_window is not None:
-                same = same & self.near(order)
-            return self.additive(same, dtype)
-        masks = {"full_attention": self.additive(same, dtype)}
+            return make(self.family.window_everywhere and config.sliding_window is not None)
+        masks = {"full_attention": make(False)}
         if "sliding_attention" in config.layer_types:
-            masks["sliding_attention"] = self.additive(same & self.near(order), dtype)
+            masks["sliding_attention"] = make(True)
         return masks
+
+    def segments(self, batch: PackedBatch) -> Any:
+        """As `attention_masks`, by segments: no mask of all pairs."""
+        starts = Starts.of(batch.segments_NT, batch.bounds)
+        codes_P = segments.codes(batch.segments_NT, batch.bounds.segments + 2)
+
+        def make(has_window: bool) -> Segments:
+            reach = int(self.model.config.sliding_window) if has_window else -1
+            window = (reach - has_window, 0) if self.before_only else (reach, reach)
+            return Segments(codes_P, codes_P, window, starts)
+
+        return self.by_type(make)
 
     def near(self, order: torch.Tensor) -> torch.Tensor:
         """Which places [T, T] lie within the sliding window of each other.
@@ -266,9 +300,16 @@ class PackedModel(nn.Module):
         return apart < window if self.before_only else apart <= window
 
     def mask(self, batch: PackedBatch) -> Any:
-        """`attention_masks` of a batch, in the format that products are computed in."""
+        """`segments` of a batch, or `attention_masks` in the format of products."""
+        if self.by_segments:
+            return self.segments(batch)
         dtype = number_format(batch.input_ids_NT.device.type, self.model.dtype)
         return self.attention_masks(batch.segments_NT, dtype)
+
+    @property
+    def by_segments(self) -> bool:
+        """Whether no mask of all pairs is needed."""
+        return self.family.attention == "replaced" and segments.uses_segments(self.model.device)
 
     @staticmethod
     def additive(allowed: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

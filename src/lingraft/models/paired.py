@@ -18,6 +18,7 @@ import torch
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.cross_attention import MASK, MEMORY
 from lingraft.models.packed import assemble, number_format
+from lingraft.models.segments import Segments, codes
 
 if TYPE_CHECKING:
     from lingraft.models.packed import PackedBatch, PackedModel
@@ -31,9 +32,15 @@ def partners(segments_NT: torch.Tensor) -> torch.Tensor:
     return torch.where(segments_NT > 0, ((segments_NT - 1) ^ 1) + 1, segments_NT)
 
 
-def partner_mask(packed: PackedModel, batch: PackedBatch) -> torch.Tensor:
-    """Additive mask [N, 1, T, T] under which a token sees the other side of its pair alone."""
+def partner_mask(packed: PackedModel, batch: PackedBatch) -> torch.Tensor | Segments:
+    """Mask under which a token sees the other side of its pair alone, of the kind of the model's.
+
+    [N, 1, T, T] where it is additive.
+    """
     segments_NT = batch.segments_NT
+    if packed.by_segments:
+        most = batch.bounds.segments + 3
+        return Segments(codes(partners(segments_NT), most), codes(segments_NT, most))
     allowed = partners(segments_NT)[:, None, :, None] == segments_NT[:, None, None, :]
     dtype = number_format(segments_NT.device.type, packed.model.dtype)
     return packed.additive(allowed, dtype)

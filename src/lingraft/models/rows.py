@@ -2,11 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+import heapq
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 ROW_MULTIPLE = 32
+WIDE_MULTIPLE = 128
+"""Of rows that are a pass; attention looks at so many tokens at once."""
+
+
+class Laid(NamedTuple):
+    """Where the S sentences of rows stand, of T tokens in all; row by row."""
+
+    order_S: np.ndarray[Any, Any]
+    """Their indices."""
+    lengths_S: np.ndarray[Any, Any]
+    numbers_S: np.ndarray[Any, Any]
+    """Within the row, from 1."""
+    starts_S: np.ndarray[Any, Any]
+    """In the flattened rows."""
+    along_T: np.ndarray[Any, Any]
+    """Of each token within its sentence."""
+    places_T: np.ndarray[Any, Any]
+    """Of each token in the flattened rows."""
+
+
+def lay(lengths: np.ndarray[Any, Any], rows: Sequence[Sequence[int]], width: int) -> Laid:
+    """Lay sentences end to end in rows.
+
+    Args:
+        lengths: tokens in each sentence.
+        rows: their indices by row.
+        width: tokens in a row.
+    """
+    order_S = np.concatenate([np.asarray(row, np.int64) for row in rows])
+    lengths_S, counts_N = lengths[order_S], np.array([len(row) for row in rows])
+    firsts_S = np.repeat(np.cumsum(counts_N) - counts_N, counts_N)  # of the same row
+    before_S = np.cumsum(lengths_S) - lengths_S
+    starts_S = before_S - before_S[firsts_S] + width * np.repeat(np.arange(len(rows)), counts_N)
+    along_T = np.arange(int(lengths_S.sum())) - np.repeat(before_S, lengths_S)
+    numbers_S = np.arange(len(order_S)) - firsts_S + 1
+    places_T = np.repeat(starts_S, lengths_S) + along_T
+    return Laid(order_S, lengths_S, numbers_S, starts_S, along_T, places_T)
 
 
 def pack(lengths_S: np.ndarray[Any, Any], row_tokens: int) -> tuple[list[list[int]], int]:
@@ -63,3 +104,58 @@ def pack_by_length(
         down = [row for row, stay in zip(rows, stays, strict=True) if not stay]
         left = np.sort(left[np.concatenate(down)]) if down else left[:0]
     return groups
+
+
+def even_width(
+    lengths_S: np.ndarray[Any, Any], size: int, unit: str, at_once: int, processes: int = 1
+) -> int:
+    """Return the width of rows of which one is a pass: the same for all batches of a phase.
+
+    As many rows as hold a batch without any being wider than `at_once` by more than a 64th, and
+    each as wide as its share of the batch.
+
+    Args:
+        lengths_S: tokens in each sentence of the text.
+        size: of a batch.
+        unit: 'tokens' or 'sentences', which a batch has so many of.
+        at_once: tokens in a pass.
+        processes: that share a batch.
+    """
+    if unit == "tokens":  # the last sentence goes over
+        most = size + float(np.quantile(lengths_S, 0.99))
+    else:
+        most = size * float(lengths_S.mean()) + 1.5 * float(lengths_S.std()) * size**0.5
+    share = max(most / processes, float(lengths_S.max()))
+    rows = max(1, -int(-share // (at_once * 65 // 64)))
+    return -int(-(share / rows + ROW_MULTIPLE) // WIDE_MULTIPLE) * WIDE_MULTIPLE
+
+
+def even_rows(lengths_S: np.ndarray[Any, Any], width: int) -> tuple[list[list[int]], int]:
+    """Put sentences into as few rows of a width as hold them, the longest first, evenly.
+
+    Where they do not fit by a little, rows are wider by an eighth.
+
+    Args:
+        lengths_S: tokens in each sentence.
+        width: of `even_width`.
+
+    Returns:
+        Sentence indices by row, and the rows' length.
+    """
+    total, longest = int(lengths_S.sum()), int(lengths_S.max())
+    wider = -(-width * 9 // 8 // WIDE_MULTIPLE) * WIDE_MULTIPLE
+    number = max(1, round(total / width))
+    order = np.argsort(-lengths_S, kind="stable").tolist()
+    sizes: list[int] = lengths_S.tolist()
+    while True:
+        rows: list[list[int]] = [[] for _ in range(number)]
+        loads = [(0, row) for row in range(number)]
+        for index in order:
+            load, row = loads[0]
+            rows[row].append(index)
+            heapq.heapreplace(loads, (load + sizes[index], row))
+        most = max(loads)[0]
+        if most <= wider or longest > wider:
+            rows = [row for row in rows if row]
+            return rows, next((room for room in (width, wider) if most <= room), most)
+        number += 1

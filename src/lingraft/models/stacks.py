@@ -13,15 +13,18 @@ tokens, H heads, D width, V vocabulary.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from lingraft.errors import UnsupportedModelError
+from lingraft.models import segments
 from lingraft.models.packed import PackedBatch, PackedModel, assemble, number_format
 from lingraft.models.rows import ROW_MULTIPLE
+from lingraft.models.segments import NOTHING, Bounds, Segments, Starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,6 +115,18 @@ class StacksBatch(PackedBatch):
     target_ids_NU: torch.Tensor
     target_positions_NU: torch.Tensor
     target_segments_NU: torch.Tensor
+    target_bounds: Bounds = NOTHING
+
+    def rounded(self, multiple: int, pad_id: int) -> StacksBatch:
+        """Of both stacks; the batch is one row."""
+        wider: dict[str, Any] = {
+            name: torch.nn.functional.pad(
+                side, (0, -side.shape[1] % multiple), value=pad_id if "_ids_" in name else 0
+            )
+            for name, side in vars(self).items()
+            if isinstance(side, torch.Tensor) and side.dim() == 2
+        }
+        return replace(self, **wider)
 
 
 def assemble_stacks(
@@ -148,6 +163,8 @@ def assemble_stacks(
         target_ids_NU=written.input_ids_NT,
         target_positions_NU=written.positions_NT,
         target_segments_NU=written.segments_NT,
+        bounds=own.bounds,
+        target_bounds=written.bounds,
     )
 
 
@@ -168,6 +185,17 @@ class PackedStacks(PackedModel):
                 "sentence of a decoder begins with; put the token's id into its config.json"
             )
         self.start = int(start)
+
+    def attend(self, *, packed: bool) -> None:
+        """As of `PackedModel`; T5's distances are by pair of tokens until a batch comes."""
+        super().attend(packed=packed)
+        self.give_distances(by_segments=False)
+
+    def give_distances(self, *, by_segments: bool) -> None:
+        """Let T5's attentions give their bias for each distance, or as the class, for each pair."""
+        for module in self.model.modules():
+            if hasattr(type(module), "compute_bias"):
+                by_distance(module) if by_segments else by_pair(module)
 
     @staticmethod
     def takes_attention(model: PreTrainedModel) -> bool:
@@ -193,30 +221,46 @@ class PackedStacks(PackedModel):
     def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
         """Last hidden states of the decoder [N, U, D], which has read the target so far."""
         assert isinstance(batch, StacksBatch)
-        dtype = number_format(batch.input_ids_NT.device.type, self.model.dtype)
-        segments_NT, written_NU = batch.segments_NT, batch.target_segments_NU
-        order = torch.arange(written_NU.shape[1], device=written_NU.device)
-        is_own = written_NU[:, None, :, None] == written_NU[:, None, None, :]
+        reads, writes, crosses = self.masks(batch)
         with self.positions_of(0, batch.positions_NT):
             states_NTD = self.model.get_encoder()(
                 input_ids=batch.input_ids_NT,
-                attention_mask=self.additive(
-                    segments_NT[:, None, :, None] == segments_NT[:, None, None, :], dtype
-                ),
+                attention_mask=reads,
                 **more,
             ).last_hidden_state
         with self.positions_of(1, batch.target_positions_NU):
             output = self.model.get_decoder()(
                 input_ids=self.shifted(batch),
-                attention_mask=self.additive(is_own & (order[:, None] >= order[None, :]), dtype),
+                attention_mask=writes,
                 encoder_hidden_states=states_NTD,
-                encoder_attention_mask=self.additive(
-                    written_NU[:, None, :, None] == segments_NT[:, None, None, :], dtype
-                ),
+                encoder_attention_mask=crosses,
                 use_cache=False,
                 **more,
             )
         return output.last_hidden_state
+
+    def masks(self, batch: StacksBatch) -> tuple[Any, Any, Any]:
+        """What an encoder's token sees, a decoder's of its own stack, and of the encoder."""
+        segments_NT, written_NU = batch.segments_NT, batch.target_segments_NU
+        self.give_distances(by_segments=self.by_segments)
+        if self.by_segments:
+            most = batch.bounds.segments + 2
+            read_P, written_Q = (segments.codes(side, most) for side in (segments_NT, written_NU))
+            starts = Starts.of(segments_NT, batch.bounds)
+            starts_of_written = Starts.of(written_NU, batch.target_bounds)
+            return (
+                Segments(read_P, read_P, starts=starts),
+                Segments(written_Q, written_Q, segments.BEFORE, starts_of_written),
+                Segments(written_Q, read_P),
+            )
+        dtype = number_format(segments_NT.device.type, self.model.dtype)
+        order = torch.arange(written_NU.shape[1], device=written_NU.device)
+        is_own = written_NU[:, None, :, None] == written_NU[:, None, None, :]
+        return (
+            self.additive(segments_NT[:, None, :, None] == segments_NT[:, None, None, :], dtype),
+            self.additive(is_own & (order[:, None] >= order[None, :]), dtype),
+            self.additive(written_NU[:, None, :, None] == segments_NT[:, None, None, :], dtype),
+        )
 
     def shifted(self, batch: StacksBatch) -> torch.Tensor:
         """What the decoder reads [N, U]: the start token, then each target but its last token."""
@@ -247,6 +291,29 @@ class PackedStacks(PackedModel):
         start = torch.full_like(ids[:, :1], self.start)
         before = torch.cat([start, ids.flip(1)[:, :-1]], 1)
         return self.model(input_ids=ids, decoder_input_ids=before).logits[0]
+
+
+def by_distance(attention: Any) -> None:
+    """Let one of T5's attentions give its bias for each distance.
+
+    [1, H, 1, 2L + 1] for keys L before to L behind a query; from L on all distances are one. One
+    without distances of its own gives none, where the class makes zeros for all pairs.
+    """
+    far = attention.relative_attention_max_distance
+    if hasattr(attention, "relative_attention_bias"):
+        bias = functools.partial(
+            type(attention).compute_bias, attention, 1, 2 * far + 1, past_seen_tokens=far
+        )
+        attention.compute_bias = lambda *_, device=None, **__: bias(device=device)
+    else:
+        attention.has_relative_attention_bias = True
+        attention.compute_bias = lambda *_, **__: None
+
+
+def by_pair(attention: Any) -> None:
+    """Undo `by_distance`."""
+    if vars(attention).pop("compute_bias", None) is not None:
+        attention.has_relative_attention_bias = hasattr(attention, "relative_attention_bias")
 
 
 PASSES: dict[KindName, type[PackedModel]] = {
