@@ -23,7 +23,7 @@ from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.kinds import KINDS
 from lingraft.models.packed import check_isolation
 from lingraft.models.padding import padded
-from lingraft.models.rows import pack
+from lingraft.models.rows import even_rows, pack
 from lingraft.models.stacks import LAYOUTS, packed_model
 from lingraft.pretrained.load import load_config
 from lingraft.training.machine import multiplies_bf16
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 TOKENS_AT_ONCE = 4_096
+TOKENS_IN_A_ROW = 16_384
+"""Where a model attends by segments (a GPU): one row, as wide for every portion."""
 POSITIONS_AT_ONCE = 1_024
 
 
@@ -127,13 +129,12 @@ class Scorer:
         for portion in self._portions(items, order):
             yield from self._packed(items, portion) if self.packed else self._padded(items, portion)
 
-    @staticmethod
-    def _portions(items: Sequence[Item], order: Sequence[int]) -> Iterator[list[int]]:
+    def _portions(self, items: Sequence[Item], order: Sequence[int]) -> Iterator[list[int]]:
         portion: list[int] = []
-        tokens = 0
+        tokens, most = 0, TOKENS_IN_A_ROW if self._in_a_row else TOKENS_AT_ONCE
         for index in order:
             size = items[index].room
-            if portion and tokens + size > TOKENS_AT_ONCE:
+            if portion and tokens + size > most:
                 yield portion
                 portion, tokens = [], 0
             portion.append(index)
@@ -141,12 +142,17 @@ class Scorer:
         if portion:
             yield portion
 
+    @property
+    def _in_a_row(self) -> bool:
+        return self.packed is not None and self.packed.by_segments
+
     def _packed(
         self, items: Sequence[Item], portion: Sequence[int]
     ) -> Iterator[tuple[Array, torch.Tensor]]:
         assert self.packed is not None
         subset = [items[index] for index in portion]
-        rows, width = pack(np.array([item.room for item in subset]), 128)
+        room = np.array([item.room for item in subset])
+        rows, width = even_rows(room, TOKENS_IN_A_ROW) if self._in_a_row else pack(room, 128)
         batch = LAYOUTS[self.packed.family.kind](
             [i.ids for i in subset],
             [i.masked for i in subset],
@@ -154,7 +160,9 @@ class Scorer:
             rows,
             width,
             self.pad_id,
-        ).to(self.device)
+        )
+        batch = batch.rounded(width // 8, self.pad_id) if self._in_a_row else batch
+        batch = batch.to(self.device)
         where = [(portion[k], j) for row in rows for k in row for j in range(len(subset[k].masked))]
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
             x_NTD = self.packed.hidden(batch)

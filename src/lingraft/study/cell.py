@@ -175,8 +175,8 @@ def measure_initial_loss(context: Context) -> None:
     tokenizer = tokenizer_files.load(str(folder))
     readings = reading.readings(folder, context.recipe, phase, tokenizer)
     ids = TokenIds.of(tokenizer, loaded.family.kind)
-    held_out = HeldOut.of(readings, ids, phase, context.recipe.training)
     packed = packed_model(loaded.model.to(context.accelerator.device), loaded.family)
+    held_out = HeldOut.of(readings, ids, phase, context.recipe.training, packed)
     objectives = held_out.objectives
     module = context.accelerator.prepare(WithObjective(packed, *objectives))
     loss, by_stream = held_out.losses(module, context.accelerator)

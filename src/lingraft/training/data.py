@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
+import torch
 
 from lingraft.errors import DataError
-from lingraft.models.rows import pack, pack_by_length
+from lingraft.models.rows import even_rows, even_width, pack, pack_by_length
 from lingraft.models.stacks import LAYOUTS
 from lingraft.objectives.distillation import TERM
 from lingraft.objectives.mlm import sentence_keys
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lingraft.models.kinds import KindName
-    from lingraft.models.packed import PackedBatch
+    from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.objectives.common import Objective, TokenIds
-    from lingraft.recipe import Batch, Masking
+    from lingraft.recipe import Batch, Masking, Training
     from lingraft.tokenizer.shards import Tokens
 
 Array = np.ndarray[Any, Any]
@@ -260,6 +261,8 @@ class Batcher:
     seed: int
     phase: str
     """Named in the masks' seeds; with several streams the stream too."""
+    even: int | None = None
+    """Tokens of a pass that is one row (a GPU's), from `rows.even_width`; None for short rows."""
 
     def step(self, indices: Array, epoch: int, rank: int = 0, num_ranks: int = 1) -> Step:
         """The micro-batches of one process.
@@ -300,6 +303,25 @@ class Batcher:
         return Hidden(term, lengths, sentences, nothing, nothing, {term: len(sentences)})
 
 
+def row_of_pass(
+    packed: PackedModel | None, training: Training, lengths: Array, size: int, unit: str
+) -> int | None:
+    """Return the width of rows that are a pass each; None where a model wants short rows.
+
+    Args:
+        packed: the model.
+        training: how many tokens a pass has at most.
+        lengths: tokens in each sentence of the text.
+        size: of a batch.
+        unit: that a batch has so many of.
+    """
+    if packed is None or not packed.by_segments:
+        return None
+    distributed = torch.distributed
+    processes = distributed.get_world_size() if distributed.is_initialized() else 1
+    return even_width(lengths, size, unit, training.at_once, processes)
+
+
 def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
     """Pack one process' share of a global batch into rows; a process without a share runs one.
 
@@ -315,28 +337,33 @@ def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
     weight = 1.0 if len(mine) else 0.0
     mine = mine if len(mine) else np.array([0])
     room = hidden.room.reshape(-1, sides).sum(1)[mine]
-    groups = [pack(room, sizes.row_tokens)]
-    if hidden.kind == "causal":
+    if sizes.even is not None:
+        groups = [even_rows(room, sizes.even)]
+    elif hidden.kind == "causal":
         groups = pack_by_length(room, sizes.row_tokens)
+    else:
+        groups = [pack(room, sizes.row_tokens)]
     mine = (mine[:, None] * sides + np.arange(sides)).ravel()
-    restarts = hidden.restarts
+    restarts = [hidden.restarts[i] for i in mine] if hidden.restarts else None
+    parts = (hidden.ids, hidden.masked, hidden.targets)
+    ids, masked, targets = ([part[i] for i in mine] for part in parts)
+    pad = sizes.vocabulary.pad
     micro = []
     for units, width in groups:
         rows = [[sides * unit + side for unit in row for side in range(sides)] for row in units]
-        per_micro = max(1, sizes.micro_batch_tokens // width)
-        micro += [
-            LAYOUTS[hidden.kind](
-                [hidden.ids[i] for i in mine],
-                [hidden.masked[i] for i in mine],
-                [hidden.targets[i] for i in mine],
+        per_micro = 1 if sizes.even else max(1, sizes.micro_batch_tokens // width)
+        for start in range(0, len(rows), per_micro):
+            batch = LAYOUTS[hidden.kind](
+                ids,
+                masked,
+                targets,
                 rows[start : start + per_micro],
                 width,
-                sizes.vocabulary.pad,
+                pad,
                 hidden.objective,
-                [restarts[i] for i in mine] if restarts else None,
+                restarts,
             )
-            for start in range(0, len(rows), per_micro)
-        ]
+            micro.append(batch.rounded(width // 8, pad) if sizes.even else batch)
     number, tokens = len(lengths), int(lengths.sum())
     return Step(micro, [weight] * len(micro), hidden.counts, tokens, number)
 

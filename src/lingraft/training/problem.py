@@ -21,7 +21,7 @@ from lingraft.models.selection import Layout, Selection, gains_of
 from lingraft.models.stacks import packed_model
 from lingraft.objectives import objective_for
 from lingraft.training import throughput
-from lingraft.training.data import Batcher, BatchPlan
+from lingraft.training.data import Batcher, BatchPlan, row_of_pass
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
 from lingraft.training.phase import WithObjective, in_fp32, lighten, recompute_activations
 from lingraft.training.trained import select
@@ -147,6 +147,7 @@ class MaskedText:
         odd = self.reads_pairs or len(job.family.lists) > 1 or phase.lora or job.teacher
         self.counted = not odd
         """Whether anybody counts what a pass takes: not of pairs, two stacks, LoRA, a teacher."""
+        self.even = row_of_pass(packed, training, self.lengths, phase.batch.size, phase.batch.unit)
         self.operations = (
             throughput.count(model, job.family, job.itl_layers) if self.counted else None
         )
@@ -156,7 +157,7 @@ class MaskedText:
         also = [[self.batcher_of(item) for item in reading.also] for reading in readings]
         alone = len(batchers) == 1 and distilled is None and not any(also)
         self.batcher = batchers[0] if alone else MixtureBatcher(batchers, distilled, also)
-        self.held_out = HeldOut.of(readings, job.vocabulary, phase, training)
+        self.held_out = HeldOut.of(readings, job.vocabulary, phase, training, packed)
 
     def batcher_of(self, reading: Reading) -> Batcher:
         """What makes batches of a stream under an objective."""
@@ -170,6 +171,7 @@ class MaskedText:
             job.training.at_once,
             job.seed,
             f"{job.phase.name}/{reading.label}" if reading.stream else job.phase.name,
+            self.even,
         )
 
     def plan(self, work: Work) -> Plan:

@@ -14,7 +14,7 @@ from lingraft.recipe import Masking
 from lingraft.tokenizer.documents import Documents
 from lingraft.training import sharding
 from lingraft.training.accumulation import Totals
-from lingraft.training.data import Batcher
+from lingraft.training.data import Batcher, row_of_pass
 from lingraft.training.mixture import probabilities
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch import nn
 
+    from lingraft.models.packed import PackedModel
     from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Phase, Training
     from lingraft.tokenizer.pairs import TokenPairs
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 MASK_SEED = 0
+AT_A_TIME = 256
+"""Sentences that are laid out together."""
 TOKENS_OF_A_SENTENCE = 32
 """Of documents so many are looked at as hold that often the tokens of the sentences asked for."""
 
@@ -81,6 +84,7 @@ class Validator:
         phase: Phase,
         training: Training,
         masking: Masking | None = None,
+        packed: PackedModel | None = None,
     ) -> Validator:
         """The validator of a phase; `masking` where it is not the phase's own."""
         batcher = Batcher(
@@ -92,6 +96,7 @@ class Validator:
             training.at_once,
             MASK_SEED,
             "validation",
+            row_of_pass(packed, training, tokens.lengths, AT_A_TIME, "sentences"),
         )
         most = phase.validation.sentences
         if isinstance(tokens, Documents):
@@ -105,10 +110,9 @@ class Validator:
         spread = np.linspace(0, len(self.batcher.tokens) - 1, self.sentences)
         sample = spread.astype(np.int64)
         totals = Totals(accelerator.device)
-        for start in range(0, len(sample), 256):
-            step = self.batcher.step(
-                sample[start : start + 256], 0, accelerator.process_index, accelerator.num_processes
-            )
+        for start in range(0, len(sample), AT_A_TIME):
+            rank, num_ranks = accelerator.process_index, accelerator.num_processes
+            step = self.batcher.step(sample[start : start + AT_A_TIME], 0, rank, num_ranks)
             step = sharding.level(step, module, accelerator)
             totals.expect(step)
             for batch, weight in zip(step.micro_batches, step.weights, strict=True):
@@ -130,9 +134,14 @@ class HeldOut:
 
     @classmethod
     def of(
-        cls, readings: Sequence[Reading], vocabulary: TokenIds, phase: Phase, training: Training
+        cls,
+        readings: Sequence[Reading],
+        vocabulary: TokenIds,
+        phase: Phase,
+        training: Training,
+        packed: PackedModel | None = None,
     ) -> HeldOut:
-        """The validation text of what a phase reads."""
+        """The validation text of what a phase reads, for a model."""
         validators = {
             reading.label: tuple(
                 Validator.of(
@@ -142,6 +151,7 @@ class HeldOut:
                     phase,
                     training,
                     hidden(entry, phase),
+                    packed,
                 )
                 for entry in (reading, *reading.also)
             )
