@@ -273,9 +273,10 @@ class Training(Section):
     sharding: Literal["none", "fsdp2"] = "none"
     """With several processes: each keeps the whole model (none), or its part of weights, gradients
     and optimiser state (fsdp2)."""
-    compile: bool = False
+    compile: Literal["auto"] | bool = "auto"
     """Compile the encoder's layers (torch.compile). The first steps then take minutes. Needs a C++
-    compiler, on a GPU Triton."""
+    compiler, on a GPU Triton. auto: on a GPU with Triton, in phases of 50 million tokens or more
+    (from where it pays was not measured)."""
     checkpoint_minutes: Annotated[float, Field(gt=0)] = 10.0
     """Write a checkpoint at least every so many minutes."""
     checkpoint_steps: Annotated[int, Field(ge=1)] | None = None

@@ -7,6 +7,7 @@ around them (masks, packed rows, the head on masked tokens) stays plain Python.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import shutil
 import sys
@@ -16,6 +17,11 @@ import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from lingraft.errors import RecipeError
+from lingraft.models.segments import MOST_GRAPHS
+
+logger = logging.getLogger(__name__)
+LONG_ENOUGH = 50_000_000
+"""Tokens of a phase from which compiling should pay; a guess on the safe side, not measured."""
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,10 +40,10 @@ def check(training: Training) -> None:
     Raises:
         RecipeError: the recipe wants compiled layers, and this machine cannot make any.
     """
-    if not training.compile:
+    if training.compile is not True:
         return
     if torch.cuda.is_available():
-        if importlib.util.find_spec("triton") is None:
+        if not has_triton():
             raise RecipeError(
                 "training.compile: needs the package triton on a GPU; install it, or set "
                 "training.compile=false"
@@ -51,11 +57,26 @@ def check(training: Training) -> None:
         )
 
 
-def compile_layers(module: nn.Module, training: Training) -> None:
+def has_triton() -> bool:
+    """Return whether kernels can be made for a GPU."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def compile_layers(module: nn.Module, training: Training, even_tokens: float = 0.0) -> None:
     """Let the encoder's layers run compiled, in place, where the recipe asks for it.
 
     Names of parameters stay as they are.
+
+    Args:
+        module: what trains.
+        training: whether the recipe asks.
+        even_tokens: of all passes that have the same shape, so that nothing is compiled again.
     """
-    if training.compile:
+    wanted = training.compile
+    if wanted == "auto":
+        wanted = even_tokens >= LONG_ENOUGH and has_triton()
+        if wanted:
+            logger.info("layers are compiled; the first steps take longer (training.compile)")
+    if wanted:
         for layer in encoder_layers(module):
-            layer.compile()
+            layer.compile(recompile_limit=MOST_GRAPHS)

@@ -134,12 +134,15 @@ class _Trainer:
         self.optimiser = trained.optimiser(phase.optimiser, decay_all=work.decay_all)
         self.state = State(work.fingerprint)
         self.last_checkpoint = self.resume()
-        compiling.compile_layers(problem.module, work.training)
+        self.plan = problem.plan(work)
+        self.total_steps = expected_steps(phase.budget, self.plan)
+        is_even = isinstance(problem, MaskedText) and problem.even is not None
+        epochs = self.total_steps / self.plan.steps_per_epoch()
+        tokens = epochs * self.plan.tokens_per_epoch() if is_even else 0.0
+        compiling.compile_layers(problem.module, work.training, tokens)
         self.module, self.stepper = sharding.prepare(
             problem.module, self.optimiser, work.training, accelerator
         )
-        self.plan = problem.plan(work)
-        self.total_steps = expected_steps(phase.budget, self.plan)
         deadline = None if self.last_checkpoint else work.deadline
         self.pace = Pace(phase.budget, self.total_steps, work.folder, deadline)
         self.look_every = phase.validation.every_steps or max(1, round(self.total_steps / 10))
