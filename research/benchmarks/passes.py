@@ -1,6 +1,6 @@
 """Count what a GPU's passes are made of, on a CPU: shapes, fill, time to build, operations.
 
-    python benchmarks/passes.py            # JSON, a minute on one core
+    python research/benchmarks/passes.py            # JSON, a minute on one core
 
 `short` are rows of 128 tokens under a mask, as on a CPU; `even` is one row a pass, by segments.
 Kernels that a CPU lacks are counted, not run.

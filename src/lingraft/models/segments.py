@@ -12,6 +12,7 @@ are others, H heads, K width of a head.
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,8 +41,11 @@ FIRST_FUSED = (8, 0)
 
 
 def uses_segments(device: torch.device) -> bool:
-    """Whether models attend by segments there; a CPU keeps its products under a mask."""
-    return device.type == "cuda"
+    """Whether models attend by segments there; a CPU keeps its products under a mask.
+
+    `LINGRAFT_ATTENTION=mask` in the environment keeps the mask of all pairs on a GPU too.
+    """
+    return device.type == "cuda" and os.environ.get("LINGRAFT_ATTENTION") != "mask"
 
 
 class Bounds(NamedTuple):
