@@ -8,7 +8,7 @@ import torch
 from stopping import at_call, killed_at, of_training
 from transformers import AutoModelForMaskedLM
 
-from lingraft.training import checkpoint
+from lingraft.training import beside, checkpoint
 from lingraft.training.data import Batcher
 from lingraft.training.loop import train_phase
 from lingraft.training.phase import Stopped
@@ -41,6 +41,12 @@ def job(tiny_job):
         itl_layers=frozenset({0, 2}),
         new_rows=NEW,
     )
+
+
+@pytest.fixture(params=["in turn", "beside"])
+def order(request, monkeypatch):
+    """Batches and checkpoints are made in turn with training, and beside it as with a GPU."""
+    monkeypatch.setattr(beside, "has_time", lambda _: request.param == "beside")
 
 
 def rows(job):
@@ -93,7 +99,9 @@ def test_a_run_stopped_by_a_signal_goes_on_to_the_same_bits(number, train, job, 
 
 
 @pytest.mark.parametrize("number", [5, 8])
-def test_a_run_killed_between_checkpoints_goes_on_to_the_same_bits(number, job, model, accelerator):
+def test_a_run_killed_between_checkpoints_goes_on_to_the_same_bits(
+    number, job, model, accelerator, order
+):
     whole = job("straight", ["all"])
     _, expected, expected_rows = straight(whole, model, accelerator)
     broken = job("killed", ["all"], checkpoint_steps=3)
@@ -112,7 +120,7 @@ def test_a_run_killed_between_checkpoints_goes_on_to_the_same_bits(number, job, 
 
 
 def test_a_run_killed_while_it_writes_a_checkpoint_goes_on_from_the_one_before(
-    job, model, accelerator, monkeypatch
+    job, model, accelerator, monkeypatch, order
 ):
     _, expected, _ = straight(job("straight", ["all"]), model, accelerator)
     broken, original = job("killed", ["all"], checkpoint_steps=3), checkpoint.write_json
@@ -123,10 +131,9 @@ def test_a_run_killed_while_it_writes_a_checkpoint_goes_on_from_the_one_before(
             raise KeyboardInterrupt
         original(path, data)
 
-    monkeypatch.setattr(checkpoint, "write_json", write)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(checkpoint, "write_json", write)
         train_phase(broken, model(), accelerator)
-    monkeypatch.undo()
     assert checkpoint.latest(broken.folder).name == "checkpoint-00000003"
     again = model()
     train_phase(broken, again, accelerator)

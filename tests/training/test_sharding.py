@@ -10,7 +10,7 @@ from lingraft.training import checkpoint, sharding
 from lingraft.training.data import Step
 from lingraft.training.trained import Trained
 
-HERE = SimpleNamespace(device=torch.device("cpu"))
+HERE = SimpleNamespace(device=torch.device("cpu"), num_processes=2)
 
 
 def step_of(*kinds):
@@ -28,7 +28,7 @@ def step_of(*kinds):
 def test_processes_with_as_many_micro_batches_of_other_kinds_compute_the_same(
     mine, theirs, weights, monkeypatch
 ):
-    def all_reduce(counts, op):
+    def all_reduce(counts, op, group):
         assert op is torch.distributed.ReduceOp.MAX
         counts.copy_(torch.maximum(counts, torch.tensor(theirs)))
 

@@ -29,12 +29,15 @@ from lingraft.errors import DataError, is_memory_full
 from lingraft.pretrained import checksums
 from lingraft.rundir import read_json, removed_on_failure, write_json, writing
 from lingraft.training import sharding
+from lingraft.training.beside import Writer, arrival, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from torch import nn
+
+    Copy = Callable[[torch.Tensor], torch.Tensor]
 
 NAME, LEFTOVER = re.compile(r"checkpoint-(\d+)"), re.compile(r"(checkpoint|partial)-\d+")
 BROKEN = (
@@ -66,22 +69,27 @@ def leftovers(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.glob("*")) if LEFTOVER.fullmatch(path.name)]
 
 
-def weights(model: nn.Module, *, keep: bool = True) -> dict[str, torch.Tensor]:
+def weights(
+    model: nn.Module, *, keep: bool = True, copy: Copy = torch.Tensor.cpu
+) -> dict[str, torch.Tensor]:
     """The model's tensors, tied ones once, whole, on the CPU; a collective where it is sharded.
 
     Args:
         model: the unwrapped model.
         keep: False for a process that only gives its shards.
+        copy: brings a tensor to the CPU.
     """
     tensors: dict[str, torch.Tensor] = {}
     for name, parameter in model.named_parameters():  # named_parameters gives tied tensors once
         tensor = sharding.whole(parameter.detach())  # one at a time: no device holds the model
         if keep:
-            tensors[name] = tensor.cpu().contiguous()
+            tensors[name] = copy(tensor).contiguous()
     return tensors
 
 
-def moments(optimiser: torch.optim.Optimizer, *, keep: bool = True) -> dict[str, Any]:
+def moments(
+    optimiser: torch.optim.Optimizer, *, keep: bool = True, copy: Copy = torch.Tensor.cpu
+) -> dict[str, Any]:
     """An optimiser's state as one process has it, on the CPU; arguments as `weights`."""
     state = optimiser.state_dict()
     whole: dict[int, dict[str, Any]] = {}
@@ -89,7 +97,7 @@ def moments(optimiser: torch.optim.Optimizer, *, keep: bool = True) -> dict[str,
         for name, value in values.items():
             tensor = sharding.whole(value)
             if keep:
-                whole.setdefault(number, {})[name] = tensor.cpu()
+                whole.setdefault(number, {})[name] = copy(tensor)
     return state | {"state": whole}
 
 
@@ -101,6 +109,7 @@ def save(
     state: dict[str, Any],
     *,
     main: bool = True,
+    writer: Writer | None = None,
 ) -> Path:
     """Write `checkpoint-STEP`, then delete older ones; called by all processes.
 
@@ -111,12 +120,32 @@ def save(
         optimiser: its state covers the trained tensors alone.
         state: plain data to go on from.
         main: whether this process writes; another one only gives its shards.
+        writer: writes beside training, from a copy; None: before this returns.
     """
     path = folder / f"checkpoint-{step:08d}"
-    tensors, moved = weights(model, keep=main), moments(optimiser, keep=main)
+    threaded = writer is not None and writer.thread is not None
+    copy = snapshot if threaded else torch.Tensor.cpu
+    if writer is not None:
+        writer.wait()  # so that no more than one copy is in memory
+    tensors = weights(model, keep=main, copy=copy)
+    moved = moments(optimiser, keep=main, copy=copy)
     if not main:
         return path
-    partial = folder / f"partial-{step:08d}"
+    arrived = arrival()
+
+    def write() -> None:
+        arrived()
+        _write(path, tensors, moved, state)
+
+    (writer or Writer(threaded=False)).start(write)
+    return path
+
+
+def _write(
+    path: Path, tensors: dict[str, torch.Tensor], moved: dict[str, Any], state: dict[str, Any]
+) -> None:
+    folder = path.parent
+    partial = folder / path.name.replace("checkpoint", "partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     with removed_on_failure(partial):
@@ -131,7 +160,6 @@ def save(
     for entry in leftovers(folder):
         if entry != path:
             shutil.rmtree(entry)
-    return path
 
 
 def save_best(folder: Path, save: Callable[[Path], None]) -> None:

@@ -8,6 +8,7 @@ same weights.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import math
@@ -22,7 +23,7 @@ from accelerate import DistributedDataParallelKwargs
 from lingraft.errors import TrainingError
 from lingraft.log import progress
 from lingraft.rundir import fingerprint, json_line
-from lingraft.training import checkpoint, compiling, sharding
+from lingraft.training import beside, checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
 from lingraft.training.pace import Pace, expected_steps
@@ -34,7 +35,7 @@ from lingraft.training.trained import Trained, clip, learning_rate_factor
 from lingraft.training.validation import by_term
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from accelerate import Accelerator
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.log import Ticker
+    from lingraft.training.beside import Coming
     from lingraft.training.phase import Job, Work
     from lingraft.training.problem import Problem
 
@@ -152,6 +154,8 @@ class _Trainer:
         self.checkpoint_time = time.monotonic()
         self.stop = StopRequest()
         self.speed = Speedometer(self.ceiling)
+        self.has_time = beside.has_time(accelerator.device)
+        self.writer = beside.Writer(threaded=self.has_time)
 
     # -- position in the phase
 
@@ -168,13 +172,16 @@ class _Trainer:
     def run(self) -> dict[str, Any]:
         phase, state, unit = self.job.phase, self.state, self.pace.unit
         total = None if self.watch.endless else self.pace.total
-        with self.stop.listening(), progress(phase.name, total, unit) as ticker:
+        here, accelerator = Position(state.epoch, state.index), self.accelerator
+        with (
+            self.stop.listening(),
+            progress(phase.name, total, unit) as ticker,
+            self.writer,
+            contextlib.closing(beside.steps(self.problem, self.plan, here, accelerator)) as steps,
+        ):
             ticker.start_at(state.tokens if unit == "tokens" else state.step)
-            batches = self.plan.after(Position(state.epoch, state.index))
             while not self.finished:
-                following, indices = next(batches)
-                self.take_step(indices, state.epoch, ticker, unit)
-                state.epoch, state.index = following.epoch, following.index
+                self.take_step(steps, ticker, unit)
                 ended = self.done_share(state.step, state.tokens) >= 1
                 if state.step % self.look_every == 0 or ended:
                     self.look(ended)
@@ -183,15 +190,15 @@ class _Trainer:
                 self.checkpoint_if_due()
         return self.result()
 
-    def take_step(self, indices: Any, epoch: int, ticker: Ticker, unit: str) -> None:
-        """One optimiser step."""
+    def take_step(self, steps: Iterator[Coming], ticker: Ticker, unit: str) -> None:
+        """One optimiser step; a number of a GPU is read where it is logged alone."""
         state, accelerator, phase = self.state, self.accelerator, self.job.phase
         started = time.monotonic()
         self.watch.begin()
-        rank = accelerator.process_index
-        step = self.problem.step(indices, epoch, rank, accelerator.num_processes)
+        following, indices, step = next(steps)
         step = sharding.level(step, self.module, accelerator)
-        torch.manual_seed(int(fingerprint(self.job.seed, phase.name, state.step, rank), 16) % 2**63)
+        seed = fingerprint(self.job.seed, phase.name, state.step, accelerator.process_index)
+        torch.manual_seed(int(seed, 16) % 2**63)
         self.module.train()
         self.watch.part("data")
         totals = accumulate(step, self.module, accelerator, self.watch.part)
@@ -213,6 +220,7 @@ class _Trainer:
         state.tokens += step.global_tokens
         state.sentences += step.global_sentences
         state.masked += step.global_targets
+        state.epoch, state.index = following.epoch, following.index
         means = totals.means(self.accelerator) if logged else None  # waits for a GPU to be done
         state.seconds += time.monotonic() - started
         useful = self.flops(indices, step.global_targets) if self.flops else None
@@ -360,10 +368,7 @@ class _Trainer:
         due = bool(training.checkpoint_steps) and state.step % (training.checkpoint_steps or 1) == 0
         due = due or time.monotonic() - self.checkpoint_time >= training.checkpoint_minutes * 60
         signalled = self.stop.number is not None
-        if self.accelerator.num_processes > 1:
-            flags = torch.tensor([float(due), float(signalled)], device=self.accelerator.device)
-            flags = self.accelerator.reduce(flags, reduction="sum")
-            due, signalled = (flag > 0 for flag in flags.tolist())
+        due, signalled = map(bool, sharding.largest([due, signalled], self.accelerator))
         if not (due or signalled) or (self.finished and not signalled):
             return
         trained = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
@@ -377,9 +382,12 @@ class _Trainer:
             self.optimiser,
             asdict(state),
             main=self.accelerator.is_main_process,
+            writer=self.writer,
         )
-        self.accelerator.wait_for_everyone()
         self.checkpoint_time = time.monotonic()
+        if signalled or not self.has_time:
+            self.writer.wait()
+            self.accelerator.wait_for_everyone()
         if signalled:
             number = self.stop.number or int(signal.SIGTERM)
             raise Stopped(

@@ -12,6 +12,8 @@ objective.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import functools
 from dataclasses import replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
@@ -141,17 +143,30 @@ def level(step: Step, module: nn.Module, accelerator: Accelerator) -> Step:
         return step
     weighed = zip(step.micro_batches, step.weights, strict=True)
     groups = [list(group) for _, group in groupby(weighed, key=lambda pair: pair[0].objective)]
-    most = torch.tensor([len(group) for group in groups], device=accelerator.device)
-    distributed.all_reduce(most, op=distributed.ReduceOp.MAX)
-    for group, number in zip(groups, most.tolist(), strict=True):
+    most = largest([len(group) for group in groups], accelerator)
+    for group, number in zip(groups, most, strict=True):
         group += [(group[-1][0], 0.0)] * (number - len(group))
     batches, weights = zip(*chain(*groups), strict=True)
     return replace(step, micro_batches=list(batches), weights=list(weights))
 
 
+@functools.cache
+def _hosts() -> distributed.ProcessGroup:
+    return distributed.new_group(backend="gloo", timeout=dt.timedelta(days=1))
+
+
+def largest(numbers: list[int], accelerator: Accelerator) -> list[int]:
+    """The largest of all processes' numbers, each; their processors' own: no GPU is waited for."""
+    if accelerator.num_processes == 1:
+        return numbers
+    tensor = torch.tensor(numbers)
+    group = None if accelerator.device.type == "cpu" else _hosts()
+    distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, group=group)
+    return tensor.tolist()
+
+
 def all_finite(parameters: Iterable[torch.Tensor], accelerator: Accelerator) -> bool:
     """Whether no number of any process' part is infinite or NaN."""
     parts = (p.to_local() if isinstance(p, DTensor) else p for p in parameters)
-    broken = sum(not bool(part.isfinite().all()) for part in parts)
-    count = torch.tensor(float(broken), device=accelerator.device)
-    return float(accelerator.reduce(count, reduction="sum")) == 0
+    broken = torch.stack([~part.isfinite().all() for part in parts]).sum()  # read once
+    return int(accelerator.reduce(broken, reduction="sum")) == 0

@@ -46,6 +46,7 @@ class Rows:
         """
         self.model, self.name, self.ids_N = model, name, ids_N
         self.parameter = nn.Parameter(self.matrix.detach().index_select(0, ids_N))
+        self.here: tuple[torch.Tensor, torch.Tensor] | None = None
 
     @property
     def matrix(self) -> nn.Parameter:
@@ -63,9 +64,9 @@ class Rows:
         if not isinstance(gradient, DTensor):
             self.parameter.grad = None if gradient is None else gradient.index_select(0, self.ids_N)
             return
-        here_N, places = self._here(gradient)
-        rows_ND = torch.zeros_like(self.parameter)
-        rows_ND[here_N] = gradient.to_local().index_select(0, places)
+        numbers, places = self._here(gradient)
+        part = gradient.to_local().index_select(0, places)
+        rows_ND = torch.zeros_like(self.parameter).index_copy_(0, numbers, part)
         distributed.all_reduce(rows_ND, group=gradient.device_mesh.get_group())
         self.parameter.grad = rows_ND
 
@@ -74,18 +75,22 @@ class Rows:
         """Write the rows into the matrix."""
         matrix = self.matrix
         if isinstance(matrix, DTensor):
-            here_N, places = self._here(matrix)
-            matrix.to_local().index_copy_(0, places, self.parameter[here_N])
+            numbers, places = self._here(matrix)
+            part = self.parameter.index_select(0, numbers)
+            matrix.to_local().index_copy_(0, places, part)
         else:
             matrix.index_copy_(0, self.ids_N, self.parameter)
 
     def _here(self, divided: DTensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """[N] which rows this process has of a divided matrix, and where in its part."""
+        """Numbers of the rows that this process has of a divided matrix, and where in its part."""
+        if self.here is not None:  # to count them is to wait for a GPU
+            return self.here
         count, mesh = divided.shape[0], divided.device_mesh
         part_size = -(-count // mesh.size())  # torch.chunk: the last parts may be short
         places_N = self.ids_N - min(mesh.get_local_rank() * part_size, count)
         here_N = (places_N >= 0) & (places_N < divided.to_local().shape[0])
-        return here_N, places_N[here_N]
+        self.here = here_N.nonzero()[:, 0], places_N[here_N]
+        return self.here
 
 
 @dataclass
