@@ -499,8 +499,7 @@ def run_machine(asked: argparse.Namespace) -> dict[str, Any]:
     use = Use(precision=asked.precision)
     accelerator = accelerator_for(use, Path())
     least: dict[str, Any] = {"seconds": 0.2, "rows": 256} if asked.rehearse else {}
-    is_bf16 = asked.precision == "bf16"
-    ceiling = throughput.matrix_product_ceiling(accelerator.device, is_bf16, **least)
+    ceiling = throughput.matrix_product_ceiling(accelerator.device, asked.precision, **least)
     optional = ("flash_attn", "liger_kernel", "triton")
     return {
         **environment(accelerator, " ".join(["gpu.py", *sys.argv[1:]])),

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from lingraft import __version__, log, starting
+from lingraft import __version__, devices, log, starting
 from lingraft.commands import console, options
 from lingraft.errors import LingraftError, RecipeError, explain, is_memory_full
 from lingraft.paths import not_utf8
@@ -149,8 +149,12 @@ def everywhere(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    device: Annotated[
+        devices.Device, typer.Option(help="What computes; auto: a GPU where there is one.")
+    ] = "auto",
 ) -> None:
     """Options of every command."""
+    devices.choose(command=device)
     log.set_up(verbose=verbose, quiet=quiet)
     if not options.is_first_process():
         logging.getLogger("lingraft").setLevel(logging.ERROR)

@@ -169,7 +169,7 @@ def test_the_parts_add_up_to_the_whole(tiny_model):
 
 
 def test_the_ceiling_is_the_faster_of_two_products():
-    found = throughput.matrix_product_ceiling(torch.device("cpu"), False, 32, 0.01, rows=64)
+    found = throughput.matrix_product_ceiling(torch.device("cpu"), "no", 32, 0.01, rows=64)
     assert found.kind == "fp32"
     assert found.datasheet is None
     assert found.product in ("64 × 32 × 128", "64 × 64 × 64")

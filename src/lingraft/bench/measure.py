@@ -323,7 +323,7 @@ def _ceiling(model: Any, accelerator: Accelerator, effort: Effort) -> Ceiling:
     """The fastest product; on a GPU its matrices leave no trace in the peak of memory."""
     ceiling = throughput.matrix_product_ceiling(
         accelerator.device,
-        accelerator.mixed_precision == "bf16",
+        accelerator.mixed_precision,
         int(model.config.hidden_size),
         effort.ceiling_seconds,
         effort.ceiling_rows,

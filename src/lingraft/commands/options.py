@@ -118,7 +118,7 @@ LearningRates = Annotated[
         "on the development set for all seeds.",
     ),
 ]
-Precision = Annotated[str | None, typer.Option(help="Precision of training: auto, bf16 or fp32.")]
+Precision = Annotated[str | None, typer.Option(help="auto, bf16, fp16 or fp32, of training.")]
 ResumeSeeds = Annotated[
     bool, typer.Option("--resume", help="Train seeds again whose inputs have changed.")
 ]

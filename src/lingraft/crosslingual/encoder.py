@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from transformers import AutoModel
 
+from lingraft.devices import device_for
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.log import progress
 from lingraft.models.padding import batches_by_length, padded
@@ -89,8 +90,7 @@ class Encoder:
         tokenizer = padding_tokenizer(name, revision)
         model, _ = load_model(AutoModel, name, revision)
         longest = longest_text(model.config, int(tokenizer.pad_token_id))
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return cls(name, model.train(mode=False).to(device), tokenizer, longest)
+        return cls(name, model.train(mode=False).to(device_for()), tokenizer, longest)
 
     @property
     def num_layers(self) -> int:

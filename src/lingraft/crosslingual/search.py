@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from lingraft.devices import device_for
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -159,7 +161,7 @@ def both_ways(
         report: told how many rows of `x_ND` are done.
         dtype: of the first pass; None takes what is faster here and on these vectors.
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = device_for()
     with torch.inference_mode():
         x, y = (
             torch.from_numpy(np.ascontiguousarray(side, dtype=np.float32)).to(device)

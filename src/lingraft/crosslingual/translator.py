@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import torch
 from transformers import AutoModelForSeq2SeqLM
 
 from lingraft import log, rundir
 from lingraft.corpus.readers.lines import batched
 from lingraft.crosslingual.layers import fingerprint_of
 from lingraft.crosslingual.partial_file import PartialFile
+from lingraft.devices import device_for
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import generation
 from lingraft.pretrained.load import load_config, load_model
@@ -91,8 +91,7 @@ class Translator:
         _choose_languages(name, model, tokenizer, settings)
         # a special token that is spelt out in a text is text, as where the model was fine-tuned
         tokenizer.split_special_tokens = not _holds_special_token(tokenizer, settings.prefix)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return cls(model.eval().to(device), tokenizer, settings)
+        return cls(model.eval().to(device_for()), tokenizer, settings)
 
     def translate(
         self, texts: Sequence[str], on_batch: Callable[[int], object] | None = None

@@ -17,6 +17,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from lingraft.devices import device_for
 from lingraft.embeddings import row_training
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.mean import composed
@@ -160,7 +161,7 @@ def _running(owner: Pretrained) -> Iterator[PackedModel]:
         packed = packed_model(model, owner.family)
         model.eval().requires_grad_(False)
         check_isolation(packed, FILLER)
-        model.to("cuda" if torch.cuda.is_available() else device)
+        model.to(device_for())
         yield packed
     finally:
         model.to(device).train(training)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
+from lingraft.devices import widest
 from lingraft.errors import DataError
 from lingraft.evaluation.records import Blocks, blocks
 from lingraft.evaluation.scorer import Item
@@ -107,7 +108,8 @@ def ranks(logits_MV: torch.Tensor, targets_M: torch.Tensor) -> tuple[torch.Tenso
     gold_M1 = logits_MV.gather(1, targets_M[:, None])
     higher_M = _count(~(logits_MV <= gold_M1))  # a NaN is no less: such a model has no good rank
     equal_M = (_count(logits_MV == gold_M1) - 1).clamp(min=0)
-    return 1 + higher_M.double() + equal_M.double() / 2, equal_M
+    wide = widest(logits_MV.device)
+    return 1 + higher_M.to(wide) + equal_M.to(wide) / 2, equal_M
 
 
 def _count(true_MV: torch.Tensor) -> torch.Tensor:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from lingraft.devices import device_for
 from lingraft.errors import DataError
 from lingraft.log import progress
 from lingraft.models import loading
@@ -86,7 +87,7 @@ class Scorer:
     """
 
     def __init__(self, model: PreTrainedModel, pad_id: int, precision: str = "auto") -> None:
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = device_for()
         self.model = model.to(self.device, torch.float32).eval()  # type: ignore[arg-type]
         self.pad_id = pad_id
         family = FAMILIES.get(model.config.model_type)

@@ -14,6 +14,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from lingraft import log
+from lingraft.devices import widest
 from lingraft.finetuning import causal, heads
 from lingraft.finetuning.coders.common import collate
 from lingraft.log import Ticker
@@ -224,7 +225,7 @@ class Finetuning:
         module.eval()
         rank, num_ranks = accelerator.process_index, accelerator.num_processes
         places = list(range(rank, len(items), num_ranks))
-        loss = torch.zeros((), dtype=torch.float64, device=accelerator.device)
+        loss = torch.zeros((), dtype=widest(accelerator.device), device=accelerator.device)
         results: list[tuple[int, Any]] = []
         mine = [items[place] for place in places] or items[:1]
         writes = self.coder.head == "translation"  # which takes much longer than the loss
@@ -238,7 +239,7 @@ class Finetuning:
                 losses, outputs = module(batch.to(accelerator.device))
                 if not places:  # for nothing, but DDP's first pass after a step is a collective
                     break
-                loss += losses[TASK].nats.double()
+                loss += losses[TASK].nats.to(loss.dtype)
                 collected = self.coder.collect(outputs, [items[places[i]] for i in group])
                 results += [(places[i], result) for i, result in zip(group, collected, strict=True)]
                 ticker.advance(0 if writes else len(group))

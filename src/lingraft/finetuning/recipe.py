@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from lingraft.devices import Device
 from lingraft.errors import RecipeError
 from lingraft.finetuning.names import SIZED
 from lingraft.log import counted
@@ -133,7 +134,8 @@ class Finetune(TaskOptions):
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] = 10
     """How many; they are counted from `first_seed`."""
     first_seed: Annotated[int, Field(ge=0)] = 0
-    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    device: Device = "auto"
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
     micro_batch_tokens: Annotated[int, Field(ge=16)] = 4_096
     """Tokens, padding included, that go through the model at once."""
 

@@ -90,7 +90,7 @@ def finetune(
         raise RecipeError("--resume and --overwrite contradict each other; give one")
     quiet_transformers()
     cells = plan(recipe, base)
-    training = Training(precision=recipe.precision, micro_batch_tokens=recipe.micro_batch_tokens)
+    training = Training(**recipe.model_dump(include={"device", "precision", "micro_batch_tokens"}))
     accelerator = machine.accelerator_for(training, out)
     with Run(out).locked() if accelerator.is_main_process else contextlib.nullcontext():
         seeds = options.seeds or range(recipe.first_seed, recipe.first_seed + recipe.seeds)

@@ -233,9 +233,8 @@ def _rough_tokens(
     if (seconds := promised(recipe)) is None:
         return foreseeing.tokens_of(recipe, characters, math.nan, int(text["sentences"])), 1.0
     wall, cpu = time.perf_counter(), time.process_time()
-    bf16 = context.accelerator.mixed_precision == "bf16"
-    device = context.accelerator.device
-    ceiling = matrix_product_ceiling(device, bf16, width, seconds=0.3, rows=512)
+    precision, device = context.accelerator.mixed_precision, context.accelerator.device
+    ceiling = matrix_product_ceiling(device, precision, width, seconds=0.3, rows=512)
     passed, busy = time.perf_counter() - wall, time.process_time() - cpu
     on_gpu = device.type == "cuda"
     slowdown = 1.0 if on_gpu else max(1.0, passed * torch.get_num_threads() / max(busy, 1e-9))

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lingraft.devices import device_for
+
 AMPERE = 8.0
 """The compute capability from which NVIDIA's GPUs multiply bf16; V100 and T4 have a lower one."""
 FILLED = 0.9
@@ -52,7 +54,7 @@ def _gpu() -> Machine | None:
     """
     torch: Any = sys.modules.get("torch")
     if torch is not None:
-        if not torch.cuda.is_available():
+        if device_for().type != "cuda":
             return None
         size = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
         bf16 = torch.cuda.is_bf16_supported(including_emulation=False)

@@ -169,8 +169,9 @@ def need(target: Target, phase: Phase, trained: Trained) -> Need:
         trained: what of the target the phase trains.
     """
     training, machine = target.recipe.training, target.machine
-    bf16 = training.precision == "bf16" or (training.precision == "auto" and machine.bf16)
-    size = 2 if bf16 else 4
+    is_auto = training.precision == "auto"
+    half = training.precision in ("bf16", "fp16") or (is_auto and (machine.bf16 or machine.is_gpu))
+    size = 2 if half else 4
     batches = [
         (
             _kept(target, phase, trained, read, size),
@@ -181,13 +182,13 @@ def need(target: Target, phase: Phase, trained: Trained) -> Need:
     activations, logits = max(batches, key=sum)
     maps = target.layers.parameters + target.by_part["cross_attention"]
     weights = 4 * (sum(target.by_part.values()) + trained.teacher)
-    if training.frozen_weights == "bf16" and bf16:
+    if training.frozen_weights == "bf16" and half:
         weights -= 2 * trained.frozen_maps
     return Need(
         weights,
         4 * (trained.parameters + trained.matrices),
         8 * trained.parameters,
-        activations + (2 * maps if bf16 else 0),
+        activations + (2 * maps if half else 0),
         logits,
     )
 

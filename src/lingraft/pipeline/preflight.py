@@ -126,7 +126,7 @@ def check_names(recipe: Recipe) -> None:
 
 def _check_training(training: Training) -> None:
     """Refuse what does not go together, and trackers that are not installed."""
-    if training.precision == "fp32" and training.frozen_weights == "bf16":
+    if training.precision in ("fp16", "fp32") and training.frozen_weights == "bf16":
         raise RecipeError(FROZEN_IN_FP32)
     for tracker in training.trackers:
         if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:

@@ -365,7 +365,7 @@ def weights_before(context: Context, index: int) -> Path:
 def phase_fingerprint(recipe: Recipe, index: int, before_fingerprint: str) -> str:
     """Of what phase `index` is made from; `before_fingerprint` is that of what it starts from."""
     section: Phase = recipe.phases[index]
-    precision = resolve_precision(recipe.training.precision)
+    precision = resolve_precision(recipe.training)
     teacher = section.distil and section.distil.teacher
     return fingerprint(
         FORMAT["phase"], before_fingerprint, section, recipe.seed, precision,
@@ -403,7 +403,7 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
 
 def other_precision(recipe: Recipe, run: Run) -> list[str]:
     """In what precision a run has trained, where it would be another now: all phases begin anew."""
-    path, now = run.path / ENVIRONMENT, resolve_precision(recipe.training.precision)
+    path, now = run.path / ENVIRONMENT, resolve_precision(recipe.training)
     trained = any((run.stage(section.name).path / "inputs").is_file() for section in recipe.phases)
     before = read_json(path).get("precision", now) if trained and path.is_file() else now
     keeps = f"training.precision={before} keeps what is trained"

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from lingraft.devices import Device
 from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section
 from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.evaluation import Evaluation
@@ -254,11 +255,12 @@ FROZEN_IN_FP32 = (
 class Training(Section):
     """How the machine is used. Nothing here changes what is learnt, up to rounding."""
 
-    precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """auto: bf16 (weights stay fp32) where the hardware multiplies it fast, else fp32."""
+    device: Device = "auto"
+    """What computes; auto: CUDA's first GPU that CUDA_VISIBLE_DEVICES shows, else the CPU."""
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
+    """auto: bf16 (weights stay fp32) where it is fast, else on a GPU fp16, else fp32."""
     row_tokens: Annotated[int, Field(ge=16, le=65_536)] = 128
-    """Sentences are packed into rows of this many tokens; a longer sentence makes its rows longer.
-    """
+    """Sentences are packed into rows of so many tokens; a longer one makes its rows longer."""
     micro_batch_tokens: Annotated[int, Field(ge=16)] | None = None
     """Tokens that go through the model at once, per process; larger batches are accumulated. None:
     4,096, and in the phases of a run on a GPU as many as half of its memory holds, by an estimate,

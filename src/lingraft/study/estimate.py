@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lingraft.devices import device_for
 from lingraft.pipeline import preflight
 from lingraft.pipeline.foreseeing import foreseen
 from lingraft.training import throughput
@@ -159,10 +160,10 @@ def guessed(jobs: int) -> Speed:
 
     from lingraft.training.machine import multiplies_bf16
 
-    on_gpu = torch.cuda.is_available()
+    device = device_for()
+    on_gpu = device.type == "cuda"
     kind = torch.bfloat16 if multiplies_bf16() else torch.float32
     size = 4_096 if on_gpu else 1_024
-    device = torch.device("cuda" if on_gpu else "cpu")
     times = throughput.product_seconds((size,) * 3, kind, device, MEASURED_SECONDS, products=None)
     speed = 2 * size**3 * len(times) / sum(times)
     basis = (
@@ -177,7 +178,7 @@ def device_here() -> str:
     """This machine's device, as `EndRow.machine` names it; loads torch."""
     import torch
 
-    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
+    return torch.cuda.get_device_name(0) if device_for().type == "cuda" else "cpu"
 
 
 def disk_bytes(cost: Cost, keep: str) -> int | None:

@@ -72,6 +72,7 @@ class StudyTask(TaskOptions):
         return Finetune(
             models=("cell",),
             tasks=(self.name,),
+            device=training.device,
             precision=training.precision,
             micro_batch_tokens=training.at_once,
             **{key: getattr(self, key) for key in TaskOptions.model_fields},

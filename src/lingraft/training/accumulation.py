@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from lingraft.devices import widest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,18 +26,20 @@ class Totals:
         self.device = device
         self.targets: dict[str, int] = {}
         self.sums: dict[str, torch.Tensor] = {}
-        """By term: nats and predicted tokens of this process (fp64)."""
+        """By term: nats and predicted tokens of this process."""
 
     def expect(self, step: Step) -> None:
         """Announce a step: what all processes together predict in it."""
         for term, count in step.targets.items():
             self.targets[term] = self.targets.get(term, 0) + count
-            self.sums.setdefault(term, torch.zeros(2, dtype=torch.float64, device=self.device))
+            self.sums.setdefault(
+                term, torch.zeros(2, dtype=widest(self.device), device=self.device)
+            )
 
     def add(self, losses: Losses, weight: float) -> None:
         """Add a micro-batch; one that is a stand-in has weight 0."""
         for term, (nats, positions) in losses.items():
-            self.sums[term][0] += nats.detach().double() * weight
+            self.sums[term][0] += nats.detach().to(widest(self.device)) * weight
             self.sums[term][1] += positions * weight
 
     def means(self, accelerator: Accelerator) -> dict[str, float]:

@@ -13,9 +13,9 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from lingraft.devices import device_for
 from lingraft.errors import RecipeError
 from lingraft.models.segments import MOST_GRAPHS
 
@@ -42,7 +42,7 @@ def check(training: Training) -> None:
     """
     if training.compile is not True:
         return
-    if torch.cuda.is_available():
+    if device_for(training.device).type == "cuda":
         if not has_triton():
             raise RecipeError(
                 "training.compile: needs the package triton on a GPU; install it, or set "

@@ -29,6 +29,7 @@ from lingraft.training.data import Position
 from lingraft.training.pace import Pace, expected_steps
 from lingraft.training.phase import State, Stopped, Watch
 from lingraft.training.problem import MaskedText
+from lingraft.training.scaling import LossScale
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
 from lingraft.training.trained import Trained, clip, learning_rate_factor
@@ -134,7 +135,7 @@ class _Trainer:
         self.model, self.flops, self.watch = model, flops, watch
         phase, self.trained = work.phase, trained
         self.optimiser = trained.optimiser(phase.optimiser, decay_all=work.decay_all)
-        self.state = State(work.fingerprint)
+        self.state, self.scale = State(work.fingerprint), LossScale(accelerator)
         self.last_checkpoint = self.resume()
         self.plan = problem.plan(work)
         self.total_steps = expected_steps(phase.budget, self.plan)
@@ -204,9 +205,11 @@ class _Trainer:
         totals = accumulate(step, self.module, accelerator, self.watch.part)
         logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
         self.trained.collect()
+        self.scale.take_out(self.optimiser)
         norm = None
-        if logged or phase.optimiser.max_gradient_norm:
+        if logged or phase.optimiser.max_gradient_norm or self.scale.scaler:
             norm = clip(self.trained.parameters(), phase.optimiser.max_gradient_norm)
+        self.scale.note(norm)
         middle = self.done_share(state.step + 0.5, state.tokens + step.global_tokens / 2)
         if middle >= 1:  # less than half a batch is left
             middle = (1 + self.done_share(state.step, state.tokens)) / 2
@@ -236,7 +239,7 @@ class _Trainer:
         """Write a train row; stop where the loss is not finite."""
         state = self.state
         loss = sum(means.values())
-        gradient_norm = float(norm) if norm is not None else None
+        gradient_norm, more = self.scale.row(float(norm) if norm is not None else None)
         if not math.isfinite(loss) or (
             gradient_norm is not None and not math.isfinite(gradient_norm)
         ):
@@ -253,6 +256,7 @@ class _Trainer:
                 **by_term(means),
                 "learning_rate": rate,
                 "gradient_norm": gradient_norm,
+                **more,
                 "tokens_per_second": round(self.speed.tokens_per_second, 1),
                 "mfu": round(self.speed.mfu, 4) if self.speed.mfu is not None else None,
             }
@@ -260,8 +264,7 @@ class _Trainer:
 
     def ceiling(self) -> float:
         """Operations a second of the fastest matrix product, on all processes' devices."""
-        bf16 = self.accelerator.mixed_precision == "bf16"
-        ceiling = matrix_product_ceiling(self.accelerator.device, bf16)
+        ceiling = matrix_product_ceiling(self.accelerator.device, self.accelerator.mixed_precision)
         return ceiling.flops_per_second * self.accelerator.num_processes
 
     def diverged(self, value: str) -> TrainingError:
@@ -335,19 +338,8 @@ class _Trainer:
 
     def result(self) -> dict[str, Any]:
         """Plain data for done.json."""
-        state = self.state
-        return {
-            "steps": state.step,
-            "tokens": state.tokens,
-            "sentences": state.sentences,
-            "masked": state.masked,
-            "seconds": round(state.seconds, 2),
-            "tokens_per_second": round(state.tokens / max(state.seconds, 1e-9), 1),
-            "best": {"step": state.best_step, "loss": state.best_loss},
-            "last_loss": state.last_loss,
-            "stopped": state.stopped,
-            "trainable_parameters": self.problem.trainable,
-        }
+        more = self.scale.row(None)[1]
+        return self.state.result | {"trainable_parameters": self.problem.trainable} | more
 
     # -- checkpoints
 
@@ -359,6 +351,7 @@ class _Trainer:
         state = checkpoint.load(path, self.model, self.optimiser)
         self.trained.refresh()
         self.state = State(**state)
+        self.scale.resume(self.state.loss_scale)
         logger.info("%s: goes on from step %d", self.job.phase.name, self.state.step)
         return path
 
@@ -375,6 +368,7 @@ class _Trainer:
         if not sharding.all_finite(trained, self.accelerator):
             # Between two logged steps; written, it would replace a good checkpoint.
             raise self.diverged("weights that are not finite")
+        state.loss_scale = self.scale.state
         self.last_checkpoint = checkpoint.save(
             self.job.folder,
             state.step,

@@ -15,6 +15,8 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import GradientAccumulationPlugin, InitProcessGroupKwargs
 
+from lingraft import devices
+from lingraft.devices import device_for
 from lingraft.errors import RecipeError
 from lingraft.recipe.run import FROZEN_IN_FP32
 from lingraft.rundir import ENVIRONMENT, read_json, write_record
@@ -46,30 +48,34 @@ DIVIDES = {
 GLIBC_M_TRIM_THRESHOLD, GLIBC_M_TOP_PAD, GLIBC_M_MMAP_MAX = -1, -2, -4
 
 
-def multiplies_bf16() -> bool:
+def multiplies_bf16(name: devices.Device = "auto") -> bool:
     """Whether bf16 products are fast here: a GPU with them, or a CPU with AMX or AVX512-BF16."""
-    if torch.cuda.is_available():
+    device = device_for(name)
+    if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    if platform.machine() not in ("x86_64", "AMD64"):
+    if device.type != "cpu" or platform.machine() not in ("x86_64", "AMD64"):
         return False
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
-def resolve_precision(precision: str) -> str:
-    """'bf16' or 'fp32'.
+def resolve_precision(training: Training) -> str:
+    """'bf16', 'fp16' or 'fp32'.
 
     Raises:
-        RecipeError: bf16 was asked for on a GPU that does not have it.
+        RecipeError: a device does not have what was asked for.
     """
+    on_gpu, precision = device_for(training.device).type == "cuda", training.precision
     if precision == "auto":
-        return "bf16" if multiplies_bf16() else "fp32"
-    if precision == "bf16" and torch.cuda.is_available() and not multiplies_bf16():
-        raise RecipeError('training.precision: this GPU has no bf16; use "fp32" or "auto"')
+        return "bf16" if multiplies_bf16(training.device) else "fp16" if on_gpu else "fp32"
+    if precision == "bf16" and on_gpu and not multiplies_bf16(training.device):
+        raise RecipeError('training.precision: this GPU has no bf16; use "fp16", "fp32" or "auto"')
+    if precision == "fp16" and not on_gpu:
+        raise RecipeError('training.precision: "fp16" needs CUDA; use "bf16", "fp32" or "auto"')
     return precision
 
 
 def accelerator_for(training: Training, folder: Path) -> Accelerator:
-    """The device (CUDA or the CPU), the processes and the precision of a run; one per process.
+    """The device, the processes and the precision of a run; one per process.
 
     Raises:
         RecipeError: the machine, or how the processes were started, does not fit the recipe.
@@ -81,17 +87,22 @@ def accelerator_for(training: Training, folder: Path) -> Accelerator:
                 f"accelerate launch was told to use {title} (by an option, or its config file); "
                 'launch without it and set training.sharding="fsdp2"'
             )
-    on_cpu = not torch.cuda.is_available()
+    devices.choose(run=training.device)
+    precision = resolve_precision(training)
+    on_cpu = device_for().type == "cpu"
     if on_cpu:
         keep_freed_memory()
-    mixed = "bf16" if resolve_precision(training.precision) == "bf16" else "no"
-    if training.frozen_weights == "bf16" and mixed == "no":
+    if training.frozen_weights == "bf16" and precision != "bf16":
         raise RecipeError(FROZEN_IN_FP32)
+    if training.sharding == "fsdp2" and precision == "fp16":
+        raise RecipeError(
+            'training.sharding: "fsdp2" does not go with fp16; use "none", or precision="fp32"'
+        )
     AcceleratorState._reset_state()  # else it keeps the first run's precision for the process
     patient = InitProcessGroupKwargs(timeout=dt.timedelta(days=1))
     return Accelerator(
         cpu=on_cpu,  # without it, accelerate does not see several processes on a CPU
-        mixed_precision=mixed,
+        mixed_precision="no" if precision == "fp32" else precision,
         # whatever its launcher or config file says: batches are added up, and compiled, by us
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         dynamo_backend="no",
@@ -129,11 +140,11 @@ def environment(accelerator: Accelerator, command: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
         "cpu": _cpu_name(),
-        "devices": gpus or ["cpu"],
+        "devices": gpus if accelerator.device.type == "cuda" else [accelerator.device.type],
         "processes": accelerator.num_processes,
         "threads": torch.get_num_threads(),
         "cores": os.cpu_count(),
-        "precision": "bf16" if accelerator.mixed_precision == "bf16" else "fp32",
+        "precision": accelerator.mixed_precision.replace("no", "fp32"),
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
 

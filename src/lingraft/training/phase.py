@@ -71,6 +71,23 @@ class State:
     best_loss: float = math.inf
     last_loss: float = math.inf
     stopped: str = ""
+    loss_scale: dict[str, Any] = field(default_factory=dict)
+    """State of fp16's factor; empty in other formats."""
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What done.json says of a phase."""
+        return {
+            "steps": self.step,
+            "tokens": self.tokens,
+            "sentences": self.sentences,
+            "masked": self.masked,
+            "seconds": round(self.seconds, 2),
+            "tokens_per_second": round(self.tokens / max(self.seconds, 1e-9), 1),
+            "best": {"step": self.best_step, "loss": self.best_loss},
+            "last_loss": self.last_loss,
+            "stopped": self.stopped,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ Array = np.ndarray[Any, Any]
 READ_LAYER_INPUT = (".query", ".key", ".value", ".q_proj", ".k_proj", ".v_proj")
 """Maps of a layer that all read its input; a joint one needs no name, it is the layer's first."""
 DATASHEET = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
-"""Dense bf16 operations a second of NVIDIA's SXM modules; others are not guessed."""
+"""Dense bf16 or fp16 operations a second of NVIDIA's SXM modules; others are not guessed."""
 NOT_SXM = ("PCIE", "NVL", "MIG")
 """In the names of cards with lower clocks, and of parts of a card."""
 ROWS = 2_048
@@ -233,7 +233,7 @@ class Ceiling:
 
     flops_per_second: float
     kind: str
-    """bf16 or fp32."""
+    """bf16, fp16 or fp32."""
     product: str
     """Its sizes."""
     datasheet: float | None
@@ -242,7 +242,7 @@ class Ceiling:
 
 def matrix_product_ceiling(
     device: torch.device,
-    bf16: bool,
+    precision: str,
     width: int = 768,
     seconds: float = CEILING_SECONDS,
     rows: int = ROWS,
@@ -251,7 +251,7 @@ def matrix_product_ceiling(
 
     Args:
         device: a CPU is used with the threads that torch has now.
-        bf16: else fp32.
+        precision: bf16 or fp16, else fp32.
         width: hidden width D of the model; the product is [rows, D] by [D, 4 D].
         seconds: spent on each at most, two products at least.
         rows: tokens at once; sixteen times as many on a GPU.
@@ -259,7 +259,8 @@ def matrix_product_ceiling(
     import torch
 
     on_gpu = device.type == "cuda"
-    kind = torch.bfloat16 if bf16 else torch.float32
+    kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    kind = kinds.get(precision, torch.float32)
     many = rows * 16 if on_gpu else rows
     square = rows * 4 if on_gpu else rows
     best, product = 0.0, ""
@@ -269,7 +270,8 @@ def matrix_product_ceiling(
         if speed > best:
             best, product = speed, f"{m} × {k} × {n}"
     name = torch.cuda.get_device_name(device) if on_gpu else ""
-    return Ceiling(best, "bf16" if bf16 else "fp32", product, peak_of(name) if bf16 else None)
+    peak = peak_of(name) if precision in kinds else None
+    return Ceiling(best, precision if precision in kinds else "fp32", product, peak)
 
 
 def peak_of(name: str) -> float | None:

@@ -1,0 +1,59 @@
+"""Which device computes: what a recipe or `--device` says, else a GPU where there is one.
+
+torch is imported by the functions that need it: the command line starts without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Literal
+
+from lingraft.errors import RecipeError
+
+if TYPE_CHECKING:
+    import torch
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+NAMES: tuple[Device, ...] = ("auto", "cpu", "cuda", "mps")
+_chosen: dict[str, Device] = {}
+
+
+def choose(*, command: Device | None = None, run: Device | None = None) -> None:
+    """Let this process compute on a device from now on.
+
+    Args:
+        command: by the command's option.
+        run: by the recipe of the run that begins, which goes before.
+    """
+    _chosen.update({} if command is None else {"command": command})
+    _chosen.update({} if run is None else {"run": run})
+
+
+def device_for(name: Device = "auto") -> torch.device:
+    """Return the device of this name; of 'auto' the chosen one, else CUDA's first, else the CPU.
+
+    Apple's is taken where it is named alone: nobody has tried it.
+
+    Raises:
+        RecipeError: it is not here.
+    """
+    torch = importlib.import_module("torch")
+    asked = (name, _chosen.get("run", "auto"), _chosen.get("command", "auto"))
+    wanted = next((one for one in asked if one != "auto"), None)
+    here = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if wanted is None:
+        wanted = "cuda" if here["cuda"] else "cpu"
+    if not here.get(wanted, False):
+        known = " or ".join(one for one, is_here in here.items() if is_here)
+        raise RecipeError(f"device (training.device, --device): no {wanted} is here; use {known}")
+    return torch.device(wanted)  # type: ignore[no-any-return]
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """Return the format that sums are kept in: fp64, which Apple's GPUs lack."""
+    torch = importlib.import_module("torch")
+    return torch.float32 if device.type == "mps" else torch.float64  # type: ignore[no-any-return]
