@@ -238,7 +238,7 @@ class Meter:
         spans = sorted(
             (event.time_range.start, event.time_range.end)
             for event in self.profiler.events()
-            if event.device_type == torch.autograd.DeviceType.CUDA
+            if event.device_type == torch.autograd.DeviceType.CUDA and not event.is_user_annotation
         )
         busy = reached = 0.0
         for start, end in spans:  # microseconds
@@ -452,7 +452,8 @@ def train_theirs(arm: Arm, model: Model, asked: argparse.Namespace, meter: Meter
 def evaluated(trained: PreTrainedModel, model: Model, precision: str) -> dict[str, float]:
     """Tokens and operations a second of lingraft's scoring, the second time."""
     trained.requires_grad_(False)
-    hidden = items_of(model, text(replace(model, sentences=min(model.sentences, 4_096)))[0])
+    fewer = replace(model, sentences=min(model.sentences, 500 if model.causal else 8_192))
+    hidden = items_of(model, text(fewer)[0])
     scorer = Scorer(trained, PAD, precision)
     lengths = np.array([len(item.ids) for item in hidden.items])
     flops = throughput.count(trained, FAMILIES[model.family], frozenset())
@@ -559,6 +560,12 @@ def shares(found: dict[str, Any], machine: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def cost(arm: str) -> int:
+    """Share of the time that is left; what is compiled needs more of it."""
+    settings = (ARMS[arm].training or {}) | ARMS[arm].arguments
+    return 2 if settings.get("compile") or settings.get("torch_compile") else 1
+
+
 def demo(limit: float) -> dict[str, Any]:
     """Seconds of `make demo`."""
     began = time.monotonic()
@@ -582,7 +589,7 @@ def all_arms(asked: argparse.Namespace) -> dict[str, Any]:
     queue = [(model, arm) for model in asked.models for arm in asked.arms]
     for number, (model, arm) in enumerate(queue):
         left = ends_at - time.monotonic()
-        fair = left / (len(queue) - number)
+        fair = left * cost(arm) / sum(cost(later) for _, later in queue[number:])
         if left < LEAST:
             found: dict[str, Any] = {"status": "skipped", "error": "no time was left"}
         else:

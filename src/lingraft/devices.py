@@ -1,20 +1,17 @@
 """Which device computes: what a recipe or `--device` says, else a GPU where there is one.
 
-torch is imported by the functions that need it: the command line starts without it.
+torch is imported by the functions that need it, and named nowhere else: recipes and the command
+line do without it.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from lingraft.errors import RecipeError
 
-if TYPE_CHECKING:
-    import torch
-
 Device = Literal["auto", "cpu", "cuda", "mps"]
-NAMES: tuple[Device, ...] = ("auto", "cpu", "cuda", "mps")
 _chosen: dict[str, Device] = {}
 
 
@@ -29,8 +26,8 @@ def choose(*, command: Device | None = None, run: Device | None = None) -> None:
     _chosen.update({} if run is None else {"run": run})
 
 
-def device_for(name: Device = "auto") -> torch.device:
-    """Return the device of this name; of 'auto' the chosen one, else CUDA's first, else the CPU.
+def device_for(name: Device = "auto") -> Any:
+    """Return torch's device of this name; of 'auto' the chosen one, else CUDA's, else the CPU.
 
     Apple's is taken where it is named alone: nobody has tried it.
 
@@ -50,10 +47,10 @@ def device_for(name: Device = "auto") -> torch.device:
     if not here.get(wanted, False):
         known = " or ".join(one for one, is_here in here.items() if is_here)
         raise RecipeError(f"device (training.device, --device): no {wanted} is here; use {known}")
-    return torch.device(wanted)  # type: ignore[no-any-return]
+    return torch.device(wanted)
 
 
-def widest(device: torch.device) -> torch.dtype:
-    """Return the format that sums are kept in: fp64, which Apple's GPUs lack."""
+def widest(device: Any) -> Any:
+    """Return torch's format that sums are kept in: fp64, which Apple's GPUs lack."""
     torch = importlib.import_module("torch")
-    return torch.float32 if device.type == "mps" else torch.float64  # type: ignore[no-any-return]
+    return torch.float32 if device.type == "mps" else torch.float64

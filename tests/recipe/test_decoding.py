@@ -64,7 +64,7 @@ def test_toml_has_no_null_so_what_is_none_is_left_out():
         ("corpus.text", "ko.txt", "corpus.text: must be a list, such as [\"…\"]; got 'ko.txt'"),
         ("corpus.text", [], "corpus.text: must have at least 1 item, not 0; got []"),
         ("corpus.text", [3], "corpus.text.0: must be a string; got 3"),
-        ("training.precision", "fp16", "training.precision: must be 'auto', 'bf16' or 'fp32'; got"),
+        ("training.precision", "int8", "training.precision: must be 'auto', 'bf16', 'fp16' or"),
         (
             "method.learning_rate",
             float("nan"),

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from script_modules import ROOT, load
@@ -37,7 +38,7 @@ def test_an_arm_that_fails_or_no_longer_fits_costs_itself_alone(gpu, monkeypatch
     asked.arms = ["ours"]
     clock = iter([0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 479.0, 480.0])
     inner = gpu.in_process
-    monkeypatch.setattr(gpu.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(gpu, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(
         gpu, "in_process", lambda one, asked, *_: inner(one, asked, seconds=60, limit=120)
     )

@@ -86,7 +86,7 @@ def test_a_limited_look_takes_sentences_from_the_whole_text(tiny_job, tiny_token
     monkeypatch.setattr(type(look.batcher), "step", spy)
 
     class Nothing:
-        device, process_index, num_processes = "cpu", 0, 1
+        device, process_index, num_processes = torch.device("cpu"), 0, 1
 
         def reduce(self, value, reduction):
             return value

@@ -87,7 +87,7 @@ class Scorer:
     """
 
     def __init__(self, model: PreTrainedModel, pad_id: int, precision: str = "auto") -> None:
-        self.device = device_for()
+        self.device: torch.device = device_for()
         self.model = model.to(self.device, torch.float32).eval()  # type: ignore[arg-type]
         self.pad_id = pad_id
         family = FAMILIES.get(model.config.model_type)
