@@ -1,5 +1,6 @@
 """Two processes that divide the weights (FSDP2) take the steps of one; a checkpoint goes on with
-any number of processes, divided or not; only the first process writes."""
+any number of processes, divided or not; only the first process writes. Batches and checkpoints are
+made in threads, as on GPUs."""
 
 import json
 import shutil
@@ -51,7 +52,7 @@ def runs(tmp_path_factory, tiny_job_in, tiny_model, tiny_tokens, one_process):
     jobs = [job(name, "fsdp2" if name.endswith("fsdp2") else "none") for name in names]
     jobs.append(job("fsdp2, frozen", "fsdp2", FIRST_PHASE))
     jobs += [job(f"{name}, rows", sharding, ROWS) for name, sharding in KINDS.items()]
-    train_together(folder, model(), jobs, RESUMED)
+    train_together(folder, model(), jobs, RESUMED, setup="with_threads")
     return job, model
 
 
