@@ -15,15 +15,9 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 _chosen: dict[str, Device] = {}
 
 
-def choose(*, command: Device | None = None, run: Device | None = None) -> None:
-    """Let this process compute on a device from now on.
-
-    Args:
-        command: by the command's option.
-        run: by the recipe of the run that begins, which goes before.
-    """
-    _chosen.update({} if command is None else {"command": command})
-    _chosen.update({} if run is None else {"run": run})
+def choose(**chosen: Device) -> None:
+    """Let this process compute on the device of its `command` or, which goes before, its `run`."""
+    _chosen.update(chosen)
 
 
 def device_for(name: Device = "auto") -> Any:

@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 from accelerate import Accelerator
-from stopping import at_call
+from stopping import at_call, of_training
 
 from lingraft.models.families import FAMILIES
 from lingraft.training import beside, checkpoint, loop, problem
@@ -84,15 +84,20 @@ def test_a_run_stopped_beside_its_threads_goes_on_to_the_same_bits(
     assert_same_bits(again.state_dict(), expected.state_dict())
 
 
-@pytest.mark.parametrize("place", [(Batcher, "step", 6), (checkpoint, "_write", 2)])
+@pytest.mark.parametrize(
+    "place", [(6, Batcher, "step", of_training), (2, checkpoint, "_write", lambda *_: True)]
+)
 def test_what_goes_wrong_beside_training_ends_it(
     place, tiny_model, tiny_job, accelerator, in_threads
 ):
     def fail():
         raise OSError("the disk is gone")
 
-    job, (owner, name, number) = tiny_job(**SETTINGS), place
-    with at_call(number, owner, name, fail), pytest.raises(OSError, match="the disk is gone"):
+    job, (number, owner, name, counts) = tiny_job(**SETTINGS), place
+    with (
+        at_call(number, owner, name, fail, counts),
+        pytest.raises(OSError, match="the disk is gone"),
+    ):
         train_phase(job, tiny_model("roberta"), accelerator)
     assert checkpoint.last_step(job.folder) == 3
     assert not [one for one in threading.enumerate() if one.name.startswith("ThreadPool")]

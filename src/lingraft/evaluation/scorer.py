@@ -87,8 +87,8 @@ class Scorer:
     """
 
     def __init__(self, model: PreTrainedModel, pad_id: int, precision: str = "auto") -> None:
-        self.device: torch.device = device_for()
-        self.model = model.to(self.device, torch.float32).eval()  # type: ignore[arg-type]
+        self.device = device_for()
+        self.model = model.to(self.device, torch.float32).eval()
         self.pad_id = pad_id
         family = FAMILIES.get(model.config.model_type)
         use_bf16 = precision == "bf16" or (precision == "auto" and multiplies_bf16())

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import is_dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
-    from types import TracebackType
     from typing import Self
 
     from accelerate import Accelerator
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from lingraft.training.problem import Problem
 
 T = TypeVar("T")
+Coming = tuple["Position", Any, "Step"]
+"""The position behind a step, examples of its global batch, and this process' share of it."""
 
 
 def has_time(device: torch.device) -> bool:
@@ -43,17 +44,6 @@ def one_ahead(items: Iterator[T]) -> Generator[T]:
             yield item
 
 
-class Coming(NamedTuple):
-    """One step's data."""
-
-    following: Position
-    """Behind it."""
-    indices: Any
-    """Examples of the global batch."""
-    step: Step
-    """This process' share of it."""
-
-
 def steps(
     problem: Problem, plan: Plan, position: Position, accelerator: Accelerator
 ) -> Generator[Coming]:
@@ -67,7 +57,7 @@ def steps(
             )
             if accelerator.device.type == "cuda":
                 step = replace(step, micro_batches=list(map(pinned, step.micro_batches)))
-            yield Coming(following, indices, step)
+            yield following, indices, step
             epoch = following.epoch
 
     return one_ahead(in_turn()) if has_time(accelerator.device) else in_turn()
@@ -123,9 +113,7 @@ class Writer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Wait; an error of the thread does not take the place of one that is raised already."""
         if self.thread is not None:
             self.thread.shutdown()
