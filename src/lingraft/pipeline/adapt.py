@@ -22,7 +22,7 @@ from lingraft.pipeline import (
     stages,
 )
 from lingraft.pipeline.budgeting import Timekeeper
-from lingraft.pipeline.clearing import check_outside, empty
+from lingraft.pipeline.clearing import changed_precision, check_outside, empty
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small, unread
 from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.source_files import source_of
@@ -235,7 +235,7 @@ def changed_sections(recipe: Recipe, run: Run) -> list[str]:
         return budgeting.changed(run, recipe)
     run_recipe = read_recipe(run.recipe_path)
     new, old = (settled(version).model_dump(mode="json") for version in (recipe, run_recipe))
-    computes = COMPUTES if stages.other_precision(recipe, run) else COMPUTES[1:]  # 'auto' is one
+    computes = COMPUTES if changed_precision(recipe, run) else COMPUTES[1:]  # 'auto' is one
     for version in (new, old):
         version["training"] = {key: version["training"][key] for key in computes}
     return plans.differing(old, new, run, recipe)
@@ -243,7 +243,7 @@ def changed_sections(recipe: Recipe, run: Run) -> list[str]:
 
 def changed_files(recipe: Recipe, run: Run) -> list[str]:
     """What a run of the same recipe was made from, or in, and is another now."""
-    if differing := stages.other_precision(recipe, run):
+    if differing := changed_precision(recipe, run):
         return differing
     text, vocabulary = (run.stage(name).fingerprint() for name in ("corpus", "tokenizer"))
     is_same = text in (None, plans.corpus_fingerprint(recipe)) or plans.has_text_of(run, recipe)

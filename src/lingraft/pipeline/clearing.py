@@ -10,8 +10,9 @@ from lingraft.errors import RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import speed
 from lingraft.recipe import STAGE_NAMES
-from lingraft.rundir import ENVIRONMENT, Stage, write_text
+from lingraft.rundir import ENVIRONMENT, Stage, read_json, write_text
 from lingraft.training.checkpoint import last_step, leftovers
+from lingraft.training.machine import resolve_precision
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,3 +92,12 @@ def claim(run: Run, folder: Path, stage_fingerprint: str) -> None:
     (folder / "done.json").unlink(missing_ok=True)
     if not mark.is_file():
         write_text(mark, stage_fingerprint)
+
+
+def changed_precision(recipe: Recipe, run: Run) -> list[str]:
+    """Return in what precision a run has trained, where it would be another now."""
+    path, now = run.path / ENVIRONMENT, resolve_precision(recipe.training)
+    trained = any((run.stage(section.name).path / "inputs").is_file() for section in recipe.phases)
+    before = read_json(path).get("precision", now) if trained and path.is_file() else now
+    keeps = f"training.precision={before} keeps what is trained"
+    return [] if before == now else [f"the precision, {before} there and {now} here: {keeps}"]

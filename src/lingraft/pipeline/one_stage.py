@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import evaluating, plans, stages
+from lingraft.pipeline import clearing, evaluating, plans, stages
 from lingraft.pipeline.stages import Context
 from lingraft.recipe import stage_order
 from lingraft.recipe.methods import is_open, read_recipe
@@ -79,7 +79,7 @@ def by_itself(recipe: Recipe, run: Run, name: str) -> Context:
     """
     is_phase = any(section.name == name for section in recipe.phases)
     if is_phase and recipe.training.precision == "auto":
-        for differing in stages.other_precision(recipe, run):
+        for differing in clearing.changed_precision(recipe, run):
             raise RecipeError(f"{run.path}: {name} differs in {differing} (set it in recipe.toml)")
     accelerator = accelerator_for(recipe.training, run.path)
     now = environment(accelerator, shlex.join(["lingraft", "stage", str(run.path), name]))

@@ -33,7 +33,7 @@ from lingraft.pipeline.plans import (
 from lingraft.pipeline.reading import check_shares
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import named_weights
-from lingraft.rundir import ENVIRONMENT, FORMAT, fingerprint, read_json
+from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from lingraft.training.pace import Deadline
 
 logger = logging.getLogger(__name__)
-
 STATISTICS_SENTENCES = 20_000
 CHANGING = ("extend", "append", "add", "trim")
 """Kinds of vocabulary of which it is counted how much of a text falls into other tokens."""
@@ -399,12 +398,3 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
         clearing.clear_checkpoints(stage.path)
     context.accelerator.wait_for_everyone()
     return stage_fingerprint
-
-
-def other_precision(recipe: Recipe, run: Run) -> list[str]:
-    """In what precision a run has trained, where it would be another now: all phases begin anew."""
-    path, now = run.path / ENVIRONMENT, resolve_precision(recipe.training)
-    trained = any((run.stage(section.name).path / "inputs").is_file() for section in recipe.phases)
-    before = read_json(path).get("precision", now) if trained and path.is_file() else now
-    keeps = f"training.precision={before} keeps what is trained"
-    return [] if before == now else [f"the precision, {before} there and {now} here: {keeps}"]

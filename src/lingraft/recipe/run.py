@@ -37,9 +37,7 @@ class Source(Section):
                 "not both or none"
             )
         if self.architecture is not None and "model_type" not in self.architecture:
-            raise ValueError(
-                "'architecture' needs the key 'model_type', for example \"modernbert\""
-            )
+            raise ValueError("'architecture' needs 'model_type', for example \"modernbert\"")
         return self
 
 
@@ -276,9 +274,8 @@ class Training(Section):
     """With several processes: each keeps the whole model (none), or its part of weights, gradients
     and optimiser state (fsdp2)."""
     compile: Literal["auto"] | bool = "auto"
-    """Compile the encoder's layers (torch.compile). The first steps then take minutes. Needs a C++
-    compiler, on a GPU Triton. auto: on a GPU with Triton, in phases of 50 million tokens or more
-    (from where it pays was not measured)."""
+    """Compile the layers (torch.compile): the first steps take minutes. Needs a C++ compiler or, on
+    a GPU, Triton. auto: on a GPU, in phases of 50 million tokens or more (not measured)."""
     checkpoint_minutes: Annotated[float, Field(gt=0)] = 10.0
     """Write a checkpoint at least every so many minutes."""
     checkpoint_steps: Annotated[int, Field(ge=1)] | None = None

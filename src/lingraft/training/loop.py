@@ -158,8 +158,6 @@ class _Trainer:
         self.has_time = beside.has_time(accelerator.device)
         self.writer = beside.Writer(threaded=self.has_time)
 
-    # -- position in the phase
-
     def done_share(self, steps: float, tokens: float) -> float:
         """Share of the phase that so many steps and tokens are."""
         return self.pace.share(tokens if self.pace.unit == "tokens" else steps)
@@ -167,8 +165,6 @@ class _Trainer:
     @property
     def finished(self) -> bool:
         return self.done_share(self.state.step, self.state.tokens) >= 1 or bool(self.state.stopped)
-
-    # -- running
 
     def run(self) -> dict[str, Any]:
         phase, state, unit = self.job.phase, self.state, self.pace.unit
