@@ -19,7 +19,7 @@ from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import clearing, learnt, stages
 from lingraft.recipe.methods import read_recipe, recipe_from, settled
 from lingraft.report import variants
-from lingraft.rundir import Run, write_json
+from lingraft.rundir import Run, read_json, write_json, write_record
 
 STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
 
@@ -583,10 +583,10 @@ def test_runs_of_one_process_may_differ_in_precision(korean_text, tiny_source, t
 
 def test_the_environment_is_that_of_the_last_training_and_the_command_the_newest(redone, finished):
     path = finished / "environment.json"
-    trained = json.loads(path.read_text()) | {"cpu": "of the training", "started": "2026-01-01"}
-    write_json(path, trained)
+    trained = read_json(path) | {"cpu": "of the training", "started": "2026-01-01"}
+    write_record(path, trained)
     redone("--resume", "--set", 'export.licence="mit"')
-    now = json.loads(path.read_text())
+    now = read_json(path)
     assert "export.licence" in now["command"]
     assert now == trained | {"command": now["command"]}
     assert "of the training" in (finished / "model/README.md").read_text()

@@ -20,7 +20,7 @@ from lingraft.recipe.methods import read_recipe
 from lingraft.report import causal
 from lingraft.report.table import BEST
 from lingraft.report.variants import labelled, scores
-from lingraft.rundir import Run
+from lingraft.rundir import Run, read_json, write_record
 from lingraft.stats import Resampling
 from lingraft.study import causal_tables, collect, page, plots
 from lingraft.study.results import collect as results_of
@@ -213,10 +213,10 @@ def test_beside_a_run_that_was_asked_less_the_source_keeps_its_answers(run, resu
     other = tmp_path / "plain"
     shutil.copytree(run.path, other)
     path = other / "evaluation/done.json"
-    done = json.loads(path.read_text())
+    done = read_json(path)
     for judged in (done["result"], done["result"]["untouched"]):
         del judged["choices"], judged["kept"]
-    path.write_text(json.dumps(done))
+    write_record(path, done)
     judged = [*labelled([Run(other)])[:1], *labelled([run])[:1]]
     (kept,) = causal.kept_table(causal.models(judged)).rows
     before = result["untouched"]["kept"]["en.txt"]["likelihood"]["bits_per_byte"]

@@ -12,6 +12,7 @@ from lingraft.finetuning import outcomes
 from lingraft.finetuning.problem import Finetuning
 from lingraft.probing import table
 from lingraft.probing.models import Probed
+from lingraft.rundir import read_json, write_record
 
 OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
 SETTINGS = "epochs=1,batch=2,learning_rate=0.001,checks_per_epoch=1,patience=0,max_length=48"
@@ -140,13 +141,13 @@ def test_equal_weights_with_other_scores_are_told(finished, adapted, tmp_path):
     told = json.loads((out / "table.json").read_text())["notes"]
     assert not any("other scores" in note for note in told)
     said = [json.loads(line) for line in (seed / "predictions-dev.jsonl").read_text().splitlines()]
-    scores = json.loads((seed / "scores.json").read_text())
+    scores = read_json(seed / "scores.json")
     examples = outcomes.load_examples(seed / "examples-dev.jsonl")
     changed = {"0": "1", "1": "0"}[said[0]["label"]]
     right = 100 / 6 if changed == examples[0].label else -100 / 6
     scores["splits"]["dev"]["scores"]["accuracy"] += right
     said[0] |= {"label": changed, "probabilities": said[0]["probabilities"][::-1]}
-    (seed / "scores.json").write_text(json.dumps(scores))
+    write_record(seed / "scores.json", scores)
     (seed / "predictions-dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
     made, _ = table.write(Probed.of(adapted("roberta")).variants(), [], out)
     (note,) = (note for note in made.notes if "other scores" in note)
