@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -102,18 +101,12 @@ def adapt(
             same = plans.is_undecided(run) and budgeting.knows(run, request)
             prepare(recipe, run, resume=resume, overwrite=overwrite, same=same)
             budgeting.forget(run, request)
-            for note in (
-                *damaged,
-                *unread(recipe),
-                *([] if is_open(recipe) else too_small(recipe)),
-            ):
+            for note in damaged + unread(recipe) + ([] if is_open(recipe) else too_small(recipe)):
                 logger.warning("%s", note)
             note_environment(run, now)
         accelerator.wait_for_everyone()
         if recipe.training.trackers:
-            accelerator.init_trackers(
-                "lingraft", config={"recipe": json.dumps(recipe.model_dump(mode="json"))}
-            )
+            accelerator.init_trackers("lingraft", config={"recipe": recipe.model_dump_json()})
         go_through(Context(recipe, run, accelerator, environment=now), request, time)
         if main:
             logger.info("report: %s", report(run))

@@ -162,16 +162,20 @@ def grafted_sizes(
         totals["body"] += missing
     if family.decoder_list is not None:
         return totals
-    output = f"{family.layers}.{last}.{family.layer_output}"
-    if output not in known_shapes:
-        raise DataError(f"the source's weights lack '{output}'; save or download the model again")
-    layer_width = known_shapes[output][0]
+    layer_width = _width(known_shapes, f"{family.layers}.{last}.{family.layer_output}")
     depth = last + 1 + places.number(last + 1)
     stack = Stack(family, depth, layer_width, one_layer)
     for module in wanted_by(recipe.graft):
         size = module.size(module.wanted(recipe.graft), stack)
         totals[module.part] = module.parameters(size, stack)
     return totals
+
+
+def _width(shapes: Mapping[str, tuple[int, ...]], name: str) -> int:
+    """Return the first size of a tensor, which must be there."""
+    if name not in shapes:
+        raise DataError(f"the source's weights lack '{name}'; save or download the model again")
+    return shapes[name][0]
 
 
 def _is_known(name: str, family: Family) -> bool:

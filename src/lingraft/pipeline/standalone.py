@@ -76,16 +76,14 @@ def evaluate(
         these with the 95 % interval and p (None for too little text).
 
     Raises:
-        DataError, RecipeError: no model, head or text; an option's value is not allowed, or not for
-            such a model.
+        DataError, RecipeError: no model, head or text; a value that is not allowed for the model.
     """
-    _check(text, rate, sentences, num_words)
-    check_precision(precision)
+    _check(text, rate, sentences, num_words, precision)
     model, *others = map(catalogue.resolve, [model] if isinstance(model, str) else model)
-    config = load_config(model)
+    causal = is_causal(load_config(model))
     for name in others:
-        check_kind(name, "causal" if is_causal(config) else "masked")
-    if is_causal(config):
+        check_kind(name, "causal" if causal else "masked")
+    if causal:
         _check_idle(model, rate=rate, seed=seed, num_words=num_words)
         return _likelihood(model, text, sentences, precision, others)
     tokenizers = {name: tokenizer_files.load(name) for name in (model, *others)}
@@ -95,9 +93,9 @@ def evaluate(
     for name, tokenizer in tokenizers.items():
         check_kept(name, statistics(tokenizer, lines)["text_kept"])
     chosen = words.choose(lines, num_words, seed) if num_words else []
-    result, own = _of_sentences(  # lets the first model go before another is loaded
-        model, _Masked.load(model, tokenizers[model], precision), lines, chosen, rate, seed
-    )
+    first = _Masked.load(model, tokenizers[model], precision)
+    result, own = _of_sentences(model, first, lines, chosen, rate, seed)
+    del first  # before another is loaded
     compared = {}
     for name in others:
         other = _Masked.load(name, tokenizers[name], precision)
@@ -116,7 +114,10 @@ def _check_idle(model: str, **given: float) -> None:
             )
 
 
-def _check(text: Sequence[str], rate: float, sentences: int, num_words: int) -> None:
+def _check(
+    text: Sequence[str], rate: float, sentences: int, num_words: int, precision: str
+) -> None:
+    check_precision(precision)
     if not text:
         raise DataError("evaluate: text names no file; name at least one")
     if not 0 < rate < 1:

@@ -215,17 +215,7 @@ def load_model(
             or the configuration is that of a much larger model.
     """
     config = load_config(name, revision, settings)
-    if type(config) not in auto._model_mapping:
-        raise UnsupportedModelError(
-            f"{name}: transformers has no {auto.__name__} for models of type "
-            f"'{config.model_type}'; choose an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
-        )
-    if getattr(config, "auto_map", None):
-        logger.warning(
-            "model '%s': its own Python code is not run; it is loaded as a %s of transformers",
-            name,
-            config.model_type,
-        )
+    _check_class(auto, name, config)
     folder = folder_of(name)
     if _generates(auto, name, config, folder) and folder is not None:
         load_generation(name, config)  # transformers takes defaults for one it cannot read
@@ -253,6 +243,25 @@ def load_model(
             trying.check_generation(name, loaded[0].generation_config)
             trying.try_decoding(loaded[0])
     return loaded
+
+
+def _check_class(auto: Any, name: str, config: PreTrainedConfig) -> None:
+    """Refuse an architecture that a class of transformers does not load; warn of code left aside.
+
+    Raises:
+        UnsupportedModelError: it has no such class.
+    """
+    if type(config) not in auto._model_mapping:
+        raise UnsupportedModelError(
+            f"{name}: transformers has no {auto.__name__} for models of type "
+            f"'{config.model_type}'; choose an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
+        )
+    if getattr(config, "auto_map", None):
+        logger.warning(
+            "model '%s': its own Python code is not run; it is loaded as a %s of transformers",
+            name,
+            config.model_type,
+        )
 
 
 def first_position(config: PreTrainedConfig, pad_id: int) -> int:

@@ -97,11 +97,8 @@ def make(
         mode = "extend" if continues(state) else "append"
         section = section.model_copy(update={"new_pieces": section.vocab_size})
     if mode == "keep":
-        return tokenizer_files.wrapped(state, source), {
-            "source": len(source),
-            "added": 0,
-            "unreachable": 0,
-        }
+        kept = {"source": len(source), "added": 0, "unreachable": 0}
+        return tokenizer_files.wrapped(state, source), kept
     limit = sys.maxsize if mode == "trim" else section.train_sentences  # what occurs, wherever
     sample = Sample(sentences, limit, seed)
     in_use = [*map(str, source.special_tokens_map.values()), str(source.chat_template or "")]
