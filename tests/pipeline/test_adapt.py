@@ -154,13 +154,13 @@ def test_another_precision_is_refused_and_auto_is_what_it_takes(
 
 def test_a_phase_that_is_trained_by_itself_notes_its_machine(finished, command):
     path = finished / "environment.json"
-    before = json.loads(path.read_text())
-    write_json(path, before | {"cpu": "another"})
+    before = read_json(path)
+    write_record(path, before | {"cpu": "another"})
     other = "fp32" if before["precision"] == "bf16" else "bf16"
     assert command("stage", finished, "evaluation").status == 0
     assert json.loads(path.read_text())["cpu"] == "another"
     recipe = finished / "recipe.toml"
-    recipe.write_text(recipe.read_text().replace('"auto"', f'"{other}"'))
+    recipe.write_text(recipe.read_text().replace('precision = "auto"', f'precision = "{other}"'))
     assert command("stage", finished, "phase-1").status == 0
     now = json.loads(path.read_text())
     assert (now["cpu"] != "another", now["precision"]) == (True, other)
