@@ -49,6 +49,8 @@ def without(folder, *names):
         ("generation_config.json", {"num_beams": "x"}),
         ("generation_config.json", {"num_beams": 0}),
         ("generation_config.json", {"suppress_tokens": [["x"]]}),
+        ("generation_config.json", {"output_hidden_states": -0.5}),
+        ("generation_config.json", {"decoder_start_token_id": 10**12}),
     ],
 )
 def test_a_value_that_breaks_later_is_refused_with_its_file(file, values, copied):

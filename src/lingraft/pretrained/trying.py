@@ -22,6 +22,12 @@ TEXTS = (
     *("speculation_type", "stop_strings", "transformers_version"),
 )
 """Keys of a generation configuration that hold text; the others hold numbers."""
+SWITCHES = (
+    *("do_sample", "use_cache", "renormalize_logits", "return_dict_in_generate"),
+    *("output_attentions", "output_hidden_states", "output_logits", "output_scores"),
+)
+WRITTEN = ("bos_token_id", "decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id")
+"""Special ids that a model reads or writes by itself, so that each needs a row."""
 
 
 def check_values(where: str, settings: Mapping[str, Any]) -> None:
@@ -54,6 +60,9 @@ def check_generation(where: str, generation: GenerationConfig) -> None:
     for key in settings.keys() & known.keys() - {*TEXTS}:
         if isinstance(settings[key], str):
             raise _wrong(where, key, settings[key], "must be no text")
+    for key in SWITCHES:
+        if not isinstance(settings.get(key), bool | None):
+            raise _wrong(where, key, settings[key], "must be true, false or null")
     generation.validate()
 
 
@@ -64,6 +73,11 @@ def try_decoding(model: Any) -> None:
         Exception: of transformers or torch, over a value that it does not take.
     """
     generation, ids_BT = copy.deepcopy(model.generation_config), torch.zeros(1, 2, dtype=torch.long)
+    rows = model.config.get_text_config(decoder=True).vocab_size
+    for key in WRITTEN:
+        ids = getattr(generation, key)
+        if any(not 0 <= index < rows for index in _listed(ids)):
+            raise ValueError(f"{key} is {ids}, and the model has rows 0 to {rows - 1}")
     if generation.decoder_start_token_id is None:  # mBART leaves it to the language
         generation.decoder_start_token_id = 0
     model._prepare_special_tokens(generation, kwargs_has_attention_mask=True, device="cpu")
@@ -101,8 +115,12 @@ def check_tensors(name: str, config: PreTrainedConfig, missing: Iterable[str]) -
 
 
 def _are_ids(value: Any) -> bool:
-    ids = value if isinstance(value, list) else [value]
-    return value is None or all(type(index) is int for index in ids)
+    return all(type(index) is int for index in _listed(value))
+
+
+def _listed(ids: Any) -> list[Any]:
+    """Return ids as a list: none, one or several."""
+    return ids if isinstance(ids, list) else [] if ids is None else [ids]
 
 
 def _wrong(where: str, key: str, value: Any, right: str) -> DataError:
