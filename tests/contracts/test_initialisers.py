@@ -89,11 +89,8 @@ def resources(tmp_path_factory, text, tiny_text, targets):
     meanings = ("the", "dog", "and")
     lexicon = [f"{word}\t{meanings[i % 3]}" for i, word in enumerate(known)]
     (folder / "lexicon.tsv").write_text("\n".join(lexicon) + "\n", encoding="utf-8")
-    pairs = [f"{line}\t{tiny_text[i % 3]}" for i, line in enumerate(text)]
-    (folder / "parallel.tsv").write_text("\n".join(pairs) + "\n", encoding="utf-8")
     return Resources(
         lexicons=(str(folder / "lexicon.tsv"),),
-        parallel=(str(folder / "parallel.tsv"),),
         source_vectors=str(folder / "source.vec"),
         target_vectors=str(folder / "target.vec"),
     )

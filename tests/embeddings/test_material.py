@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-import gzip
-import logging
-import lzma
-
 import pytest
 
-from lingraft.corpus.pairs import Pair
-from lingraft.embeddings.material import files, read_lexicons, read_pairs
+from lingraft.embeddings.material import read_lexicons
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Resources
 
@@ -29,32 +24,9 @@ def test_a_tab_parts_phrases(tmp_path):
     ]
 
 
-def test_lines_that_are_no_pair_are_left_out_and_counted(tmp_path, caplog):
-    path = tmp_path / "ko-en.txt"
-    path.write_text("집\thouse\n집\n집 my house\n\n집\t\n집\ta\tb\n", encoding="utf-8")
-    with caplog.at_level(logging.INFO, logger="lingraft"):
-        assert read_pairs([path], key="resources.parallel") == [Pair("집", "house")]
-    assert caplog.messages == ["ko-en.txt: 1 pairs, 4 lines that are none left out"]
-
-
-@pytest.mark.parametrize(("suffix", "opened"), [(".gz", gzip.open), (".xz", lzma.open)])
-def test_compressed_files_are_read(tmp_path, suffix, opened):
-    path = tmp_path / f"pairs.tsv{suffix}"
-    with opened(path, "wt", encoding="utf-8") as file:
-        file.write("나는 간다\tI go\n")
-    assert read_pairs([path], key="resources.parallel") == [Pair("나는 간다", "I go")]
-
-
-def test_sentences_are_parted_by_tabs_only(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    path.write_text("안녕 hello\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"pairs\.tsv: no line of it has two columns"):
-        read_pairs([path], key="resources.parallel")
-
-
 def test_a_resource_that_is_not_given_is_named():
-    with pytest.raises(RecipeError, match=r"^resources\.parallel: is empty, and .* 'ramen' needs"):
-        files((), "resources.parallel", "ramen", "parallel text")
+    with pytest.raises(RecipeError, match=r"^resources\.lexicons: is empty, .* 'wechsel' needs"):
+        read_lexicons(Resources(), "wechsel")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

@@ -26,6 +26,12 @@ def test_a_recipe_needs_language_source_and_text_only():
     assert recipe.phases == ()
 
 
+def test_keys_of_finished_runs_that_do_nothing_are_read_and_others_refused():
+    assert decode(SMALL | {"resources": {"parallel": []}}) == decode(SMALL)
+    with pytest.raises(RecipeError, match=r"resources\.parallel"):
+        decode(SMALL | {"resources": {"parallel": ["pairs.tsv"]}})
+
+
 def test_to_toml_and_back_gives_an_equal_recipe(tmp_path):
     recipe = decode(SMALL | {"phases": [PHASE], "corpus": {"text": ["가.txt", 'b"c.txt']}})
     path = tmp_path / "recipe.toml"

@@ -57,7 +57,7 @@ def test_scratch_takes_nothing_from_the_source():
     assert (graft.layers_before, graft.layers_after) == (1, 1)
 
 
-NO_ITL = [("adapters", "matched"), ("adapters-64", 64), ("mono-trans", 0), ("xpt-no-itl", 0)]
+NO_ITL = [("adapters", "matched"), ("mono-trans", 0), ("xpt-no-itl", 0)]
 NO_ITL += [("continued", 0), ("lapt", 0)]
 
 
@@ -77,7 +77,6 @@ METAXLM = {
     "xlm-kd": ("random", "random"),
     "xlm-init-body": ("pretrained", "random"),
     "xlm-init-emb": ("random", "match"),
-    "xlm-init-both": ("pretrained", "match"),
 }
 
 

@@ -67,9 +67,6 @@ def add(cases):
     cases["a setting of plain text on sentence pairs"] = recipe(
         "", STREAM.format("en-ko", "en/ko", "en-ko.tsv") + "corpus.sentences = 9"
     )
-    cases["an initialiser that needs sentence pairs, without any"] = recipe(
-        'graft.embeddings = "ramen"', TWO
-    )
     cases["an initialiser that needs vectors of the source language, without any"] = recipe(
         'graft.embeddings = "wechsel"\nresources.lexicons = ["unread.tsv"]', TWO
     )

@@ -104,11 +104,6 @@ INITIALISERS: dict[str, Initialiser] = {
         "the mean of the source pieces that the new piece is made of",
         "FVT (Gee et al. 2022), §3; SPEC G.1",
     ),
-    "length-weighted": Initialiser(
-        "mean.length_weighted",
-        "as mean, each source piece weighed by its length",
-        "weights ours; SPEC G.1 has the plain mean",
-    ),
     "first-piece": Initialiser(
         "mean.first_piece",
         "the first of the source pieces that the new piece is made of; for output projections",
@@ -131,11 +126,6 @@ INITIALISERS: dict[str, Initialiser] = {
         "shared pieces copied, the others a sum of 16 of them found by matching pursuit",
         "Goddard and Fernandes Neto 2025 (arXiv 2506.06607), §3; SPEC G.1",
         learns_from_text=True,
-    ),
-    "ramen": Initialiser(
-        "ramen.ramen",
-        "a mean of the likely translations, learnt from sentence pairs",
-        "RAMEN (Tran 2020), §3.1; SPEC G.1",
     ),
     "token-distillation": Initialiser(
         "token_distillation.token_distillation",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import lexicon
-from lingraft.corpus.pairs import Pair
-from lingraft.corpus.readers.lines import Reading, text_lines
 from lingraft.errors import DataError, RecipeError
 from lingraft.paths import path_of
 
@@ -25,9 +22,6 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.tokenizer.vocabulary import Vocabulary
 
-logger = logging.getLogger(__name__)
-
-MAX_LINE_BYTES = 1 << 20
 ORDER = (
     "the target language must come first in each line; "
     "set resources.source_first = true if they are the other way round"
@@ -90,14 +84,12 @@ class Inputs:
         return self.material
 
 
-def files(names: Sequence[str], key: str, initialiser: str, content: str) -> list[Path]:
-    """The files of a resource, which must be given.
+def _lexicon_files(names: Sequence[str], initialiser: str) -> list[Path]:
+    """Return the files of the lexicons, which must be given.
 
     Args:
         names: as the recipe gives them.
-        key: the recipe's key, say resources.lexicons.
         initialiser: who needs them.
-        content: what they hold, for the message.
 
     Raises:
         RecipeError: none is given.
@@ -105,48 +97,16 @@ def files(names: Sequence[str], key: str, initialiser: str, content: str) -> lis
     """
     if not names:
         raise RecipeError(
-            f"{key}: is empty, and graft.embeddings = '{initialiser}' needs {content}; "
-            f"set {key}, or use another initialiser"
+            f"resources.lexicons: is empty, and graft.embeddings = '{initialiser}' needs a "
+            "bilingual lexicon; set resources.lexicons, or use another initialiser"
         )
     paths = [path_of(name) for name in names]
     for path in paths:
         if not path.is_file():
-            raise DataError(f"{path}: no such file; {key} must name {content}")
-    return paths
-
-
-def read_pairs(paths: Iterable[Path], *, key: str, source_first: bool = False) -> list[Pair]:
-    """The pairs of text files, in their order; lines without exactly two columns are left out.
-
-    Args:
-        paths: text files, perhaps compressed; the target language comes first in each line.
-        key: the recipe's key, for messages.
-        source_first: the source language comes first instead.
-
-    Raises:
-        DataError: a file cannot be read, or no line of it is a pair.
-    """
-    pairs: list[Pair] = []
-    for path in paths:
-        before, skipped = len(pairs), 0
-        for line in text_lines(path, MAX_LINE_BYTES, Reading()):
-            fields = [field.strip() for field in line.split("\t")]
-            if len(fields) == 2 and all(fields):
-                pairs.append(Pair(*reversed(fields)) if source_first else Pair(*fields))
-            else:
-                skipped += bool(line.strip())
-        if len(pairs) == before:
             raise DataError(
-                f"{path}: no line of it has two columns; {key} must name files with a "
-                "target-language and a source-language column, separated by a tab"
+                f"{path}: no such file; resources.lexicons must name a bilingual lexicon"
             )
-        logger.info(
-            "%s: %s pairs, %s lines that are none left out",
-            path.name,
-            f"{len(pairs) - before:,}",
-            f"{skipped:,}",
-        )
-    return pairs
+    return paths
 
 
 def read_lexicons(resources: recipe.Resources, initialiser: str) -> Lexicon:
@@ -160,7 +120,7 @@ def read_lexicons(resources: recipe.Resources, initialiser: str) -> Lexicon:
         RecipeError: none is named.
         DataError: a file is not there, cannot be read or holds no pair.
     """
-    paths = files(resources.lexicons, "resources.lexicons", initialiser, "a bilingual lexicon")
+    paths = _lexicon_files(resources.lexicons, initialiser)
     return lexicon.read(paths, swap=resources.source_first)
 
 
@@ -170,7 +130,7 @@ def read_each(resources: recipe.Resources, initialiser: str) -> dict[str, Lexico
     Returns:
         By the file's name; by its whole path where two files have the same name.
     """
-    paths = files(resources.lexicons, "resources.lexicons", initialiser, "a bilingual lexicon")
+    paths = _lexicon_files(resources.lexicons, initialiser)
     times = Counter(path.name for path in paths)
     return {
         path.name if times[path.name] == 1 else str(path): lexicon.read(

@@ -31,24 +31,6 @@ def mean(inputs: Inputs) -> Plan:
     return composed("mean", inputs, Combination.mean)
 
 
-def length_weighted(inputs: Inputs) -> Plan:
-    """As `mean`, each part weighed by its bytes in UTF-8, a word start being one more.
-
-    Differs from the literature, which weighs output rows by length without saying in what unit:
-    bytes are ours, for pieces that are a part of a character have no length in characters.
-
-    Material: its source tokenizer is used.
-    """
-
-    def combine(ids: Sequence[int]) -> Combination:
-        forms = [inputs.source.canonical[index] for index in ids]
-        return Combination.weighted(
-            ids, [1 if form is None else form.word_start + len(form.text) for form in forms]
-        )
-
-    return composed("length-weighted", inputs, combine)
-
-
 def first_piece(inputs: Inputs) -> Plan:
     """Give a new piece the row of the first source piece of its text; else as `mean`.
 

@@ -33,18 +33,6 @@ class Translations:
     probabilities: NDArray[np.float64]
     """[P] they sum to one for each target id."""
 
-    def best(self, most: int) -> dict[int, tuple[NDArray[np.int64], NDArray[np.float64]]]:
-        """For each target id its likeliest source ids, at most `most`, and their probabilities."""
-        ids, begins = np.unique(self.target_ids, return_index=True)
-        translations = {}
-        for target_id, begin, end in zip(
-            ids, begins, [*begins[1:], len(self.target_ids)], strict=True
-        ):
-            part = self.probabilities[begin:end]
-            order = np.argsort(-part, kind="stable")[:most]
-            translations[int(target_id)] = (self.source_ids[begin:end][order], part[order])
-        return translations
-
 
 def learn(pairs: Sequence[Pair], *, nothing: int, iterations: int = 5) -> Translations:
     """Learn p(source piece | target piece) by expectation maximisation, from equal probabilities.

@@ -19,8 +19,8 @@ import regex
 import torch
 
 from lingraft.corpus.inputs import lines_of
+from lingraft.corpus.lexicon import MAX_LINE_BYTES
 from lingraft.corpus.readers.lines import Reading, batched, text_lines
-from lingraft.embeddings.material import MAX_LINE_BYTES
 from lingraft.embeddings.segmentation import Segmenter
 from lingraft.errors import DataError, RecipeError, TooLittleTextError
 from lingraft.paths import path_of

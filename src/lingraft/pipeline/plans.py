@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PLACES = {"text", "decontaminate"}
 """Keys of a corpus that say where its files lie."""
-RESOURCES = ("lexicons", "parallel", "source_text", "source_vectors", "target_vectors")
+RESOURCES = ("lexicons", "source_text", "source_vectors", "target_vectors")
 """Keys of [resources] that name files."""
 
 

@@ -24,7 +24,7 @@ from lingraft.recipe import catalogue, stage_order
 from lingraft.recipe.facts import TOKENS_PER_SENTENCE
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
-from lingraft.recipe.run import FROZEN_IN_FP32, KEEPING, NEEDS
+from lingraft.recipe.run import FROZEN_IN_FP32, KEEPING, READ_LEXICONS
 from lingraft.recipe.selectors import described, trained_parts
 from lingraft.recipe.streams import distilled
 from lingraft.tasks.choices import read as read_questions
@@ -154,16 +154,13 @@ def _check_teachers(recipe: Recipe) -> None:
 
 
 def _check_resources(recipe: Recipe, grafts: Sequence[Graft]) -> None:
-    """Refuse an initialiser without the dictionaries or the sentence pairs that it needs."""
-    said = {"lexicons": "a bilingual lexicon", "parallel": "sentence pairs"}
+    """Refuse an initialiser without the dictionaries that it needs."""
     for graft, name in ((one, name) for one in grafts for name in one.initialisers):
-        resource = NEEDS.get(name)
-        if resource and not getattr(recipe.resources, resource):
+        if name in READ_LEXICONS and not recipe.resources.lexicons:
             key = "embeddings" if graft.embeddings == name else "output_embeddings"
-            option = " (--lexicons)" if resource == "lexicons" else ""
             raise RecipeError(
-                f"resources.{resource}: is empty, and graft.{key} = '{name}' needs "
-                f"{said[resource]}; set resources.{resource}{option}, or use another initialiser"
+                f"resources.lexicons: is empty, and graft.{key} = '{name}' needs a bilingual "
+                "lexicon; set resources.lexicons (--lexicons), or use another initialiser"
             )
 
 
@@ -266,7 +263,7 @@ def unread(recipe: Recipe) -> list[str]:
     """A note where dictionaries are named that no method of the run reads."""
     variants = (baseline(recipe, index) for index in range(len(recipe.baselines)))
     read = {name for run in (recipe, *variants) for name in run.graft.initialisers}
-    if not recipe.resources.lexicons or "lexicons" in map(NEEDS.get, read):
+    if not recipe.resources.lexicons or not read.isdisjoint(READ_LEXICONS):
         return []
     return [
         f"resources.lexicons: graft.embeddings = '{recipe.graft.embeddings}' reads no "

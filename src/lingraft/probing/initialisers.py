@@ -16,7 +16,7 @@ from lingraft.errors import RecipeError
 from lingraft.pipeline.vocabularies import lacks_source_words
 from lingraft.recipe import Budget, Initialiser, Recipe
 from lingraft.recipe.methods import settled
-from lingraft.recipe.run import NEEDS, RUN_MODEL, learns_vectors
+from lingraft.recipe.run import READ_LEXICONS, RUN_MODEL, learns_vectors
 from lingraft.recipe.selectors import trained_parts
 from lingraft.stats import LEVEL, paired_t_test
 from lingraft.study import recipe as studies
@@ -158,10 +158,8 @@ def missing(recipe: Recipe, initialiser: str) -> str | None:
             f"--initialisers: '{initialiser}' is not known; there are {', '.join(INITIALISERS)}"
         )
     resources = recipe.resources
-    key = NEEDS.get(initialiser)
-    if key and not getattr(resources, key):
-        what = {"lexicons": "a bilingual dictionary", "parallel": "sentence pairs"}[key]
-        return f"needs {what}: resources.{key}"
+    if initialiser in READ_LEXICONS and not resources.lexicons:
+        return "needs a bilingual dictionary: resources.lexicons"
     if lacks_source_words(resources, initialiser):
         return "needs vectors or text of the source language: resources.source_vectors, source_text"
     if learns_vectors(resources, initialiser) and importlib.util.find_spec("gensim") is None:

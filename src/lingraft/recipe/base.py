@@ -35,12 +35,10 @@ Initialiser = Literal[
     "match",
     "dictionary",
     "mean",
-    "length-weighted",
     "first-piece",
     "focus",
     "wechsel",
     "omp",
-    "ramen",
     "token-distillation",
 ]
 Objective = Literal["mlm", "ca_mlm", "tlm", "denoise", "clm"]

@@ -127,11 +127,10 @@ def decode(data: dict[str, Any], where: str = "recipe") -> Recipe:
             f"{where}: corpus.{key}: is of a run with one text, and this one has several streams; "
             f"set it for each, as in streams.0.corpus.{key}"
         )
-    vocabulary = data.get("tokenizer")
-    if isinstance(vocabulary, dict) and vocabulary.get("pad_to_multiple") == 1:
-        # recipes of finished runs hold it, without effect
-        kept = {key: value for key, value in vocabulary.items() if key != "pad_to_multiple"}
-        data = data | {"tokenizer": kept}
+    for table, (key, value) in WITHOUT_EFFECT.items():
+        section = data.get(table)
+        if isinstance(section, dict) and section.get(key) == value:
+            data = data | {table: {name: kept for name, kept in section.items() if name != key}}
     return checked(Recipe, data, where)
 
 
@@ -199,6 +198,12 @@ def _without_none(value: Any) -> Any:
         return [_without_none(item) for item in value]
     return value
 
+
+WITHOUT_EFFECT: dict[str, tuple[str, object]] = {
+    "tokenizer": ("pad_to_multiple", 1),
+    "resources": ("parallel", []),
+}
+"""By table, a key that recipes of finished runs hold, and the value that does nothing."""
 
 TYPES = {
     "tuple_type": 'a list, such as ["…"]',

@@ -53,11 +53,6 @@ METHODS: dict[str, MethodRecord] = {
         NO_ITL | {"adapters": "matched"},
         ONE_PHASE,
     ),
-    "adapters-64": MethodRecord(
-        "adapters of width 64, as first published; nothing frozen",
-        NO_ITL | {"adapters": 64},
-        ONE_PHASE,
-    ),
     "mono-trans": MethodRecord(
         "new embeddings alone are trained, the source's layers stay as they are",
         NO_ITL,
@@ -120,10 +115,6 @@ METHODS: dict[str, MethodRecord] = {
     "xlm-init-emb": _metaxlm(
         "XLM with the source's matched embedding rows, everything else drawn",
         {"source_weights": "random", "embeddings": "match"},
-    ),
-    "xlm-init-both": _metaxlm(
-        "XLM with the source's body and its matched rows: MetaXLM, by its name in the ablation",
-        {"embeddings": "match"},
     ),
     "veco": MethodRecord(
         "cross-attention plugged into the source, on pairs: first it alone, then all together; "

@@ -131,8 +131,8 @@ class Tokenizer(Section):
 
 DRAWN = ("random", "random-statistics")
 """Initialisers that take no row of the source."""
-NEEDS = {"dictionary": "lexicons", "wechsel": "lexicons", "ramen": "parallel"}
-"""Initialisers that cannot do without files, and the key of [resources] that names them."""
+READ_LEXICONS = ("dictionary", "wechsel")
+"""Initialisers that cannot do without bilingual dictionaries."""
 RUN_MODEL = ("token-distillation",)
 """Initialisers that run the source, which has to be a causal language model."""
 
@@ -214,10 +214,8 @@ class Resources(Section):
 
     lexicons: Names = ()
     """Bilingual dictionaries, target-language word first: TSV, or two words a line as in MUSE."""
-    parallel: Names = ()
-    """Sentence pairs for aligning the two vocabularies: TSV, target sentence first."""
     source_first: bool = False
-    """The source language stands in the first column of `lexicons` and `parallel`."""
+    """The source language stands in the first column of `lexicons`."""
     source_text: Names = ()
     """Text of the source language, to learn static vectors from (files as in corpus.text)."""
     source_vectors: str | None = None

@@ -230,7 +230,7 @@ def _names(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _without_folders(resources: Resources) -> Resources:
-    lists = ("lexicons", "parallel", "source_text")
+    lists = ("lexicons", "source_text")
     names = {key: _names(getattr(resources, key)) for key in lists}
     vectors = {key: getattr(resources, key) for key in ("source_vectors", "target_vectors")}
     cut = {key: name and _file_name(name) for key, name in vectors.items()}

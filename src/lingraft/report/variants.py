@@ -50,7 +50,6 @@ TITLES = {
     "xpt-no-itl": "XPT without ITL",
     "xpt-random": "XPT from a random source",
     "adapters": "Adapters",
-    "adapters-64": "Adapters-64",
     "mono-trans": "MonoTrans",
     "lapt": "LAPT",
     "join": "joined",
@@ -61,7 +60,6 @@ TITLES = {
     "xlm-kd": "XLM+KD",
     "xlm-init-body": "XLM, body from the source",
     "xlm-init-emb": "XLM, embeddings from the source",
-    "xlm-init-both": "XLM, both from the source",
 }
 VERSION_KEYS = ("lingraft", "python", "torch", "transformers", "tokenizers")
 

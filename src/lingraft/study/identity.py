@@ -29,14 +29,7 @@ NOT_DECISIVE = {"name", "baselines", "training", "export"}
 """Names, the use of the machine, and what only other things read."""
 SHOWN = "samples"
 """Of [evaluation]: how many texts are shown."""
-WITHOUT_RESOURCES = {
-    "random",
-    "random-statistics",
-    "match",
-    "mean",
-    "length-weighted",
-    "first-piece",
-}
+WITHOUT_RESOURCES = {"random", "random-statistics", "match", "mean", "first-piece"}
 """Initialisers that read nothing of [resources]."""
 
 
@@ -123,7 +116,7 @@ def _plain(recipe: Recipe) -> dict[str, Any]:
 def _resources(section: Resources) -> dict[str, Any]:
     plain = section.model_dump(mode="json", exclude_defaults=True)
     for key, value in plain.items():
-        if key in ("lexicons", "parallel"):
+        if key == "lexicons":
             plain[key] = [file_digest(path_of(name)) for name in value]
         elif key in ("source_vectors", "target_vectors"):
             plain[key] = file_digest(path_of(value))
