@@ -1,4 +1,4 @@
-"""Dumps, crawls, pages and catalogues: the kind of a file decides how it is read."""
+"""Dumps, crawls, pages and rows: the kind of a file decides how it is read."""
 
 import bz2
 import gzip
@@ -18,21 +18,12 @@ parquet = pytest.importorskip("pyarrow.parquet")
 DUMP = """<mediawiki xml:lang="ko"><siteinfo><dbname>kowiki</dbname></siteinfo><page>
 <title>제목</title><ns>0</ns><id>5</id><revision><id>7</id><text>'''제목'''은 [[글]]이다.</text>
 </revision></page></mediawiki>"""
-CIRRUS = (
-    '{"index": {"_id": "5"}}\n'
-    '{"title": "제목", "namespace": 0, "wiki": "kowiki", "text": "제목은 글이다."}\n'
-)
 WET = (
     "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://a.kr/b\r\n"
     "WARC-Record-ID: <urn:uuid:1>\r\nContent-Type: text/plain\r\n"
     "Content-Length: 21\r\n\r\n제목은 글이다.\r\n\r\n"
 )
-PO = """msgid ""
-msgstr "Content-Type: text/plain; charset=UTF-8\\n"
-
-msgid "a"
-msgstr "제목은 글이다."
-"""
+JSON = '{"id": 5, "text": "제목은 글이다."}\n'
 
 
 def read(path: Path) -> tuple[list[Document], Reading]:
@@ -46,11 +37,10 @@ def read(path: Path) -> tuple[list[Document], Reading]:
     [
         ("kowiki.xml", DUMP, "kowiki:5"),
         ("kowiki.xml.bz2", DUMP, "kowiki:5"),
-        ("kowiki-cirrussearch-content.json.gz", CIRRUS, "kowiki:5"),
+        ("a.json.gz", JSON, "5"),
         ("a.html", "<html><body><main><p>제목은 글이다.</p></main></body></html>", None),
         ("a.md", "제목은 *글*이다.\n", None),
         ("a.wet.gz", WET, "http://a.kr/b"),
-        ("ko.po", PO, None),
     ],
 )
 def test_the_kind_of_a_file_decides_how_it_is_read(

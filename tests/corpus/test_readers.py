@@ -616,7 +616,7 @@ def test_links_in_a_folder_lead_neither_in_circles_nor_into_nothing(tmp_path: Pa
     ]
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.json", "a.html", "a.md", "a.po"])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.json", "a.html", "a.md"])
 def test_an_empty_file_is_one_empty_document(tmp_path: Path, name: str):
     path = tmp_path / name
     path.write_bytes(b"")

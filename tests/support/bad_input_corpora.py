@@ -12,7 +12,6 @@ DUMP = '<mediawiki xml:lang="ko"><siteinfo><dbname>kowiki</dbname></siteinfo>\n'
 )
 CLOSED = DUMP + "</mediawiki>"
 BOMB = '<!DOCTYPE m [<!ENTITY a "aaa"><!ENTITY b "&a;&a;">]>\n'
-NO_CHARSET = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=klingon\\n"\n'
 
 
 def add(cases):
@@ -26,8 +25,6 @@ def add(cases):
     cases["a dump in EUC-KR"] = corpus("ko.xml", CLOSED.encode("euc-kr"))
     cases["XML that is no dump"] = corpus("ko.xml", "<rss><item>글</item></rss>")
     cases["an archive of files"] = corpus("ko.zip", b"PK\x03\x04")
-    cases["a .po file that is none"] = corpus("ko.po", "문서를 열다\n" * 9)
-    cases["a .po file whose charset does not exist"] = corpus("ko.po", NO_CHARSET)
     cases["a crawl that is none"] = corpus("ko.warc", "문서를 열다\n" * 9)
     cases["an empty file and nothing else"] = corpus("ko.jsonl", b"")
     for wrong, option, value in (

@@ -35,7 +35,7 @@ def command(
         typer.Argument(
             metavar="SOURCE…",
             help="Files, directories or hub:DATASET; dumps, web archives, text, JSON lines, "
-            "Parquet, HTML, Markdown, .po. Leave them out and use --recipe.",
+            "Parquet, HTML, Markdown. Leave them out and use --recipe.",
         ),
     ] = None,
     lang: Annotated[

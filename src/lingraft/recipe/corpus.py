@@ -36,7 +36,7 @@ class Corpus(Section):
     """Raw text in, clean sentences out."""
 
     text: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    """Files (.txt .jsonl .parquet, MediaWiki dumps .xml, .html .md .warc .wet .po; all but .parquet
+    """Files (.txt .jsonl .parquet, MediaWiki dumps .xml, .html .md .warc .wet; all but .parquet
     also with .gz .xz .zst .bz2), directories of these, or Hub datasets (hub:NAME@REVISION)."""
     text_column: str = "text"
     """The field that holds the text in .jsonl, .parquet and Hub datasets."""

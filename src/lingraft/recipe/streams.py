@@ -35,8 +35,8 @@ class Stream(Section):
     language: Annotated[str, Field(pattern=r"^[^/]+(/[^/]+)?$")]
     """BCP 47 code; of sentence pairs both, as the files write them, with '/' between: en/ko."""
     corpus: Corpus
-    """The text; sentence pairs come as TSV (the first language first), Moses files, TMX, .po or
-    JSON lines."""
+    """The text; sentence pairs come as TSV (the first language first), Moses files, TMX or JSON
+    lines."""
 
     @property
     def pair(self) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lingraft.corpus.inputs import entry
-from lingraft.corpus.readers import documents, wikimedia
+from lingraft.corpus.readers import documents  # noqa: TC001 - pydantic reads the annotations
 from lingraft.corpus.readers.lines import reading_errors
 from lingraft.corpus.readers.wiki import streams
 from lingraft.rundir import fingerprint
@@ -98,6 +98,4 @@ def _pieces(source: documents.Source, section: recipe.Corpus, part_bytes: int) -
 def _has_a_document_a_line(source: documents.Source, path: Path, section: recipe.Corpus) -> bool:
     if path.suffix.lower() not in CUT_BY_LINES:  # compressed, or another format
         return False
-    if source.format == ".txt":
-        return section.document == "line"
-    return not wikimedia.recognises(path)
+    return source.format != ".txt" or section.document == "line"

@@ -14,7 +14,7 @@ from pathlib import Path  # noqa: TC003 - pydantic reads the annotations of `pla
 from typing import TYPE_CHECKING, TypeAlias
 
 from lingraft.corpus import extras
-from lingraft.corpus.readers import folders, markup, po, wikimedia
+from lingraft.corpus.readers import folders, markup
 from lingraft.corpus.readers.columns import (
     HUB_PREFIX,
     NO_TEXT_FIELD,
@@ -314,11 +314,8 @@ def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator
 
 
 def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
-    """A .jsonl file: an object a line; Wikimedia's own exports are known by their first line."""
+    """A .jsonl file: an object a line."""
     assert source.path is not None
-    if wikimedia.recognises(source.path):
-        yield from wikimedia.read(source, section, reading)
-        return
     begins = not source.span or source.span[0] == 0  # of a file in pieces the first one decides
     objects = good = broken = 0
     keys: list[str] = []
@@ -367,5 +364,4 @@ FORMATS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Row]]] = 
     ".markdown": markup.read_markdown,
     ".warc": markup.read_crawl,
     ".wet": markup.read_crawl,
-    ".po": po.read,
 }

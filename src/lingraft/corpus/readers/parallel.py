@@ -1,8 +1,8 @@
 """Readers of parallel text: files in, `Pair`s out.
 
 Formats: TSV (`.tsv`, two columns or those that are named), JSON lines
-(`{"translation": {"en": …, "ko": …}}` or the languages as keys), TMX, gettext .po, and Moses (two
-files `NAME.en` and `NAME.ko`, named together as `NAME.en` or as `NAME`).
+(`{"translation": {"en": …, "ko": …}}` or the languages as keys), TMX, and Moses (two files
+`NAME.en` and `NAME.ko`, named together as `NAME.en` or as `NAME`).
 
 Reading one more format is one function here and one line in `FORMATS`.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.pairs import Pair
-from lingraft.corpus.readers import po, tmx
+from lingraft.corpus.readers import tmx
 from lingraft.corpus.readers.lines import (
     BROKEN_JSON,
     BROKEN_UTF8,
@@ -211,6 +211,5 @@ def _sides(row: Any, layout: Layout) -> Pair | None:
 FORMATS: dict[str, Callable[[Path, Layout, Reading], Iterator[Pair]]] = {
     ".tsv": _tsv,
     ".jsonl": _json_lines,
-    ".po": po.read_pairs,
     ".tmx": tmx.read_pairs,
 }
