@@ -54,7 +54,6 @@ COMMANDS = {
     "align": ("--gold", "--text", "--out", "--layer", "--method", "--no-clamp", "--dev",
               "--baseline", "--label", "--reference", "--base", "--outside", "--resamples",
               "--batch-tokens", "--overwrite"),
-    "bench": ("--shape", "--source", "--phase", "--steps", "--windows", "--batch", "--json"),
     "finetune": ("--task", "--data", "--seeds", "--first-seed", "--out", "--set", "--paper",
                  "--label", "--cut", "--train-examples", "--precision", "--keep-models",
                  "--train-language", "--test-languages", "--select-on", "--directions",
@@ -146,7 +145,7 @@ LIGHT = [
     *(("list", what) for what in TABLES),
     ("--help",),
     ("--version",),
-    *((name, "--help") for name in ("adapt", "demo", "finetune", "study", "bench", "align")),
+    *((name, "--help") for name in ("adapt", "demo", "finetune", "study", "align")),
     *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
     *((name, "--help") for name in ("translate", "score-translations")),
 ]
@@ -695,6 +694,13 @@ def test_the_first_of_several_processes_tells_of_an_error_first(
     assert slept == waited
 
 
+@pytest.mark.parametrize("name", cli.GONE)
+def test_a_command_of_earlier_versions_is_told_to_be_gone(command, name):
+    ended = command("--quiet", name, "recipe.toml", "--phase", "2")
+    assert name not in cli.COMMANDS
+    assert (ended.status, ended.err) == (1, f"lingraft: {name} is gone: {cli.GONE[name]}\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -702,7 +708,6 @@ def test_the_first_of_several_processes_tells_of_an_error_first(
         (("evaluate", "m", "--text", "t", "--rate", "nan"), "--rate: must be a finite number"),
         (("finetune", "m", "--task", "nsmc", "--first-seed", 10**30), "--first-seed: is a whole"),
         (("adapt", "r.toml", "--seed", 10**400), "--seed: is a whole number beyond 64 bits"),
-        (("bench", "--mean-length", "inf"), "--mean-length: must be a finite number; got inf"),
     ],
 )
 def test_a_number_that_no_machine_holds_is_one_line(command, arguments, says):

@@ -66,7 +66,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
     return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
-TRAINING = {"adapt", "bench", "demo", "finetune", "probe", "sources", "study"}
+TRAINING = {"adapt", "demo", "finetune", "probe", "sources", "study"}
 
 
 def paged(pages: tuple[str, ...]) -> list[Any]:

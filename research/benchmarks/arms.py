@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from shared import alternating, table, write
+from made_up import Shape
+from shared import alternating, peak_bytes, table, write
 
-from lingraft.bench.measure import peak_memory
-from lingraft.bench.subject import Shape
 from lingraft.models.families import FAMILIES
 from lingraft.models.parts import part_of
 from lingraft.models.source import load_model
@@ -201,7 +200,8 @@ class Arms:
         quiet_transformers()
         load = os.getloadavg()[0]
         model, found = self.ours() if arm == OURS else self.theirs(opponents[arm])
-        memory = peak_memory(model.device)
+        on_gpu = model.device.type == "cuda"
+        memory = torch.cuda.max_memory_allocated(model.device) if on_gpu else peak_bytes()
         found |= {"arm": arm, "peak_memory_bytes": memory, "load_average": load}
         return found | {"loss": self.loss(model)}
 

@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from arms import PLAIN_TRAINER, SAME_OPTIMISER
+from made_up import BOS, EOS, PAD, TextShape, made_up, token_ids
 from shared import head, parser_of, row, write
 from vs_run_clm import blocks as labelled_blocks
 from vs_run_clm import collate, rows_of
 from vs_run_mlm import blocks, tokenizer_of
 
-from lingraft.bench.subject import BOS, EOS, PAD, TextShape, made_up, token_ids
 from lingraft.evaluation import intrinsic
 from lingraft.evaluation.scorer import Item, Scorer
 from lingraft.models.families import FAMILIES

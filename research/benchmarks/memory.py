@@ -31,9 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shared import head, parser_of, row, timed, write
-
-from lingraft.bench.memory import peak_bytes
+from shared import head, parser_of, peak_bytes, row, timed, write
 
 if TYPE_CHECKING:
     from lingraft.recipe import Phase, Recipe
@@ -242,19 +240,17 @@ TRAININGS = {
 }
 
 
-def made_up(case: Trained, phase: Phase, rows: int) -> Reading:
+def reading_of(case: Trained, phase: Phase, rows: int) -> Reading:
     """Sentences, or pairs of them, that a phase reads in place of a text."""
     import numpy as np
+    from made_up import TextShape, made_up
 
-    from lingraft.bench import subject
     from lingraft.objectives import OBJECTIVES
     from lingraft.tokenizer.pairs import Edges, TokenPairs
     from lingraft.training.data import Reading
 
     lengths = {"mean": case.longest, "spread": 0.0} if case.filled else {}
-    units = subject.made_up(
-        subject.TextShape(sentences=2_000, longest=case.longest, **lengths), rows
-    )
+    units = made_up(TextShape(sentences=2_000, longest=case.longest, **lengths), rows)
     if "pairs" in (reads := OBJECTIVES[phase.objective].reads):
         firsts = np.arange(0, len(units), 2)
         sides = np.stack([firsts, firsts + 1, firsts + 1, firsts + 2], 1).reshape(-1, 2, 2)
@@ -265,7 +261,8 @@ def made_up(case: Trained, phase: Phase, rows: int) -> Reading:
 
 def run_training(name: str, folder: Path) -> None:
     """Train a phase in this process, as the stage does."""
-    from lingraft.bench import subject
+    from made_up import token_ids
+
     from lingraft.models import source
     from lingraft.models.modules import MODULES
     from lingraft.models.parts import translation_layers
@@ -297,8 +294,8 @@ def run_training(name: str, folder: Path) -> None:
             fingerprint="",
             family=loaded.family,
             itl_layers=translation_layers(loaded.model.config, loaded.family, recipe.graft.places),
-            readings=(made_up(TRAININGS[name], phase, rows),),
-            vocabulary=subject.token_ids(rows),
+            readings=(reading_of(TRAININGS[name], phase, rows),),
+            vocabulary=token_ids(rows),
         ),
         loaded.model,
         accelerator_for(recipe.training, folder),

@@ -23,8 +23,7 @@ EMBEDDINGS = (PIECES + POSITIONS + 3) * WIDTH  # pieces, positions, one type, a 
 FULL = LAYERS * LAYER + EMBEDDINGS + HEAD
 FIRST = 2 * LAYER + PIECES * WIDTH + PIECES  # two translation layers, pieces, output bias
 OPERATIONS = {"full": 635e6, "phase 1": 463e6}
-"""Useful operations a token; tests/training/test_throughput.py holds the first, and
-`lingraft bench --shape 14x768x50000 --phase phase-1` prints the second."""
+"""Useful operations a token; tests/training/test_throughput.py holds the first."""
 TRAINED = {"full": FULL, "phase 1": FIRST}
 
 

@@ -57,6 +57,20 @@ def timed(command: list[str]) -> tuple[str, float, float]:
     return done.stdout, seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def peak_bytes() -> int | None:
+    """The most main memory that this process has held; None where it is not known.
+
+    On Linux that is the high-water mark of this program, never of the one that started it.
+    """
+    status = Path("/proc/self/status")
+    if status.is_file():
+        marks = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        return int(marks[0].split()[1]) * 1024 if marks else None
+    if sys.platform == "darwin":
+        return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return None
+
+
 def in_process(arm: str, folder: Path) -> dict[str, Any]:
     """One arm of the script that runs, in a process of its own."""
     line = [sys.executable, *sys.argv, "--arm", arm, "--folder", str(folder)]

@@ -34,10 +34,10 @@ from arms import (
     train_with_lingraft,
     train_with_trainer,
 )
+from made_up import BOS, EOS, PAD, TextShape, made_up, token_ids
 from shared import parser_of
 from transformers import AutoConfig, LlamaForCausalLM
 
-from lingraft.bench.subject import BOS, EOS, PAD, TextShape, made_up, token_ids
 from lingraft.evaluation import intrinsic
 from lingraft.evaluation.scorer import Item, Scorer
 from lingraft.models.graft import build

@@ -32,24 +32,25 @@ from arms import (
     train_with_lingraft,
     train_with_trainer,
 )
+from made_up import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, token_ids
 from shared import parser_of
 from transformers import RobertaForMaskedLM
 
-from lingraft.bench.subject import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, of_run, token_ids
 from lingraft.evaluation.intrinsic import mask_text, score
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.graft import build
 from lingraft.models.source import load_model
+from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
+from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run
+from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Reading
 from lingraft.training.machine import keep_freed_memory
 
 if TYPE_CHECKING:
     import argparse
-
-    from lingraft.objectives.common import TokenIds
 
 HELD_OUT = 256
 
@@ -94,10 +95,13 @@ def texts(asked: argparse.Namespace) -> tuple[Tokens, Tokens, TokenIds]:
         held_out = made_up(TextShape(sentences=HELD_OUT), size, 1)
         return made_up(TextShape(sentences=asked.sentences), size, 0), held_out, token_ids(size)
     run = Run.existing(asked.run)
-    tokens, vocabulary = of_run(run)
+    folder = run.stage("tokenizer").path
+    vocabulary = TokenIds.of(tokenizer_files.load(str(folder)))
+    first = read_recipe(run.recipe_path).texts[0]
     if (vocabulary.special[0], vocabulary.pad) != (BOS, PAD):
         sys.exit("--run: its vocabulary is not RoBERTa's (0 begins, 1 pads); take another run")
-    return tokens, Tokens.open(run.stage("tokenizer").path, "valid"), vocabulary
+    train, held_out = (Tokens.open(folder, f"{first.prefix}{name}") for name in ("train", "valid"))
+    return train, held_out, vocabulary
 
 
 def prepare(folder: Path, asked: argparse.Namespace) -> None:

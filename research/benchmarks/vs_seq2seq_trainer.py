@@ -29,10 +29,10 @@ import numpy as np
 import torch
 import transformers as hf
 from arms import Arms, add_arm_options
+from made_up import BOS, EOS, PAD, TextShape, made_up, token_ids
 from shared import parser_of
 from vs_run_mlm import tokenizer_of
 
-from lingraft.bench.subject import BOS, EOS, PAD, TextShape, made_up, token_ids
 from lingraft.finetuning.coders.common import Item, Shape
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.problem import TASK, Finetuning

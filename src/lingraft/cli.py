@@ -34,9 +34,13 @@ PANELS: dict[str, tuple[str, ...]] = {
         *("retrieve", "export-sentences", "align"),
         *("encoder-decoder", "translate", "score-translations"),
     ),
-    "Know the machine": ("bench",),
 }
 """Commands in the order of the help, in groups."""
+GONE = {
+    "bench": "speed and MFU stand in the log of every run (metrics.jsonl); benchmarks are in "
+    "research/benchmarks/ of the repository",
+}
+"""Commands of earlier versions, and what there is in their place."""
 SEVERAL = ("adapt", "demo", "finetune", "stage", "study")
 """Commands that several processes can work on, or that say themselves what to do instead."""
 COMMANDS = {
@@ -63,6 +67,16 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes | {"commands": Built(COMMANDS)})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is called; arguments are typer's.
+
+        Raises:
+            RecipeError: there is none of this name any more.
+        """
+        if args[0] in GONE:
+            raise RecipeError(f"{args[0]} is gone: {GONE[args[0]]}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write them into the help; arguments are typer's."""

@@ -141,10 +141,6 @@ def probe(planted, text, adapted):
     return ["probe", "recipe.toml", "--out", "probed"]
 
 
-def bench(planted, text, adapted):
-    return ["bench", "--source", "source", "--phase", "1"]  # several have processes of their own
-
-
 def retrieve(planted, text, adapted):
     Path("eng-kor.tsv").write_text("A cat.\t고양이.\nTwo dogs.\t개 두 마리.\n", "utf-8")
     return ["retrieve", "source", "--pairs", "eng-kor.tsv"]
@@ -181,7 +177,7 @@ def with_its_tokenizer(planted, text, adapted):
 
 COMMANDS = [adapt, stage, evaluate, finetune, probe_source, study, probe]
 COMMANDS += [retrieve, export_sentences, align, sources]
-OF_THE_MODEL = [check, bench, encoder_decoder, translate]
+OF_THE_MODEL = [check, encoder_decoder, translate]
 
 
 @pytest.mark.parametrize("arguments", [*COMMANDS, *OF_THE_MODEL])

@@ -20,7 +20,6 @@ def add(cases):
     cases["steps of a probe that is not wanted"] = call(
         "sources", "--candidates", "source", "--facts-only", "--steps", "7"
     )
-    cases["made-up lengths for a run's own text"] = of_a_run
     cases["a seed of masks for a causal model"] = causal("--text", "ko.txt", "--seed", "3")
     cases["a language of sentences for a causal model"] = causal("--text", "ko.txt", "--lang", "ko")
     cases["a language beside texts that name theirs"] = lambda place: place.adapt(
@@ -51,8 +50,3 @@ def none_held_out(split):
 
 def call(*arguments):
     return lambda place: arguments
-
-
-def of_a_run(place):
-    place.run()
-    return ["bench", "run", "--longest", "100"]

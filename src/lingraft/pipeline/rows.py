@@ -46,13 +46,8 @@ def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:
         folder: of the graft stage.
         phase: what trains.
     """
-    return added_rows(folder) if names_rows(phase) else None
-
-
-def names_rows(phase: Phase) -> bool:
-    """Whether a phase names rows of matrices."""
     names = (*phase.train, *phase.optimiser.rates, *phase.optimiser.weight_decays)
-    return any(name in ROWS for name in names)
+    return added_rows(folder) if any(name in ROWS for name in names) else None
 
 
 def added_rows(folder: Path) -> tuple[bool, ...]:

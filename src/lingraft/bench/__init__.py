@@ -1,1 +1,0 @@
-"""How fast and how large training and evaluation are on this machine."""
