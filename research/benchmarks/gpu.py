@@ -61,6 +61,10 @@ if TYPE_CHECKING:
 
 ON_GPU = torch.cuda.is_available()
 HELD_OUT = 256
+DATASHEET = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
+"""Dense bf16 or fp16 operations a second of NVIDIA's SXM modules; others are not guessed."""
+NOT_SXM = ("PCIE", "NVL", "MIG")
+"""In the names of cards with lower clocks, and of parts of a card."""
 STARTING = 25.0
 """Seconds that a process may take beside training: imports, weights, scoring."""
 LEAST = 15.0
@@ -495,20 +499,29 @@ def run_arm(name: str, model: Model, effort: Effort, asked: argparse.Namespace) 
     return found
 
 
+def peak_of(name: str) -> float | None:
+    """The peak in `DATASHEET` of a GPU, by the name that its driver gives; None of others."""
+    upper = name.upper()
+    if any(word in upper for word in NOT_SXM):
+        return None
+    return next((peak for gpu, peak in DATASHEET.items() if gpu in upper), None)
+
+
 def run_machine(asked: argparse.Namespace) -> dict[str, Any]:
     """What runs here, and the fastest matrix product."""
     use = Use(precision=asked.precision)
     accelerator = accelerator_for(use, Path())
     least: dict[str, Any] = {"seconds": 0.2, "rows": 256} if asked.rehearse else {}
     ceiling = throughput.matrix_product_ceiling(accelerator.device, asked.precision, **least)
+    device = accelerator.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
     optional = ("flash_attn", "liger_kernel", "triton")
     return {
         **environment(accelerator, " ".join(["gpu.py", *sys.argv[1:]])),
         "installed": [name for name in optional if find_spec(name) is not None],
         "cuda": torch.version.cuda,
-        "flops_per_second": ceiling.flops_per_second,
-        "product": ceiling.product,
-        "datasheet": ceiling.datasheet,
+        "flops_per_second": ceiling,
+        "datasheet": peak_of(name) if asked.precision == "bf16" else None,
     }
 
 

@@ -46,3 +46,21 @@ def test_an_arm_that_fails_or_no_longer_fits_costs_itself_alone(gpu, monkeypatch
     assert [arm["status"] for arm in found["arms"]] == ["failed", "done", "skipped"]
     assert "KeyError: 'none'" in found["arms"][0]["error"]
     assert json.loads(asked.json.read_text(encoding="utf-8")) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA A100-SXM4-40GB", 312e12),
+        ("NVIDIA H200", 989e12),
+        ("NVIDIA H100 NVL", None),
+        ("NVIDIA H200 NVL", None),
+        ("NVIDIA H100 PCIe", None),
+        ("NVIDIA A100-PCIE-40GB", None),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None),
+        ("NVIDIA L4", None),
+    ],
+)
+def test_only_whole_sxm_modules_have_the_peak_of_their_datasheet(gpu, name, peak):
+    assert gpu.peak_of(name) == peak

@@ -239,7 +239,7 @@ def _rough_tokens(
     on_gpu = device.type == "cuda"
     slowdown = 1.0 if on_gpu else max(1.0, passed * torch.get_num_threads() / max(busy, 1e-9))
     a_token = foreseeing.operations(width, depth, characters)
-    a_second = EFFICIENCY * ceiling.flops_per_second * context.accelerator.num_processes
+    a_second = EFFICIENCY * ceiling * context.accelerator.num_processes
     alone = foreseeing.speed_of(a_token, a_second, seconds, on_gpu)
     return foreseeing.tokens_of(recipe, characters, alone / slowdown), slowdown
 

@@ -261,7 +261,7 @@ class _Trainer:
     def ceiling(self) -> float:
         """Operations a second of the fastest matrix product, on all processes' devices."""
         ceiling = matrix_product_ceiling(self.accelerator.device, self.accelerator.mixed_precision)
-        return ceiling.flops_per_second * self.accelerator.num_processes
+        return ceiling * self.accelerator.num_processes
 
     def diverged(self, value: str) -> TrainingError:
         """The error that stops a run whose numbers are not finite."""

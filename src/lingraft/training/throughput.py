@@ -38,10 +38,6 @@ Array = np.ndarray[Any, Any]
 
 READ_LAYER_INPUT = (".query", ".key", ".value", ".q_proj", ".k_proj", ".v_proj")
 """Maps of a layer that all read its input; a joint one needs no name, it is the layer's first."""
-DATASHEET = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
-"""Dense bf16 or fp16 operations a second of NVIDIA's SXM modules; others are not guessed."""
-NOT_SXM = ("PCIE", "NVL", "MIG")
-"""In the names of cards with lower clocks, and of parts of a card."""
 ROWS = 2_048
 PRODUCTS = 12
 CEILING_SECONDS = 1.0
@@ -227,26 +223,13 @@ def _attentions(model: PreTrainedModel, family: Family) -> Iterator[tuple[bool, 
 # -- what the machine can do
 
 
-@dataclass(frozen=True)
-class Ceiling:
-    """The fastest matrix product that was measured."""
-
-    flops_per_second: float
-    kind: str
-    """bf16, fp16 or fp32."""
-    product: str
-    """Its sizes."""
-    datasheet: float | None
-    """What the maker says, in bf16; None where it is not in `DATASHEET`."""
-
-
 def matrix_product_ceiling(
     device: torch.device,
     precision: str,
     width: int = 768,
     seconds: float = CEILING_SECONDS,
     rows: int = ROWS,
-) -> Ceiling:
+) -> float:
     """Measure the best speed of two products: a layer's own, and a square one.
 
     Args:
@@ -255,6 +238,9 @@ def matrix_product_ceiling(
         width: hidden width D of the model; the product is [rows, D] by [D, 4 D].
         seconds: spent on each at most, two products at least.
         rows: tokens at once; sixteen times as many on a GPU.
+
+    Returns:
+        Operations a second.
     """
     import torch
 
@@ -263,23 +249,11 @@ def matrix_product_ceiling(
     kind = kinds.get(precision, torch.float32)
     many = rows * 16 if on_gpu else rows
     square = rows * 4 if on_gpu else rows
-    best, product = 0.0, ""
+    best = 0.0
     for m, k, n in ((many, width, 4 * width), (square, square, square)):
         times = product_seconds((m, k, n), kind, device, seconds)
-        speed = 2.0 * m * k * n / min(times)
-        if speed > best:
-            best, product = speed, f"{m} × {k} × {n}"
-    name = torch.cuda.get_device_name(device) if on_gpu else ""
-    peak = peak_of(name) if precision in kinds else None
-    return Ceiling(best, precision if precision in kinds else "fp32", product, peak)
-
-
-def peak_of(name: str) -> float | None:
-    """The peak in `DATASHEET` of a GPU, by the name that its driver gives; None of others."""
-    upper = name.upper()
-    if any(word in upper for word in NOT_SXM):
-        return None
-    return next((peak for gpu, peak in DATASHEET.items() if gpu in upper), None)
+        best = max(best, 2.0 * m * k * n / min(times))
+    return best
 
 
 def product_seconds(
