@@ -1,7 +1,6 @@
 import dataclasses
 import json
 import math
-import re
 import signal
 
 import pytest
@@ -159,16 +158,13 @@ class Diary(Watch):
     def begin(self):
         self.events.append("begin")
 
-    def part(self, name):
-        self.events.append(name)
-
     def end(self, indices, step):
         assert len(indices) == step.global_sentences
         self.events.append("end")
         self.tokens += step.global_tokens
 
 
-def test_a_watch_is_told_of_every_step_and_its_parts_and_changes_nothing(
+def test_a_watch_is_told_of_every_step_and_changes_nothing(
     tiny_model, tiny_job, accelerator, tmp_path
 ):
     settings = {"phase": {"budget": {"value": 3}}, "training": {"micro_batch_tokens": 64}}
@@ -177,10 +173,7 @@ def test_a_watch_is_told_of_every_step_and_its_parts_and_changes_nothing(
     diary, job = Diary(), tiny_job(folder=tmp_path / "watched", **settings)
     result = run_phase(job, MaskedText(job, watched), watched, accelerator, watch=diary)
     assert diary.tokens == result["tokens"]
-    steps = " ".join(diary.events).split("begin ")[1:]
-    assert len(steps) == 3
-    for step in steps:
-        assert re.fullmatch(r"data (forward backward ){2,}optimiser end ?", step)
+    assert diary.events == ["begin", "end"] * 3
     for name, tensor in plain.state_dict().items():
         assert tensor.equal(watched.state_dict()[name]), name
 

@@ -10,8 +10,6 @@ import torch
 from lingraft.devices import widest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from accelerate import Accelerator
     from torch import nn
 
@@ -51,19 +49,13 @@ class Totals:
         return {term: nats / max(1, counts[term]) for term, (nats, _) in sums.items()}
 
 
-def accumulate(
-    step: Step,
-    module: nn.Module,
-    accelerator: Accelerator,
-    lap: Callable[[str], None] = lambda done: None,
-) -> Totals:
+def accumulate(step: Step, module: nn.Module, accelerator: Accelerator) -> Totals:
     """Add up the gradients of a step's micro-batches; a term is divided by its own global count.
 
     Args:
         step: this process' share.
         module: prepared; gives the summed losses of a micro-batch, by term.
         accelerator: device, processes, precision.
-        lap: told 'forward' or 'backward' after each.
 
     Returns:
         The terms' sums of this process.
@@ -78,9 +70,7 @@ def accumulate(
         last = number == len(step.micro_batches)
         with contextlib.nullcontext() if last else accelerator.no_sync(module):
             losses: Losses = module(batch.to(accelerator.device))
-            lap("forward")
             parts = [loss.nats * (scales[term] * weight) for term, loss in losses.items()]
             accelerator.backward(sum(parts[1:], parts[0]))
-            lap("backward")
         totals.add(losses, weight)
     return totals

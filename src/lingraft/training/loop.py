@@ -197,8 +197,7 @@ class _Trainer:
         seed = fingerprint(self.job.seed, phase.name, state.step, accelerator.process_index)
         torch.manual_seed(int(seed, 16) % 2**63)
         self.module.train()
-        self.watch.part("data")
-        totals = accumulate(step, self.module, accelerator, self.watch.part)
+        totals = accumulate(step, self.module, accelerator)
         logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
         self.trained.collect()
         self.scale.take_out(self.optimiser)
@@ -214,7 +213,6 @@ class _Trainer:
         self.trained.set_rate(self.optimiser, factor)
         self.stepper.step()
         self.stepper.zero_grad(set_to_none=True)
-        self.watch.part("optimiser")
         state.step += 1
         state.tokens += step.global_tokens
         state.sentences += step.global_sentences

@@ -194,9 +194,6 @@ class Watch:
     def begin(self) -> None:
         """A step begins."""
 
-    def part(self, name: str) -> None:
-        """A part of it is done: 'data', 'forward', 'backward' or 'optimiser'."""
-
     def end(self, indices: np.ndarray[Any, Any], step: Step) -> None:
         """It is done, with everything that belongs to it.
 
