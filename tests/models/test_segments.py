@@ -1,14 +1,20 @@
 """Attention by segments equals one sentence at a time, in every family that can have it."""
 
+import copy
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
+from transformers import EncoderDecoderConfig, EncoderDecoderModel
+from transformers.masking_utils import bidirectional_mask_function, eager_mask
 
-from lingraft.models import paired, segments
+from lingraft.models import packed as packed_module
+from lingraft.models import padded, paired, segments
 from lingraft.models.cross_attention import insert
 from lingraft.models.families import FAMILIES
-from lingraft.models.packed import PackedModel, check_isolation, packed_attention
+from lingraft.models.packed import PackedModel, attend_fast, check_isolation, packed_attention
 from lingraft.models.rows import pack
 from lingraft.models.segments import Bounds, Heads, Scores, Segments, Starts
 from lingraft.models.stacks import packed_model
@@ -20,16 +26,19 @@ SOFT_OR_BIASED = {"gemma2", "t5", "mt5"}
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 
 
+def never(*_, **__):
+    """What the path of a GPU does not do."""
+    raise AssertionError("a mask of all pairs")
+
+
 @pytest.fixture
 def on_gpu(monkeypatch):
     """Let a CPU attend as a GPU does; a mask of all pairs is an error."""
 
-    def never(*_):
-        raise AssertionError("a mask of all pairs")
-
     monkeypatch.setattr(segments, "uses_segments", lambda _: True)
     monkeypatch.setattr(PackedModel, "attention_masks", never)
     monkeypatch.setattr(PackedModel, "additive", staticmethod(never))
+    monkeypatch.setattr(packed_module, "eager_mask", never)
 
 
 def plain_flex(q, k, v, *, score_mod=None, block_mask, scale, enable_gqa, return_aux=None):
@@ -58,27 +67,33 @@ CALLS = []
 
 
 def plain_varlen(q, k, v, cu_q, cu_k, max_q, max_k, *, scale, window_size, enable_gqa):
-    """What `varlen_attn` computes, segment by segment; places of no segment are NaN."""
+    """What `varlen_attn` computes, segment by segment."""
     CALLS.append(window_size)
     assert enable_gqa == (q.shape[1] != k.shape[1])
     assert cu_q.dtype == torch.int32
     assert cu_q.is_contiguous()
     parts = []
-    for start, end in zip(cu_q[:-1].tolist(), cu_q[1:].tolist(), strict=True):
-        assert end - start <= max_q == max_k
-        q_s, k_s, v_s = (x[start:end].transpose(0, 1) for x in (q, k, v))
-        order = torch.arange(end - start)
-        apart = order[:, None] - order
-        before, behind = window_size
+    assert cu_k.dtype == torch.int32
+    assert cu_k.is_contiguous()
+    for (start, end), (first, behind) in zip(
+        *(pairwise(x.tolist()) for x in (cu_q, cu_k)), strict=True
+    ):
+        assert end - start <= max_q
+        assert behind - first <= max_k
+        q_s = q[start:end].transpose(0, 1)
+        k_s, v_s = (x[first:behind].transpose(0, 1) for x in (k, v))
+        assert window_size == (-1, -1) or end - start == behind - first
+        apart = torch.arange(end - start)[:, None] - torch.arange(behind - first)
+        to_left, to_right = window_size
         seen = torch.ones_like(apart, dtype=torch.bool)
-        seen = seen & (apart <= before) if before >= 0 else seen
-        seen = seen & (-apart <= behind) if behind >= 0 else seen
+        seen = seen & (apart <= to_left) if to_left >= 0 else seen
+        seen = seen & (-apart <= to_right) if to_right >= 0 else seen
         mixed = functional.scaled_dot_product_attention(
             q_s[None], k_s[None], v_s[None], seen, scale=scale, enable_gqa=enable_gqa
         )
         parts.append(mixed[0].transpose(0, 1))
-    assert start == len(q), "no segment of no length at the end"
-    return torch.cat([*parts, q.new_full((len(q) - end, *q.shape[1:]), torch.nan)])
+    assert end == len(q), "a segment is left out"
+    return torch.cat(parts)
 
 
 @pytest.fixture(params=["varlen", "flex"])
@@ -156,6 +171,109 @@ def test_activations_computed_again_have_the_same_gradients(name, tiny_model, pl
     (logits, slopes), (others, other_slopes) = found
     assert torch.equal(logits, others)
     assert all(torch.equal(slope, other_slopes[key]) for key, slope in slopes.items())
+
+
+def padded_inputs(model, side="right"):
+    """Rows of 40 tokens and fewer; of an encoder–decoder what is written is as long by chance."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(5, 300, (4, 40), generator=generator)
+    attend = (torch.arange(40) < torch.tensor([[40], [3], [21], [1]])).long()
+    attend = attend.flip(1) if side == "left" else attend
+    inputs = {"input_ids": ids, "attention_mask": attend}
+    if not model.config.is_encoder_decoder:
+        return inputs, attend.bool()
+    written = attend.flip(0)
+    more = {"decoder_input_ids": ids.flip(0), "decoder_attention_mask": written}
+    return inputs | more, written.bool()
+
+
+@REPLACED
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padded_batches_by_segments_give_the_logits_of_the_stock_model(
+    name, side, tiny_model, request, monkeypatch
+):
+    model = tiny_model(name).eval()
+    inputs, real = padded_inputs(model, side)
+    with torch.no_grad():
+        model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
+        stock = model(**inputs).logits[real]
+        request.getfixturevalue("on_gpu")
+        attend_fast(model)
+        used = []
+        monkeypatch.setattr(functional, "scaled_dot_product_attention", never)
+        monkeypatch.setattr(
+            segments, "attend", lambda *x, own=segments.attend: used.append(x) or own(*x)
+        )
+        torch.testing.assert_close(model(**inputs).logits[real], stock, atol=1e-5, rtol=0)
+    assert used
+
+
+@pytest.mark.parametrize("name", ["bart", "t5", "m2m_100"])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_what_generates_reads_by_segments_and_writes_as_the_stock_model(
+    name, beams, tiny_model, monkeypatch
+):
+    model = tiny_model(name).eval()
+    inputs, _ = padded_inputs(model)
+    inputs = {key: inputs[key] for key in ("input_ids", "attention_mask")}
+    settings = {"max_new_tokens": 8, "min_new_tokens": 8, "num_beams": beams}
+    stock = model.generate(**inputs, **settings)
+    monkeypatch.setattr(segments, "uses_segments", lambda _: True)
+    attend_fast(model)
+    used = []
+    monkeypatch.setattr(
+        segments, "attend", lambda *x, own=segments.attend: used.append(x) or own(*x)
+    )
+    assert torch.equal(model.generate(**inputs, **settings), stock)
+    assert {heads.q_NHTK.shape[2] for heads, *_ in used} == {40}
+
+
+@pytest.mark.usefixtures("on_gpu")
+def test_two_encoders_in_one_model_attend_by_segments(tiny_model, monkeypatch):
+    encoder, decoder = (copy.deepcopy(tiny_model("bert").config) for _ in range(2))
+    decoder.is_decoder = decoder.add_cross_attention = True
+    config = EncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
+    model = EncoderDecoderModel(config).eval()
+    inputs, real = padded_inputs(model)
+    with torch.no_grad():
+        stock = model(**inputs).logits[real]
+        attend_fast(model)
+        monkeypatch.setattr(functional, "scaled_dot_product_attention", never)
+        torch.testing.assert_close(model(**inputs).logits[real], stock, atol=1e-5, rtol=0)
+
+
+@pytest.mark.usefixtures("on_gpu")
+def test_padding_between_tokens_is_an_error(tiny_model):
+    model = tiny_model("bert")
+    attend_fast(model)
+    inputs, _ = padded_inputs(model)
+    inputs["attention_mask"][0, 7] = 0
+    with pytest.raises(RuntimeError, match="padding between"):
+        model(**inputs)
+
+
+@REPLACED
+def test_gradients_of_padded_batches_are_those_of_a_mask(name, tiny_model, plain, monkeypatch):
+    found = []
+    for by_segments in (False, True):
+        model = tiny_model(name).eval()
+        inputs, real = padded_inputs(model)
+        with monkeypatch.context() as patch:
+            if not by_segments:
+                patch.setattr(segments, "uses_segments", lambda _: False)
+                patch.setattr(packed_module, "eager_mask", eager_mask)
+            attend_fast(model)
+            logits = model(**inputs).logits[real]
+        logits.square().mean().backward()
+        slopes = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+        found.append((logits.detach(), slopes))
+    assert bool(CALLS) == (plain == "varlen" and name not in {"gemma2", "t5", "mt5"})
+    (logits, slopes), (others, other_slopes) = found
+    torch.testing.assert_close(others, logits, atol=2e-5, rtol=1e-5)
+    assert slopes.keys() == other_slopes.keys()
+    for key, slope in slopes.items():
+        size = max(1e-3, float(slope.abs().max()))
+        torch.testing.assert_close(other_slopes[key], slope, atol=2e-5 * size, rtol=1e-3, msg=key)
 
 
 def test_dropout_drops_single_weights_and_keeps_the_others(monkeypatch):
@@ -252,3 +370,27 @@ def test_kernels_of_a_gpu_compute_what_plain_operations_do(kernel, window, monke
     close = {"atol": 5e-2, "rtol": 5e-2} if kernel == "varlen" else {"atol": 1e-3, "rtol": 1e-3}
     for gpu, cpu in zip(*found, strict=True):
         torch.testing.assert_close(gpu, cpu, **close)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="kernels of a GPU")
+@pytest.mark.parametrize("queries", [40, 24])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_kernels_of_a_gpu_leave_padding_out(queries, dtype, tiny_model):
+    attend = torch.arange(40, device="cuda") < torch.tensor([[40], [3], [21]], device="cuda")
+    shape = {"batch_size": 3, "q_length": queries, "kv_length": 40}
+    asked = {"config": tiny_model("bert").config, "device": "cuda", "attention_mask": attend}
+    asked |= {**shape, "mask_function": bidirectional_mask_function}
+    sides = [torch.randn(3, 2, n, 64, device="cuda", requires_grad=True) for n in (queries, 40, 40)]
+    found = []
+    for by_segments in (True, False):
+        if by_segments:
+            heads = Heads(*(x.to(dtype) for x in sides))
+            mixed = segments.attend(heads, padded.of_padding(asked), Scores(0.125))
+        else:
+            seen = attend[:, None, None]
+            mixed = functional.scaled_dot_product_attention(*sides, seen, scale=0.125)
+            mixed = mixed.transpose(1, 2)
+        found.append((mixed, *torch.autograd.grad(mixed.float().square().sum(), sides)))
+    close = 5e-2 if dtype == torch.bfloat16 else 1e-3
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours.float(), theirs, atol=close, rtol=close)

@@ -106,7 +106,7 @@ class Encoder:
     def hidden_states(
         self, sequences: Sequence[Sequence[int]], tokens: int = 4_096
     ) -> Iterator[Layers]:
-        """All layers' states, in batches of like lengths.
+        """All layers' states in fp32 by stock attention, in batches of like lengths.
 
         Args:
             sequences: token ids with the special tokens, none longer than `max_tokens`.

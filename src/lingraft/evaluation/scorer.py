@@ -27,6 +27,7 @@ from lingraft.models.padding import padded
 from lingraft.models.rows import even_rows, pack
 from lingraft.models.stacks import LAYOUTS, packed_model
 from lingraft.pretrained.load import load_config
+from lingraft.training.beside import sent
 from lingraft.training.machine import multiplies_bf16
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class Scorer:
             self.pad_id,
         )
         batch = batch.rounded(width // 8, self.pad_id) if self._in_a_row else batch
-        batch = batch.to(self.device)
+        batch = sent(batch, self.device)
         where = [(portion[k], j) for row in rows for k in row for j in range(len(subset[k].masked))]
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
             x_NTD = self.packed.hidden(batch)

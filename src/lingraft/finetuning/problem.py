@@ -21,6 +21,7 @@ from lingraft.log import Ticker
 from lingraft.models import dropout
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import LossSum
+from lingraft.training import beside
 from lingraft.training.data import BatchPlan, Step, share
 from lingraft.training.problem import Look
 
@@ -236,7 +237,7 @@ class Finetuning:
             else nullcontext(Ticker(title, len(places), "inputs", None))  # beside training's bar
         ) as ticker:
             for group, batch in self.batches(mine, predict=True) if mine else []:
-                losses, outputs = module(batch.to(accelerator.device))
+                losses, outputs = module(beside.sent(batch, accelerator.device))
                 if not places:  # for nothing, but DDP's first pass after a step is a collective
                     break
                 loss += losses[TASK].nats.to(loss.dtype)

@@ -67,7 +67,7 @@ def translate(
     """Translate texts in batches of like lengths; a translation does not depend on its batch.
 
     Args:
-        model: an encoder–decoder with `generate()`, on any device.
+        model: an encoder–decoder with `generate()`, on any device; it attends as it is set to.
         tokenizer: of the model; where there are several languages, `src_lang` says the source, and
             `forced_bos_token_id` of the model's `generation_config` the target.
         texts: in any order. One of white space alone has an empty translation.

@@ -2,9 +2,8 @@
 
 Only masked positions reach the head.
 
-No position-ids trick: encoders in transformers 5 ignore packing and leak between sentences
-silently, so every batch carries its own block-diagonal mask, and `check_isolation` refuses a model
-that leaks.
+Encoders in transformers 5 ignore packing by position ids and leak between sentences silently, so
+every batch carries its own block-diagonal mask, and `check_isolation` refuses a model that leaks.
 
 Shape letters: N rows, T tokens in a row, S sentences, M masked positions, D width, V vocabulary, H
 heads.
@@ -22,7 +21,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.models import segments
+from lingraft.models import padded, segments
 from lingraft.models.dropout import dropout as drop
 from lingraft.models.kinds import KINDS
 from lingraft.models.losses import IGNORED, scaled
@@ -152,18 +151,16 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """Attention under an additive mask: plain products for gradients on a CPU, else fused.
 
-    Under `Segments` (a GPU's) by `segments.attend`; then T5's `position_bias` is by distance.
-
-    T5 adds its `position_bias` to the scores too. Heads that share keys and values have them
-    repeated. With `softcap` (Gemma 2) scores pass through tanh before the mask.
-
-    The fused kernel's bf16 backward is several times slower than products on a CPU.
+    Under `Segments` (a GPU's) by `segments.attend`. T5 adds its `position_bias` to the scores too.
+    Heads that share keys and values have them repeated. With `softcap` (Gemma 2) scores pass
+    through tanh before the mask. The fused kernel's bf16 backward is several times slower than
+    products on a CPU.
     """
     softcap = more.get("softcap")
     scale = scaling if scaling is not None else q_NHTK.shape[-1] ** -0.5
     if isinstance(attention_mask, Segments):
         dtype = number_format(q_NHTK.device.type, v_NHTK.dtype)
-        bias = None if position_bias is None else position_bias[0, :, 0]
+        bias = None if position_bias is None else segments.distances(position_bias)
         heads = segments.Heads(q_NHTK.to(dtype), k_NHTK.to(dtype), v_NHTK.to(dtype))
         how = segments.Scores(scale, softcap, bias, dropout)
         return segments.attend(heads, attention_mask, how), None
@@ -203,10 +200,12 @@ def number_format(device: str, otherwise: torch.dtype) -> torch.dtype:
 
 
 def padding_mask(*, dtype: torch.dtype, device: torch.device, **rest: Any) -> Any:
-    """Transformers' additive mask, in the format of the scores that it is added to.
+    """Transformers' additive mask, in the format of the scores; on a GPU `padded.of_padding`.
 
     In a wider format its lowest number would be -inf here, and padding that sees nothing NaN.
     """
+    if (by_segments := padded.of_padding({"device": device, **rest})) is not None:
+        return by_segments
     dtype = number_format(torch.device(device).type, dtype)
     return eager_mask(dtype=dtype, device=device, **rest)
 
@@ -221,7 +220,9 @@ def attend_fast(module: nn.Module) -> None:
     An `EncoderDecoderModel` cannot itself, but its two stacks can.
     """
     for model in module.modules():
-        if isinstance(model, PreTrainedModel) and model.is_backend_compatible():
+        if isinstance(model, PreTrainedModel) and (
+            model.is_backend_compatible() or padded.serves(model.config, model.device)
+        ):
             model.set_attn_implementation(ATTENTION)
 
 

@@ -104,6 +104,7 @@ class Segments(BlockMask):
         codes_P: torch.Tensor,
         window: tuple[int, int] = EVERYTHING,
         starts: Starts | None = None,
+        starts_of_asking: Starts | None = None,
     ) -> None:
         """Find the blocks.
 
@@ -111,10 +112,12 @@ class Segments(BlockMask):
             codes_Q: of the tokens that ask.
             codes_P: of the tokens that are seen.
             window: how many are seen before and behind a token; -1 is all.
-            starts: where segments start, if both sides are one text.
+            starts: where segments start, if known.
+            starts_of_asking: the same of the side that asks, if it is not the other one.
         """
         self.codes_Q, self.codes_P = codes_Q, codes_P
         self.window, self.starts = window, starts
+        self.starts_of_asking = starts_of_asking
         self.blocks = blocks(codes_Q, codes_P, window)
 
     @property
@@ -231,11 +234,12 @@ def attend(heads_NHTK: Heads, segments: Segments, scores: Scores) -> torch.Tenso
     q_PHK, k_PHK, v_PHK = (x.transpose(1, 2).flatten(0, 1) for x in heads_NHTK)
     shared, starts, scale = number != k_PHK.shape[1], segments.starts, scores.scale
     if scores.are_plain and starts is not None and segments.is_fused_for(q_NHTK):
+        asking = segments.starts_of_asking or starts
         mixed_PHK = varlen.varlen_attn(
             q_PHK,
             k_PHK,
             v_PHK,
-            *(starts.places, starts.places, starts.longest, starts.longest),
+            *(asking.places, starts.places, asking.longest, starts.longest),
             scale=scale,
             window_size=segments.window,
             enable_gqa=shared,
@@ -258,6 +262,12 @@ def attend(heads_NHTK: Heads, segments: Segments, scores: Scores) -> torch.Tenso
         share_HP = torch.exp(part.lse - whole.lse)[0] / (1 - dropout)
         mixed_HPK = mixed[0] * share_HP[..., None].to(mixed.dtype)
     return mixed_HPK.transpose(0, 1).unflatten(0, (rows, tokens))
+
+
+def distances(bias_1HQP: torch.Tensor) -> torch.Tensor:
+    """[H, 2L + 1] of a bias by distance, or by pair: the last and first row hold all distances."""
+    last_HP, first_HP = bias_1HQP[0, :, -1], bias_1HQP[0, :, 0]
+    return first_HP if bias_1HQP.shape[2] == 1 else torch.cat([last_HP, first_HP[:, 1:]], 1)
 
 
 def score_of(scores: Scores) -> Score | None:

@@ -74,6 +74,11 @@ def pinned(batch: Any) -> Any:
     return batch
 
 
+def sent(batch: Any, device: torch.device) -> Any:
+    """Move a batch to a device; to a GPU without waiting for what it does."""
+    return (pinned(batch) if device.type == "cuda" else batch).to(device)
+
+
 def snapshot(tensor: torch.Tensor) -> torch.Tensor:
     """Copy a tensor to the CPU; from a GPU without waiting, complete after `arrival`."""
     if tensor.device.type != "cuda":

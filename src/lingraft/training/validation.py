@@ -12,7 +12,7 @@ from lingraft.errors import DataError
 from lingraft.objectives import objective_for
 from lingraft.recipe import Masking
 from lingraft.tokenizer.documents import Documents
-from lingraft.training import sharding
+from lingraft.training import beside, sharding
 from lingraft.training.accumulation import Totals
 from lingraft.training.data import Batcher, row_of_pass
 from lingraft.training.mixture import probabilities
@@ -116,7 +116,7 @@ class Validator:
             step = sharding.level(step, module, accelerator)
             totals.expect(step)
             for batch, weight in zip(step.micro_batches, step.weights, strict=True):
-                totals.add(module(batch.to(accelerator.device)), weight)
+                totals.add(module(beside.sent(batch, accelerator.device)), weight)
         sharding.settle(module)
         if not any(totals.targets.values()):
             raise DataError("the validation text has no token that could be masked; give more text")
