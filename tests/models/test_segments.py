@@ -31,6 +31,12 @@ def never(*_, **__):
     raise AssertionError("a mask of all pairs")
 
 
+@pytest.fixture(autouse=True)
+def _padded_too(monkeypatch):
+    """Let padded batches attend by segments too, where a device does."""
+    monkeypatch.setenv("LINGRAFT_ATTENTION", "segments")
+
+
 @pytest.fixture
 def on_gpu(monkeypatch):
     """Let a CPU attend as a GPU does; a mask of all pairs is an error."""

@@ -5,6 +5,7 @@ Shape letters: B rows, P tokens of all rows, Q those that ask where they are oth
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,9 +22,14 @@ if TYPE_CHECKING:
 
 
 def serves(config: PreTrainedConfig, device: torch.device) -> bool:
-    """Whether an architecture attends by segments there, on padded batches too."""
+    """Whether padded batches of an architecture attend by segments there.
+
+    They do where `LINGRAFT_ATTENTION=segments` asks for it: under dropout this takes two flex
+    kernels, and no GPU has told yet whether these are faster than fused attention under a mask.
+    """
     family = FAMILIES.get(config.model_type)
-    return segments.uses_segments(device) and family is not None and family.attention == "replaced"
+    wanted = os.environ.get("LINGRAFT_ATTENTION") == "segments" and segments.uses_segments(device)
+    return wanted and family is not None and family.attention == "replaced"
 
 
 def of_padding(asked: Mapping[str, Any]) -> Segments | None:
