@@ -15,7 +15,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 import lingraft
 from lingraft.embeddings.norms import FEWEST, script_of
-from lingraft.pipeline import grafting, preflight, stages
+from lingraft.errors import DataError
+from lingraft.pipeline import grafting, preflight, stages, vocabularies
 from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.run import KEEPING
 from lingraft.rundir import Run
@@ -384,3 +385,11 @@ def test_a_source_without_a_tokenizer_is_told_before_any_text_is_read(
 def test_a_depth_that_no_memory_holds_is_one_line(shorthand, tmp_path, command):
     ended = command(*shorthand(tmp_path / "run"), "--set", f"graft.layers_before={2**62}")
     assert "graft.layers_before: must be less than or equal to 1000; got" in ended.err
+
+
+def test_a_tokenizer_json_of_another_form_is_one_line(tiny_source, tmp_path):
+    folder = shutil.copytree(tiny_source("roberta"), tmp_path / "source")
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": 7}))
+    with pytest.raises(DataError, match="no tokenizer that can be read"):
+        vocabularies._state(path)

@@ -6,6 +6,8 @@ import importlib.util
 import json
 from typing import TYPE_CHECKING, Any
 
+import tokenizers as backends
+
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Tokenizer
@@ -320,9 +322,12 @@ def _state(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
+        backends.Tokenizer.from_file(str(path))  # knows the form of all parts
         state = json.loads(path.read_text(encoding="utf-8"))
         pieces_of(state), outside(state), kind_of_state(state)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except UnsupportedModelError:
+        raise
+    except Exception as error:  # tokenizers has no class of its own
         reason = " ".join(str(error).split())[:100]
         raise DataError(
             f"{path}: no tokenizer that can be read ({type(error).__name__}: {reason}); "
