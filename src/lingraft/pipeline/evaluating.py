@@ -83,21 +83,32 @@ def _untrained(
     context: Context, pad: int, kind: KindName, tokenizer: PreTrainedTokenizerFast
 ) -> dict[str, Any]:
     """Score the source as it is on the first test text, whose tokens are the trained model's."""
-    stream, section = context.recipe.texts[0], context.recipe.evaluation
     weights = str(weights_before(context, 0))
     scorer = Scorer.load(weights, pad, context.recipe.training.precision, kind)
-    test = Tokens.open(context.run.stage("tokenizer").path, f"{stream.prefix}test")
+    scores = _of_test_text(context, context.recipe.texts[0], scorer, tokenizer, samples=0)
+    return {"metrics": scores["metrics"]}
+
+
+def _of_test_text(
+    context: Context,
+    stream: Stream,
+    scorer: Scorer,
+    tokenizer: PreTrainedTokenizerFast,
+    samples: int,
+) -> dict[str, Any]:
+    """Score a stream's test text, in as many sentences as the recipe asks for."""
+    section, folder = context.recipe.evaluation, context.run.stage("tokenizer").path
+    test = nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
     indices = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
-    scores = evaluate_sentences(
+    return evaluate_sentences(
         scorer,
         tokenizer,
         test.rows(indices),
         rate=section.rate,
         seed=section.seed,
-        number=0,
+        number=samples,
         denoising=_denoising(context, scorer),
     )
-    return {"metrics": scores["metrics"]}
 
 
 def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
@@ -139,17 +150,7 @@ def _evaluate_stream(
     """Score the test text of one stream; the words go into a file beside the others'."""
     run, section = context.run, context.recipe.evaluation
     folder = run.stage("tokenizer").path
-    test = nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
-    indices = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
-    result = evaluate_sentences(
-        scorer,
-        tokenizer,
-        test.rows(indices),
-        rate=section.rate,
-        seed=section.seed,
-        number=section.samples,
-        denoising=_denoising(context, scorer),
-    )
+    result = _of_test_text(context, stream, scorer, tokenizer, section.samples)
     train, ids = Tokens.open(folder, f"{stream.prefix}train"), TokenIds.of(tokenizer)
     result["unigram_entropy"] = intrinsic.unigram_entropy(
         train.counts(ids.size), result.pop("targets"), ids.ordinary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 from typing import TYPE_CHECKING, Any
@@ -317,12 +318,18 @@ def _readable(folder: Path) -> dict[str, Any] | None:
         return None
 
 
+@functools.lru_cache(maxsize=8)
+def _check_form(path: str, changed: int) -> None:
+    """Read a tokenizer.json as whoever loads it will, once while it stays as it is."""
+    backends.Tokenizer.from_file(path)
+
+
 def _state(path: Path) -> dict[str, Any] | None:
     """What tokenizer.json holds; None where there is none (an older format)."""
     if not path.is_file():
         return None
     try:
-        backends.Tokenizer.from_file(str(path))  # knows the form of all parts
+        _check_form(str(path), path.stat().st_mtime_ns)
         state = json.loads(path.read_text(encoding="utf-8"))
         pieces_of(state), outside(state), kind_of_state(state)
     except UnsupportedModelError:

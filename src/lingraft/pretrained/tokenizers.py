@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 LINES = (
     "In 2024, 12,345,678 people (3.5 %) said: don't!\n\nTwo  spaces,\ta tab\nand  Ünïcödé.  ",
     " a space first; naïve CAFÉ, ﬁne ½ x², ＦＵＬＬ width, e\u0301 and é; so▁so, I'LL've",
@@ -185,7 +184,8 @@ def _of_class(known: PreTrainedTokenizerBase | None, backend: Tokenizer) -> dict
     """Return what a class sets where the files say nothing; roles, of tokens that there are."""
     if known is None:
         return {}
-    roles = {role: str(token) for role in ROLES if (token := getattr(known, role)) is not None}
+    named = known.SPECIAL_TOKENS_ATTRIBUTES
+    roles = {role: str(token) for role in named if (token := getattr(known, role)) is not None}
     return {
         "model_input_names": known.model_input_names,
         "padding_side": known.padding_side,
