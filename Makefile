@@ -15,7 +15,7 @@ $(BIN)/lingraft: pyproject.toml constraints.txt
 
 $(VENV)/dev: $(BIN)/lingraft
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
-		--editable '.[all,docs,ray]' \
+		--editable '.[all,docs,lm-eval,ray]' \
 		build hypothesis import-linter mypy nbclient pytest pytest-timeout pytest-xdist ruff scikit-learn sentence-transformers seqeval
 	@touch $@
 

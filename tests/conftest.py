@@ -301,7 +301,7 @@ def command() -> Callable[..., Finished]:
 TINY_RUN = ("--preset", "xpt2021", "--vocab-size", 300)
 TINY_RUN += ("--set", "method.batch={size=8, unit='sentences'}")
 TINY_RUN += ("--set", "tokenizer.max_tokens=64", "--set", "training.row_tokens=64")
-TINY_RUN += ("--set", "evaluation.generated=4")  # of a causal model; seconds where it is 64
+TINY_RUN += ("--set", "evaluation.samples=1")
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ source.model = "{source}"
 tokenizer = {{ kind = "extend", new_pieces = 64, max_tokens = 32, streams = ["ko"] }}
 graft = {{ layers_before = 0, layers_after = 0, embeddings = "mean" }}
 training = {{ precision = "fp32", row_tokens = 32, checkpoint_steps = 2 }}
-evaluation = {{ generated = 0, samples = 0, sentences = 10, untouched = false }}
+evaluation = {{ samples = 0, sentences = 10, untouched = false }}
 [[streams]]
 name = "ko"
 language = "ko"

@@ -64,7 +64,6 @@ Of causal models:
 - A column that ends with **kept**: bits per byte of text of the source's language, which trained
   nothing. It says what is left of that language.
 - **tokens/char**: how many tokens the vocabulary needs for a character. Lower is better.
-- **characters/s**: how fast the model writes.
 
 A **data-efficiency factor** says how many times more sentences scratch needs to be as good as the
 method is. Between two sizes it follows a straight line over log(sentences), for PPL of its

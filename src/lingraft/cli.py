@@ -176,7 +176,7 @@ def everywhere(
 
 MANY = (
     *("--text", "--trim", "--lexicons", "--only", "--gold", "--pairs", "--dev", "--kept"),
-    *("--choices", "--against", "--lm-eval"),
+    "--against",
 )
 """Options that several values may follow, in the commands that take a list there."""
 

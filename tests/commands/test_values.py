@@ -18,7 +18,7 @@ from lingraft.finetuning.recipe import decode_finetune
         ("adapt --text a b --lang ko", "adapt --text a --text b --lang ko"),
         ("--quiet evaluate M --text a b", "--quiet evaluate M --text a --text b"),
         ("translate M --text a b", "translate M --text a b"),
-        ("compare A --lm-eval a b", "compare A --lm-eval a --lm-eval b"),
+        ("evaluate M --against a b", "evaluate M --against a --against b"),
         ("graft --text a b", "graft --text a b"),
     ],
 )

@@ -352,16 +352,3 @@ def test_the_command_prints_and_writes(three: Path, command: Callable[..., Any])
     assert found.status == 0
     assert "nsmc" in found.out
     assert "less mbert" in (three / "comparison.html").read_text()
-
-
-def test_results_of_the_harness_stand_beside(
-    three: Path, tmp_path: Path, command: Callable[..., Any]
-) -> None:
-    recorded = Path(__file__).parents[1] / "evaluation/lm_eval"
-    page = tmp_path / "page.html"
-    ended = command("compare", three, "--lm-eval", recorded, "--out", page, "--resamples", 100)
-    assert ended.status == 0, ended.err
-    assert "0.4333 ± 0.0920" in ended.out
-    assert "tiny_choices" in page.read_text(encoding="utf-8")
-    beside = (tmp_path / "page-lm-eval.md").read_text(encoding="utf-8")
-    assert "| tiny_choices | 1 | 0 | acc ↑ | 30 |" in beside

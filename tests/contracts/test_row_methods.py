@@ -32,7 +32,7 @@ CASES = [
 SMALL = {
     "language": "ko",
     "training": {"precision": "fp32", "row_tokens": 32},
-    "evaluation": {"sentences": 4, "words": 2, "samples": 1, "generated": 4},
+    "evaluation": {"sentences": 4, "words": 2, "samples": 1},
 }
 TRAINED = {"budget": {"value": 8}, "batch": {"size": 4}, "learning_rate": 0.01, "warmup": 0}
 CHANGED = {

@@ -96,7 +96,7 @@ def asked(tiny_source, korean_text):
             "graft": {"embeddings": "mean"},
             "method": {key: value for key, value in small.items() if value is not None},
             "training": {"row_tokens": 64, "checkpoint_steps": 5},
-            "evaluation": {"sentences": 20, "words": 5, "generated": 4},
+            "evaluation": {"sentences": 20, "words": 5, "samples": 1},
         }
         return recipe_from(plain | tables)
 
@@ -746,14 +746,14 @@ def test_what_the_plan_leaves_out_of_the_evaluation_stays_so(asked, tmp_path, mo
     monkeypatch.setattr(planning, "EVALUATING", 0.0)
     monkeypatch.setattr(planning, "FEWEST_SENTENCES", 3)
     monkeypatch.setattr(planning, "FEWEST_WORDS", 2)
-    recipe = asked({"budget": MINUTE}, evaluation={"generated": 4})
+    recipe = asked({"budget": MINUTE}, evaluation={"samples": 1})
     run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
     least = {"sentences": 3, "words": 2}
     assert plan_of(run)["evaluation"] == least
     done = {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")}
     pipeline.adapt(recipe, run.path)
     assert {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")} == done
-    given = asked({"budget": MINUTE}, evaluation={"generated": 4, "words": 7})
+    given = asked({"budget": MINUTE}, evaluation={"samples": 1, "words": 7})
     with pytest.raises(RecipeError, match=r"\(differs in: evaluation\)"):
         pipeline.adapt(given, run.path)
     assert budgeting.remembered(given, run).evaluation.words == 7

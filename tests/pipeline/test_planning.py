@@ -29,11 +29,10 @@ def test_a_causal_model_and_its_source_read_the_same_characters_once():
     assert two.scored(Evaluation()) == 5 * 8_000 + 5 * 100
 
 
-def test_kept_texts_and_questions_are_read_by_both(tmp_path):
-    text, file = Text.of(counted(40, 8_000), causal=True), tmp_path / "questions.jsonl"
-    file.write_text("x" * 3_000)
-    more = Evaluation(kept=("kept.txt",), choices=({"file": str(file)},), sentences=300)
-    assert text.scored(more) - text.scored(Evaluation()) == 2 * (30_000 + 3_000) / 3
+def test_kept_texts_are_read_by_both():
+    text = Text.of(counted(40, 8_000), causal=True)
+    more = Evaluation(kept=("kept.txt",), sentences=300)
+    assert text.scored(more) - text.scored(Evaluation()) == 2 * 30_000 / 3
 
 
 def test_an_encoder_reads_sentences_twice_and_words_token_by_token():
@@ -67,11 +66,11 @@ def test_a_causal_look_needs_fewer_sentences_since_documents_are_long():
 
 def test_what_is_written_takes_time_by_layers_and_weights():
     text = Text.of(counted(40, 800), causal=True)
-    section = Evaluation(generated=10, samples=8)
-    assert text.writing(section, 0, 0, "cpu") == pytest.approx(2 * 10 * 6 * planning.A_TOKEN)
+    section = Evaluation(samples=8)
+    assert text.writing(section, 0, 0, "cpu") == pytest.approx(2 * 64 * 2 * planning.A_TOKEN)
     assert text.writing(section, 4, 0, "cpu") > text.writing(section, 0, 0, "cpu")
     assert text.writing(section, 4, 10**9, "cpu") > 10 * text.writing(section, 4, 10**9, "cuda")
-    assert text.writing(Evaluation(generated=0), 4, 10**9, "cpu") == 0
+    assert text.writing(Evaluation(samples=0), 4, 10**9, "cpu") == 0
     assert Text.of(counted(40, 800), causal=False).writing(section, 4, 10**9, "cpu") == 0
 
 

@@ -31,7 +31,6 @@ def runs(tmp_path_factory, english, korean_text, command):
         settings = (
             "method.batch={size=500, unit='tokens'}",
             "tokenizer.max_tokens=64",
-            "evaluation.generated=0",
             "evaluation.samples=0",
             "evaluation.sentences=40",
             "evaluation.untouched=false",

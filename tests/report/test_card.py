@@ -9,7 +9,6 @@ import yaml
 from huggingface_hub import ModelCard
 
 from lingraft.recipe import decoding
-from lingraft.recipe.evaluation import Choices
 from lingraft.recipe.phase import Distil
 from lingraft.report import card
 from lingraft.report.variants import variants
@@ -174,10 +173,7 @@ def test_the_recipe_in_the_card_decodes_and_names_files_only(build):
 def test_what_a_recipe_judges_by_and_cleans_of_is_named_without_its_folders(build):
     path = build().whole().run.recipe_path
     recipe = decoding.decode(tomllib.loads(path.read_text(encoding="utf-8")))
-    judged = {
-        "kept": ("/home/someone/en.txt",),
-        "choices": (Choices(file="/home/someone/q.jsonl", shape="/home/someone/s.toml"),),
-    }
+    judged = {"kept": ("/home/someone/en.txt",)}
     corpus = recipe.corpus.model_copy(update={"decontaminate": ("/home/someone/nli.json",)})
     evaluation = recipe.evaluation.model_copy(update=judged)
     distil = {"stream": "ko", "teacher": "/home/someone/teacher"}
@@ -187,8 +183,6 @@ def test_what_a_recipe_judges_by_and_cleans_of_is_named_without_its_folders(buil
     assert found.phases[0].distil.teacher == "teacher"
     assert found.corpus.decontaminate == ("nli.json",)
     assert found.evaluation.kept == ("en.txt",)
-    (one,) = found.evaluation.choices
-    assert (one.file, one.shape) == ("q.jsonl", "s.toml")
 
 
 def test_the_example_is_python_and_hides_a_word_of_the_test_text_with_the_right_token(build):

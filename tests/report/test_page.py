@@ -158,16 +158,10 @@ def test_a_model_of_which_nothing_was_trained_is_not_said_to_lack_its_log(build,
     assert "Nothing was trained." in card.model_card(builder.run)
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [({"samples": 0}, "samples = 0"), ({"generated": 0}, "generated = 0")],
-)
-def test_a_page_without_samples_names_the_setting_that_leaves_them_out(
-    build, tmp_path, asked, said
-):
-    builder = build(evaluation=asked).whole()
+def test_a_page_without_samples_names_the_setting_that_leaves_them_out(build, tmp_path):
+    builder = build(evaluation={"samples": 0}).whole()
     stage = builder.run.stage("evaluation")
     done = stage.done()
     done["result"]["samples"] = []
     write_json(stage.done_path, done)
-    assert f"asks for no samples (evaluation.{said})" in written([builder.run], tmp_path)
+    assert "asks for no samples (evaluation.samples = 0)" in written([builder.run], tmp_path)

@@ -262,7 +262,7 @@ def test_a_method_that_has_fewer_phases_where_the_source_is_tied_runs_in_a_study
     body = '[[grids]]\nmethod = ["eeve"]\n'
     head = 'name = "tiny"\nbase = "base.toml"\n[set]\n"method.budget" = { value = 10 }\n'
     head += '"method.batch" = { size = 8 }\n"tokenizer.new_pieces" = 20\n'
-    scored = {"sentences": 10, "words": 0, "samples": 0, "generated": 0, "untouched": False}
+    scored = {"sentences": 10, "words": 0, "samples": 0, "untouched": False}
     study = write_study(tmp_path, tiny_source("llama"), korean_text, body, head, evaluation=scored)
     tally, _ = run_here(study, tmp_path / "out")
     assert (tally.done, tally.failed) == (1, [])

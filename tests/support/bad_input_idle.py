@@ -27,9 +27,6 @@ def add(cases):
     )
     cases["no text to be scored on"] = none_held_out("test")
     cases["no text to watch the training by"] = none_held_out("valid")
-    cases["sentences of a text that is not named"] = causal(
-        "--choices", "quiz.jsonl", "--sentences", "9"
-    )
 
 
 def causal(*more):

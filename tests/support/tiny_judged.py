@@ -1,13 +1,11 @@
-"""A tiny causal model whose every weight is known, and questions for it: `save`, `write_questions`.
+"""A tiny causal model whose every weight is known: `save`.
 
-lm-evaluation-harness was run on it once (scripts/lm_eval_fixture.py); what it wrote lies in
-tests/evaluation/lm_eval. Nothing is trained here, and the weights are from a generator that numpy
-keeps as it is, so that the same model can be made again.
+Nothing is trained here, and the weights are from a generator that numpy keeps as it is, so that the
+same model can be made again.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,15 +19,6 @@ if TYPE_CHECKING:
 WORDS = ("the", "he", "was", "it", "and", "because", "rain", "ing", "door", "dog")
 BOS, EOS = "<s>", "</s>"
 LONGEST = 96
-SUBJECTS = (
-    ("The dog ran to the door", "it was hungry", "the rain was green and slow", "because"),
-    ("비가 와서", "우산을 썼다", "문을 열고 나가 오래 걸었다", "비"),
-    ("He was reading", "a long book about rain", "and", "the"),
-    ("The door was open", "and the dog ran out", "문", "he was"),
-    ("개가 짖어서", "문이", "아이가 깨어나 울기 시작했다", "it was"),
-    ("It was raining and", "he was wet", "그래서 우산", "the dog"),
-)
-NUMBERS = ("one", "two", "세 번", "네 번", "")
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -86,30 +75,3 @@ def save(folder: Path, seed: int = 32) -> Path:
     model(seed).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return folder
-
-
-def questions() -> list[dict[str, object]]:
-    """Thirty records with contexts and choices of other lengths, in two scripts."""
-    records: list[dict[str, object]] = []
-    for number in range(30):
-        context, *choices = SUBJECTS[number % len(SUBJECTS)]
-        times = NUMBERS[number // len(SUBJECTS)]
-        records.append(
-            {
-                "id": f"q{number}",
-                "context": " ".join([context, times]).rstrip(),
-                "choices": choices,
-                "label": (number * 7 + number // 4) % 3,
-            }
-        )
-    records[4]["context"] = ""
-    records[9]["context"] = f"{records[9]['context']}  "
-    records[14]["context"] = " ".join([str(records[14]["context"])] * 6)
-    return records
-
-
-def write_questions(path: Path) -> Path:
-    """The records as JSON lines."""
-    lines = [json.dumps(record, ensure_ascii=False) for record in questions()]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path

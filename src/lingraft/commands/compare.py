@@ -31,7 +31,6 @@ def command(
         Path | None, typer.Option("--out", help="The page; comparison.html in the first folder.")
     ] = None,
     resamples: ask.Draws = 1_000,
-    lm_eval: ask.HarnessResults = None,
 ) -> None:
     """Compare models after fine-tuning: scores, significance, mistakes.
 
@@ -40,9 +39,7 @@ def command(
     from lingraft.comparison import page
 
     target = out_file or folders[0] / "comparison.html"
-    tables, written = page.compare(
-        folders, target, reference=reference, resamples=resamples, lm_eval=lm_eval or []
-    )
+    tables, written = page.compare(folders, target, reference=reference, resamples=resamples)
     for table in tables:
         console.show(table, best="")
     console.line(f"page: {written[0]} and {len(written) - 1} files beside it")

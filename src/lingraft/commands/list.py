@@ -141,18 +141,6 @@ def _models() -> Table:
     return _listed(f"{how} (docs/models.md)", titles, rows)
 
 
-def _shapes() -> Table:
-    from lingraft.tasks.choices import shapes
-
-    rows = [
-        (shape.name, shape.title, shape.language, ", ".join(sorted(shape.columns)), shape.like)
-        for shape in shapes().values()
-    ]
-    how = "shapes of multiple-choice files: lingraft evaluate MODEL --choices FILE --shape NAME"
-    columns = ("name", "what it asks", "language", "columns", "as lm-evaluation-harness's")
-    return _listed(how, columns, rows)
-
-
 TABLES: dict[str, Callable[[], Table]] = {
     "families": _families,
     "initialisers": partial(_explained, "embedding initialisers", INITIALISERS),
@@ -161,7 +149,6 @@ TABLES: dict[str, Callable[[], Table]] = {
     "objectives": _objectives,
     "tasks": _tasks,
     "models": _models,
-    "shapes": _shapes,
 }
 
 
@@ -181,8 +168,8 @@ def command(
     what: Annotated[
         str,
         typer.Argument(
-            help="What to list: families, initialisers, methods, presets, objectives, tasks, "
-            "models or shapes."
+            help="What to list: families, initialisers, methods, presets, objectives, tasks "
+            "or models."
         ),
     ] = "",
 ) -> None:

@@ -70,13 +70,6 @@ ProbeSeeds = Annotated[
 Labels = Annotated[
     list[str] | None, typer.Option(help="What tables call the models: NAME[,NAME…].")
 ]
-HarnessResults = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="Results of lm-evaluation-harness, to be shown: the results_….json, or a folder that "
-        "holds it."
-    ),
-]
 Draws = Annotated[int, typer.Option(min=100, max=1_000_000, help="Draws of the paired bootstrap.")]
 
 # of everything that fine-tunes

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from lingraft.commands import console
-from lingraft.commands import options as ask
 from lingraft.errors import DataError
 from lingraft.pages import check_target
 from lingraft.rundir import ENVIRONMENT, Run
@@ -23,15 +22,10 @@ def command(
             help="The page. Default: RUN/report.html for one run, report.html here for several.",
         ),
     ] = None,
-    lm_eval: ask.HarnessResults = None,
 ) -> None:
-    """Write the report of a run, or one page that compares several.
-
-    Results of lm-evaluation-harness in RUN/lm-eval are found by themselves.
-    """
-    from lingraft.report import advice, harness, tables
+    """Write the report of a run, or one page that compares several."""
+    from lingraft.report import advice, tables
     from lingraft.report.pages import run as run_page
-    from lingraft.report.variants import labelled
 
     opened = [Run.existing(path) for path in runs]
     for run in opened:
@@ -41,8 +35,4 @@ def command(
     check_target(target)
     console.show(tables.for_terminal(opened, console.out.width))
     console.line(advice.summary(opened))
-    results = lm_eval or []
-    measured = harness.table_of(harness.collect(labelled(opened), results))
-    if measured is not None:
-        console.show(measured)
-    console.line(f"report: {run_page.write(opened, target, lm_eval=results)}")
+    console.line(f"report: {run_page.write(opened, target)}")

@@ -17,7 +17,7 @@ from lingraft.comparison.significance import RESAMPLES, differences
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning.outcomes import metric_name
 from lingraft.pages import check_target
-from lingraft.report import figure, harness, page
+from lingraft.report import figure, page
 from lingraft.report.figure import Figure
 from lingraft.report.panels import in_order
 from lingraft.report.table import comma_separated, latex, markdown
@@ -43,7 +43,6 @@ def compare(
     *,
     reference: str | None = None,
     resamples: int = RESAMPLES,
-    lm_eval: Sequence[Path] = (),
 ) -> tuple[list[Table], list[Path]]:
     """Compare models after fine-tuning, and write the page and the files beside it.
 
@@ -52,11 +51,10 @@ def compare(
         out: the page.
         reference: label of the model that the others are tested against.
         resamples: draws of the bootstrap.
-        lm_eval: results of lm-evaluation-harness, files or folders.
 
     Returns:
-        The table of scores, those of XTREME and of the harness where there are any, and the files
-        that were written, the page first.
+        The table of scores, that of XTREME where there is one, and the files that were written, the
+        page first.
 
     Raises:
         DataError: results are missing, broken, or do not belong together; or a file would be
@@ -81,13 +79,10 @@ def compare(
     less = tables.differences(comparison, tested)
     languages = transfer.section(tables.settings_of(comparison), tested, retrievals)
     curves = list(curves_of_checks(comparison))
-    measured = harness.table_of(harness.collect((), lm_eval))
     context: dict[str, Any] = {"differences": less, "languages": languages, "curves": curves}
-    context |= {"harness": measured, "errors": errors} | _context(comparison, tested, scores)
+    context |= {"errors": errors} | _context(comparison, tested, scores)
     texts = {out: page.render("comparison", **context)}
     texts |= _files(out, comparison, tested, scores, less, errors)
-    if measured is not None:
-        texts[out.with_name(f"{out.stem}-lm-eval.md")] = markdown(measured) + "\n"
     texts |= {out.with_name(f"{out.stem}-{curve.name}.svg"): curve.alone() for curve in curves}
     if languages is not None:
         texts |= transfer.files(languages, out)
@@ -95,7 +90,7 @@ def compare(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
     xtreme = [languages.summary] if languages and languages.summary else []
-    return [scores, *xtreme, *([measured] if measured else [])], list(texts)
+    return [scores, *xtreme], list(texts)
 
 
 def _context(comparison: Comparison, tested: Sequence[Tested], scores: Table) -> dict[str, Any]:

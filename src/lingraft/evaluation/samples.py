@@ -1,17 +1,30 @@
-"""A few masked sentences with the model's first guesses, for people to look at."""
+"""Samples for people to look at.
+
+Of a masked model sentences with its first guesses; of a causal model beginnings of documents with
+what stock `generate()` writes behind them. Shape letters: B sequences, T tokens.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
+from transformers import GenerationConfig
 
+from lingraft.models.padding import padded
+from lingraft.recipe.evaluation import SAMPLE_TOKENS, SAMPLES_AT_ONCE
+from lingraft.tokenizer.documents import before
 from lingraft.tokenizer.state import BYTE_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from transformers import PreTrainedTokenizerBase
+    from transformers import (
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        PreTrainedTokenizerFast,
+    )
 
     from lingraft.evaluation.intrinsic import MaskedText
     from lingraft.evaluation.scorer import Scorer
@@ -19,6 +32,10 @@ if TYPE_CHECKING:
 GUESSES = 5
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 SHORTEST, LONGEST = 8, 40
+CHARACTERS = 100
+"""Of the beginning of a document."""
+TOP_P = 0.9
+"""Share of the probability that a drawn continuation keeps to (Holtzman et al. 2020)."""
 
 
 def choose(text: MaskedText, number: int) -> list[int]:
@@ -81,3 +98,116 @@ def readable(token: int, tokenizer: PreTrainedTokenizerBase) -> str:
         whole = all(letter in BYTE_OF for letter in piece)
         return f"‹{bytes(BYTE_OF[letter] for letter in piece).hex(' ')}›" if whole else piece
     return ("▁" if piece[:1] in ("▁", "Ġ") else "") + text
+
+
+@contextlib.contextmanager
+def stock_generation(model: PreTrainedModel) -> Iterator[None]:
+    """Let a model that a `Scorer` has prepared for packed rows write as the stock one does.
+
+    The checkpoint's own settings of generation are put aside: transformers takes them wherever a
+    setting is at its default.
+    """
+    config: Any = model.config
+    packed, own = config._attn_implementation, model.generation_config
+    model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
+    model.generation_config = GenerationConfig()
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(packed)
+        model.generation_config = own
+
+
+def _settings(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, **more: Any
+) -> GenerationConfig:
+    """Nothing of the checkpoint's own settings but its special tokens; no id without a piece."""
+    empty = {*range(int(model.config.vocab_size))} - {*tokenizer.get_vocab().values()}
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    return GenerationConfig(
+        bos_token_id=tokenizer.bos_token_id,
+        pad_token_id=0 if pad is None else pad,
+        use_cache=True,
+        suppress_tokens=sorted(empty) or None,
+        **more,
+    )
+
+
+def beginnings(documents: Sequence[str], number: int) -> list[tuple[str, str]]:
+    """Return beginnings of documents and what stands behind them, the same for every tokenizer.
+
+    Args:
+        documents: held-out texts; those that are no longer than a beginning are passed over.
+        number: how many at most, spread over the documents.
+    """
+    long = [text for text in documents if len(text) > CHARACTERS + 1]
+    long = long or [text for text in documents if len(text) > 1]
+    step = max(1, len(long) // max(1, number))
+    pairs = []
+    for text in long[::step][:number]:
+        end = min(CHARACTERS, len(text) // 2)
+        space = max(text.rfind(gap, end // 2, end) for gap in " \n")
+        cut = space if space > 0 else end
+        pairs.append((text[:cut], text[cut:]))
+    return pairs
+
+
+@torch.no_grad()
+def continuations(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    begun: Sequence[tuple[str, str]],
+    longest: int,
+    seed: int,
+    tokens: int = SAMPLE_TOKENS,
+) -> list[dict[str, str]]:
+    """Go on with beginnings: with the likeliest token each time, and with drawn ones.
+
+    Args:
+        model: a causal model.
+        tokenizer: of the model.
+        begun: from `beginnings`.
+        longest: tokens that the model reads at once.
+        seed: of what is drawn.
+        tokens: of a continuation, at most.
+
+    Returns:
+        For each `beginning`, `greedy`, `drawn` (top-p 0.9, temperature 1) and `written`, what the
+        author wrote there, as many characters as the longer continuation.
+    """
+    generate: Any = model.generate
+    tokens, eos = min(tokens, max(1, longest // 2)), tokenizer.eos_token_id
+    shared = {"max_new_tokens": tokens, "eos_token_id": eos}
+    modes = {
+        "greedy": _settings(model, tokenizer, do_sample=False, **shared),
+        "drawn": _settings(model, tokenizer, do_sample=True, top_p=TOP_P, top_k=0, **shared),
+    }
+    start = before(tokenizer)
+    prompts = [
+        [*start, *ids[-max(1, longest - tokens - len(start)) :]]
+        for ids in tokenizer([text for text, _ in begun], add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
+    ]
+    rows: list[dict[str, str]] = []
+    devices = [model.device] if model.device.type == "cuda" else []
+    with stock_generation(model):
+        for first in range(0, len(begun), SAMPLES_AT_ONCE):
+            some = slice(first, first + SAMPLES_AT_ONCE)
+            turned, pad = [ids[::-1] for ids in prompts[some]], modes["greedy"].pad_token_id
+            ids_BT, mask_BT = (side.flip(1).to(model.device) for side in padded(turned, pad))
+            written: dict[str, list[str]] = {}
+            for mode, settings in modes.items():
+                with torch.random.fork_rng(devices=devices):
+                    torch.manual_seed(seed + first)
+                    output_BT = generate(
+                        input_ids=ids_BT, attention_mask=mask_BT.long(), generation_config=settings
+                    )
+                written[mode] = tokenizer.batch_decode(
+                    output_BT[:, ids_BT.shape[1] :], skip_special_tokens=True
+                )
+            for number, (text, behind) in enumerate(begun[some]):
+                row = {mode: texts[number] for mode, texts in written.items()}
+                most = max(map(len, row.values()))
+                rows.append({"beginning": text} | row | {"written": behind[:most]})
+    return rows

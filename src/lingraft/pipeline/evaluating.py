@@ -6,24 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.corpus.inputs import texts
 from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.evaluation import intrinsic, pieces, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import family_of
 from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
-from lingraft.pipeline import judging
+from lingraft.pipeline import causal_evaluation
 from lingraft.pipeline.reading import nonempty
 from lingraft.pipeline.stages import family_now, position_settings, source_tokenizer, weights_before
 from lingraft.pipeline.suiting import denoising
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import FORMAT, fingerprint, write_text
-from lingraft.tasks import choices
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
-from lingraft.training.machine import environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +39,9 @@ def evaluate(context: Context, trained: str) -> str:
     recipe, run = context.recipe, context.run
     section = recipe.evaluation
     stage = run.stage("evaluation")
-    judges = [judging.FORM] if family_now(recipe).kind == "causal" else []
-    stage_fingerprint = fingerprint(
-        FORMAT["evaluation"], trained, section, *choices.inputs(section), *judges
-    )
+    form = [causal_evaluation.FORM] if family_now(recipe).kind == "causal" else []
+    kept = [texts(section.kept)] if section.kept else []
+    stage_fingerprint = fingerprint(FORMAT["evaluation"], trained, section, *kept, *form)
     if stage.is_done(stage_fingerprint):
         return stage_fingerprint
     quiet_transformers()
@@ -57,11 +55,8 @@ def evaluate(context: Context, trained: str) -> str:
         result["form"] = FORMAT["evaluation"]
         if family.kind == "causal":
             context_length = int(run.stage("tokenizer").result()["max_tokens"])
-            judged = judging.Judged(scorer, tokenizer, context_length)
-            result |= _evaluate_documents(context, judged, partial)
-            if "speeds" in result:
-                now = environment(context.accelerator, "")
-                result["machine"] = {key: now[key] for key in ("cpu", "devices", "threads")}
+            model = causal_evaluation.CausalModel(scorer, tokenizer, context_length)
+            result |= _evaluate_documents(context, model)
             return stage_fingerprint
         scores = {
             stream.name: _evaluate_stream(context, stream, scorer, tokenizer, partial)
@@ -165,27 +160,26 @@ def _evaluate_stream(
     return result
 
 
-def _evaluate_documents(context: Context, judged: judging.Judged, partial: Path) -> dict[str, Any]:
-    """Judge a causal model: the test documents of every stream, and what else is asked for."""
+def _evaluate_documents(context: Context, model: causal_evaluation.CausalModel) -> dict[str, Any]:
+    """Evaluate a causal model and its source on the test documents of every stream."""
     recipe, section = context.recipe, context.recipe.evaluation
-    texts = {stream.name: _held_out(context, stream) for stream in recipe.texts}
+    held_out = {stream.name: _held_out(context, stream) for stream in recipe.texts}
     old_tokenizer = source_tokenizer(recipe)
-    no_source = np.zeros(0, np.int64)
-    new = no_source if old_tokenizer is None else pieces.new_pieces(judged.tokenizer, old_tokenizer)
-    folder, size = context.run.stage("tokenizer").path, len(judged.tokenizer)
-    ids = TokenIds.of(judged.tokenizer, "causal")
+    new = None if old_tokenizer is None else pieces.new_pieces(model.tokenizer, old_tokenizer)
+    folder, size = context.run.stage("tokenizer").path, len(model.tokenizer)
+    ids = TokenIds.of(model.tokenizer, "causal")
     scores = {}
     for stream in recipe.texts:
-        of_stream = judging.on_text(judged, texts[stream.name], new)
+        of_stream = causal_evaluation.score_documents(model, held_out[stream.name], new)
         counts = Tokens.open(folder, f"{stream.prefix}train").counts(max(size, ids.size))
         unigrams = intrinsic.unigram_entropy(counts, of_stream.pop("targets"), ids.ordinary)
         scores[stream.name] = of_stream | {"samples": [], "unigram_entropy": unigrams}
     result = dict(scores[recipe.texts[0].name])
-    more = judging.judge(judged, section, texts, partial, "")
+    more = causal_evaluation.score_kept_and_sample(model, section, held_out)
     result |= more | {"blocks": result["blocks"] | more["blocks"]}
     if recipe.streams:
         result["streams"] = scores
-    source = judging.untouched(recipe, texts, judged.context, partial)
+    source = causal_evaluation.evaluate_source(recipe, held_out, model.context)
     return result if source is None else result | {"untouched": source}
 
 
@@ -196,8 +190,8 @@ def _held_out(context: Context, stream: Stream) -> list[str]:
     """
     run = context.run
     nonempty(Tokens.open(run.stage("tokenizer").path, f"{stream.prefix}test"), "test")
-    texts = list(documents.read(folder_of(run.stage("corpus").path, stream) / "test.txt"))
-    return judging.spread_over(texts, context.recipe.evaluation.sentences)
+    held_out = list(documents.read(folder_of(run.stage("corpus").path, stream) / "test.txt"))
+    return causal_evaluation.choose_documents(held_out, context.recipe.evaluation.sentences)
 
 
 def _denoising(context: Context, scorer: Scorer) -> Masking | None:

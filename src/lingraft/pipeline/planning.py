@@ -9,10 +9,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.paths import path_of
 from lingraft.pipeline import preflight
 from lingraft.recipe import Budget
-from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE, REPEATS, SAMPLES_AT_ONCE, TIMED
+from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE, SAMPLE_TOKENS, SAMPLES_AT_ONCE
 from lingraft.recipe.methods import baseline, promised
 from lingraft.recipe.scales import FEWEST_TOKENS
 from lingraft.training.pace import check_left
@@ -98,8 +97,7 @@ class Text:
         if not self.causal:
             return 0.0
         samples = 2 * math.ceil(section.samples / SAMPLES_AT_ONCE)  # greedy and drawn
-        times = len(TIMED) * REPEATS + samples
-        written = (1 + section.untouched) * section.generated * times
+        written = (1 + section.untouched) * SAMPLE_TOKENS * samples
         reading = READING.get(device, READING["cuda"]) * 4 * parameters
         return written * (A_TOKEN + A_LAYER * layers + reading)
 
@@ -126,11 +124,9 @@ def _characters(stream: dict[str, Any]) -> float:
 
 
 def _others(section: Evaluation) -> float:
-    """Tokens of kept texts and questions, by the model and its source."""
+    """Tokens of kept texts, by the model and its source."""
     kept = [section.sentences * CHARACTERS_OF_A_SENTENCE] * len(section.kept)
-    files = [path_of(choices.file) for choices in section.choices]
-    questions = [file.stat().st_size for file in files if file.is_file()]
-    return (1 + section.untouched) * sum([*kept, *questions]) / CHARACTERS_OF_A_TOKEN
+    return (1 + section.untouched) * sum(kept) / CHARACTERS_OF_A_TOKEN
 
 
 SAFETY = 0.03

@@ -27,7 +27,6 @@ from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import FROZEN_IN_FP32, KEEPING, READ_LEXICONS
 from lingraft.recipe.selectors import described, trained_parts
 from lingraft.recipe.streams import distilled
-from lingraft.tasks.choices import read as read_questions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,7 +180,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not path_of(name).exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
-    _check_judged(recipe, files)
+    _check_kept(recipe, files)
     source = source_of(recipe)
     if source.folder is not None:
         vocabularies.check_tokens(recipe, source.folder)
@@ -190,31 +189,28 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     return files
 
 
-def _check_judged(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
-    """Check that what a model is judged by is there, and that no kept text is among those read.
+def _check_kept(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
+    """Check that the kept texts are there, and that none of them is among those read.
 
     Raises:
-        DataError: a file is missing, or one of questions is broken.
-        RecipeError: a kept text is trained on, or a shape is not known.
+        DataError: a file is missing.
+        RecipeError: a kept text is trained on.
     """
-    judged = recipe.evaluation
-    for key, paths in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
-        for name in paths:
-            if not name.startswith("hub:") and not path_of(name).exists():
-                raise DataError(
-                    f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
-                )
+    kept = recipe.evaluation.kept
+    for name in kept:
+        if not name.startswith("hub:") and not path_of(name).exists():
+            raise DataError(
+                f"evaluation.kept: {name}: no such file; correct the path, or leave it out"
+            )
     named = [name for stream in recipe.texts for name in stream.corpus.text]
     read = {path_of(name).resolve() for name in (*named, *(file["name"] for file in files))}
-    for name in judged.kept:
+    for name in kept:
         inside = (path_of(file["name"]).resolve() for file in text_inputs.inputs([name]))
         if not read.isdisjoint((path_of(name).resolve(), *inside)):
             raise RecipeError(
                 f"evaluation.kept: {name}: is text of the run, which trains on it; name text that "
                 "it does not read"
             )
-    for questions in judged.choices:
-        read_questions(path_of(questions.file), questions.shape)
 
 
 def named_files(resources: Resources) -> list[str]:

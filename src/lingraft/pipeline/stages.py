@@ -22,7 +22,7 @@ from lingraft.corpus.streams import read_lines
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.pipeline import clearing, grafting, held_out, judging, learnt, vocabularies
+from lingraft.pipeline import clearing, grafting, held_out, learnt, vocabularies
 from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.plans import (
     corpus_fingerprint,
@@ -170,13 +170,6 @@ def tokenizer_fingerprint(recipe: Recipe, text_fingerprint: str) -> str:
 
 
 def tokenizer(context: Context, text_fingerprint: str) -> str:
-    """Make the vocabulary, and refuse questions of the evaluation that it makes too long."""
-    stage_fingerprint = _vocabulary(context, text_fingerprint)
-    judging.check_choices(context.recipe, context.run.stage("tokenizer"))
-    return stage_fingerprint
-
-
-def _vocabulary(context: Context, text_fingerprint: str) -> str:
     """Train the vocabulary on the training text, and tokenise all three splits."""
     recipe, run = context.recipe, context.run
     stage = run.stage("tokenizer")

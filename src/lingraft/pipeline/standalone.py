@@ -17,13 +17,10 @@ from lingraft.evaluation.records import paired, word_metrics
 from lingraft.evaluation.scorer import Scorer, check_kind
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
-from lingraft.paths import path_of
-from lingraft.pipeline import evaluating, judging
+from lingraft.pipeline import causal_evaluation, evaluating
 from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe import Corpus, catalogue
-from lingraft.stats import RESAMPLES, Resampling
-from lingraft.tasks import choices
-from lingraft.tasks.choice_metrics import METRICS, difference
+from lingraft.stats import Resampling
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer import spelled
 from lingraft.tokenizer.statistics import check_kept, statistics
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
     from lingraft.evaluation.records import Blocks, WordRecord
-    from lingraft.recipe import Choices
     from lingraft.stats import Difference
 
 LONGEST = 512
@@ -84,7 +80,7 @@ def evaluate(
     for name in others:
         check_kind(name, "causal" if causal else "masked")
     if causal:
-        _check_idle(model, rate=rate, seed=seed, num_words=num_words)
+        _check_idle(model, language=language, rate=rate, seed=seed, num_words=num_words)
         return _likelihood(model, text, sentences, precision, others)
     tokenizers = {name: tokenizer_files.load(name) for name in (model, *others)}
     if others:
@@ -104,7 +100,7 @@ def evaluate(
     return result | ({"against_on_text": compared} if others else {})
 
 
-def _check_idle(model: str, **given: float) -> None:
+def _check_idle(model: str, **given: str | float) -> None:
     """Refuse what is for masked models where it is not as it was."""
     defaults = inspect.signature(evaluate).parameters
     for name, value in given.items():
@@ -117,7 +113,8 @@ def _check_idle(model: str, **given: float) -> None:
 def _check(
     text: Sequence[str], rate: float, sentences: int, num_words: int, precision: str
 ) -> None:
-    check_precision(precision)
+    if precision not in ("auto", "bf16", "fp32"):
+        raise RecipeError(f"evaluate: precision must be auto, bf16 or fp32; got {precision}")
     if not text:
         raise DataError("evaluate: text names no file; name at least one")
     if not 0 < rate < 1:
@@ -127,16 +124,6 @@ def _check(
             "evaluate: sentences must be 1 or more, and words 0 or more; "
             f"got {sentences} and {num_words}"
         )
-
-
-def check_precision(precision: str) -> None:
-    """Refuse what would count as fp32.
-
-    Raises:
-        RecipeError: there is no such precision.
-    """
-    if precision not in ("auto", "bf16", "fp32"):
-        raise RecipeError(f"evaluate: precision must be auto, bf16 or fp32; got {precision}")
 
 
 def _first_sentences(text: Sequence[str], language: str, number: int) -> list[str]:
@@ -242,113 +229,38 @@ def _told(measure: str, ours: float, theirs: float, result: Difference | None) -
 
 
 def _likelihood(
-    model: str, text: Sequence[str], sentences: int, precision: str, others: Sequence[str]
+    name: str, text: Sequence[str], sentences: int, precision: str, others: Sequence[str]
 ) -> dict[str, Any]:
     """Score causal models on whole documents, whose every byte counts."""
-    texts, none_new = judging.texts_of(text, sentences), np.zeros(0, np.int64)
-    judged = judging.Judged.load(model, precision, LONGEST)
-    check_kept(model, statistics(judged.tokenizer, texts)["text_kept"])
-    scores = judging.on_text(judged, texts, none_new)
+    texts = causal_evaluation.read_documents(text, sentences)
+    model, scores = _of_documents(name, texts, precision)
     blocks = scores["blocks"]["likelihood"]["bits_per_byte"]
-    compared = {}
-    for name in others:
-        other = judging.Judged.load(name, precision, LONGEST)
-        check_kept(name, statistics(other.tokenizer, texts)["text_kept"])
-        theirs = judging.on_text(other, texts, none_new)
-        compared[name] = {"unknown": theirs["likelihood"]["unknown"]} | _on_all_bytes(
-            blocks, theirs["blocks"]["likelihood"]["bits_per_byte"]
-        )
-    return ({"against_on_text": compared} if others else {}) | {
-        "model": model,
-        "context": judged.context,
+    answer = {
+        "model": name,
+        "context": model.context,
         "begins": scores["begins"],
-        "vocab_size": len(judged.tokenizer),
-        "precision": "bf16" if judged.scorer.bf16 else "fp32",
+        "vocab_size": len(model.tokenizer),
+        "precision": "bf16" if model.scorer.bf16 else "fp32",
         "masks": scores["masks"],
         "metrics": scores["metrics"],
         "next_token": scores["pieces"]["all"],
         "likelihood": scores["likelihood"],
     }
+    compared = {}
+    for other in others:
+        _, theirs = _of_documents(other, texts, precision)
+        compared[other] = {"unknown": theirs["likelihood"]["unknown"]} | _on_all_bytes(
+            blocks, theirs["blocks"]["likelihood"]["bits_per_byte"]
+        )
+    return ({"against_on_text": compared} if others else {}) | answer
 
 
-def check_answerable(
-    models: Sequence[str], files: Sequence[Choices], limit: int | None = None
-) -> None:
-    """Refuse what `answer` would, as far as it is known before a model is loaded.
-
-    Args:
-        models: directories, Hub ids, or names of `lingraft list models`.
-        files: of questions.
-        limit: at most the first so many questions of a file.
-
-    Raises:
-        DataError: no model, one that is not causal, or a broken file.
-        RecipeError: two files have one name.
-    """
-    titles = [entry.title for entry in files]
-    if len(set(titles)) < len(titles):
-        raise RecipeError(f"--choices: two files have one name, in {titles}; rename one")
-    for entry in files:
-        choices.read(path_of(entry.file), entry.shape, limit)
-    for name in models:
-        check_kind(catalogue.resolve(name), "causal")
-
-
-def answer(
-    model: str,
-    files: Sequence[Choices],
-    *,
-    against: Sequence[str] = (),
-    limit: int | None = None,
-    precision: str = "auto",
-    resamples: int = RESAMPLES,
-) -> dict[str, Any]:
-    """Answer multiple-choice questions by likelihood, with a causal model or several.
-
-    Args:
-        model: directory, Hub id, or a name of `lingraft list models`.
-        files: of questions.
-        against: other models, with which the first is compared on the same questions.
-        limit: at most the first so many questions of a file.
-        precision: auto, bf16 or fp32.
-        resamples: draws of the paired bootstrap.
-
-    Returns:
-        Plain data: model; by the file's title, scores as `judging.choose`; and by other model its
-        scores, and the first model's less these with the 95 % interval and p.
-
-    Raises:
-        DataError: no model, one that is not causal, or a broken file.
-        RecipeError: two files have one name; no such precision.
-    """
-    check_precision(precision)
-    check_answerable((model, *against), files, limit)
-    names = [catalogue.resolve(name) for name in (model, *against)]
-    results = {}
-    for name in dict.fromkeys(names):
-        judged = judging.Judged.load(name, precision)
-        results[name] = {entry.title: judging.choose(judged, entry, limit) for entry in files}
-    own = results[names[0]]
-    resampling = Resampling(resamples)
-    result: dict[str, Any] = {
-        "model": names[0],
-        "choices": {title: scores for title, (scores, _) in own.items()},
-    }
-    if against:
-        result["against"] = {
-            name: {
-                title: {
-                    "scores": scores,
-                    "difference": {
-                        metric: _plain(difference(own[title][1], answers, metric, resampling))
-                        for metric in METRICS
-                    },
-                }
-                for title, (scores, answers) in results[name].items()
-            }
-            for name in names[1:]
-        }
-    return result
+def _of_documents(
+    name: str, texts: Sequence[str], precision: str
+) -> tuple[causal_evaluation.CausalModel, dict[str, Any]]:
+    model = causal_evaluation.CausalModel.load(name, precision, LONGEST)
+    check_kept(name, statistics(model.tokenizer, texts)["text_kept"])
+    return model, causal_evaluation.score_documents(model, texts)
 
 
 def _plain(result: Difference) -> dict[str, float | None]:

@@ -61,12 +61,11 @@ def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -
                     f"phase '{phase.name}': objective '{name}' does not train "
                     f"{KINDS[family.kind].title}s ({family.model_type}); take '{own or 'mlm'}'"
                 )
-    for key in () if family.kind == "causal" else ("kept", "choices"):
-        if getattr(recipe.evaluation, key):
-            raise RecipeError(
-                f"evaluation.{key}: is for causal language models, and {family.model_type} is "
-                f"{_a(KINDS[family.kind].title)}; leave it out"
-            )
+    if recipe.evaluation.kept and family.kind != "causal":
+        raise RecipeError(
+            f"evaluation.kept: is for causal language models, and {family.model_type} is "
+            f"{_a(KINDS[family.kind].title)}; leave it out"
+        )
     if own is None:
         return recipe
     title = KINDS[family.kind].title

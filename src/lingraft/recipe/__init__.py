@@ -16,7 +16,7 @@ from lingraft.recipe.base import (
     stage_order,
 )
 from lingraft.recipe.corpus import Corpus, Repetition
-from lingraft.recipe.evaluation import Choices, Evaluation
+from lingraft.recipe.evaluation import Evaluation
 from lingraft.recipe.method import Baseline, Method
 from lingraft.recipe.phase import (
     Batch,

@@ -127,7 +127,7 @@ def decode(data: dict[str, Any], where: str = "recipe") -> Recipe:
             f"{where}: corpus.{key}: is of a run with one text, and this one has several streams; "
             f"set it for each, as in streams.0.corpus.{key}"
         )
-    for table, (key, value) in WITHOUT_EFFECT.items():
+    for (table, key), value in WITHOUT_EFFECT.items():
         section = data.get(table)
         if isinstance(section, dict) and section.get(key) == value:
             data = data | {table: {name: kept for name, kept in section.items() if name != key}}
@@ -199,11 +199,19 @@ def _without_none(value: Any) -> Any:
     return value
 
 
-WITHOUT_EFFECT: dict[str, tuple[str, object]] = {
-    "tokenizer": ("pad_to_multiple", 1),
-    "resources": ("parallel", []),
+WITHOUT_EFFECT: dict[tuple[str, str], object] = {
+    ("tokenizer", "pad_to_multiple"): 1,
+    ("resources", "parallel"): [],
+    ("evaluation", "choices"): [],
+    ("evaluation", "generated"): 64,
 }
-"""By table, a key that recipes of finished runs hold, and the value that does nothing."""
+"""By table and key that recipes of finished runs hold, the value that does nothing."""
+
+REMOVED = {
+    "evaluation.choices": "lm-evaluation-harness asks questions (docs/causal-evaluation.md)",
+    "evaluation.generated": "samples have up to 64 tokens, and samples = 0 leaves them out",
+}
+"""Keys of earlier versions, and what takes their place."""
 
 TYPES = {
     "tuple_type": 'a list, such as ["…"]',
@@ -223,6 +231,8 @@ def explain(error: ValidationError, root: type[Section] = Recipe) -> str:
     path = [str(step) for step in first["loc"]]
     where = ".".join(path) or root.__name__.lower()
     if first["type"] == "extra_forbidden":
+        if root is Recipe and where in REMOVED:
+            return f"{where}: is no key any more; leave it out: {REMOVED[where]}"
         return f"{where}: no such key.{_nearest(path, root)}"
     if first["type"] == "missing":
         return f"{where}: is missing; the {root.__name__.lower()} must give it"

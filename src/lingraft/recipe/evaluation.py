@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -10,31 +9,13 @@ from pydantic import Field, model_validator
 
 from lingraft.recipe.base import Names, Section
 
-SUFFIXES = re.compile(r"(\.(jsonl?|csv|tsv|txt|gz|xz))+$", re.IGNORECASE)
 CHARACTERS_OF_A_SENTENCE = 100
 """About as many as in English: of a causal model's documents so many count as a sentence."""
 
-TIMED, REPEATS = (1, 8), 2
-"""Of a causal model: batches in which its writing is timed, and how often each."""
+SAMPLE_TOKENS = 64
+"""Tokens with which a causal model goes on with the beginning of a document, at most."""
 SAMPLES_AT_ONCE = 8
 """Beginnings that it goes on with together: as slow as one alone, but for large models."""
-
-
-class Choices(Section):
-    """A file of multiple-choice questions."""
-
-    file: str
-    """JSONL, JSON, CSV or TSV."""
-    shape: str | None = None
-    """How its columns are read: a name of `lingraft list shapes`, or a TOML file; None takes the
-    columns context, choices and label."""
-    name: str | None = None
-    """What reports call it; None takes the file's name."""
-
-    @property
-    def title(self) -> str:
-        """What reports call it."""
-        return self.name or SUFFIXES.sub("", Path(self.file).name)
 
 
 class Evaluation(Section):
@@ -60,21 +41,12 @@ class Evaluation(Section):
     kept: Names = ()
     """Of a causal model: texts of the source's language, files that took no part in training. The
     model and the source are scored on them: how much of the source's language is left."""
-    choices: Annotated[tuple[Choices, ...], Field(strict=False)] = ()
-    """Of a causal model: files of multiple-choice questions, answered by likelihood."""
-    generated: Annotated[int, Field(ge=0)] = 64
-    """Of a causal model: tokens that are generated to measure its speed, and in a sample; 0 leaves
-    both out."""
     seed: int = 0
     """Decides the masks and what samples of text draw; leave it when you change the run's seed, so
     that runs compare."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Evaluation:
-        titles = [choice.title for choice in self.choices]
-        for title in titles:
-            if titles.count(title) > 1:
-                raise ValueError(f"choices: two files are called '{title}'; give each its own name")
         stems = [Path(name).name for name in self.kept]
         for stem in stems:
             if stems.count(stem) > 1:

@@ -216,13 +216,7 @@ def _without_paths(corpus: Corpus) -> Corpus:
 
 
 def _judged_by(evaluation: Evaluation) -> Evaluation:
-    choices = tuple(
-        task.model_copy(
-            update={"file": _file_name(task.file), "shape": task.shape and _file_name(task.shape)}
-        )
-        for task in evaluation.choices
-    )
-    return evaluation.model_copy(update={"kept": _names(evaluation.kept), "choices": choices})
+    return evaluation.model_copy(update={"kept": _names(evaluation.kept)})
 
 
 def _names(paths: Iterable[str]) -> tuple[str, ...]:

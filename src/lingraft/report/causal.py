@@ -12,24 +12,15 @@ from lingraft.report.table import BEST, Cell, Column, row, table
 from lingraft.report.variants import kind_of, results_of
 from lingraft.rundir import fingerprint
 from lingraft.stats import Resampling
-from lingraft.tasks import choice_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from lingraft.report.table import Table
     from lingraft.report.variants import Variant
-    from lingraft.stats import Difference
 
 SOURCE = "source untouched"
 GROUPS = {"all": "all tokens", "new": "new tokens", "old": "old tokens"}
-CHOICE_TITLES = {
-    "acc": "acc",
-    "acc_norm": "acc_norm (by characters)",
-    "acc_bytes": "acc_bytes",
-    "acc_tokens": "acc_tokens",
-}
 
 
 @dataclass(frozen=True)
@@ -38,26 +29,17 @@ class Model:
 
     label: str
     text: Mapping[str, Any]
-    """As `judging.on_text`."""
+    """As `causal_evaluation.score_documents`."""
     more: Mapping[str, Any]
-    """As `judging.judge`."""
-    folder: Path
-    """Of the evaluation, where answers lie."""
+    """As `causal_evaluation.score_kept_and_sample`."""
     tokens: int | None = None
     """That it was trained on; None of the source."""
     source: Model | None = None
     """What it was made of, where that was judged too."""
-    machine: Mapping[str, Any] | None = None
-    """On which speeds were measured; of an older evaluation that of the run."""
 
     @property
     def is_source(self) -> bool:
         return self.label.startswith(SOURCE)
-
-    def answers(self, title: str) -> list[choice_metrics.Answered]:
-        """What it made of a file of questions."""
-        prefix = choice_metrics.UNTOUCHED if self.is_source else ""
-        return choice_metrics.read(self.folder / choice_metrics.file_name(title, prefix))
 
     @property
     def characters_per_token(self) -> float:
@@ -73,27 +55,21 @@ def models(variants: Sequence[Variant]) -> list[Model]:
     for variant, evaluation in results_of(variants, "evaluation"):
         if kind_of(evaluation) != "causal":
             continue
-        folder = variant.run.stage("evaluation").path
-        machine = evaluation.get("machine") or variant.environment
         source = None
         if untouched := evaluation.get("untouched"):
             text = next(iter(untouched["streams"].values()))  # of the stream that was the first
             bits = f"{text['likelihood']['bits_per_byte']:.9g}"
             key = fingerprint(text["masks"]["fingerprint"], bits, _asked(untouched))
             label = SOURCE if not sources else f"{SOURCE} ({variant.label})"
-            model = Model(label, text, untouched, folder, machine=machine)
+            model = Model(label, text, untouched)
             source = sources.setdefault(key, model)
-        numbers_of = (evaluation, evaluation, folder, variant.tokens, source, machine)
-        judged.append(Model(variant.label, *numbers_of))
+        judged.append(Model(variant.label, evaluation, evaluation, variant.tokens, source))
     return [*judged, *sources.values()]
 
 
-def _asked(judged: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """What a model was judged by beside the test text: fingerprints of texts and questions."""
-    return {
-        part: {name: str(result["text"]) for name, result in judged.get(part, {}).items()}
-        for part in ("kept", "choices")
-    }
+def _asked(judged: Mapping[str, Any]) -> dict[str, str]:
+    """Return fingerprints of the kept texts that a model was scored on."""
+    return {name: str(result["text"]) for name, result in judged.get("kept", {}).items()}
 
 
 def unigram_bits(model: Model) -> float | None:
@@ -194,21 +170,18 @@ def kept_table(judged: Sequence[Model]) -> Table | None:
     """The source's language before and after, on the same texts."""
     rows = []
     for model in judged:
-        source = model.source
         for name, result in model.more.get("kept", {}).items() if not model.is_source else ():
-            before = (source.more if source else {}).get("kept", {}).get(name)
-            same = before is not None and before["text"] == result["text"]
-            source_bits = before["likelihood"]["bits_per_byte"] if before and same else None
-            key = f"kept/{name}"
-            interval = (
-                Resampling().between_blocks(
-                    model.more["blocks"][key]["bits_per_byte"],
-                    source.more["blocks"][key]["bits_per_byte"],
-                )
-                if source is not None and same
-                else None
-            )
+            source, bounds, source_bits, gain = model.source, None, None, None
+            before = source.more.get("kept", {}).get(name) if source else None
             model_bits = result["likelihood"]["bits_per_byte"]
+            if source and before and before["text"] == result["text"]:
+                source_bits = before["likelihood"]["bits_per_byte"]
+                gain = model_bits - source_bits
+                own, other = (
+                    side.more["blocks"][f"kept/{name}"]["bits_per_byte"] for side in (model, source)
+                )
+                if found := Resampling().between_blocks(own, other):
+                    bounds = numbers.between(found.low, found.high, 3, sign=True)
             rows.append(
                 row(
                     name,
@@ -216,112 +189,13 @@ def kept_table(judged: Sequence[Model]) -> Table | None:
                     numbers.count(result["likelihood"]["bytes"]),
                     numbers.fixed(source_bits, 3),
                     numbers.fixed(model_bits, 3),
-                    numbers.signed(None if source_bits is None else model_bits - source_bits, 3),
-                    _bounds(interval, 3),
+                    numbers.signed(gain, 3),
+                    bounds or numbers.ABSENT,
                 )
             )
     head = ("text", Column("model", "text"), "bytes", "before", "after", "difference")
     notes = ("Bits per byte of the source and of the model on the same bytes; above 0 is a loss.",)
     return table("Source language kept", (*head, "95 % interval"), rows, notes) if rows else None
-
-
-def _bounds(interval: Difference | None, decimals: int) -> str:
-    if interval is None:
-        return numbers.ABSENT
-    return numbers.between(interval.low, interval.high, decimals, sign=True) or numbers.ABSENT
-
-
-def choices_table(variants: Sequence[Variant]) -> Table | None:
-    """Files of questions × models, and each model less the source with its interval."""
-    judged = models(variants)
-    titles = dict.fromkeys(title for model in judged for title in model.more.get("choices", {}))
-    if not titles:
-        return None
-    rows = []
-    for title in titles:
-        results = [
-            (m, m.more["choices"][title]) for m in judged if title in m.more.get("choices", {})
-        ]
-        for model, scores in results:
-            is_source = model.is_source
-            base = (model.source.more if model.source else {}).get("choices", {}).get(title)
-            same = base is not None and base["text"] == scores["text"]
-            source = model.source if same else None
-            answers = (model.answers(title), source.answers(title)) if source else None
-            for metric in choice_metrics.METRICS:
-                gain = scores[metric] - base[metric] if same else None
-                paired = choice_metrics.difference(*answers, metric) if answers else None
-                rows.append(
-                    row(
-                        title,
-                        Cell(model.label),
-                        CHOICE_TITLES[metric],
-                        Cell(
-                            numbers.fixed(scores[metric], 1),
-                            under=f"± {numbers.fixed(scores[f'{metric}_stderr'], 1)}",
-                        ),
-                        numbers.fixed(scores["chance"], 1),
-                        numbers.count(scores["n"]),
-                        numbers.signed(gain, 1),
-                        _bounds(paired, 1),
-                        role="reference" if is_source else "",
-                    )
-                )
-    texts = (Column("model", "text"), Column("metric", "text"))
-    head = ("questions", *texts, "per cent", "chance", "n", "less its source", "95 % interval")
-    notes = [
-        "The choice with the largest log-likelihood after the context is taken: as it is (acc), or "
-        "for each character, byte or token of it. The names are those of lm-evaluation-harness, "
-        "whose acc_norm is by characters; ± is the standard error. No examples in the prompt."
-    ]
-    notes += [
-        f"{title}, {model.label}: {numbers.count(scores['cut'])} choices have a context that lost "
-        "its start."
-        for model in judged
-        for title, scores in model.more.get("choices", {}).items()
-        if scores["cut"]
-    ]
-    return table("Multiple choice", head, rows, notes)
-
-
-def speed_table(judged: Sequence[Model]) -> Table | None:
-    """Characters a second of generation."""
-    rows = []
-    machines: dict[str, None] = {}
-    for model in judged:
-        for speed in model.more.get("speeds", ()):
-            machines.setdefault(_machine(model.machine))
-            rate = speed["tokens_per_second"]
-            rows.append(
-                row(
-                    model.label,
-                    numbers.count(speed["batch"]),
-                    numbers.count(speed["tokens"]),
-                    numbers.significant(rate),
-                    numbers.fixed(model.characters_per_token, 2),
-                    numbers.significant(rate * model.characters_per_token),
-                    role="reference" if model.is_source else "",
-                )
-            )
-    head = ("model", "batch", "tokens", "tokens/s", "characters/token", "characters/s")
-    which = "the run" if len(machines) == 1 else "each run"
-    notes = [
-        "Stock generate(), greedy, with a cache, in fp32; tokens a second of all sequences times "
-        f"the characters that a token of the test text has. Measured while {which} was evaluated "
-        f"on {' or '.join(machines)}: other load on it counts."
-    ]
-    if len(machines) > 1:
-        notes.append("The runs were evaluated on different machines: their speeds do not compare.")
-    return table("Speed of generation", head, rows, notes) if rows else None
-
-
-def _machine(machine: Mapping[str, Any] | None) -> str:
-    if not machine:
-        return "a machine that was not recorded"
-    devices = ", ".join(dict.fromkeys(map(str, machine.get("devices", ()))))
-    threads = machine.get("threads")
-    name = machine.get("cpu", "unknown") if devices in ("", "cpu") else devices
-    return f"{name}, {threads} thread{'' if threads == 1 else 's'}"
 
 
 def samples(judged: Sequence[Model]) -> Iterator[dict[str, Any]]:
@@ -346,7 +220,5 @@ def section(variants: Sequence[Variant]) -> dict[str, Any] | None:
         "text": text_table(judged),
         "pieces": pieces_table(judged),
         "kept": kept_table(judged),
-        "choices": choices_table(variants),
-        "speed": speed_table(judged),
         "samples": list(samples(judged)),
     }

@@ -12,7 +12,6 @@ from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.recipe import STAGE_NAMES, decoding
 from lingraft.report.row import Score
 from lingraft.rundir import ENVIRONMENT, Run, read_json
-from lingraft.tasks.choice_metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -296,7 +295,7 @@ def _scores(evaluation: dict[str, Any]) -> list[Score]:
 
 
 def _judged(evaluation: dict[str, Any]) -> Iterator[Score]:
-    """What a causal model has beside: compared where the text or the questions are the same."""
+    """What a causal model has beside: compared where the text is the same."""
     if "likelihood" not in evaluation:
         return
 
@@ -320,10 +319,3 @@ def _judged(evaluation: dict[str, Any]) -> Iterator[Score]:
         yield score(f"kept/{name}/bits_per_byte", bits, of_text["bytes"], result["text"])
         unknown = of_text["unknown"]
         yield score(f"kept/{name}/unknown", unknown, of_text["tokens"], result["text"])
-    for name, result in evaluation.get("choices", {}).items():
-        for metric in METRICS:
-            yield score(f"choices/{name}/{metric}", result[metric], result["n"], result["text"])
-    for speed in evaluation.get("speeds", ()):
-        rate = speed["tokens_per_second"] * per_token
-        name = f"speed/characters_per_second@{speed['batch']}"
-        yield score(name, rate, speed["tokens"] * speed["batch"], text)

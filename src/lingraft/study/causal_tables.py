@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.report.table import row, table
 from lingraft.study.entries import mixed_means, named, spread
-from lingraft.study.metrics import BYTES, CHOICES, KEPT, UNKNOWN, metric_named
+from lingraft.study.metrics import BYTES, KEPT, UNKNOWN, metric_named
 from lingraft.study.notes import OTHER_WORDS, asked, texts, unknown, unknown_note
 from lingraft.study.results import size_text
 from lingraft.study.tables import best_of, costs, differences, marked, measured, ranked, titles
@@ -30,24 +30,14 @@ SHOWN = (
     "new/hits@1",
     "all/median_rank",
     "tokens_per_character",
-    "speed/characters_per_second@1",
-    "speed/characters_per_second@8",
 )
-BESIDE = ("tokens_per_character", "speed/characters_per_second@1", "speed/characters_per_second@8")
-"""What is shown of an initialiser beside bits."""
-CHOICE_SCORES = ("acc", "acc_norm")
 
 
 def shown(results: Results) -> tuple[str, ...]:
     """The metrics of causal models that some cell has; none in a study of other models."""
     names = dict.fromkeys(name for cell in results.cells for name in cell.metrics)
     kept_metrics = (name for name in names if _is_kept(name))
-    choice_metrics = (
-        name
-        for name in names
-        if name.startswith(CHOICES) and name.rpartition("/")[2] in CHOICE_SCORES
-    )
-    return (*(name for name in SHOWN if name in names), *kept_metrics, *choice_metrics)
+    return (*(name for name in SHOWN if name in names), *kept_metrics)
 
 
 def _is_kept(name: str) -> bool:
@@ -55,10 +45,8 @@ def _is_kept(name: str) -> bool:
 
 
 def compared(results: Results) -> tuple[str, ...]:
-    """Those that are means over text or questions, so that differences have intervals."""
-    return tuple(
-        name for name in shown(results) if name == BYTES or name.startswith((KEPT, CHOICES))
-    )
+    """Return those that are means over text, so that differences have intervals."""
+    return tuple(name for name in shown(results) if name == BYTES or name.startswith(KEPT))
 
 
 def quality(results: Results, sentences: int | None) -> Table:
@@ -86,8 +74,7 @@ def quality(results: Results, sentences: int | None) -> Table:
     documents = "the same held-out documents" if same_text else "held-out documents"
     notes = (
         f"Bits are of every byte of {documents} and compare across vocabularies; "
-        "hits and ranks are of each model's own tokens. Characters a second are of the machine "
-        "that each cell ran on, with what else ran there.",
+        "hits and ranks are of each model's own tokens.",
         *text_notes,
         *mixed_means(groups),
     )
@@ -151,7 +138,7 @@ def initialisers(results: Results, resampling: Resampling) -> Table | None:
     if not groups:
         return side_by_side(results, resampling)
     kept_metrics = [name for name in metrics if name.startswith(KEPT)]
-    beside = [name for name in BESIDE if name in metrics]
+    beside = [name for name in metrics if name == "tokens_per_character"]
     main = _main(groups)
     result = side_by_side(results, resampling, (BYTES, *kept_metrics, *beside), BYTES, main)
     initialised = [group for size in results.sizes for group in results.initialised(size)]

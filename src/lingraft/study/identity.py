@@ -20,7 +20,6 @@ from lingraft.recipe.choosing import untold
 from lingraft.recipe.facts import LONGEST_TOKENS, Facts, is_long
 from lingraft.recipe.methods import is_open, settled
 from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
-from lingraft.tasks import choices
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe, Resources
@@ -108,8 +107,8 @@ def _plain(recipe: Recipe) -> dict[str, Any]:
     for written in plain.get("phases", ()):
         if "teacher" in (distil := written.get("distil") or {}):
             distil["teacher"] = named_weights(distil["teacher"])
-    if judged := choices.inputs(recipe.evaluation):
-        plain["evaluation"] |= {"kept": None, "choices": judged}
+    if recipe.evaluation.kept:  # under the key that committed rows count it by
+        plain["evaluation"] |= {"kept": None, "choices": [texts(recipe.evaluation.kept)]}
     return plain
 
 

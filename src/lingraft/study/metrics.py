@@ -23,8 +23,8 @@ BYTES = "likelihood/bits_per_byte"
 UNIGRAMS = "unigram_perplexity"
 TASK = "task/"
 """What the names of metrics of fine-tuned models begin with."""
-KEPT, CHOICES = "kept/", "choices/"
-"""Those of causal models on texts of the source's language, and of multiple choice."""
+KEPT = "kept/"
+"""Those of causal models on texts of the source's language."""
 UNKNOWN = "unknown"
 """What the name of a causal model's count ends with: tokens of a text that stand for what its
 vocabulary lacks."""
@@ -42,7 +42,7 @@ class Metric:
     by_tokens: bool = True
     """Depends on the masks, so it does not compare across vocabularies."""
     by_own: bool = False
-    """Compares where the `masks` of its own rows are equal: the text or the questions."""
+    """Compares where the `masks` of its own rows are equal: the text."""
 
 
 def _same(mean: Array) -> Array:
@@ -90,16 +90,6 @@ CAUSAL_METRICS = {
             ("median_rank", "median rank", True, numbers.significant),
         )
     },
-    **{
-        f"speed/characters_per_second@{batch}": Metric(
-            f"characters/s, batch {batch}",
-            lower=False,
-            show=numbers.significant,
-            scale=_same,
-            by_tokens=False,
-        )
-        for batch in (1, 8)
-    },
 }
 
 
@@ -108,18 +98,13 @@ def metric_named(name: str) -> Metric:
 
     Args:
         name: a key of METRICS or CAUSAL_METRICS, that of a stream (`stream/NAME/KEY`),
-            `task/NAME/SCORE` in per cent, `kept/TEXT/bits_per_byte` or `choices/FILE/SCORE`.
+            `task/NAME/SCORE` in per cent, or `kept/TEXT/bits_per_byte`.
     """
     if name.startswith(STREAM):
         _, stream, of_text = name.split("/", 2)
         return replace(metric_named(of_text), title=stream)
     if name.startswith(KEPT):
         return _of_text(f"{name.split('/')[1]}, kept", _decimals(3))
-    if name.startswith(CHOICES):
-        title = " ".join(name.split("/")[1:])
-        return Metric(
-            title, lower=False, show=_decimals(1), scale=_percent, by_tokens=False, by_own=True
-        )
     if not name.startswith(TASK):
         return METRICS[name] if name in METRICS else CAUSAL_METRICS[name]
     title = name.removeprefix(TASK).replace("/", " ").replace("_", " ")

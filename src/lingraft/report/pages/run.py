@@ -11,7 +11,6 @@ from lingraft.recipe import decoding
 from lingraft.report import (
     advice,
     causal,
-    harness,
     numbers,
     page,
     plan,
@@ -34,30 +33,29 @@ if TYPE_CHECKING:
     from lingraft.recipe import Recipe
 
 
-def write(runs: Sequence[Run], out: Path, lm_eval: Sequence[Path] = ()) -> Path:
+def write(runs: Sequence[Run], out: Path) -> Path:
     """Write the report of one run, or of several side by side.
 
     Args:
         runs: the first is the main one, whose details are shown; baselines are found by
             themselves. A run that has not ended gives a page that says what is not there yet.
         out: the HTML file.
-        lm_eval: results of lm-evaluation-harness beside those in the runs, files or folders.
 
     Returns:
         `out`.
 
     Raises:
-        DataError: no run, a folder that is not a run, or a broken file of results.
+        DataError: no run, or a folder that is not a run.
     """
     if not runs:
         raise DataError("report: no run given; name at least one folder that lingraft adapt wrote")
     variants = labelled(runs)
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, page.render("run", **_context(variants, lm_eval)))
+    write_text(out, page.render("run", **_context(variants)))
     return out
 
 
-def _context(variants: Sequence[Variant], lm_eval: Sequence[Path]) -> dict[str, Any]:
+def _context(variants: Sequence[Variant]) -> dict[str, Any]:
     main = variants[0]
     recipe = main.recipe
     tokenizer, graft = main.result("tokenizer"), main.result("graft")
@@ -93,7 +91,6 @@ def _context(variants: Sequence[Variant], lm_eval: Sequence[Path]) -> dict[str, 
         "stream_curves": streams.curves(variants),
         "lexicons": streams.lexicons(main),
         "causal": causal.section(variants),
-        "harness": harness.table_of(harness.collect(variants, lm_eval)),
         "differences": sections.differences(variants),
         "losses": plots.losses(variants),
         "learning_rates": plots.learning_rates(variants),

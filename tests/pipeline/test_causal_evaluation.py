@@ -15,7 +15,8 @@ import torch
 from lingraft.commands.adapt import show
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.loading import load
-from lingraft.pipeline import judging
+from lingraft.pipeline import causal_evaluation
+from lingraft.pipeline.causal_evaluation import CausalModel
 from lingraft.recipe.methods import read_recipe
 from lingraft.report import causal
 from lingraft.report.table import BEST
@@ -24,15 +25,7 @@ from lingraft.rundir import Run, read_json, write_record
 from lingraft.stats import Resampling
 from lingraft.study import causal_tables, collect, page, plots
 from lingraft.study.results import collect as results_of
-from lingraft.tasks import choices
-from lingraft.tasks.choice_metrics import METRICS
 from lingraft.tokenizer import files as tokenizer_files
-
-QUESTIONS = [
-    {"context": "비가 왔다. 그래서", "choices": ["우산을 썼다.", "해가 났다."], "label": 0},
-    {"context": "문을 열면", "choices": ["바람이 분다.", "우산", "해가 난다."], "label": 1},
-    {"context": "문을 열면", "choices": ["해가 진다.", "바람"], "label": 1},
-]
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +33,6 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     english = "\n\n".join(f"The dog ran {n} times to the door." for n in range(40))
     (folder / "en.txt").write_text(english)
-    lines = (json.dumps(one, ensure_ascii=False) for one in QUESTIONS)
-    (folder / "quiz.jsonl").write_text("\n".join(lines))
     return folder
 
 
@@ -57,8 +48,7 @@ def run(tmp_path_factory, source, files, korean_text, command):
         *("adapt", "--source", source, "--text", korean_text, "--lang", "ko", "--out", out),
         *("--preset", "xpt2021", "--steps", 4, "--vocab-size", 400, "--kept", files / "en.txt"),
         *("--set", "method.batch={size=500, unit='tokens'}", "--set", "tokenizer.max_tokens=64"),
-        *("--set", f"evaluation.choices=[{{file='{files / 'quiz.jsonl'}'}}]"),
-        *("--set", "evaluation.generated=4", "--set", "evaluation.samples=2"),
+        *("--set", "evaluation.samples=2"),
         *("--set", "evaluation.sentences=60", "--set", "training.precision='fp32'"),
         *("--baseline", "scratch"),
     )
@@ -109,29 +99,41 @@ def test_new_and_old_tokens_are_told_apart(result):
     assert set(result["untouched"]["streams"][""]["pieces"]) == {"all"}
 
 
-def test_questions_are_answered_by_both(result):
-    ours, theirs = result["choices"]["quiz"], result["untouched"]["choices"]["quiz"]
-    assert ours["n"] == theirs["n"] == 3
-    assert ours["text"] == theirs["text"]
-    assert ours["chance"] == pytest.approx(100 * (1 / 2 + 1 / 3 + 1 / 2) / 3)
-
-
-def test_speed_is_measured_for_both_in_batches_of_one_and_eight(result):
-    for side in (result, result["untouched"]):
-        assert [speed["batch"] for speed in side["speeds"]] == [1, 8]
-        assert all(speed["tokens_per_second"] > 0 for speed in side["speeds"])
-        assert len(side["generated"]) == 2
+def test_both_go_on_with_the_same_beginnings(result):
     beginnings = [
-        [row["beginning"] for row in s["generated"]] for s in (result, result["untouched"])
+        [row["beginning"] for row in side["generated"]] for side in (result, result["untouched"])
     ]
+    assert len(beginnings[0]) == 2
     assert beginnings[0] == beginnings[1]
+
+
+def test_an_evaluation_of_an_earlier_version_is_taken_as_it_is(run, tmp_path, command):
+    """Its recipe names keys that are gone, at their defaults; its results hold speeds too."""
+    other = tmp_path / "old"
+    shutil.copytree(run.path, other)
+    recipe = tomllib.loads((other / "recipe.toml").read_text())
+    recipe["evaluation"] |= {"choices": [], "generated": 64}
+    (other / "recipe.toml").write_text(tomli_w.dumps(recipe))
+    path = other / "evaluation/done.json"
+    done = read_json(path)
+    done["result"]["speeds"] = [{"batch": 1, "tokens": 64, "tokens_per_second": 9.0, "measured": 2}]
+    write_record(path, done)
+    before = path.stat().st_mtime_ns
+    assert command("stage", other, "evaluation").status == 0
+    assert path.stat().st_mtime_ns == before
+    assert command("report", other).status == 0
+    recipe["evaluation"]["choices"] = [{"file": "quiz.jsonl"}]
+    (other / "recipe.toml").write_text(tomli_w.dumps(recipe))
+    ended = command("report", other)
+    assert ended.status == 1
+    assert "evaluation.choices: is no key any more" in ended.err
 
 
 def test_the_report_shows_all_of_it(run, result):
     page = (run.path / "report.html").read_text()
     for heading in (
         *("Beside the untouched source", "The next token", "The source's language"),
-        *("Speed of generation", "Multiple choice, by likelihood", "Beginnings of held-out"),
+        "Beginnings of held-out",
     ):
         assert heading in page, heading
     assert "Masked tokens" not in page
@@ -209,36 +211,18 @@ def test_each_model_is_compared_with_the_source_that_it_was_made_of(run, result)
     assert [float(row[5]) for row in shown] == [0.05, 0.05]
 
 
-def test_beside_a_run_that_was_asked_less_the_source_keeps_its_answers(run, result, tmp_path):
+def test_beside_a_run_that_was_asked_less_the_source_keeps_its_bits(run, result, tmp_path):
     other = tmp_path / "plain"
     shutil.copytree(run.path, other)
     path = other / "evaluation/done.json"
     done = read_json(path)
     for judged in (done["result"], done["result"]["untouched"]):
-        del judged["choices"], judged["kept"]
+        del judged["kept"]
     write_record(path, done)
     judged = [*labelled([Run(other)])[:1], *labelled([run])[:1]]
     (kept,) = causal.kept_table(causal.models(judged)).rows
     before = result["untouched"]["kept"]["en.txt"]["likelihood"]["bits_per_byte"]
     assert kept.cells[3].text == f"{before:.3f}"
-    rows = causal.choices_table(judged).rows
-    assert len(rows) == 2 * len(METRICS)
-    assert rows[0].cells[6].text != "–"
-
-
-def test_speeds_of_two_machines_do_not_compare(run):
-    judged = causal.models(labelled([run]))
-    written = json.loads((run.path / "environment.json").read_text())
-    assert judged[0].machine == {key: written[key] for key in ("cpu", "devices", "threads")}
-    other = dataclasses.replace(
-        judged[0], machine={**judged[0].machine, "cpu": "another processor"}
-    )
-    silent = dataclasses.replace(other, more={**other.more, "speeds": []})
-    one, two = causal.speed_table([*judged, silent]), causal.speed_table([*judged, other])
-    assert len(one.notes) == 1
-    assert "another processor" not in one.notes[0]
-    assert "another processor" in two.notes[0]
-    assert "do not compare" in two.notes[1]
 
 
 def test_a_run_whose_recipe_names_other_streams_by_now_is_still_reported(run, tmp_path, command):
@@ -271,7 +255,6 @@ def test_rows_for_studies_have_names_and_counts(run, result):
         result["likelihood"]["bytes"],
     )
     assert bits.masks == result["text"]
-    assert found["choices/quiz/acc"].value == result["choices"]["quiz"]["acc"]
     assert found["kept/en.txt/bits_per_byte"].n == result["kept"]["en.txt"]["likelihood"]["bytes"]
     unknown = found["likelihood/unknown"]
     assert (unknown.value, unknown.n) == (
@@ -280,9 +263,6 @@ def test_rows_for_studies_have_names_and_counts(run, result):
     )
     assert found["kept/en.txt/unknown"].masks == found["kept/en.txt/bits_per_byte"].masks
     assert found["new/hits@1"].n == result["pieces"]["new"]["positions"]
-    per_token = result["likelihood"]["characters"] / result["likelihood"]["tokens"]
-    rate = result["speeds"][0]["tokens_per_second"] * per_token
-    assert found["speed/characters_per_second@1"].value == pytest.approx(rate)
 
 
 def test_evaluate_gives_the_same_bits_as_the_run(run, source, files, command):
@@ -305,75 +285,21 @@ def test_files_about_a_kept_folder_are_said_to_be_left_out(tmp_path, caplog):
     (tmp_path / "a.txt").write_text("text\n")
     (tmp_path / "README.md").write_text("# About\n")
     with caplog.at_level(logging.INFO, logger="lingraft"):
-        assert judging.texts_of([str(tmp_path)], 5) == ["text"]
+        assert causal_evaluation.read_documents([str(tmp_path)], 5) == ["text"]
     assert "left out as no text: README.md" in caplog.text
 
 
-def test_evaluate_compares_models_on_the_same_questions(run, source, files, command, result):
-    ended = command(
-        *("evaluate", run.model_path, "--choices", files / "quiz.jsonl"),
-        *("--against", source, "--precision", "fp32"),
-    )
-    assert ended.status == 0, ended.err
-    found = json.loads(ended.out)
-    assert found["choices"]["quiz"]["acc"] == result["choices"]["quiz"]["acc"]
-    other = found["against"][str(source)]["quiz"]
-    assert other["scores"]["acc_norm"] == result["untouched"]["choices"]["quiz"]["acc_norm"]
-    expected = found["choices"]["quiz"]["acc_norm"] - other["scores"]["acc_norm"]
-    assert other["difference"]["acc_norm"]["value"] == pytest.approx(expected)
-
-
-def test_a_file_of_questions_that_changes_makes_the_evaluation_stale(run, files):
-    from lingraft.recipe import Choices, Evaluation
-
-    section = Evaluation(choices=(Choices(file=str(files / "quiz.jsonl")),))
-    before = choices.inputs(section)
-    assert choices.inputs(Evaluation()) == []
-    path = files / "quiz.jsonl"
-    text = path.read_text()
-    try:
-        path.write_text(text.replace("바람", "비"))
-        assert choices.inputs(section) != before
-    finally:
-        path.write_text(text)
-
-
-def test_questions_that_cannot_be_asked_end_a_run_before_it_trains(
-    source, korean_text, tmp_path, command
-):
-    for content, said in (
-        ('{"context": "a", "choices": ["' + "개 " * 90 + '", "b"], "label": 0}', "is longer than"),
-        ('{"context": "a", "choices": ["b", "c"]}', "label"),
-    ):
-        questions = tmp_path / "quiz.jsonl"
-        questions.write_text(content, encoding="utf-8")
-        ended = command(
-            *("adapt", "--source", source, "--text", korean_text, "--lang", "ko"),
-            *("--preset", "xpt2021", "--steps", 4, "--vocab-size", 400, "--out", tmp_path / said),
-            *(
-                "--set",
-                "method.batch={size=500, unit='tokens'}",
-                "--set",
-                "tokenizer.max_tokens=64",
-            ),
-            *("--set", f"evaluation.choices=[{{file='{questions}'}}]"),
-        )
-        assert ended.status == 1
-        assert said in ended.err
-        assert not list((tmp_path / said).glob("phase-*"))
-
-
 def test_a_judged_model_reads_no_more_than_it_was_trained_on(source):
-    assert judging.Judged.load(str(source), "fp32", 32).context == 32
-    assert judging.Judged.load(str(source), "fp32").context == tiny_judged.LONGEST
-    assert isinstance(judging.Judged.load(str(source), "fp32").scorer, Scorer)
+    assert CausalModel.load(str(source), "fp32", 32).context == 32
+    assert CausalModel.load(str(source), "fp32").context == tiny_judged.LONGEST
+    assert isinstance(CausalModel.load(str(source), "fp32").scorer, Scorer)
 
 
 def test_a_judged_model_that_names_no_length_reads_what_it_was_trained_on(tiny_source):
     bloom = str(tiny_source("bloom"))
-    assert judging.Judged.load(bloom, "fp32", 600).context == 600
-    assert judging.Judged.load(bloom, "fp32", 32).context == 32
-    assert judging.Judged.load(bloom, "fp32").context == 512
+    assert CausalModel.load(bloom, "fp32", 600).context == 600
+    assert CausalModel.load(bloom, "fp32", 32).context == 32
+    assert CausalModel.load(bloom, "fp32").context == 512
 
 
 def test_the_recipe_of_a_baseline_can_be_read_again(run):
@@ -412,7 +338,7 @@ def test_a_study_shows_causal_models_by_the_byte(study, result):
     shown = causal_tables.quality(found, None)
     titles = [column.title for column in shown.columns]
     assert titles[:3] == ["method", "bits/byte", "bits/char"]
-    assert {"en.txt, kept", "quiz acc", "quiz acc_norm", "characters/s, batch 8"} <= set(titles)
+    assert "en.txt, kept" in titles
     expected = f"{result['likelihood']['bits_per_byte']:.3f}"
     assert shown.column("bits/byte")["XPT"].text == expected
     assert sum(cell.rank for cell in shown.column("bits/byte").values()) == 1
@@ -444,23 +370,3 @@ def test_a_studys_curve_is_in_bits_per_byte_over_characters_seen(study, run):
     )
     assert page.verdict(found, Resampling(200)).count("bits per byte") == 1
     assert "<svg" in page.render("s", rows)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ("--choices", "gone.jsonl"),
-        ("--choices", "quiz.jsonl", "--shape", "kobest"),
-        ("--choices", "quiz.jsonl", "--against", "./gone"),
-    ],
-)
-def test_wrong_questions_and_other_models_are_refused_before_anything_is_scored(
-    wrong, source, files, tiny_source, command, monkeypatch
-):
-    monkeypatch.chdir(files)
-    monkeypatch.setattr(Scorer, "load", lambda *_: pytest.fail("a model was loaded"))
-    ended = command("evaluate", source, "--text", "en.txt", *wrong)
-    assert ended.status == 1
-    assert ended.err.startswith("lingraft: ")
-    ended = command("evaluate", source, "--choices", "quiz.jsonl", "--against", tiny_source("bert"))
-    assert "is of type 'bert'" in ended.err
