@@ -63,12 +63,9 @@ COMMANDS = {
                      "--keep-models", "--resume", "--overwrite"),
     "retrieve": ("--pairs", "--task", "--data", "--languages", "--dev", "--mine", "--gold",
                  "--dev-mine", "--dev-gold", "--threshold", "--layer", "--pool", "--parity",
-                 "--sentences", "--label", "--mteb",
-                 "--resamples", "--out", "--overwrite"),
+                 "--sentences", "--label", "--resamples", "--out", "--overwrite"),
     "translate": ("--text", "--out", "--beams", "--max-new-tokens", "--batch-tokens",
                   "--source-language", "--target-language", "--prefix", "--overwrite"),
-    "score-translations": ("--reference", "--source", "--metrics", "--lang", "--resamples",
-                           "--export-comet", "--comet", "--out", "--overwrite"),
     "export-sentences": ("--out", "--layer", "--pool", "--retrieval"),
     "encoder-decoder": ("--out", "--decoder-layers", "--keep", "--format", "--random", "--seed",
                         "--trim", "--decoder-start"),
@@ -147,7 +144,7 @@ LIGHT = [
     ("--version",),
     *((name, "--help") for name in ("adapt", "demo", "finetune", "study", "align")),
     *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
-    *((name, "--help") for name in ("translate", "score-translations")),
+    ("translate", "--help"),
 ]
 IN_ONE_PROCESS = """
 import sys

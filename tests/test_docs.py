@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     *("README.md", "docs/guide.md", "docs/alignment.md", "docs/retrieval.md"),
     *("docs/multilingual.md", "docs/translation.md", "docs/quickstart.md"),
-    *("docs/howto/causal.md", "docs/howto/fine-tune.md", "docs/howto/translate.md"),
+    *("docs/howto/causal.md", "docs/howto/fine-tune.md"),
 )
 CONSOLE_PAGES = (
     *("docs/index.md", "docs/sources.md", "docs/howto/my-language.md", "docs/howto/my-domain.md"),

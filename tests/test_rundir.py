@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
@@ -11,6 +12,8 @@ from safetensors import SafetensorError
 
 from lingraft import locks, rundir
 from lingraft.errors import DataError
+from lingraft.files import check_output
+from lingraft.locks import growing
 from lingraft.recipe import Budget, Masking
 from lingraft.rundir import (
     Run,
@@ -213,6 +216,43 @@ def test_temporary_files_of_dead_processes_are_deleted_and_no_others(tmp_path):
         (tmp_path / name).touch()
     clear_temporary(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(left)
+
+
+def test_lines_go_on_behind_the_last_whole_block_of_the_same_call(tmp_path):
+    out = tmp_path / "out.txt"
+    for made_of, rest in (("a", b""), ("b", b"5\n"), ("a", b"3\n4\n5\n")):
+        with contextlib.suppress(KeyboardInterrupt), growing(out, made_of, 2) as (file, before):
+            assert before == (2 if rest.startswith(b"3") else 0)
+            file.write(rest or b"1\n2\n3\nhalf")
+            if not rest:
+                raise KeyboardInterrupt
+            with pytest.raises(DataError, match="another lingraft is writing it"):
+                growing(out, made_of).__enter__()
+    assert out.read_bytes() == b"1\n2\n3\n4\n5\n"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_lock_on_a_file_that_another_call_has_finished_counts_for_nothing(tmp_path, monkeypatch):
+    out = tmp_path / "out.txt"
+    late = locks.lock_file(tmp_path / "out.txt.a.partial")
+    with growing(out, "a") as (file, _):
+        file.write(b"1\n")
+    monkeypatch.setattr(locks, "lock_file", lambda _: late)
+    with pytest.raises(DataError, match="another lingraft"):
+        growing(out, "a").__enter__()
+    assert out.read_bytes() == b"1\n"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_is_read_and_a_folder_are_never_replaced(tmp_path, overwrite):
+    text = tmp_path / "text.txt"
+    text.write_text("one\n", encoding="utf-8")
+    (tmp_path / "other").mkdir()
+    for out in (text, tmp_path / "other" / ".." / "text.txt"):
+        with pytest.raises(DataError, match="is the text that is read"):
+            check_output(out, [text], overwrite=overwrite)
+    with pytest.raises(DataError, match="is a folder; name a file with --out"):
+        check_output(tmp_path, [], overwrite=overwrite)
 
 
 def test_what_a_killed_write_left_goes_when_the_file_is_written_again(tmp_path):

@@ -32,13 +32,15 @@ PANELS: dict[str, tuple[str, ...]] = {
     "Judge models by tasks": ("finetune", "compare", "study", "probe-source"),
     "Sentences and translation": (
         *("retrieve", "export-sentences", "align"),
-        *("encoder-decoder", "translate", "score-translations"),
+        *("encoder-decoder", "translate"),
     ),
 }
 """Commands in the order of the help, in groups."""
 GONE = {
     "bench": "speed and MFU stand in the log of every run (metrics.jsonl); benchmarks are in "
     "research/benchmarks/ of the repository",
+    "score-translations": "sacrebleu does it by itself: sacrebleu REFERENCE -i FILE… -m bleu chrf "
+    "--chrf-word-order 2 --paired-bs -f text (docs/translation.md)",
 }
 """Commands of earlier versions, and what there is in their place."""
 SEVERAL = ("adapt", "demo", "finetune", "stage", "study")

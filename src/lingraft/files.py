@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from lingraft.errors import DataError, NoRoomError, is_memory_full
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 OS_ERROR = "(os error "
@@ -102,6 +102,27 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_output(out: Path, read: Sequence[Path], *, overwrite: bool = False) -> None:
+    """Refuse a file that cannot be written, or must not be.
+
+    Args:
+        out: the file.
+        read: what it is made of.
+        overwrite: replace a file that is there.
+
+    Raises:
+        DataError: `out` is there already, is a folder or one of `read`, or its folder is not there.
+    """
+    if any(out.resolve() == path.resolve() for path in read):
+        raise DataError(f"{out}: is the text that is read; choose another --out")
+    if out.is_dir():
+        raise DataError(f"{out}: is a folder; name a file with --out")
+    if out.exists() and not overwrite:
+        raise DataError(f"{out}: is there already; choose another --out, or --overwrite")
+    if not out.parent.is_dir():
+        raise DataError(f"{out}: there is no folder {out.parent}; make it or choose another --out")
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
@@ -9,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 try:
@@ -69,3 +71,36 @@ def _lock(file: IO[Any], how: int) -> None:
             f"{file.name}: this file system has no locks ({error.strerror}), which keep a second "
             "lingraft away; choose a folder on another one, or mount it with them (Lustre: flock)"
         ) from None
+
+
+@contextlib.contextmanager
+def growing(out: Path, made_of: str, block: int = 1) -> Iterator[tuple[BinaryIO, int]]:
+    """Write lines under another name, `OUT.FINGERPRINT.partial`; a call that is killed goes on.
+
+    Args:
+        out: the file, which has its name at the end.
+        made_of: fingerprint of all that the lines depend on.
+        block: lines that belong together.
+
+    Yields:
+        The file, open behind the lines that an earlier call of the same left, and their number.
+
+    Raises:
+        DataError: another process is writing it.
+    """
+    partial = out.with_name(f"{out.name}.{made_of}.partial")
+    with lock_file(partial) as file:
+        if not is_locked_now(file) or not _is_at(partial, file):  # another one has finished it
+            raise DataError(f"{partial}: another lingraft is writing it; wait for it or stop it")
+        with partial.open("rb") as kept:
+            lengths = [len(line) for line in kept if line.endswith(b"\n")]
+        count = len(lengths) - len(lengths) % block
+        file.truncate(sum(lengths[:count]))
+        yield file, count
+        file.flush()
+        os.fsync(file.fileno())
+        partial.replace(out)
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
+    return path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))

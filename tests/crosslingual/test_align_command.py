@@ -253,9 +253,6 @@ def test_a_killed_file_of_links_goes_on_where_it_was(
     with killed_at(11, links, "pharaoh") as written:
         assert command(*plain(files, source, out)).status != 0
         assert not out.exists()
-        other = command(*plain(files, source, out, "--layer", 0))
-        assert other.status == 1
-        assert "is half of other links" in other.err
         assert command(*plain(files, source, out)).status == 0
     assert len(written) == 11 + 20 - 9
     assert out.read_bytes() == (tmp_path / "straight.txt").read_bytes()

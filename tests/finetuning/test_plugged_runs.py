@@ -23,14 +23,17 @@ KOREAN = [(i, a.replace("word", "말"), b.replace("word", "말"), label) for i, 
 
 
 def write_pawsx(folder, splits=("train", "dev", "test")):
-    """PAWS-X as data/ has it: JSONL, the same ids in all languages; Korean lacks one."""
+    """PAWS-X as JSONL with the same ids in all languages; Korean lacks one, and its first split has
+    columns of translations."""
     folder.mkdir()
     for split in splits:
         for language, rows in (("en", ROWS), ("ko", KOREAN[1:])):
-            lines = [
-                json.dumps({"id": i, "sentence1": a, "sentence2": b, "label": int(label)})
-                for i, a, b, label in rows
-            ]
+            lines = []
+            for i, a, b, label in rows:
+                row = {"id": i, "sentence1": a, "sentence2": b, "label": int(label)}
+                if (language, split) == ("ko", splits[0]):
+                    row |= {"translation": ROWS[int(i)][1], "translation_pair": ROWS[int(i)][2]}
+                lines.append(json.dumps(row))
             path = folder / f"{split}-{language}.jsonl"
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
@@ -47,7 +50,7 @@ def run(veco_source, command):
     return called
 
 
-def test_aligned_languages_are_read_in_pairs_and_a_kept_model_says_the_same(
+def test_pairs_are_read_with_their_translation_and_a_kept_model_says_the_same(
     run, tmp_path, accelerator
 ):
     data = write_pawsx(tmp_path / "data")
@@ -107,7 +110,7 @@ def test_a_cut_puts_translations_on_the_same_side(veco_source, tmp_path):
         "plug": "in",
     }
     recipe |= {"train_languages": ["en", "ko"], "cut": {"train": 0.75, "dev": 0.25}}
-    (cell,) = cells.plan(decode_finetune(recipe, ["plug_in.test_partner=original"]), tmp_path)
+    (cell,) = cells.plan(decode_finetune(recipe), tmp_path)
     ids = {split: {one.id for one in part} for split, part in cell.data.splits.items()}
     learnt = {one.removeprefix("ko/") for one in ids["train"]}
     assert learnt
@@ -115,9 +118,7 @@ def test_a_cut_puts_translations_on_the_same_side(veco_source, tmp_path):
     assert {other.text for other in cell.data.partners["train"].values()} <= {
         a for _, a, _, _ in ROWS
     }
-    there = cell.data.partners["test-ko"]
-    assert (len(there), there["3"].text) == (15, ROWS[3][1])
-    assert not cell.data.partners["test-en"]
+    assert not cell.data.partners["test-ko"]
 
 
 def test_xtreme_s_translated_training_files_are_read(veco_source, tmp_path):
@@ -290,23 +291,15 @@ def test_without_ids_as_many_rows_must_be_translations(
         cells.plan(recipe, tmp_path)
 
 
-def test_aligned_languages_without_ids_have_as_many_rows(tmp_path, veco_source):
-    folder = write_pawsx(tmp_path / "pawsx")
-    for path in folder.iterdir():
-        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        lines = [json.dumps({key: row[key] for key in row if key != "id"}) for row in rows]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    recipe = {
-        "models": [str(veco_source("xlm-roberta"))],
-        "tasks": ["pawsx"],
-        "data": "pawsx",
-        "plug": "in",
-    }
-    recipe |= {"train_languages": ["en", "ko"], "test_languages": ["ko"]}
-    with pytest.raises(DataError, match=r"train-ko.jsonl has 15 rows without ids and \S+ has 16"):
-        list(cells.plan(decode_finetune(recipe), tmp_path))
-
-
 def test_settings_of_what_is_plugged_in_need_it():
     with pytest.raises(RecipeError, match="say so"):
         decode_finetune({"models": ["m"], "tasks": ["t"]}, ["plug_in.stop_gradient=true"])
+
+
+@pytest.mark.parametrize("value", ["translation", "original", "itself"])
+def test_what_a_test_example_is_read_with_is_no_setting(value):
+    with pytest.raises(RecipeError, match=r"plug_in\.test_partner") as error:
+        decode_finetune(
+            {"models": ["m"], "tasks": ["t"], "plug": "in"}, [f"plug_in.test_partner={value}"]
+        )
+    assert "\n" not in str(error.value)

@@ -122,8 +122,6 @@ def add(cases):
     cases["results of retrieval alone to compare"] = lambda place: [
         *("compare", str(place.write("out/retrieve.json", "{}").parent.name))
     ]
-    cases["results of mteb that are not there"] = mteb({"results/README.md": "none"})
-    cases["results of mteb that are broken"] = mteb({"results/bert/r/Tatoeba.json": '{"scores'})
     export(cases)
 
 
@@ -141,16 +139,6 @@ def retrieve(files, *arguments):
 def write(place, files):
     for name, content in files.items():
         place.write(name, content)
-
-
-def mteb(files):
-    def prepared(place):
-        for name, content in files.items():
-            (place.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            place.write(name, content)
-        return ["retrieve", "--mteb", "results"]
-
-    return prepared
 
 
 def translator(place):

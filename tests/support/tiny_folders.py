@@ -34,7 +34,6 @@ TRANSLATOR += [TUNE.format("M", "pairs/ko-en.toml", "said")]
 CAUSAL = ["check M"] * 8 + ["evaluate M --text a.txt"] * 3 + [f"{ADAPT} M --preset auto"]
 MODELS = {"roberta": ENCODER, "bert": ENCODER, "llama": CAUSAL, "bart": TRANSLATOR}
 DRAWS = "--resamples 100"
-SCORE = "score-translations a.txt --reference b.txt --lang ko"
 STUDY = "study study.toml --out study"
 RESULTS = {
     "run": [f"{ADAPT} roberta --preset xpt2021", "report run", "stage run evaluation"],
@@ -45,7 +44,6 @@ RESULTS = {
               "export-sentences roberta --out made --retrieval found"],
     "links": [f"align roberta --gold s=gold.txt --text a.txt b.txt --out links {DRAWS}"],
     "corpus": ["corpus text.txt --lang ko --out corpus"],
-    "scores": [f"{SCORE} --out scores {DRAWS} --overwrite"],
 }  # fmt: skip
 
 

@@ -85,9 +85,6 @@ def command(
         int | None, typer.Option(min=1, help="The first so many pairs of each language alone.")
     ] = None,
     label: ask.Labels = None,
-    mteb: Annotated[
-        Path | None, typer.Option(help="Show results of mteb in this folder, too (or alone).")
-    ] = None,
     resamples: ask.Draws = 4_000,
     out_dir: ask.ResultsFolder = Path("runs/retrieve"),
     overwrite: ask.Replace = False,
@@ -107,52 +104,39 @@ def command(
     from lingraft.crosslingual.layers import Options
 
     inputs = [name for name, value in (("pairs", pairs), ("mine", mine), ("task", task)) if value]
-    if not (inputs or mteb):
+    if not inputs:
         raise RecipeError(
             "--pairs: name pairs of sentences (a directory or files), or a --task with its --data, "
             "or two texts with --mine"
         )
-    if not inputs:
-        idle = [name for name in context.params if name != "mteb"]
-        ask.check_idle(
-            context, idle, "has no effect with --mteb alone; add --pairs, --task or --mine"
-        )
-    measured = None
-    if mteb is not None:
-        from lingraft.crosslingual import mteb as results
-
-        measured = results.shown(results.read(mteb))
     if len(inputs) > 1:
         raise RecipeError(f"--{' and --'.join(inputs)} are two tasks; give them in two calls")
-    if inputs:
-        if not models:
-            raise RecipeError("MODEL: name a model: a directory, a Hub id or a name")
-        by_label = ask.labelled(models, ask.names_in(label))
-        records = _records(task, data, ask.names_in(languages))
-        mines = mine is not None or (bool(records) and records[0].metric == "pair_f1")
-        whole = task if sentences is None else None  # a part is not the benchmark
-        options = Options(
-            *(_pool(pool, parity, mining=mines), layer, threshold, parity is not None),
-            *(resamples, whole),
-        )
-        _check_fits(
-            inputs[0], mines=mines, dev=dev, sentences=sentences, languages=languages, gold=gold,
-            dev_mine=dev_mine, dev_gold=dev_gold, threshold=threshold, data=data,
-        )  # fmt: skip
-        if mines:
-            ask.check_idle(context, ["resamples"], "does not go with mining; leave it out")
-            if mine is not None:
-                tasks = _texts((mine, gold, dev_mine, dev_gold), options)
-            else:
-                tasks = _mined(records, data or Path(), options)
-            _mine(by_label, tasks, out_dir, options, overwrite=overwrite)
+    if not models:
+        raise RecipeError("MODEL: name a model: a directory, a Hub id or a name")
+    by_label = ask.labelled(models, ask.names_in(label))
+    records = _records(task, data, ask.names_in(languages))
+    mines = mine is not None or (bool(records) and records[0].metric == "pair_f1")
+    whole = task if sentences is None else None  # a part is not the benchmark
+    options = Options(
+        *(_pool(pool, parity, mining=mines), layer, threshold, parity is not None),
+        *(resamples, whole),
+    )
+    _check_fits(
+        inputs[0], mines=mines, dev=dev, sentences=sentences, languages=languages, gold=gold,
+        dev_mine=dev_mine, dev_gold=dev_gold, threshold=threshold, data=data,
+    )  # fmt: skip
+    if mines:
+        ask.check_idle(context, ["resamples"], "does not go with mining; leave it out")
+        if mine is not None:
+            tasks = _texts((mine, gold, dev_mine, dev_gold), options)
         else:
-            test = _pairs(pairs, records, data, ask.names_in(languages), sentences)
-            dev_pairs = _pairs(dev, [], None, [p.language for p in test], sentences) if dev else []
-            _check_dev(test, dev_pairs)
-            _retrieve(by_label, (test, dev_pairs), out_dir, options, overwrite=overwrite)
-    if measured is not None:
-        console.show(measured, best="")
+            tasks = _mined(records, data or Path(), options)
+        _mine(by_label, tasks, out_dir, options, overwrite=overwrite)
+    else:
+        test = _pairs(pairs, records, data, ask.names_in(languages), sentences)
+        dev_pairs = _pairs(dev, [], None, [p.language for p in test], sentences) if dev else []
+        _check_dev(test, dev_pairs)
+        _retrieve(by_label, (test, dev_pairs), out_dir, options, overwrite=overwrite)
 
 
 def _pool(pool: str | None, parity: str | None, *, mining: bool) -> Pool:

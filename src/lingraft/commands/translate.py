@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,6 @@ import typer
 
 from lingraft.commands import console
 from lingraft.report.next_step import NextStep
-from lingraft.report.next_step import command as command_of
 
 
 def command(
@@ -53,17 +53,15 @@ def command(
         str,
         typer.Option(help='Put before every line: "translate English to German: " for T5, say.'),
     ] = "",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace --out, or half of another one.")
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out.")] = False,
 ) -> None:
     """Translate a text with any stock encoder–decoder: one line in, one line out.
 
     lingraft translate runs/de-en/model --text test.de --out hypothesis.en
 
     An empty line stays empty, and no translation holds a line break. Lines of like lengths go
-    through the model together, which changes no translation. What is done is kept in OUT.partial;
-    the same command goes on after a kill. `lingraft score-translations` scores the file.
+    through the model together, which changes no translation. What is done is kept: the
+    same command goes on after a kill. `sacrebleu` scores the file (docs/translation.md).
     """
     from lingraft.crosslingual.translator import Settings, Text, Translator, translations, write
     from lingraft.recipe import catalogue
@@ -77,11 +75,11 @@ def command(
             typer.echo("\n".join(block))
         return
     done = write(model, text, out, settings, overwrite=overwrite)
-    score = command_of("score-translations", out, "--reference", "REFERENCE")
+    score = ("sacrebleu", "REFERENCE", "-i", str(out), "-m", "bleu", "chrf")
     console.summary(
         ("what", f"{text}, translated by {model}"),
         ("lines", f"{done['lines']:,}, {done['empty']:,} of them empty"),
         ("speed", f"{done['lines_per_second']:,.1f} lines/s"),
         ("file", out),
-        next_step=NextStep("How good is it? With translations by people:", score),
+        next_step=NextStep("How good is it? With translations by people:", shlex.join(score)),
     )

@@ -17,8 +17,9 @@ from lingraft.crosslingual.alignment import CHUNK, Aligner, Settings
 from lingraft.crosslingual.alignment_table import Counts, Result, SetResult
 from lingraft.crosslingual.baselines import BASELINES
 from lingraft.crosslingual.encoder import Encoder
-from lingraft.crosslingual.partial_file import PartialFile
 from lingraft.errors import DataError, RecipeError
+from lingraft.files import check_output
+from lingraft.locks import growing
 from lingraft.recipe import catalogue
 from lingraft.report import table as tables
 from lingraft.rundir import FORMAT, Stage, fingerprint
@@ -261,8 +262,6 @@ def write(
 ) -> dict[str, Any]:
     """Align sentence pairs and write their links, a line each, words counted from 0.
 
-    Until all is done the file is `OUT.partial`, with its state in `OUT.partial.json`.
-
     Args:
         model: directory, Hub id or name.
         text: as `bitext.read` takes it.
@@ -271,7 +270,7 @@ def write(
         overwrite: replace a file that is there.
 
     Returns:
-        pairs, links, too_long, tokens_per_second (of what this call did).
+        pairs, links; of what this call did: too_long, tokens_per_second.
 
     Raises:
         DataError: a file cannot be read, sides differ in length, or `out` is there already.
@@ -281,7 +280,7 @@ def write(
         raise DataError(
             f"{pipe}: is a pipe, and the text is read twice; write it into a file first"
         )
-    file = PartialFile(out, text, overwrite=overwrite)
+    check_output(out, text, overwrite=overwrite)
     where = catalogue.resolve(model)
     for layer in settings.layers or ():
         layers.check_layer(layer, layers.depth_of(where), model)
@@ -292,26 +291,27 @@ def write(
     made_of = rundir.fingerprint(
         rundir.FORMAT["alignment"], layers.fingerprint_of(where), digests, settings.identity()
     )
-    file.begin(made_of, "links (another model, text or layer)", pairs=0, links=0, too_long=0)
-    if before := file.counts["pairs"]:
-        logger.info("%s: goes on after %s sentences", out, f"{before:,}")
     aligner = Aligner(Encoder.load(where), settings)
-    started, tokens = time.monotonic(), 0
-    with file.growing() as stream, log.progress("align", total, "sentences") as ticker:
+    started, tokens, too_long = time.monotonic(), 0, 0
+    with (
+        growing(out, made_of, CHUNK) as (file, before),
+        log.progress("align", total, "sentences") as ticker,
+    ):
+        if before:
+            logger.info("%s: goes on after %s sentences", out, f"{before:,}")
         ticker.start_at(before)
         for aligned in aligner.align(islice(bitext.read(text), before, None), ticker.advance):
-            stream.write(f"{links.pharaoh(aligned.links[0])}\n".encode())
-            file.counts["pairs"] += 1
-            file.counts["links"] += len(aligned.links[0])
-            file.counts["too_long"] += aligned.too_long
+            file.write(f"{links.pharaoh(aligned.links[0])}\n".encode())
             tokens += aligned.tokens
-            if (file.counts["pairs"] - before) % CHUNK == 0:
-                file.keep(stream)
+            too_long += aligned.too_long
     seconds = max(time.monotonic() - started, 1e-9)
-    if file.counts["too_long"]:
+    if too_long:
         logger.warning(
             "%s: %s sentence pairs have more than the %s tokens that the model reads; their "
             "lines are empty",
-            *(out, f"{file.counts['too_long']:,}", f"{aligner.encoder.max_tokens:,}"),
+            *(out, f"{too_long:,}", f"{aligner.encoder.max_tokens:,}"),
         )
-    return {**file.counts, "tokens_per_second": round(tokens / seconds)}
+    with out.open(encoding="ascii") as lines:
+        number = sum(len(line.split()) for line in lines)
+    speed = round(tokens / seconds)
+    return {"pairs": total, "links": number, "too_long": too_long, "tokens_per_second": speed}

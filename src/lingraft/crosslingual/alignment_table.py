@@ -261,38 +261,32 @@ class Reading(Scores):
     def _notes(
         self, results: Sequence[Result], baselines: Mapping[str, str], layers: Sequence[int]
     ) -> list[str]:
-        counts = {name: self.scored(results[0], name) for name in self.names}
-        sizes = ", ".join(f"{name} {len(counts[name].sure_B):,}" for name in self.names)
-        models = [result for result in results if not result.reference]
+        sizes = ", ".join(f"{name} {self.number(results[0], name):,}" for name in self.names)
         notes = [
             f"Sentences: {sizes}. Brackets: 95 % by a bootstrap over sentences. Precision and "
             "recall are means over the sets."
         ]
+        models = [result for result in results if not result.reference]
         if models:
-            notes.append(f"Links by {self.method}. {self._choice(layers)}")
+            head = f"the first {self.dev} sentences of every set, which are not scored"
+            choice = (
+                f"Each model's layer has the smallest mean on {head}."
+                if self.dev
+                else "Each model's layer has the smallest mean on the very sentences that are "
+                "scored: an oracle, better than a layer chosen beforehand."
+            )
+            if len(layers) == 1:
+                choice = f"Layer {layers[0]} was given with --layer"
+                choice += f"; without {head}." if self.dev else "."
+            notes.append(f"Links by {self.method}. {choice}")
         notes += [f"{name}: {note}." for name, note in baselines.items()]
         for result in models:
             long = {name: result.sets[name].facts["too_long"] for name in self.names}
-            if any(long.values()):
-                text = ", ".join(f"{number} of {name}" for name, number in long.items() if number)
+            if text := ", ".join(f"{count} of {name}" for name, count in long.items() if count):
                 notes.append(
                     f"{result.label}: sentence pairs longer than it reads, without links: {text}."
                 )
         return notes
-
-    def _choice(self, layers: Sequence[int]) -> str:
-        if len(layers) == 1:
-            rest = f"; the first {self.dev} sentences of every set are not scored" * bool(self.dev)
-            return f"Layer {layers[0]} was given with --layer{rest}."
-        if self.dev:
-            return (
-                f"Each model's layer has the smallest mean on the first {self.dev} sentences of "
-                "every set, which are not scored."
-            )
-        return (
-            "Each model's layer has the smallest mean on the very sentences that are scored: an "
-            "oracle, better than a layer chosen beforehand."
-        )
 
     # -- by layer
 
@@ -314,18 +308,12 @@ class Reading(Scores):
         curves = self._curves(results)
         if not any(len(curve) > 1 for curve in curves.values()):
             return None
-        over = "one set" if len(self.names) == 1 else f"the mean of {len(self.names)} sets"
-        return by_layer.as_figure(
-            "aer",
-            curves,
-            "alignment error rate (%)",
-            min,
-            (
-                f"Alignment error rate by layer, {over}",
-                "; layer 0 is the embeddings. Dotted: what needs no model.",
-            ),
-            levels={r.label: self.value(r, MEAN) for r in results if r.reference},
+        caption = (
+            f"Mean alignment error rate by layer over {', '.join(self.names)}; layer 0 is the "
+            "embeddings. Dotted: what needs no model."
         )
+        levels = {r.label: self.value(r, MEAN) for r in results if r.reference}
+        return by_layer.as_figure("aer", curves, "alignment error rate (%)", caption, levels)
 
 
 def _layers(results: Sequence[Result]) -> list[int]:

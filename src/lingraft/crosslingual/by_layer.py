@@ -137,14 +137,7 @@ def as_table(
 
 
 def as_figure(
-    name: str,
-    curves: Mapping[str, Curve],
-    axis: str,
-    best: Best,
-    captions: tuple[str, str],
-    *,
-    levels: Mapping[str, float] | None = None,
-    bottom: float | None = None,
+    name: str, curves: Mapping[str, Curve], axis: str, caption: str, levels: Mapping[str, float]
 ) -> Figure:
     """A line a curve.
 
@@ -152,36 +145,19 @@ def as_figure(
         name: of the file.
         curves: by the names of the legend.
         axis: what is on the y axis.
-        best: max or min.
-        captions: what the figure shows, and what the caption says more.
+        caption: what the figure shows.
         levels: what has no layers, as flat lines.
-        bottom: where the y axis begins; None leaves it to the values.
     """
 
     def draw(axes: Axes, form: str) -> None:
         for index, curve in enumerate(curves.values()):
             figure.line(axes, list(curve), list(curve.values()), index, marker="o", markersize=3)
-        for label, value in (levels or {}).items():
+        for label, value in levels.items():
             figure.level(axes, value, label)
         axes.set_xlabel("layer (0: embeddings)")
         axes.set_ylabel(axis)
-        if bottom is not None:
-            axes.set_ylim(bottom=bottom)
+        axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(6 if form == "narrow" else 13, integer=True))
 
-    peaks = "; ".join(_peak(label, curve, best) for label, curve in curves.items())
     names = tuple((label, index) for index, label in enumerate(curves))
-    return Figure(
-        name=name,
-        draw=draw,
-        names=names,
-        panels=in_order(names),
-        description=f"{captions[0]}. {peaks}",
-        caption=f"{captions[0]}{captions[1]}",
-    )
-
-
-def _peak(label: str, curve: Curve, best: Best) -> str:
-    value = best(curve.values())
-    layer = next(layer for layer, own in curve.items() if own == value)
-    return f"{label}: {value:.1f} % at layer {layer}"
+    return Figure(name, draw, names, caption, caption, panels=in_order(names))

@@ -201,8 +201,8 @@ class Report(Scores):
 
 
 def _figure(name: str, curves: Mapping[str, Mapping[int, float]], about: str) -> Figure:
-    captions = ("Accuracy of nearest-neighbour retrieval by layer", f". {about}")
-    return by_layer.as_figure(name, curves, "accuracy (%)", max, captions, bottom=0)
+    caption = f"Accuracy of nearest-neighbour retrieval by layer. {about}"
+    return by_layer.as_figure(name, curves, "accuracy (%)", caption, {})
 
 
 def ways(options: Options) -> tuple[Way, ...]:

@@ -35,14 +35,13 @@ from lingraft.tokenizer import files as tokenizer_files
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
     from lingraft.crosslingual.layers import Pool
 
 
 POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 """By our name: the switch in 1_Pooling/config.json. The mean over text tokens alone has none."""
-SWITCHES = (*POOLING.values(), "pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens")
 TYPES = "sentence_transformers.models."
 """Where sentence-transformers has its modules, also by its own account of old names."""
 CLOSE = 1e-5
@@ -145,48 +144,28 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
 
 
 def _cut(model: PreTrainedModel, layer: int, name: str) -> tuple[PreTrainedModel, bool]:
-    """The model up to a layer, and whether its last states are not that layer's."""
-    depth = int(model.config.num_hidden_layers)
-    if layer == depth:
-        return model, False
-    expected = _states(model, layer)
-    if layer:
-        cut = _shorter(model, layer, name)
+    """Return the model up to a layer, and whether one more is kept since it ends with a norm.
+
+    Raises:
+        UnsupportedModelError: with fewer layers its states are others.
+    """
+    depth, expected = int(model.config.num_hidden_layers), _states(model, layer)
+    for kept in range(max(layer, 1), min(layer + 1, depth) + 1):
+        cut = model
+        if kept < depth:
+            config = copy.deepcopy(model.config)
+            for key, value in model.config.to_dict().items():
+                if isinstance(value, list) and len(value) == depth and key.startswith("layer"):
+                    setattr(config, key, value[:kept])
+            config.num_hidden_layers = kept
+            cut = type(model)(config).train(mode=False)
+            cut.load_state_dict(model.state_dict(), strict=False)  # what it lacks, its states tell
         if _difference(expected, _states(cut, layer)) <= CLOSE:
-            return cut, False
-    cut = model if layer + 1 == depth else _shorter(model, layer + 1, name)
-    if _difference(expected, _states(cut, layer)) <= CLOSE:
-        return cut, True
+            return cut, kept != layer
     raise UnsupportedModelError(
         f"{name}: models of type '{model.config.model_type}' cannot be cut: the states of layer "
         f"{layer} would be others; export the last layer"
     )
-
-
-def shorter_config(config: PreTrainedConfig, layers: int) -> PreTrainedConfig:
-    """The configuration for the first layers alone; lists with an entry a layer are cut too."""
-    short, depth = copy.deepcopy(config), int(config.num_hidden_layers)
-    for key, value in config.to_dict().items():
-        if isinstance(value, list) and len(value) == depth and key.startswith("layer"):
-            setattr(short, key, value[:layers])
-    short.num_hidden_layers = layers
-    return short
-
-
-def _shorter(model: PreTrainedModel, layers: int, name: str) -> PreTrainedModel:
-    """A model of the first layers, with the same tensors."""
-    cut = type(model)(shorter_config(model.config, layers)).train(mode=False)
-    tensors, target = model.state_dict(), cut.state_dict()
-    strays = [
-        key for key in target if key not in tensors or tensors[key].shape != target[key].shape
-    ]
-    if strays or len(target) == len(tensors):
-        raise UnsupportedModelError(
-            f"{name}: models of type '{model.config.model_type}' cannot be cut "
-            f"({strays[0] if strays else 'they do not get shorter'}); export the last layer"
-        )
-    cut.load_state_dict({key: tensors[key] for key in target})
-    return cut
 
 
 @torch.inference_mode()
@@ -207,39 +186,30 @@ def _difference(expected: torch.Tensor, actual: torch.Tensor) -> float:
 
 
 def _write_modules(folder: Path, width: int, longest: int, pool: str, picked: int | None) -> None:
-    """modules.json and what it names; `picked` is the layer whose states a module picks."""
-    names = ["Transformer", *(["WeightedLayerPooling"] if picked is not None else [])]
-    names += ["Pooling", "Normalize"]
-    paths = [f"{number}_{name}" if number else "" for number, name in enumerate(names)]
-    rows = [
-        {"idx": number, "name": str(number), "path": path, "type": f"{TYPES}{name}"}
-        for number, (name, path) in enumerate(zip(names, paths, strict=True))
-    ]
-    write_json(folder / "modules.json", rows)
+    """Write modules.json and what it names; `picked` is the layer whose states a module picks."""
+    pooling = {switch: name == pool for name, switch in POOLING.items()}
+    settings: dict[str, dict[str, Any]] = {"Transformer": {}}
+    if picked is not None:
+        settings["WeightedLayerPooling"] = {
+            "word_embedding_dimension": width,
+            "layer_start": picked,
+            "num_hidden_layers": picked + 1,
+        }
+    settings |= {"Pooling": {"word_embedding_dimension": width, **pooling}, "Normalize": {}}
+    modules = []
+    for number, (name, config) in enumerate(settings.items()):
+        path = f"{number}_{name}" if number else ""
+        modules.append({"idx": number, "name": str(number), "path": path, "type": TYPES + name})
+        if number:
+            (folder / path).mkdir()
+            write_json(folder / path / "config.json", config)
+        if name == "WeightedLayerPooling":
+            weights = {"layer_weights": torch.tensor([1.0, 0.0])}
+            save_file(weights, folder / path / "model.safetensors")
+    write_json(folder / "modules.json", modules)
     write_json(
         folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False}
     )
-    about: dict[str, Any] = {
-        "prompts": {},
-        "default_prompt_name": None,
-        "similarity_fn_name": "cosine",
-    }
-    write_json(folder / "config_sentence_transformers.json", about)
-    for name, path in zip(names[1:], paths[1:], strict=True):
-        (folder / path).mkdir()
-        settings: dict[str, Any] = {}
-        if name == "Pooling":
-            settings = {"word_embedding_dimension": width}
-            settings |= {switch: switch == POOLING[pool] for switch in SWITCHES}
-        elif picked is not None and name == "WeightedLayerPooling":
-            settings = {
-                "word_embedding_dimension": width,
-                "layer_start": picked,
-                "num_hidden_layers": picked + 1,
-            }
-            weights = {"layer_weights": torch.tensor([1.0, 0.0])}
-            save_file(weights, folder / path / "model.safetensors")
-        write_json(folder / path / "config.json", settings)
 
 
 def _check(model: PreTrainedModel, folder: Path, layer: int, picks: bool) -> float:

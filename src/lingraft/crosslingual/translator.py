@@ -18,9 +18,10 @@ from transformers import AutoModelForSeq2SeqLM
 from lingraft import log, rundir
 from lingraft.corpus.readers.lines import batched
 from lingraft.crosslingual.layers import fingerprint_of
-from lingraft.crosslingual.partial_file import PartialFile
 from lingraft.devices import device_for
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.files import check_output
+from lingraft.locks import growing
 from lingraft.models import generation
 from lingraft.pretrained.load import load_config, load_model
 from lingraft.pretrained.tokenizers import padding_tokenizer
@@ -241,21 +242,19 @@ def write(
         RecipeError: the model does not know a language.
         UnsupportedModelError: it is no encoder–decoder.
     """
-    file, where = PartialFile(out, [path], overwrite=overwrite), catalogue.resolve(model)
-    text = Text(path)
+    check_output(out, [path], overwrite=overwrite)
+    where, text = catalogue.resolve(model), Text(path)
     made_of = rundir.fingerprint(
         rundir.FORMAT["translation"], fingerprint_of(where), text.digest(), settings.identity()
     )
-    file.begin(made_of, "translations (another model, text or options)", lines=0, empty=0)
-    if before := file.counts["lines"]:
-        logger.info("%s: goes on after %s lines", out, f"{before:,}")
     translator = Translator.load(where, settings)
     started = time.monotonic()
-    with file.growing() as stream:
+    with growing(out, made_of, BLOCK) as (file, before):
+        if before:
+            logger.info("%s: goes on after %s lines", out, f"{before:,}")
         for block in translations(translator, text, before):
-            stream.write("".join(f"{line}\n" for line in block).encode())
-            file.counts["lines"] += len(block)
-            file.counts["empty"] += sum(not line for line in block)
-            file.keep(stream)
-    seconds = max(time.monotonic() - started, 1e-9)
-    return {**file.counts, "lines_per_second": (text.total - before) / seconds}
+            file.write("".join(f"{line}\n" for line in block).encode())
+            file.flush()
+    speed = (text.total - before) / max(time.monotonic() - started, 1e-9)
+    empty = sum(not line for line in sentences.lines(out))
+    return {"lines": text.total, "empty": empty, "lines_per_second": speed}

@@ -85,8 +85,7 @@ class Cell:
 
     def read(self, split: str) -> str:
         """What the examples of a split are read with."""
-        assert self.plug_in is not None
-        return partners.note(self.data, split, self.plug_in)
+        return partners.note(self.data, split)
 
     def said(self) -> dict[str, Any]:
         """For scores.json: how it was plugged in, and what each split was read with."""
@@ -267,5 +266,5 @@ def _alone(task: Task, recipe: Finetune, base: Path) -> Data:
     whole = recipe.model_copy(update={"train_examples": None})
     data = task_data.load(task, whole, base)
     directory = None if recipe.data == HUB else task_data.directory_of(task, recipe, base)
-    data = partners.of_task(data, task, directory, recipe.plug_in)
+    data = partners.add(data, {"": task}, ("",), directory, recipe.plug_in)
     return task_data.part_of(data, recipe.train_examples, task.name)

@@ -1,10 +1,8 @@
 """The translation that each example is read with, for models that are plugged in (SPEC A.6).
 
 A training example is read with its translation, or left out. A scored one without a translation is
-read with itself (as FILTER does). Translations are found by id, in this order: in files of the
-task's table `translations`, in the columns `translation` and `translation_pair` of its own files,
-and, where the languages of a benchmark are aligned, among the examples of the first training
-language.
+read with itself (as FILTER does). Translations are found by id in the files of the task's table
+`translations`, or in the columns `translation` and `translation_pair` of its own files.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from lingraft.finetuning.coders.common import Coder, Item
     from lingraft.finetuning.recipe import PlugIn
     from lingraft.finetuning.teachers import Teacher
-    from lingraft.finetuning.transfer import Files, Transfer
     from lingraft.tasks import Data, Task
     from lingraft.tasks.examples import Example
 
@@ -91,74 +88,43 @@ def _unnamed(task: Task, path: Path) -> int | None:
     return 1 + sum(1 for _ in rows)
 
 
-def of_task(data: Data, task: Task, directory: Path | None, plug_in: PlugIn) -> Data:
-    """A task in one language with the translations of its examples.
+def add(
+    data: Data,
+    tasks: Mapping[str, Task],
+    train: Sequence[str],
+    directory: Path | None,
+    plug_in: PlugIn,
+) -> Data:
+    """Add the translations of a task's examples, in one language or in several.
 
     Args:
         data: its examples.
-        task: says where translations are.
-        directory: of its files; None for the Hub, which has no translations.
-        plug_in: says what is read at test.
+        tasks: by language; of a task in one language under "".
+        train: the languages that are learnt; of several, ids of training examples begin with them.
+        directory: of the files; None for the Hub, which has no translations.
+        plug_in: says whether a teacher tags.
 
     Raises:
         DataError: no training example has a translation.
     """
-    partners: dict[str, Mapping[str, Example]] = {}
-    for split, examples in data.splits.items():
-        by_id: dict[str, Example] = {}
-        if directory is not None and (split == TRAIN or plug_in.test_partner != "itself"):
-            by_id = translations(task, origin_of(split, data.names[split]), directory)
-        partners[split] = _by_id(task, split, examples, by_id)
-    return _checked(replace(data, partners=partners), task, plug_in)
 
-
-def across(data: Data, transfer: Transfer, files: Files, plug_in: PlugIn) -> Data:
-    """The same for a task that is learnt in several languages.
-
-    Args:
-        data: the examples of all languages.
-        transfer: which are learnt; the first is the one that others are translations of.
-        files: their examples.
-        plug_in: says what is read at test.
-    """
-    lead = transfer.train[0]
-
-    def partners_in(language: str, split: str) -> dict[str, Example]:
-        task, at = transfer.tasks[language], origin_of(split, data.names[_name(split, language)])
-        kind = "translation" if split == TRAIN else plug_in.test_partner
-        matches: dict[str, Example] = {}
-        if kind == "translation" and not files.hub:
-            matches = translations(task, at, files.directory)
-        originals = kind == "original" or (split == TRAIN and not matches)
-        if originals and task.table.aligned and language != lead and files.has(lead, at):
-            if not files.hub:
-                own, leading = (
-                    find(record, files.directory)[at] for record in (task, transfer.tasks[lead])
-                )
-                _check_order(task, own, transfer.tasks[lead], leading)
-            matches = {example.id: example for example in files.official(lead, at)}
-        return matches
+    def found(language: str, split: str, name: str, start: str = "") -> dict[str, Example]:
+        if directory is None:
+            return {}
+        by_id = translations(tasks[language], origin_of(split, data.names[name]), directory)
+        examples = [one for one in data.splits[name] if one.id.startswith(start)]
+        moved = {start + key: example for key, example in by_id.items()}
+        return _by_id(tasks[language], name, examples, moved)
 
     partners: dict[str, Mapping[str, Example]] = {}
-    several = len(transfer.train) > 1
-    for name, examples in data.splits.items():
+    for name in data.splits:
         if name != TRAIN:
-            language, split = language_of(name), without_language(name)
-            task = transfer.tasks[language]
-            partners[name] = _by_id(task, name, examples, partners_in(language, split))
-            continue
-        of_all: dict[str, Example] = {}
-        for language in transfer.train:
-            start = f"{language}/" if several else ""
-            part = [example for example in examples if example.id.startswith(start)]
-            by_id = {start + key: example for key, example in partners_in(language, TRAIN).items()}
-            of_all |= _by_id(transfer.tasks[language], TRAIN, part, by_id)
-        partners[TRAIN] = of_all
-    return _checked(replace(data, partners=partners), transfer.task, plug_in)
-
-
-def _name(split: str, language: str) -> str:
-    return TRAIN if split == TRAIN else f"{split}-{language}"
+            place = ("", name) if "" in tasks else (language_of(name), without_language(name))
+            partners[name] = found(*place, name)
+    starts = {language: f"{language}/" if len(train) > 1 else "" for language in train}
+    learnt = [found(language, TRAIN, TRAIN, start) for language, start in starts.items()]
+    partners[TRAIN] = {key: example for part in learnt for key, example in part.items()}
+    return _checked(replace(data, partners=partners), tasks[train[0]], plug_in)
 
 
 def _by_id(
@@ -198,8 +164,7 @@ def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
     if not kept_examples:
         raise DataError(
             f"{task.name}: no training example has a translation, and a model that is plugged in "
-            "learns from pairs; train in two languages that are translations of each other "
-            "(--train-language en,ko), or give translations (docs/veco-finetuning.md)"
+            "learns from pairs; give translations in a column or file (docs/veco-finetuning.md)"
         )
     if len(kept_examples) < len(train):
         logger.info(
@@ -228,18 +193,15 @@ def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
     return replace(data, splits={**data.splits, TRAIN: kept_examples})
 
 
-def note(data: Data, split: str, plug_in: PlugIn) -> str:
+def note(data: Data, split: str) -> str:
     """What a split's examples are read with, for scores.json and the log."""
     partners, examples = data.partners[split], data.splits[split]
     number = sum(example.id in partners for example in examples)
-    kind = "translation"
-    if split != TRAIN and plug_in.test_partner == "original":
-        kind = "original in the first training language"
     if number == len(examples):
-        return f"each with its {kind}"
+        return "each with its translation"
     if not number:
         return "each with itself"
-    return f"{number:,} of {len(examples):,} with the {kind}, the others with themselves"
+    return f"{number:,} of {len(examples):,} with the translation, the others with themselves"
 
 
 def items(

@@ -96,10 +96,6 @@ class PlugIn(Section):
 
     stop_gradient: bool = False
     """No gradient through the partner's states; the paper does not say."""
-    test_partner: Literal["translation", "original", "itself"] = "translation"
-    """What an input is read with when it is scored: its translation where the files have one,
-    'original': the example of the first training language with the same id, people's own text,
-    'itself'. Without it an input is read with itself."""
     teacher: str | None = None
     """A fine-tuned model (`--keep-models`) that tags translations without tags."""
     temperature: Annotated[float, Field(gt=0)] | None = None

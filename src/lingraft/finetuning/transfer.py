@@ -208,7 +208,9 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
         for transfer in _transfers(family, recipe, files):
             data = _data(transfer, files)
             if files.plugged:
-                data = partners.across(data, transfer, files, recipe.plug_in)
+                directory = None if files.hub else files.directory
+                of = (transfer.tasks, transfer.train, directory, recipe.plug_in)
+                data = partners.add(data, *of)
             yield transfer, task_data.part_of(data, recipe.train_examples, transfer.name)
 
 
