@@ -43,11 +43,6 @@ COMMANDS = {
     "list": ("what",),
     "study": ("--out", "--jobs", "--only", "--results", "--executor", "--executor-option",
               "--dry-run", "--report-only", "--resume", "--overwrite"),
-    "probe": ("--out", "--initialisers", "--steps", "--seeds", "--train", "--set", "--jobs",
-              "--resume", "--overwrite"),
-    "sources": ("--facts-only", "--candidates", "--text", "--lang", "--source-text", "--out",
-                "--steps", "--seeds", "--words", "--train", "--vocab-size", "--learning-rate",
-                "--batch-tokens", "--set", "--jobs", "--resume", "--overwrite"),
     "compare": ("--reference", "--out", "--resamples"),
     "corpus": ("--lang", "--out", "--recipe", "--set", "--processes", "--executor", "--shard-mb",
                "--parallel", "--lexicon", "--columns", "--task", "--data", "--overwrite"),
@@ -57,10 +52,7 @@ COMMANDS = {
     "finetune": ("--task", "--data", "--seeds", "--first-seed", "--out", "--set", "--paper",
                  "--label", "--cut", "--train-examples", "--precision", "--keep-models",
                  "--train-language", "--test-languages", "--select-on", "--directions",
-                 "--plug", "--teacher", "--resume", "--overwrite"),
-    "probe-source": ("--task", "--data", "--seeds", "--first-seed", "--out", "--phase", "--source",
-                     "--set", "--paper", "--cut", "--train-examples", "--precision",
-                     "--keep-models", "--resume", "--overwrite"),
+                 "--plug", "--teacher", "--restore-source", "--resume", "--overwrite"),
     "retrieve": ("--pairs", "--task", "--data", "--languages", "--dev", "--mine", "--gold",
                  "--dev-mine", "--dev-gold", "--threshold", "--layer", "--pool", "--parity",
                  "--sentences", "--label", "--resamples", "--out", "--overwrite"),
@@ -212,8 +204,7 @@ def test_options_may_have_underscores(given, hyphened):
 
 
 def test_an_option_with_underscores_is_read_as_the_one_with_hyphens(command, tmp_path):
-    options = ("--candidates", tmp_path, "--facts_only", "--batch_tokens", "many")
-    assert "Invalid value for '--batch-tokens'" in command("sources", *options).err
+    assert "Invalid value for '--batch-tokens'" in command("adapt", "--batch_tokens", "many").err
 
 
 @pytest.mark.parametrize("name", ["align", "finetune", "retrieve"])

@@ -22,7 +22,7 @@ PAGES = (
     *("docs/howto/causal.md", "docs/howto/fine-tune.md"),
 )
 CONSOLE_PAGES = (
-    *("docs/index.md", "docs/sources.md", "docs/howto/my-language.md", "docs/howto/my-domain.md"),
+    *("docs/index.md", "docs/howto/my-language.md", "docs/howto/my-domain.md"),
     *("docs/howto/from-a-dump.md", "docs/howto/many-languages.md"),
     *("docs/howto/compare.md", "docs/howto/cluster.md", "docs/howto/24-gb.md"),
     *("docs/streams.md", "docs/vocabulary.md"),
@@ -44,8 +44,6 @@ TINY = [
     "phases.1.batch={size=4, unit='sentences'}",
     "phases.1.validation.sentences=4",
 ]
-TINY_PROBE = ["--steps", "1", "--seeds", "1", "--words", "3"]
-TINY_PROBE += [word for setting in (TINY[0], TINY[4]) for word in ("--set", setting)]
 STREAMS = {"--text ko=": 2, "metaxlm-demo": 5, "--language-field": 3, "--join": 4}
 """How many streams a command has, by what is in it; of one text they have none."""
 
@@ -66,7 +64,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
     return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
-TRAINING = {"adapt", "demo", "finetune", "probe", "sources", "study"}
+TRAINING = {"adapt", "demo", "finetune", "study"}
 
 
 def paged(pages: tuple[str, ...]) -> list[Any]:
@@ -103,8 +101,6 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         words[at : at + 2] = ["--steps", "2"]
     if words[1] in ("adapt", "demo") and "--files-to" not in words:
         words += [word for setting in tiny(line) for word in ("--set", setting)]
-    if words[1] == "sources" and "--facts-only" not in words:
-        words += TINY_PROBE
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:
         cli.main()

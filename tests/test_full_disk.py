@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from synthetic_study import cell_rows
-from tiny_study import GRID, Here, run_here, write_study
+from tiny_study import Here, run_here, write_study
 
 from lingraft import rundir
 from lingraft.errors import DataError, NoRoomError, explain, is_disk_full
@@ -184,18 +184,3 @@ def test_a_study_without_room_says_which_command_goes_on(
     assert caplog.messages[-1].endswith(
         f"(1 cells wait); make room, then run the same command{same} again: what was begun goes on"
     )
-
-
-def test_a_probe_without_room_for_its_text_is_told_and_starts_no_cell(
-    tiny_source, korean_text, tmp_path, command, monkeypatch
-):
-    write_study(tmp_path, tiny_source("roberta"), korean_text, GRID)
-    here = Here()
-    monkeypatch.setattr(processes, "start", here)
-    words = ("probe", tmp_path / "base.toml", "--out", tmp_path / "p", "--steps", 2)
-    with largest_file(10_000):
-        ended = command(*words, "--initialisers", "match,mean", "--set", "phases=[]")
-    assert ended.status == 1
-    assert "make room, then run the same command again" in ended.err
-    assert here.cells == []
-    assert not rubbish(tmp_path / "p")

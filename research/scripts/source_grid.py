@@ -1,4 +1,4 @@
-"""Run the source x target grid: sources, grafts, probes, one after the other; a rerun goes on.
+"""Run the source x target grid: sources and grafts, one after the other; a rerun goes on.
 
     python research/scripts/build_source_grid_data.py data build/source-grid
     python research/scripts/source_grid.py

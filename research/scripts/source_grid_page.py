@@ -1,4 +1,4 @@
-"""Write research/pages/source-grid.md and its figure: which predictor of `lingraft sources` holds.
+"""Write research/pages/source-grid.md and its figure: which predictor of the best source holds.
 
     python research/scripts/source_grid_page.py            # from rows and notes
     python research/scripts/source_grid_page.py --facts    # facts first, from build/
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import archive
 import source_predictors as predictors
+import source_standings as sources
 
-from lingraft.probing import sources
-from lingraft.probing.facts import FACTS
 from lingraft.report import figure, numbers
 from lingraft.report.figure import Figure
 from lingraft.report.table import BEST, Cell, markdown, row, table
@@ -33,13 +32,24 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parents[1]
 GRID = "source-grid"
-BUILD = Path("build/source-grid")
-SOURCES = Path("build/sources")
 LANGUAGES = ("en", "fr", "es", "ja", "ko", "zh")
 TARGETS = ("ko", "ja", "es", "zh", "fr")
 EVERY_STEPS = 25
 """Steps between two looks at the validation text, in research/recipes/source-grid.toml."""
 FIRST_PHASE = "phase-1"
+FACTS = {
+    "tokens_per_word": ("tokens/word", False),
+    "unknown_rate": ("unknown", False),
+    "whole_words": ("whole words", True),
+    "vocabulary_scripts": ("scripts (pieces)", True),
+    "scripts": ("scripts", True),
+    "characters": ("characters", True),
+    "trigrams": ("trigrams", True),
+    "words": ("words", True),
+    "ttr_gap": ("TTR gap", False),
+}
+"""Facts of a pair that need no training: title, and whether a source is thought to be the better
+the higher it is. They were measured when the grid was run."""
 BRANCHES = {
     "en": ("Indo-European", "Germanic"),
     "fr": ("Indo-European", "Romance"),
@@ -61,31 +71,6 @@ and research/notes/source-grid.md: change those, not this file. -->
 def language_of(name: str) -> str:
     """The language of a candidate: its folder's name."""
     return Path(name).name
-
-
-# -- facts
-
-
-def measure_facts() -> list[dict[str, Any]]:
-    """The free facts of every pair, as `lingraft sources --facts-only` has them."""
-    from lingraft.probing.sources_page import facts_of
-    from lingraft.recipe.methods import read_recipe
-
-    rows = []
-    for target in TARGETS:
-        others = [language for language in LANGUAGES if language != target]
-        names = [str(SOURCES / language) for language in others]
-        texts = [f"{SOURCES / language}={BUILD / 'source' / language}.jsonl" for language in others]
-        settings = [f"language={target}", f'corpus.text=["{BUILD}/target/{target}.jsonl"]']
-        recipe = read_recipe(FOLDER / "recipes/source-grid-base.toml", settings)
-        chosen = sources.candidates(names, texts)
-        found, _ = facts_of(sources.base_of(recipe, chosen[0], 200, 1_000), chosen)
-        rows += [
-            {"target": target, "source": language_of(one["candidate"])}
-            | {name: one[name] for name in FACTS}
-            for one in found
-        ]
-    return rows
 
 
 # -- what the grid holds
@@ -147,12 +132,12 @@ def looks_of(target: str) -> dict[str, dict[str, float]]:
 def predictors_of(final: predictors.Scores, facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Name, values by target and source, and direction of all predictors."""
     rows = []
-    for name, fact in FACTS.items():
+    for name, (title, higher) in FACTS.items():
         values: predictors.Scores = {}
         for one in facts:
             if one[name] is not None:
                 values.setdefault(one["target"], {})[one["source"]] = one[name]
-        rows.append({"name": fact.title, "values": values, "higher": fact.higher, "kind": "fact"})
+        rows.append({"name": title, "values": values, "higher": higher, "kind": "fact"})
     kin = {
         t: {s: float(sum(a == b for a, b in zip(BRANCHES[t], BRANCHES[s], strict=True))) for s in r}
         for t, r in final.items()
@@ -347,10 +332,7 @@ def made() -> dict[Path, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--facts", action="store_true", help="measure the facts again")
-    if parser.parse_args().facts:
-        archive.keep(GRID, {"facts": measure_facts()})
+    argparse.ArgumentParser(description=__doc__).parse_args()
     (FOLDER / "figures").mkdir(exist_ok=True)
     for path, text in made().items():
         write_text(path, text)

@@ -27,9 +27,9 @@ from lingraft.workers import check_one_process
 
 PANELS: dict[str, tuple[str, ...]] = {
     "Make a model": ("demo", "adapt", "check", "recipe", "list"),
-    "Prepare text, choose a source": ("corpus", "sources", "probe"),
+    "Prepare text": ("corpus",),
     "Look at a model": ("report", "evaluate", "stage"),
-    "Judge models by tasks": ("finetune", "compare", "study", "probe-source"),
+    "Judge models by tasks": ("finetune", "compare", "study"),
     "Sentences and translation": (
         *("retrieve", "export-sentences", "align"),
         *("encoder-decoder", "translate"),
@@ -41,6 +41,12 @@ GONE = {
     "research/benchmarks/ of the repository",
     "score-translations": "sacrebleu does it by itself: sacrebleu REFERENCE -i FILE… -m bleu chrf "
     "--chrf-word-order 2 --paired-bs -f text (docs/translation.md)",
+    "probe": "compare initialisers with a study: lingraft study recipes/probe-initialisers.toml "
+    "(docs/study.md)",
+    "probe-source": "give the run and its tasks to lingraft finetune RUN --restore-source --task "
+    "glue-rte (docs/finetuning-languages.md)",
+    "sources": "compare candidates with a study: lingraft study recipes/probe-sources.toml "
+    "(docs/study.md)",
 }
 """Commands of earlier versions, and what there is in their place."""
 SEVERAL = ("adapt", "demo", "finetune", "stage", "study")
@@ -226,7 +232,7 @@ def hyphened(arguments: list[str]) -> list[str]:
     return result
 
 
-MAY_BE_EMPTY = ("--prefix", "--train", "--candidates", "--initialisers")
+MAY_BE_EMPTY = ("--prefix",)
 """Options whose default is the empty text."""
 
 

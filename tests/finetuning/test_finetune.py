@@ -203,7 +203,7 @@ def test_the_learning_rate_that_is_best_on_the_development_set_is_taken_for_all_
 
 def test_a_model_that_is_too_narrow_for_a_paper_s_learning_rate_is_told_so(nli, tmp_path):
     low = SHORT_RUN.replace("learning_rate=0.001", "learning_rate=5e-5")
-    said = "M is 32 wide, and the papers' learning rates are for 768: --learning-rates 1e-4,"
+    said = "M: 32 wide, and the papers' learning rates are for 768: --learning-rates 1e-4,"
     assert said in nli(tmp_path, "--label", "M", changes=low).err
     assert said not in nli(tmp_path, "--label", "M", changes=low).err  # nothing is to do
     assert said not in nli(tmp_path, "--label", "M", "--resume").err
@@ -216,7 +216,7 @@ def test_a_width_is_found_whatever_an_architecture_calls_it(tiny_source, monkeyp
     for family in ("gpt2", "bart"):
         folder = tiny_source(family)
         rates.advise([SimpleNamespace(label=family, folder=folder, task=task, rates=())])
-    assert [line.split(" wide")[0] for line in said] == ["gpt2 is 32", "bart is 32"]
+    assert [line.split(" wide")[0] for line in said] == ["gpt2: 32", "bart: 32"]
 
 
 def test_a_learning_rate_that_diverges_loses_and_is_not_tried_again(nli, tmp_path):

@@ -82,7 +82,7 @@ def planted(tmp_path, tiny_source, monkeypatch):
     made = Planted(tmp_path, tiny_source)
     monkeypatch.setattr("builtins.input", made.answer)
     monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setattr(processes, "start", tiny_study.Here())  # of probe and study
+    monkeypatch.setattr(processes, "start", tiny_study.Here())  # of study
     monkeypatch.chdir(tmp_path)
     yield made
     assert not made.marker.exists()
@@ -123,22 +123,18 @@ def finetune(planted, text, adapted):
     return ["finetune", "source", "--task", "glue-sst2", *tail]
 
 
-def probe_source(planted, text, adapted):
-    finetune(planted, text, adapted)
-    settings = "epochs=1,batch=2,checks_per_epoch=1,max_length=32"
-    tail = ["--data", "data", "--seeds", "1", "--set", settings, "--out", "probed"]
-    start = ["probe-source", adapted("roberta"), "--source", "source", "--task", "glue-sst2"]
-    return [*start, *tail]
+def restore_source(planted, text, adapted):
+    arguments = finetune(planted, text, adapted)
+    run = Path(shutil.copytree(adapted("roberta"), "run"))
+    recipe = (run / "recipe.toml").read_text("utf-8")
+    source = str(planted.source_of("roberta"))
+    (run / "recipe.toml").write_text(recipe.replace(source, "source"), "utf-8")
+    return ["finetune", "run", "--restore-source", *arguments[2:]]
 
 
 def study(planted, text, adapted):
     tiny_study.write_study(planted.folder, "source", text)
     return ["study", "study.toml", "--out", "studied"]
-
-
-def probe(planted, text, adapted):
-    check(planted, text, adapted)
-    return ["probe", "recipe.toml", "--out", "probed"]
 
 
 def retrieve(planted, text, adapted):
@@ -164,10 +160,6 @@ def encoder_decoder(planted, text, adapted):
     return ["encoder-decoder", "source", "--out", "made"]
 
 
-def sources(planted, text, adapted):
-    return ["sources", "--candidates", "source", "--text", text, "--lang", "ko", "--facts-only"]
-
-
 def with_its_tokenizer(planted, text, adapted):
     good = str(planted.source_of("roberta"))
     arguments = adapt(planted, text, adapted)
@@ -175,8 +167,8 @@ def with_its_tokenizer(planted, text, adapted):
     return [*arguments[:-2], "--tokenizer", "source"]
 
 
-COMMANDS = [adapt, stage, evaluate, finetune, probe_source, study, probe]
-COMMANDS += [retrieve, export_sentences, align, sources]
+COMMANDS = [adapt, stage, evaluate, finetune, restore_source, study]
+COMMANDS += [retrieve, export_sentences, align]
 OF_THE_MODEL = [check, encoder_decoder, translate]
 
 

@@ -8,7 +8,6 @@ import pytest
 import typer
 
 from lingraft import cli
-from lingraft.probing import sources_page
 from lingraft.report import advice
 from lingraft.report.pages import corpus as corpus_page
 from lingraft.report.pages import run as run_page
@@ -125,11 +124,3 @@ def test_a_corpus_becomes_a_model(tmp_path):
     assert said.endswith("Dropped most often: redirect (7 documents) and too short (3).")
     nothing = corpus_page.verdict(result | {"dropped": {"x": 0}})
     assert nothing.endswith("Nothing was dropped.")
-
-
-def test_candidates_are_probed_and_the_best_is_taken():
-    rows = [{"candidate": name, "model": f"models/{name}"} for name in ("ja", "en")]
-    given = taken(sources_page.next_step(rows, "ko").command)
-    assert given["candidates"] == "models/ja,models/en"
-    ranked = [row | {"rank": rank, "bits": 2.0} for row, rank in zip(rows, (2, 1), strict=True)]
-    assert taken(sources_page.next_step(ranked, "ko").command)["source"] == "models/en"

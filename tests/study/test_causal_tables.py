@@ -231,11 +231,11 @@ def variant(streams):
     ],
 )
 def test_replayed_text_counts_as_read_and_not_as_what_is_judged(
-    streams, loss, characters, tmp_path, monkeypatch
+    streams, loss, characters, monkeypatch
 ):
     monkeypatch.setattr(collect.variants, "kind_of", lambda evaluation: "causal")
     common = {"study": "s", "cell": "c", "fingerprint": "f", "axes": {}}
-    (curve,) = collect._curves(common, variant(streams), tmp_path / "none.json")
+    (curve,) = collect._curves(common, variant(streams))
     assert curve.points == ((10, loss),)
     assert curve.characters_per_token == pytest.approx(characters)
     assert curve.bytes_per_token == (None if characters is None else 5.0)

@@ -343,7 +343,7 @@ def test_a_process_is_asked_for_training_and_then_for_each_task_with_its_missing
     study = make(folder, GRID + KORSTS.replace("= 2", "= [5, 0, 1]") + MOOD)
     (planned,) = planning.plan(study, ["scratch-n200-s0"], out / "results.jsonl")
     first, second = steps.jobs(planned.todo)
-    assert first == {"step": "train", "initial_loss": False}
+    assert first == {"step": "train"}
     assert (second["recipe"]["tasks"], second["seeds"]) == (["korsts"], [5])
 
 

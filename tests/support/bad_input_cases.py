@@ -25,7 +25,6 @@ import bad_input_models
 import bad_input_plugged
 import bad_input_retrieval
 import bad_input_rows
-import bad_input_sources
 import bad_input_stacks
 import bad_input_streams
 import bad_input_studies
@@ -454,7 +453,6 @@ bad_input_transfer.add(CASES)
 bad_input_translation.add(CASES)
 bad_input_translators.add(CASES)
 bad_input_plugged.add(CASES)
-bad_input_sources.add(CASES)
 bad_input_encoder_decoder.add(CASES)
 bad_input_vocabularies.add(CASES)
 bad_input_stacks.add(CASES)

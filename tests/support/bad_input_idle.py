@@ -17,9 +17,6 @@ def add(cases):
     cases["cells chosen for the page alone"] = call(
         "study", "study.toml", "--report-only", "--only", "xpt"
     )
-    cases["steps of a probe that is not wanted"] = call(
-        "sources", "--candidates", "source", "--facts-only", "--steps", "7"
-    )
     cases["a seed of masks for a causal model"] = causal("--text", "ko.txt", "--seed", "3")
     cases["a language of sentences for a causal model"] = causal("--text", "ko.txt", "--lang", "ko")
     cases["a language beside texts that name theirs"] = lambda place: place.adapt(

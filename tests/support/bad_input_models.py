@@ -1,4 +1,4 @@
-"""What test_bad_input.py does wrong with known models and `lingraft probe-source`."""
+"""What test_bad_input.py does wrong with known models and `finetune --restore-source`."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ def add(cases):
     for key in ("tokenizer.max_tokens", "training.row_tokens"):
         cases[f"{key} that no memory holds"] = too_long(key)
     cases["an architecture that no memory holds"] = huge
-    cases["a probe of no run"] = lambda place: ["probe-source", "run", "--task", "glue-sst2"]
-    cases["a probe without a task"] = probe(task=None)
-    cases["a probe on a task that is not there"] = probe(task="sst-2")
-    cases["a probe without the task's files"] = probe("--data", "nowhere")
-    cases["a probe after a phase that is not there"] = probe("--phase", "phase-3")
-    cases["a probe of a phase whose weights were not kept"] = probe(change=without_weights)
-    cases["a probe of a phase that is not done"] = probe(change=without_the_end)
-    cases["a probe of a run whose source is gone"] = probe(change=without_source)
-    cases["a probe of a run that did not train"] = probe(change=untrained)
-    cases["a probe with another source than the run's"] = with_another_source
+    cases["a source's parts put back into no run"] = lambda place: RESTORE
+    cases["a source's parts put back into two runs"] = lambda place: [*RESTORE, "other"]
+    cases["a source's parts put back where no weights were kept"] = restored(without_weights)
+    cases["a source's parts put back where the source is gone"] = restored(without_source)
+    cases["a source's parts put back where nothing trained"] = restored(untrained)
+    cases["the parts of another source than the run's"] = with_another_source
+
+
+RESTORE = ["finetune", "run", "--restore-source", "--task", "glue-sst2"]
 
 
 NAMES = {" ": "empty", "hub:x": "a data set's", "~nosuchuser/x": "in the home of nobody"}
@@ -111,14 +110,12 @@ def huge(place):
     return ["adapt", "recipe.toml", "--out", "run"]
 
 
-def probe(*more, task="glue-sst2", change=None):
-    """A case of `lingraft probe-source` of `run`, after `change` of that folder."""
+def restored(change):
+    """A case of `lingraft finetune run --restore-source`, after `change` of that folder."""
 
     def prepared(place):
-        run = place.run()
-        if change:
-            change(run)
-        return ["probe-source", "run", *(["--task", task] if task else []), *more]
+        change(place.run())
+        return RESTORE
 
     return prepared
 
@@ -131,20 +128,17 @@ def untrained(run):
 
 
 def without_weights(run):
-    shutil.rmtree(run / "phase-1" / "best")
+    for phase in ("phase-1", "phase-2"):
+        shutil.rmtree(run / phase / "best")
 
 
-def without_the_end(run):
-    (run / "phase-2" / "done.json").unlink()
-
-
-def without_source(run):
+def without_source(run, place="./moved"):
     text = (run / "recipe.toml").read_text("utf-8")
     line = next(line for line in text.splitlines() if line.startswith("model = "))
-    (run / "recipe.toml").write_text(text.replace(line, 'model = "./moved"'), "utf-8")
+    (run / "recipe.toml").write_text(text.replace(line, f'model = "{place}"'), "utf-8")
 
 
 def with_another_source(place):
-    place.run()
     place.source("bert")
-    return ["probe-source", "run", "--task", "glue-sst2", "--source", "source"]
+    without_source(place.run(), "source")
+    return RESTORE

@@ -12,7 +12,7 @@ PRELOADED = [
     "lingraft.cli",
     "lingraft.pipeline.adapt",
     "lingraft.pipeline.standalone",
-    "lingraft.probing.probe",
+    "lingraft.finetuning.run",
 ]
 
 

@@ -89,6 +89,14 @@ def command(
             "without tags.",
         ),
     ] = None,
+    restore_source: Annotated[
+        bool,
+        typer.Option(
+            "--restore-source",
+            help="MODEL is a run of lingraft adapt: put its source's parts back, to see on tasks "
+            "in the source's language where that is lost.",
+        ),
+    ] = False,
     seeds: ask.Seeds = None,
     first_seed: ask.FirstSeed = None,
     out_dir: ask.ResultsFolder = Path("runs/finetune"),
@@ -131,6 +139,7 @@ def command(
         directions=directions or None,
         plug=plug,
         plug_in={"teacher": teacher} if teacher else None,
+        restore_source=restore_source or None,
         seeds=seeds,
         first_seed=first_seed,
         labels=ask.names_in(label),
@@ -162,13 +171,14 @@ def command(
     if ask.is_first_process():
         for table in tables_of(results):
             console.show(table)
+        reference = ("--reference", "source") if recipe.restore_source else ()
         kept = [best for result in results if (best := result.folder / "best").is_dir()]
         weights = out_dir / "MODEL/TASK/seed-N/best" if kept[1:] else "".join(map(str, kept))
         console.summary(
             *said_of(results),
             ("models", weights),
             ("results", out_dir / "results.jsonl"),
-            next_step=NextStep(COMPARE, command_of("compare", out_dir)),
+            next_step=NextStep(COMPARE, command_of("compare", out_dir, *reference)),
         )
 
 

@@ -42,7 +42,7 @@ Replace = Annotated[
 ]
 ResultsFolder = Annotated[Path, typer.Option("--out", help="The folder of the results.")]
 
-# of study and probe
+# of study
 Jobs = Annotated[
     int,
     typer.Option(
@@ -59,11 +59,6 @@ ResumeStudy = Annotated[
 ]
 OverwriteStudy = Annotated[
     bool, typer.Option("--overwrite", help="Delete the study in --out first.")
-]
-
-# of probes
-ProbeSeeds = Annotated[
-    int, typer.Option(min=1, max=10_000, help="Seeds, counted up from the recipe's.")
 ]
 
 # of what compares models, or files of systems

@@ -45,17 +45,17 @@ def with_rate(cell: Cell, rate: float) -> Cell:
 
 def advise(cells: Iterable[Cell]) -> None:
     """Say which models are too narrow for a paper's learning rate."""
-    widths = {
-        cell.label: int(getattr(load_config(str(cell.folder)), "hidden_size", NARROW))
-        for cell in cells
-        if not cell.rates and cell.task.settings.learning_rate < PAPERS
-    }
-    for label, width in widths.items():
+    narrow: dict[int, dict[str, None]] = {}
+    for cell in cells:
+        if not cell.rates and cell.task.settings.learning_rate < PAPERS:
+            width = int(getattr(load_config(str(cell.folder)), "hidden_size", NARROW))
+            narrow.setdefault(width, {})[cell.label] = None
+    for width, labels in narrow.items():
         if width < NARROW:
             logger.info(
-                "%s is %d wide, and the papers' learning rates are for 768: --learning-rates "
+                "%s: %d wide, and the papers' learning rates are for 768: --learning-rates "
                 "1e-4,3e-4,1e-3 finds one for each task",
-                label,
+                ", ".join(labels),
                 width,
             )
 

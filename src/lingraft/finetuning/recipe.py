@@ -110,6 +110,9 @@ class Finetune(TaskOptions):
     models`."""
     labels: Names = ()
     """What tables call the models, in their order; None names them after their folders."""
+    restore_source: bool = False
+    """The one model is the folder of a run: fine-tune its source and, after each phase, its model
+    with and without the inserted layers, with the run's vocabulary and with the source's."""
     tasks: Names = ()
     """`lingraft list tasks`, or TOML files of a user's own."""
     custom: Annotated[tuple[Definition, ...], Field(strict=False)] = ()
@@ -137,6 +140,27 @@ class Finetune(TaskOptions):
 
     @model_validator(mode="after")
     def _sound(self) -> Finetune:
+        self._check_models()
+        self._check_languages()
+        if self.plug == "out" and self.plug_in != PlugIn():
+            raise ValueError("plug_in is for models that are plugged in; say so (--plug in)")
+        if self.plug_in.temperature and not self.plug_in.teacher:
+            raise ValueError("plug_in.temperature is of a teacher's labels; name it (--teacher)")
+        if self.train_sizes and (self.train_examples or self.is_transfer):
+            option = "train_examples" if self.train_examples else "training across languages"
+            raise ValueError(f"train_sizes and {option} exclude each other; leave one out")
+        for key in ("train_sizes", "learning_rates"):
+            if len(set(getattr(self, key))) < len(getattr(self, key)):
+                raise ValueError(f"{key}: a value is there twice in {list(getattr(self, key))}")
+        if self.learning_rates and self.first_seed + self.seeds > MAX_SEEDS:
+            raise ValueError(f"first_seed: {MAX_SEEDS:,} is that of learning_rates; stay below it")
+        if not self.tasks and not self.custom:
+            raise ValueError("tasks names none; give one, such as klue-nli (lingraft list tasks)")
+        return self
+
+    def _check_models(self) -> None:
+        if self.restore_source and (len(self.models) > 1 or self.labels):
+            raise ValueError("restore_source takes the folder of one run, and no labels")
         if self.labels and len(self.labels) != len(self.models):
             raise ValueError(
                 f"labels has {counted(len(self.labels), 'name')} for "
@@ -154,22 +178,6 @@ class Finetune(TaskOptions):
                 raise ValueError(
                     f"label '{label}' names a folder: letters, digits, '.', '_', '+' and '-'"
                 )
-        self._check_languages()
-        if self.plug == "out" and self.plug_in != PlugIn():
-            raise ValueError("plug_in is for models that are plugged in; say so (--plug in)")
-        if self.plug_in.temperature and not self.plug_in.teacher:
-            raise ValueError("plug_in.temperature is of a teacher's labels; name it (--teacher)")
-        if self.train_sizes and (self.train_examples or self.is_transfer):
-            option = "train_examples" if self.train_examples else "training across languages"
-            raise ValueError(f"train_sizes and {option} exclude each other; leave one out")
-        for key in ("train_sizes", "learning_rates"):
-            if len(set(getattr(self, key))) < len(getattr(self, key)):
-                raise ValueError(f"{key}: a value is there twice in {list(getattr(self, key))}")
-        if self.learning_rates and self.first_seed + self.seeds > MAX_SEEDS:
-            raise ValueError(f"first_seed: {MAX_SEEDS:,} is that of learning_rates; stay below it")
-        if not self.tasks and not self.custom:
-            raise ValueError("tasks names none; give one, such as klue-nli (lingraft list tasks)")
-        return self
 
     def _check_languages(self) -> None:
         for key in ("train_languages", "test_languages", "selection_languages"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads, outcomes, partners, rates
+from lingraft.finetuning import heads, outcomes, partners, rates, source_parts
 from lingraft.finetuning.card import task_card
 from lingraft.finetuning.cells import Job, plan
 from lingraft.finetuning.coders.common import log_cuts
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PHASE = "finetune"
-"""Name of the phase, in metrics.jsonl."""
+PHASE = "finetune"  # in metrics.jsonl
 MACHINE_KEYS = ("devices", "cpu", "cores", "threads", "processes", "precision")
 
 
@@ -60,12 +59,10 @@ class Options:
     overwrite: bool = False
     """Do all seeds of this call anew."""
     keep_models: bool = False
-    """Leave the best weights of every seed in place."""
+    """Leave the best weights of every seed."""
     command: str = "lingraft.finetuning.run.finetune(...)"
     seeds: tuple[int, ...] = ()
     """Instead of the recipe's."""
-    advises: bool = True
-    """Say which models are too narrow for a paper's learning rate."""
 
 
 def finetune(
@@ -89,6 +86,9 @@ def finetune(
     if options.resume and options.overwrite:
         raise RecipeError("--resume and --overwrite contradict each other; give one")
     quiet_transformers()
+    if recipe.restore_source:
+        with source_parts.built(recipe, out, base) as parts:
+            return finetune(parts, out, options, base)
     cells = plan(recipe, base)
     training = Training(**recipe.model_dump(include={"device", "precision", "micro_batch_tokens"}))
     accelerator = machine.accelerator_for(training, out)
@@ -138,7 +138,7 @@ class _Call:
                 "all seeds of the call anew",
                 bare,
             )
-        rates.advise(job.cell for job in todo if self.options.advises)
+        rates.advise(job.cell for job in todo)
         choosing = [cell for cell in cells if any(job.cell is cell for job in todo)]
         trials = [self.trial(cell, rate) for cell in choosing for rate in cell.rates]
         todo = [job for job in self.prepared(trials) if not job.is_done] + todo

@@ -16,8 +16,6 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import torch
-from huggingface_hub import get_safetensors_metadata, hf_hub_download
-from huggingface_hub.errors import NotASafetensorsRepoError, SafetensorsParsingError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
@@ -149,28 +147,6 @@ def load_config(
                 "the Hub, which lingraft never runs; delete attn_implementation there"
             )
     return config
-
-
-def fetch_card(name: str) -> None:
-    """Have config.json and, if it can be had, README.md of a model on the Hub on this machine.
-
-    Raises:
-        LingraftError: as `load_config`.
-    """
-    load_config(name)
-    with contextlib.suppress(OSError):  # of the Hub and of the network: it has none, or is away
-        hf_hub_download(name, "README.md")
-
-
-def hub_parameters(name: str) -> int | None:
-    """What the headers of a model's .safetensors on the Hub count; None where they cannot be had.
-
-    Nothing else of the weights is downloaded.
-    """
-    try:
-        return sum(get_safetensors_metadata(name).parameter_count.values())
-    except (OSError, NotASafetensorsRepoError, SafetensorsParsingError):
-        return None
 
 
 def load_generation(name: str, config: PreTrainedConfig) -> GenerationConfig:

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 from lingraft import log
 from lingraft.errors import LingraftError, TrainingError, explain, is_disk_full
 from lingraft.rundir import Run, read_json, write_json, write_text
-from lingraft.study.collect import BEGAN, INITIAL
+from lingraft.study.collect import BEGAN
 from lingraft.study.studydir import EXIT, LABEL, TASKS, with_tokenizer, write_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lingraft.pipeline.stages import Context
     from lingraft.recipe import Recipe
 
 FAILURE = "failure.txt"
@@ -95,12 +94,11 @@ def share(run: Run) -> None:
         stages.tokenizer(Context(recipe, run, accelerator), corpus)
 
 
-def train(run: Run, *, initial_loss: bool) -> None:
+def train(run: Run) -> None:
     """Graft, train and evaluate a cell.
 
     Args:
         run: the cell's folder.
-        initial_loss: also measure the validation loss before the first step.
     """
     from lingraft.pipeline import adapt as pipeline
     from lingraft.pipeline import budgeting, evaluating
@@ -120,8 +118,6 @@ def train(run: Run, *, initial_loss: bool) -> None:
     context, grafted = pipeline.decided(
         context, recipe, pipeline.graft(context, tokenizer), Timekeeper(time.monotonic())
     )
-    if initial_loss:
-        measure_initial_loss(context)
     last_phase = pipeline.train(context, grafted)
     pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, last_phase))
 
@@ -154,34 +150,6 @@ def recipe_in(run: Run) -> Recipe:
 
     recipe = read_recipe(run.recipe_path)
     return suited(recipe, family_now(recipe), tied=tied_now(recipe))
-
-
-def measure_initial_loss(context: Context) -> None:
-    """Write the validation loss of the grafted model, as the first phase measures it."""
-    from lingraft.models.source import load_model
-    from lingraft.models.stacks import packed_model
-    from lingraft.objectives.common import TokenIds
-    from lingraft.pipeline import reading, stages
-    from lingraft.tokenizer import files as tokenizer_files
-    from lingraft.training.phase import WithObjective
-    from lingraft.training.validation import HeldOut
-
-    run = context.run
-    if (run.path / INITIAL).is_file() or not context.recipe.phases:
-        return
-    phase = context.recipe.phases[0]
-    loaded = load_model(str(stages.weights_before(context, 0)))
-    folder = run.stage("tokenizer").path
-    tokenizer = tokenizer_files.load(str(folder))
-    readings = reading.readings(folder, context.recipe, phase, tokenizer)
-    ids = TokenIds.of(tokenizer, loaded.family.kind)
-    packed = packed_model(loaded.model.to(context.accelerator.device), loaded.family)
-    held_out = HeldOut.of(readings, ids, phase, context.recipe.training, packed)
-    objectives = held_out.objectives
-    module = context.accelerator.prepare(WithObjective(packed, *objectives))
-    loss, by_stream = held_out.losses(module, context.accelerator)
-    context.accelerator.free_memory()  # which keeps all that it prepared
-    write_json(run.path / INITIAL, {"loss": loss} | by_stream)
 
 
 ACTIONS: dict[str, Callable[..., None]] = {"share": share, "train": train, TUNING: fine_tune}

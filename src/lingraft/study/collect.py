@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 Rows = list[AnyRow]
 LONGEST_CURVE = 100
 """Points; a longer curve is averaged over neighbours."""
-INITIAL = "initial.json"
-"""In a cell: the validation loss before the first step."""
 BEGAN = "began"
 """In a cell: an empty file, as old as its last process. A job of a cluster may wait before that."""
 MACHINE_KEYS = ("cpu", "cores", "threads", "processes", "precision")
@@ -80,7 +78,7 @@ def training(common: dict[str, Any], run: Run) -> Rows:
         )
         for score in variants.scores(variant)
     ]
-    curves = _curves(common, variant, run.path / INITIAL)
+    curves = _curves(common, variant)
     environment = variant.environment or {}
     form: dict[str, Value] = {"evaluation": f"form {evaluation.get('form', 2)}"}
     end = EndRow(
@@ -132,17 +130,15 @@ def _words(run: Run, prefix: str) -> Blocks:
     )
 
 
-def _curves(common: dict[str, Any], variant: Variant, initial: Path) -> list[CurveRow]:
+def _curves(common: dict[str, Any], variant: Variant) -> list[CurveRow]:
     """Losses by phase over the tokens since the start of the first phase."""
     curves = []
     before = 0
-    for index, phase in enumerate(variant.phases):
+    for phase in variant.phases:
         sizes, of_target = _sizes(variant, phase), _target_loss(variant, phase)
         for split, series in (("train", phase.train), ("valid", phase.valid)):
             loss = of_target if split == "valid" else "loss"
             points = [(before + int(row["tokens"]), float(row[loss])) for row in series]
-            if split == "valid" and index == 0 and initial.is_file():
-                points.insert(0, (0, float(read_json(initial)[loss])))
             if points:
                 thinned = _thinned(points)
                 curves.append(

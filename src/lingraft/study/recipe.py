@@ -90,8 +90,6 @@ class Study(Section):
     keep: Literal["all", "final", "none"] = "final"
     """Weights that stay on disk once a cell has been evaluated: of the graft and of every phase, of
     the last phase, or none."""
-    initial_loss: bool = False
-    """Also measure the validation loss before the first step."""
     set: dict[str, Any] = {}
     """Dotted paths of the recipe and their values, in every cell."""
     grids: Annotated[tuple[dict[str, Axis], ...], Field(strict=False, min_length=1)]

@@ -51,7 +51,6 @@ class TrainStep:
 
     recipe: Recipe
     cost: Cost
-    initial_loss: bool = False
 
     name = "training"
 
@@ -180,11 +179,7 @@ def ends(
 
 def jobs(steps: Sequence[Step]) -> list[dict[str, Any]]:
     """Steps as plain data for a cell's process; the seeds of a task together."""
-    training = [
-        {"step": "train", "initial_loss": step.initial_loss}
-        for step in steps
-        if isinstance(step, TrainStep)
-    ]
+    training = [{"step": "train"} for step in steps if isinstance(step, TrainStep)]
     tasks: dict[str, dict[str, Any]] = {}
     for step in steps:
         if isinstance(step, TaskStep):
@@ -268,7 +263,7 @@ def steps_of(study: Study, cell: Cell, plans: Sequence[TaskPlan], cost: Cost) ->
     """
     training = cell.recipe.training
     return (
-        TrainStep(cell.recipe, cost, study.initial_loss),
+        TrainStep(cell.recipe, cost),
         *(
             TaskStep(plan, seed, estimate.fine_tuning(cost, plan), training)
             for plan in tasks_for(cell, plans)

@@ -36,19 +36,6 @@ def family_of(model_type: str) -> Family:
     return FAMILIES[model_type]
 
 
-def check_masked(family: Family, subject: str) -> None:
-    """Refuse what knows encoders alone.
-
-    Raises:
-        UnsupportedModelError: the family is of another kind.
-    """
-    if family.kind != "masked":
-        raise UnsupportedModelError(
-            f"{subject}: is for masked language models, and a {family.model_type} model is a "
-            f"{KINDS[family.kind].title}; give an encoder"
-        )
-
-
 def check_vocabulary(family: Family, kind: str) -> None:
     """Refuse a kind of vocabulary that transformers would read as another.
 

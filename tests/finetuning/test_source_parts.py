@@ -1,0 +1,181 @@
+"""Models of a run with the source's parts put back: what they hold, and their fine-tuning."""
+
+import shutil
+
+import pytest
+import torch
+from tiny_shapes import ENCODERS
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning import source_parts
+from lingraft.finetuning.recipe import Finetune
+from lingraft.models.families import FAMILIES
+
+LABELS = [
+    "source",
+    *(
+        f"phase-{number}.{layers}.{whose}-vocab"
+        for number in (1, 2)
+        for whose in ("target", "source")
+        for layers in ("itl", "no-itl")
+    ),
+    "random.target-vocab",
+    "random.source-vocab",
+]
+TEXT = "The quick brown fox, 나는 학교에"
+
+
+def recipe(run, **changes):
+    return Finetune(models=(str(run),), tasks=("glue-sst2",), restore_source=True, **changes)
+
+
+@pytest.fixture
+def built(tmp_path):
+    """Models of a run by label: `built(run)`; their folders are gone at the end."""
+
+    def made(run):
+        with source_parts.built(recipe(run), tmp_path, tmp_path) as parts:
+            assert list(parts.labels) == LABELS
+            kept = shutil.copytree(tmp_path / source_parts.MODELS, tmp_path / "kept" / run.name)
+        assert not [path for path in (tmp_path / source_parts.MODELS).iterdir() if path.is_dir()]
+        models = {}
+        for label in LABELS:
+            model, info = AutoModelForMaskedLM.from_pretrained(
+                kept / label, output_loading_info=True
+            )
+            assert not any(info.values())
+            models[label] = model
+        return models, kept
+
+    return made
+
+
+@torch.no_grad()
+def logits(model):
+    ids = torch.randint(5, 300, (2, 12), generator=torch.Generator().manual_seed(0))
+    return model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_a_frozen_body_without_new_layers_and_with_the_source_s_vocabulary_is_the_source(
+    family, adapted, tiny_source, built
+):
+    source = AutoModelForMaskedLM.from_pretrained(tiny_source(family))
+    models, kept = built(adapted(family))
+    put_back = models["phase-1.no-itl.source-vocab"]
+    assert torch.equal(logits(put_back), logits(source))
+    assert put_back.state_dict().keys() == source.state_dict().keys()
+    for name, tensor in source.state_dict().items():
+        assert torch.equal(put_back.state_dict()[name], tensor), name
+    for path in (kept / "source").iterdir():
+        if path.name != "config.json":
+            other = kept / "phase-1.no-itl.source-vocab" / path.name
+            assert other.read_bytes() == path.read_bytes(), path.name
+    for label in ("phase-1.itl.source-vocab", "phase-2.no-itl.source-vocab"):
+        assert not torch.equal(logits(models[label]), logits(source)), label
+
+
+@pytest.mark.parametrize("family", ["roberta", "modernbert"])
+def test_all_that_is_not_taken_out_or_put_back_is_as_the_phase_left_it(
+    family, adapted, tiny_source, built
+):
+    run, record = adapted(family), FAMILIES[family]
+    left = AutoModelForMaskedLM.from_pretrained(run / "phase-2" / "best").state_dict()
+    source = AutoModelForMaskedLM.from_pretrained(tiny_source(family)).state_dict()
+    of_vocabulary = {record.word_embeddings, record.decoder, *record.output_bias}
+    models, kept = built(run)
+    for label in LABELS[5:9]:
+        model, first = models[label], int(".no-itl." in label)
+        of_target = label.endswith("target-vocab")
+        assert model.config.num_hidden_layers == (2 if first else 4)
+        for name, tensor in model.state_dict().items():
+            if name in of_vocabulary:
+                expected = (left if of_target else source)[name]
+            elif name.startswith(f"{record.layers}."):
+                index, rest = name.removeprefix(f"{record.layers}.").split(".", 1)
+                expected = left[f"{record.layers}.{int(index) + first}.{rest}"]
+            else:
+                expected = left[name]
+            assert torch.equal(tensor, expected), name
+        wanted = AutoTokenizer.from_pretrained(
+            run / "tokenizer" if of_target else tiny_source(family)
+        )
+        assert AutoTokenizer.from_pretrained(kept / label)(TEXT) == wanted(TEXT)
+    for label, shaped in {
+        "random.target-vocab": LABELS[1],
+        "random.source-vocab": "source",
+    }.items():
+        drawn, theirs = models[label].state_dict(), models[shaped].state_dict()
+        assert {n: t.shape for n, t in drawn.items()} == {n: t.shape for n, t in theirs.items()}
+        assert not any(torch.equal(drawn[n], t) for n, t in theirs.items() if t.dim() == 2)
+
+
+@pytest.fixture
+def sst2(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    words = ["bad", "good", "awful", "fine", "poor", "great"]
+    rows = "".join(f"sentence number {n} is {word}\t{n % 2}\n" for n, word in enumerate(words))
+    for name in ("train.tsv", "dev.tsv"):
+        (data / name).write_text("sentence\tlabel\n" + rows, encoding="utf-8")
+    return data
+
+
+def test_finetune_has_a_row_for_each_model_and_keeps_what_is_done(adapted, command, sst2, tmp_path):
+    run = shutil.copytree(adapted("roberta"), tmp_path / "run")
+    shutil.rmtree(run / "phase-2" / "best")
+    settings = "epochs=1,batch=2,learning_rate=0.001,checks_per_epoch=1,patience=0,max_length=48"
+    arguments = ("finetune", run, "--restore-source", "--task", "glue-sst2", "--data", sst2)
+    arguments += ("--seeds", 1, "--set", settings, "--out", tmp_path / "out")
+    ended = command(*arguments)
+    assert ended.status == 0, ended.err
+    assert "not kept: phase-2" in ended.err
+    assert "bit for bit: phase-1.no-itl.source-vocab\n" in ended.err
+    assert "--reference source" in ended.out
+    labels = [*LABELS[:5], *LABELS[9:]]
+    rows = [line.split() for line in ended.out.splitlines() if "│ glue-sst2 " in line]
+    assert [row[1] for row in rows] == sorted(labels)
+    seeds = [tmp_path / "out" / label / "glue-sst2" / "seed-0" for label in labels]
+    said = [(seed / "predictions-dev.jsonl").read_bytes() for seed in seeds]
+    assert said[labels.index("phase-1.no-itl.source-vocab")] == said[0]
+    assert "7 done, 0 to do" in command(*arguments).err
+
+
+def test_a_run_without_inserted_layers_has_no_rows_without_them(adapted):
+    from lingraft.recipe.methods import read_recipe
+
+    made = read_recipe(
+        adapted("roberta") / "recipe.toml", ["graft.layers_before=0", "graft.layers_after=0"]
+    )
+    assert [one.label for one in source_parts.variants(["phase-1"], made)] == [
+        *("source", "phase-1.target-vocab", "phase-1.source-vocab"),
+        *("random.target-vocab", "random.source-vocab"),
+    ]
+
+
+def test_another_source_and_runs_without_such_parts_are_refused(
+    adapted, tiny_source, tiny_model, tmp_path
+):
+    text = (adapted("roberta") / "recipe.toml").read_text(encoding="utf-8")
+    model = next(line for line in text.splitlines() if line.startswith("model = "))
+
+    def refused(new, old=model, error=DataError, said="not the one that the run was"):
+        run = shutil.copytree(adapted("roberta"), tmp_path / "run", dirs_exist_ok=True)
+        assert old in text
+        (run / "recipe.toml").write_text(text.replace(old, new), encoding="utf-8")
+        with (
+            pytest.raises(error, match=said),
+            source_parts.built(recipe(run), tmp_path / "out", tmp_path),
+        ):
+            pass
+
+    refused(f'model = "{tiny_source("bert")}"')
+    refused('model = "./gone"', said="says where it is")
+    trained = AutoModelForMaskedLM.from_pretrained(tiny_source("roberta"))
+    trained.roberta.encoder.layer[0].output.dense.weight.data.mul_(1.01)
+    trained.save_pretrained(tmp_path / "trained")
+    refused(f'model = "{tmp_path / "trained"}"')
+    refused("adapters = 8", "adapters = 0", RecipeError, "has adapters")
+    nothing = '[source.architecture]\nmodel_type = "roberta"'
+    refused(nothing, error=RecipeError, said="trained from nothing")
