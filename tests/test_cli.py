@@ -30,8 +30,8 @@ from lingraft.training.phase import Stopped
 COMMANDS = {
     "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
               "--preset", "--vocab-size",
-              "--lexicons", "--kept", "--minutes", "--hours", "--tokens", "--steps", "--yes",
-              "--learning-rate", "--batch-tokens", "--no-probe", "--baseline", "--seed",
+              "--lexicons", "--kept", "--minutes", "--hours", "--tokens", "--steps",
+              "--learning-rate", "--batch-tokens", "--baseline", "--seed",
               "--set", "--resume", "--overwrite", "--push-to-hub"),
     "demo": ("--out", "--files-to", "--seed", "--set", "--resume", "--overwrite"),
     "recipe": ("name",),

@@ -159,7 +159,7 @@ def test_links_to_files_in_the_repository_lead_somewhere(page: str) -> None:
 
 def test_papers_names_every_preset_and_initialiser() -> None:
     from lingraft.embeddings import INITIALISERS
-    from lingraft.recipe.methods import METHODS, PRESETS
+    from lingraft.recipe.records import METHODS, PRESETS
 
     pages = (ROOT / "docs/papers.md", ROOT / "docs/differences.md")
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)

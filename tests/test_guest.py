@@ -68,7 +68,12 @@ def recipe(korean_text, tiny_source):
         "source": {"model": str(tiny_source("bert"))},
         "corpus": {"text": [str(korean_text)]},
         "tokenizer": {"vocab_size": 300},
-        "method": {"name": "xpt-sp", "budget": {"value": 1}, "batch": {"size": 4}},
+        "method": {
+            "name": "xpt-sp",
+            "preset": "xpt2021",
+            "budget": {"value": 1},
+            "batch": {"size": 4},
+        },
     }
 
 

@@ -45,7 +45,7 @@ def arguments(tiny_source, korean_text, english_text):
         )
         options = [option for setting in settings for option in ("--set", setting)]
         texts = ("--text", f"ko={korean_text}", f"en={english_text}")
-        source = ("adapt", "--source", tiny_source("roberta"), *texts)
+        source = ("adapt", "--source", tiny_source("roberta"), *texts, "--preset", "xpt2021")
         return (*source, "--out", out, "--steps", 8, "--vocab-size", 400, *options, *more)
 
     return of
@@ -300,7 +300,7 @@ source.model = "{tiny_source("roberta")}"
 tokenizer = {{vocab_size = 400, max_tokens = 64}}
 training = {{precision = "fp32", row_tokens = 64}}
 evaluation = {{sentences = 5, words = 3}}
-method = {{name = "xpt-sp", budget = {{value = 2}}, batch = {{size = 8}}}}
+method = {{name = "xpt-sp", preset = "xpt2021", budget = {{value = 2}}, batch = {{size = 8}}}}
 [[streams]]
 name = "ko"
 language = "ko"
@@ -347,7 +347,7 @@ def test_two_streams_of_one_language_are_drawn_and_scored_by_their_names(
     ]
     sizes = ("tokenizer.max_tokens=64", "evaluation.sentences=8", "evaluation.words=4")
     sizes += ("method.batch={size=4}", "method.join_sentences=true", "tokenizer.vocab_size=400")
-    sizes += ("method.name=xpt-sp", "method.budget={value=4}")
+    sizes += ("method.name=xpt-sp", "method.preset=xpt2021", "method.budget={value=4}")
     recipe = tmp_path / "recipe.toml"
     source = f'[source]\nmodel = "{tiny_source("roberta")}"\n'
     recipe.write_text(f"streams = [{', '.join(streams)}]\n{source}", encoding="utf-8")

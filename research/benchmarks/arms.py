@@ -22,8 +22,8 @@ from lingraft.models.source import load_model
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import PARTS, Phase
 from lingraft.recipe import Training as Use
-from lingraft.recipe.methods import PRESETS
 from lingraft.recipe.places import Places
+from lingraft.recipe.records import PRESETS
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
 from lingraft.training.phase import Job, Watch

@@ -44,11 +44,10 @@ from lingraft.evaluation.records import word_metrics
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
-from lingraft.pipeline import budgeting, stages
+from lingraft.pipeline import stages
+from lingraft.pipeline.completing import complete
 from lingraft.pipeline.jobs import prepared
-from lingraft.pipeline.rows import tied_now
-from lingraft.pipeline.stages import Context, family_now
-from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.stages import Context
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Masking, Validation
 from lingraft.recipe.methods import recipe_from
@@ -160,7 +159,7 @@ def recipe_of(asked: argparse.Namespace, tokens: float, seed: int, pieces: int |
         "method": {"preset": "auto", "budget": {"value": tokens, "unit": "tokens"}},
     }
     recipe = recipe_from(plain | ({"tokenizer": {"vocab_size": pieces}} if pieces else {}))
-    return suited(recipe, family_now(recipe), tied=tied_now(recipe))
+    return complete(recipe).recipe
 
 
 def prepare(asked: argparse.Namespace, folder: Path) -> None:
@@ -170,9 +169,7 @@ def prepare(asked: argparse.Namespace, folder: Path) -> None:
         Run(folder),
     )
     context = Context(recipe, run, accelerator_for(recipe.training, folder))
-    made = stages.corpus(context)
-    context = budgeting.choose(context, context.recipe)
-    stages.tokenizer(context, made)
+    stages.tokenizer(context, stages.corpus(context))
 
 
 def bits(run: Run, asked: argparse.Namespace, split: str, model: Any) -> float:
@@ -216,9 +213,7 @@ def attempt(
     request = recipe_of(asked, tokens, seed, pieces)
     context = Context(request, run, accelerator_for(request.training, run.path))
     clock.go()
-    context = budgeting.choose(context, context.recipe)
     stages.graft(context, str(text.stage("tokenizer").fingerprint()))
-    context = budgeting.fix(context, request, budgeting.Timekeeper(time.monotonic()))
     trained: list[Any] = []
 
     def score() -> float:

@@ -304,9 +304,9 @@ class Run:
         return self.path / "recipe.toml"
 
     @property
-    def plan_path(self) -> Path:
-        """What was decided while it ran; only where the recipe left something open."""
-        return self.path / "plan.json"
+    def choices_path(self) -> Path:
+        """What was asked for, and what was decided of it (`pipeline.completing`)."""
+        return self.path / "choices.json"
 
     @property
     def metrics_path(self) -> Path:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
+from papers import papers
 from tiny_shapes import ENCODERS
 
 from lingraft.models.families import FAMILIES
@@ -34,6 +35,8 @@ SMALL = {
     "training": {"precision": "fp32", "row_tokens": 32},
     "evaluation": {"sentences": 4, "words": 2, "samples": 1},
 }
+
+
 METHOD = {"budget": {"value": 4}, "batch": {"size": 4}, "learning_rate": 0.01, "warmup": 0}
 
 
@@ -79,7 +82,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
     def context(family, method, folder, parent=None):
         tables = {
             "source": {"model": str(tiny_source(family))},
-            "method": METHOD | {"name": method},
+            "method": METHOD | papers(method),
         }
         tables["resources"] = {"lexicons": [str(lexicon)]}
         if any(stretch.objectives for stretch in METHODS[method].stretches):

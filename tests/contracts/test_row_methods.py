@@ -6,6 +6,7 @@ import functools
 
 import pytest
 import torch
+from papers import papers
 
 import lingraft
 from lingraft.errors import RecipeError
@@ -53,7 +54,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text):
         tables = {"tokenizer": {}} | CHANGED[method]
         tables["tokenizer"] = {"max_tokens": 32} | tables["tokenizer"]
         tables |= {"source": {"model": str(tiny_source(family))}}
-        tables |= {"corpus": {"text": [str(korean_text)]}, "method": TRAINED | {"name": method}}
+        tables |= {"corpus": {"text": [str(korean_text)]}, "method": TRAINED | papers(method)}
         return lingraft.adapt(SMALL | tables, tmp_path_factory.mktemp(method) / family)
 
     return run
@@ -143,7 +144,10 @@ def test_a_method_for_another_kind_of_model_is_refused(tiny_source, korean_text)
 
 
 def test_a_causal_model_has_no_share_of_masked_tokens():
-    tables = {"source": {"model": "m"}, "method": {"name": "xpt-sp", "masking_rate": 0.4}}
+    tables = {
+        "source": {"model": "m"},
+        "method": {"name": "xpt-sp", "preset": "xpt2021", "masking_rate": 0.4},
+    }
     recipe = recipe_from(SMALL | {"corpus": {"text": ["ko.txt"]}} | tables)
     with pytest.raises(RecipeError, match=r"method\.masking_rate: llama predicts every token"):
         suited(recipe, FAMILIES["llama"])

@@ -52,7 +52,12 @@ def test_with_the_sources_vocabulary_words_are_scored_within_all_positions(
         "source": {"model": str(tiny_source("roberta"))},
         "corpus": {"text": [str(korean_text)]},
         "tokenizer": {"kind": kind, "max_tokens": 16},
-        "method": {"name": "scratch", "budget": {"value": 1}, "batch": {"size": 8}},
+        "method": {
+            "name": "scratch",
+            "preset": "xpt2021",
+            "budget": {"value": 1},
+            "batch": {"size": 8},
+        },
         "graft": {"layers_before": 0, "layers_after": 0},
     }
     run = lingraft.adapt(recipe, tmp_path / "run")

@@ -24,9 +24,9 @@ from lingraft.pipeline import stages
 FILE = Path(__file__).with_name("golden.json")
 WRITING = bool(os.environ.get("LINGRAFT_WRITE_GOLDEN"))
 RUNS = {
-    "roberta, xpt": ("roberta", {"name": "xpt"}),
+    "roberta, xpt": ("roberta", {"name": "xpt", "preset": "xpt2021"}),
     "modernbert, xpt": ("modernbert", {"name": "xpt", "preset": "chameleon2022"}),
-    "roberta, adapters": ("roberta", {"name": "adapters"}),
+    "roberta, adapters": ("roberta", {"name": "adapters", "preset": "xpt2021"}),
 }
 TRAINED = {"learning_rate": 0.01, "budget": {"value": 6}, "batch": {"size": 8}}
 OTHERS = {

@@ -16,10 +16,11 @@ from tiny_shapes import ENCODERS
 import lingraft
 from lingraft.errors import RecipeError
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import clearing, learnt, stages
-from lingraft.recipe.methods import read_recipe, recipe_from, settled
+from lingraft.pipeline import clearing, folder, learnt, stages
+from lingraft.pipeline.completing import complete
+from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.report import variants
-from lingraft.rundir import Run, read_json, write_json, write_record
+from lingraft.rundir import Run, read_json, write_record
 
 STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
 
@@ -87,20 +88,6 @@ def test_checkpoints_that_a_kill_left_in_a_phase_that_is_done_are_deleted(redone
         (path / "state.json").write_text("{}", encoding="utf-8")
     assert redone() == set()
     assert not any(path.exists() for path in left)
-
-
-def test_a_plan_goes_once_the_recipe_is_complete_and_says_otherwise(redone, finished):
-    planned = settled(read_recipe(finished / "recipe.toml")).model_dump(mode="json")
-    plan = {"asked": {"method": {}}, "choices": [], "stages": [], "warnings": []}
-    path = Run(finished).plan_path
-    write_json(path, plan | {"promised": None, "disk_bytes": None, "fixed": planned})
-    assert redone("--set", "training.log_steps=3") == set()
-    assert path.is_file()
-    redone("--resume", "--set", "phases.1.optimiser.learning_rate=1e-3")
-    assert not path.exists()
-    write_json(path, plan | {"fixed": None})  # of a run that was killed before it had decided
-    redone()
-    assert not path.exists()
 
 
 def test_a_phase_that_the_recipe_has_no_more_is_no_part_of_the_model(finished, command, shorthand):
@@ -424,7 +411,12 @@ def test_a_run_from_an_architecture_needs_no_source(korean_text, tmp_path):
         },
         "corpus": {"text": [str(korean_text)]},
         "tokenizer": {"kind": "unigram", "vocab_size": 200},
-        "method": {"name": "scratch", "budget": {"value": 2}, "batch": {"size": 8}},
+        "method": {
+            "name": "scratch",
+            "preset": "xpt2021",
+            "budget": {"value": 2},
+            "batch": {"size": 8},
+        },
         "graft": {"layers_before": 0, "layers_after": 0},
     }
     run = lingraft.adapt(recipe, tmp_path / "run")
@@ -468,7 +460,12 @@ def two_steps(source, text, method):
         "source": {"model": str(source)},
         "corpus": {"text": [str(text)]},
         "tokenizer": {"vocab_size": 300},
-        "method": {"name": method, "budget": {"value": 2}, "batch": {"size": 8}},
+        "method": {
+            "name": method,
+            "preset": "xpt2021",
+            "budget": {"value": 2},
+            "batch": {"size": 8},
+        },
     }
 
 
@@ -536,16 +533,19 @@ def test_a_run_of_what_lies_in_it_is_refused_and_deletes_nothing(
 
 
 def test_overwriting_that_is_interrupted_leaves_a_run_of_which_nothing_is_finished(finished):
-    recipe = lingraft.read_recipe(finished / "recipe.toml")
+    recipe = complete(lingraft.read_recipe(finished / "recipe.toml"))
 
     def is_phase(path):
         return path.name == "phase-1"
 
     with killed_at(1, shutil, "rmtree", is_phase), pytest.raises(KeyboardInterrupt):
-        pipeline.prepare(recipe, Run(finished), resume=False, overwrite=True)
+        folder.prepare(recipe, Run(finished), resume=False, overwrite=True)
     assert not list(finished.rglob("done.json"))  # else what is half deleted would be taken
-    pipeline.prepare(recipe, Run(finished), resume=False, overwrite=True)
-    assert [path.name for path in finished.iterdir() if path.name != ".lock"] == ["recipe.toml"]
+    folder.prepare(recipe, Run(finished), resume=False, overwrite=True)
+    assert sorted(path.name for path in finished.iterdir() if path.name != ".lock") == [
+        "choices.json",
+        "recipe.toml",
+    ]
 
 
 def test_a_run_that_made_nothing_yet_takes_another_recipe_without_asking(
@@ -671,7 +671,7 @@ def test_emptying_a_cell_of_a_study_leaves_what_it_shares(tmp_path):
     cell = tmp_path / "cell"
     cell.mkdir()
     (cell / "corpus").symlink_to(shared)
-    pipeline.empty(Run(cell))
+    clearing.empty(Run(cell))
     assert not (cell / "corpus").exists()
     assert (shared / "train.txt").read_text() == "text"
 

@@ -99,7 +99,9 @@ def test_a_new_language_code_gets_a_row_behind_a_kept_vocabulary(
     source = tiny_model("mbart", vocab_size=size + spare)
     source.save_pretrained(tmp_path / "source")
     data = {"language": "sw", "source": {"model": str(tmp_path / "source")}}
-    recipe = recipe_from(data | {"corpus": {"text": ["u.txt"]}, "method": {"name": "continued"}})
+    recipe = recipe_from(
+        data | {"corpus": {"text": ["u.txt"]}, "method": {"name": "continued", "preset": "xpt2021"}}
+    )
     ours, _ = extension.make(recipe.tokenizer, theirs, lambda: TEXT, pad_id=1, seed=0)
     speak(ours, "sw_KE")
     grafting.Grafting(recipe, theirs, ours, lambda: TEXT, lambda purpose: 7).run(tmp_path)

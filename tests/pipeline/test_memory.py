@@ -344,6 +344,7 @@ def test_an_activation_that_is_written_out_keeps_its_steps(
 
 def test_the_plan_of_a_source_has_all_of_it(tiny_source, korean_text):
     data = {"language": "ko", "source": {"model": str(tiny_source("llama"))}}
+    data |= {"method": {"preset": "xpt2021"}}
     plan = preflight.check(recipe_from(data | {"corpus": {"text": [str(korean_text)]}}))
     assert set(plan.memory) == {phase["name"] for phase in plan.phases}
     assert "needs about" in plan.fits

@@ -10,8 +10,7 @@ from transformers import AutoTokenizer
 from lingraft.corpus import aligned
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
-from lingraft.pipeline import budgeting, preflight, stages
-from lingraft.pipeline.foreseeing import foreseen
+from lingraft.pipeline import completing, preflight, stages
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
@@ -132,6 +131,7 @@ def small(tiny_source, korean_text, **tables):
         "language": "ko",
         "source": {"model": str(tiny_source("bert"))},
         "corpus": {"text": [str(korean_text)]},
+        "method": {"preset": "xpt2021"},
     }
     return recipe_from(data | tables)
 
@@ -161,7 +161,7 @@ def test_a_t5_from_nothing_has_no_sentinels_for_spans(tiny_source, korean_text):
     tables = {
         "source": {"architecture": {"model_type": "t5", "d_model": 32, "num_layers": 2}},
         "tokenizer": {"kind": "unigram"},
-        "method": {"name": "scratch"},
+        "method": {"name": "scratch", "preset": "xpt2021"},
     }
     with pytest.raises(RecipeError, match=r"phase 'phase-1': masking\.scheme: 'spans'.*infilling"):
         preflight.check(small(tiny_source, korean_text, **tables))
@@ -207,7 +207,7 @@ def test_an_architecture_has_no_size_yet(tiny_source, korean_text):
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "modernbert"}},
-        method={"name": "scratch"},
+        method={"name": "scratch", "preset": "xpt2021"},
         tokenizer={"kind": "unigram"},
     )
     plan = preflight.check(recipe)
@@ -220,7 +220,7 @@ def test_an_architecture_has_no_old_rows(matrix, tiny_source, korean_text):
     phase = {"name": "one", "budget": {"value": 1}}
     tables = {
         "source": {"architecture": {"model_type": "modernbert"}},
-        "method": {"name": "scratch"},
+        "method": {"name": "scratch", "preset": "xpt2021"},
         "tokenizer": {"kind": "unigram"},
     }
     new = tables | {"phases": [phase | {"train": [f"{matrix}.new"]}]}
@@ -268,23 +268,20 @@ def test_a_layer_before_one_without_the_bias_of_a_norm_is_refused(
         preflight.check_inputs(recipe)
 
 
-def test_layers_that_rules_decide_on_are_checked_when_they_have(
+def test_layers_that_are_decided_on_are_checked_before_anything_is_made(
     tiny_source, korean_text, norm_bias
 ):
-    """Of little training they take none, and nothing is wrong with that."""
+    """Of little training there are none, and nothing is wrong with that."""
 
     def asked(tokens):
-        auto = {"preset": "auto", "budget": {"value": tokens, "unit": "tokens"}}
+        auto = {"budget": {"value": tokens, "unit": "tokens"}}
         return small(tiny_source, korean_text, source=norm_bias, method=auto)
 
-    little, _ = foreseen(asked(300_000))
+    little = completing.complete(asked(300_000)).recipe
     assert not any(little.graft.places)
     preflight.check_inputs(little)
-    much, choices = foreseen(asked(30_000_000))
     with pytest.raises(UnsupportedModelError, match="with norm_bias this modernbert model"):
-        preflight.check_inputs(much)
-    with pytest.raises(UnsupportedModelError, match="with norm_bias this modernbert model"):
-        budgeting._with(asked(30_000_000), choices)
+        completing.complete(asked(30_000_000))
 
 
 def test_an_unknown_architecture_is_refused(tiny_source, korean_text):
@@ -292,7 +289,7 @@ def test_an_unknown_architecture_is_refused(tiny_source, korean_text):
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "xlnet"}},
-        method={"name": "scratch"},
+        method={"name": "scratch", "preset": "xpt2021"},
         tokenizer={"kind": "unigram"},
     )
     with pytest.raises(UnsupportedModelError, match="models of type 'xlnet'"):
@@ -304,7 +301,7 @@ def test_an_architecture_with_a_baseline_that_needs_weights_is_refused(tiny_sour
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "bert"}},
-        method={"name": "scratch"},
+        method={"name": "scratch", "preset": "xpt2021"},
         tokenizer={"kind": "unigram"},
         baselines=[{"method": "xpt"}],
     )
@@ -334,7 +331,7 @@ def test_an_architecture_has_no_source_tokenizer(kind, tiny_source, korean_text)
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "bert"}},
-        method={"name": "scratch"},
+        method={"name": "scratch", "preset": "xpt2021"},
         tokenizer={"kind": kind},
     )
     with pytest.raises(RecipeError, match="there is no source tokenizer to follow or to keep"):
@@ -378,7 +375,7 @@ def test_a_baseline_that_needs_another_tokenizer_is_refused(tiny_source, korean_
 
 
 def test_an_epoch_of_few_sentences_is_estimated_by_them(tiny_source, korean_text):
-    method = {"budget": {"value": 2, "unit": "epochs"}, "name": "xpt-sp"}
+    method = {"name": "xpt-sp", "preset": "xpt2021", "budget": {"value": 2, "unit": "epochs"}}
     plans = [
         preflight.check(small(tiny_source, korean_text, method=method | more))
         for more in ({}, {"sentences": 10})
@@ -388,13 +385,15 @@ def test_an_epoch_of_few_sentences_is_estimated_by_them(tiny_source, korean_text
 
 
 def too_small(tiny_source, korean_text, **method):
-    return preflight.too_small(small(tiny_source, korean_text, method=method))
+    return preflight.too_small(
+        small(tiny_source, korean_text, method={"preset": "xpt2021"} | method)
+    )
 
 
 def test_steps_too_few_for_their_learning_rate_are_noted_before_training(tiny_source, korean_text):
     (note,) = too_small(tiny_source, korean_text, budget={"value": 60})
     assert "the learning rates of all 60 steps add up to 0.003" in note
-    recipe = small(tiny_source, korean_text, method={"budget": {"value": 60}})
+    recipe = small(tiny_source, korean_text, method={"preset": "xpt2021", "budget": {"value": 60}})
     assert preflight.check(recipe).notes == [note]
 
 

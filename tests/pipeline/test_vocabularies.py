@@ -54,7 +54,11 @@ class Grafted:
             model.generation_config.update(eos_token_id=ids, suppress_tokens=[5])
         model.save_pretrained(folder / "source")
         data = {"language": "ko", "source": {"model": str(folder / "source")}}
-        data |= {"corpus": {"text": ["unread.txt"]}, "method": {"name": "lapt"}, **tables}
+        data |= {
+            "corpus": {"text": ["unread.txt"]},
+            "method": {"name": "lapt", "preset": "xpt2021"},
+            **tables,
+        }
         recipe = recipe_from(data)
         ours, _ = extension.make(
             recipe.tokenizer, source, lambda: KOREAN, pad_id=None, seed=0, causal=True
@@ -271,7 +275,12 @@ def test_a_run_with_the_vocabulary_ends_in_a_stock_model_and_says_what_became_of
         "tokenizer": {"kind": kind, "vocab_size": 340, "new_pieces": 40, "max_tokens": 64},
         "graft": {"embedding_norms": "all", "embeddings": "mean"},
         "resources": {"source_text": [str(english)]},
-        "method": {"name": "xpt-sp", "budget": {"value": 3}, "batch": {"size": 4}},
+        "method": {
+            "name": "xpt-sp",
+            "preset": "xpt2021",
+            "budget": {"value": 3},
+            "batch": {"size": 4},
+        },
         "training": {"precision": "fp32", "row_tokens": 64, "micro_batch_tokens": 64},
         "evaluation": {"sentences": 6, "words": 4, "samples": 1},
     }
@@ -318,7 +327,7 @@ def test_a_causal_model_s_vocabulary_is_trimmed_by_documents_with_their_line_end
             "language": "en",
             "source": {"model": str(source)},
             "corpus": {"text": [str(tmp_path / "en.txt")], "document": "block", "test": 0.1},
-            "method": {"name": "lapt"},
+            "method": {"name": "lapt", "preset": "xpt2021"},
             "tokenizer": {"kind": "trim", "max_tokens": 64},
         }
     )
@@ -374,7 +383,7 @@ def test_a_source_without_a_tokenizer_is_told_before_any_text_is_read(
     adapting = [bare if word == tiny_source("roberta") else word for word in start]
     (tmp_path / "recipe.toml").write_text(
         f'language = "ko"\nsource.model = "{bare}"\ncorpus.text = ["{start[4]}"]\n'
-        'method = {name = "xpt-sp", budget = {value = 3}}\n',
+        'method = {name = "xpt-sp", preset = "xpt2021", budget = {value = 3}}\n',
         encoding="utf-8",
     )
     for words in (adapting, ("check", tmp_path / "recipe.toml")):

@@ -8,26 +8,30 @@ from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
 from lingraft.pipeline.suiting import suited
 from lingraft.recipe import PARTS
+from lingraft.recipe.baselines import baseline
 from lingraft.recipe.decoding import decode, to_toml
 from lingraft.recipe.methods import (
-    METHODS,
-    PRESETS,
-    baseline,
+    as_written,
     expand,
     read_recipe,
     recipe_from,
-    settled,
+    with_phases,
     with_tied_head,
 )
+from lingraft.recipe.record import AUTO
+from lingraft.recipe.records import METHODS, PRESETS
 from lingraft.recipe.streams import distilled, replayed
-from lingraft.rundir import Run
-from lingraft.study.studydir import write_recipe
 
 SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
 PHASE = {"name": "one", "train": ["itl"], "budget": {"value": 3}}
 
 
 def recipe(*assignments, **tables):
+    """With a paper's settings where the method has no paper's own."""
+    method = tables.get("method", {})
+    record = METHODS.get(method.get("name", "xpt"))
+    if "phases" not in tables and record is not None and record.preset == AUTO:
+        tables["method"] = {"preset": "xpt2021"} | method
     return recipe_from(SMALL | tables, assignments)
 
 
@@ -175,12 +179,12 @@ def test_every_method_expands_under_every_preset_and_survives_toml(method, prese
     assert [phase.name for phase in whole.phases] == [s.name for s in METHODS[method].stretches]
     assert expand(whole) == whole
     path = tmp_path / "recipe.toml"
-    path.write_text(to_toml(settled(whole)), encoding="utf-8")
+    path.write_text(to_toml(as_written(whole)), encoding="utf-8")
     again = read_recipe(path)
     assert again.phases == whole.phases
     assert again.graft.model_dump() == whole.graft.model_dump()
     assert again.tokenizer.model_dump() == whole.tokenizer.model_dump()
-    assert settled(again) == settled(whole)
+    assert as_written(again) == as_written(whole)
 
 
 def test_what_the_recipe_says_of_the_graft_wins_over_the_method():
@@ -318,7 +322,7 @@ def test_preset_auto_beside_phases_is_refused_but_where_a_run_has_left_both():
     with pytest.raises(RecipeError, match=r"^method\.preset: 'auto' has no effect"):
         recipe(phases=[PHASE], method={"preset": "auto"})
     auto = {"preset": "auto", "budget": {"value": 1, "unit": "minutes"}}
-    left = tomllib.loads(to_toml(settled(recipe(method=auto))))
+    left = tomllib.loads(to_toml(as_written(with_phases(recipe(method=auto)))))
     assert left["method"]["preset"] == "auto"
     assert recipe_from(left).phases
     assert recipe_from(left, ["method.preset='auto'"]).phases
@@ -336,12 +340,10 @@ def test_a_phase_can_be_overridden_whether_the_recipe_or_the_method_gives_it():
 
 @pytest.mark.parametrize("given", [{}, {"split_sentences": True}])
 @pytest.mark.parametrize("change", [[], ["phases.0.dropout=0.1"]])
-def test_defaults_are_not_taken_for_what_was_given(given, change, tmp_path):
-    """Documents of causal models stay whole: overridden, settled, and in a study's cell."""
+def test_defaults_are_not_taken_for_what_was_given(given, change):
+    """Documents of causal models stay whole: overridden, and written out."""
     mine = recipe(*change, corpus={"text": ["ko.txt"]} | given)
-    study_run = Run(tmp_path)
-    write_recipe(study_run, mine)
-    for form in (mine, settled(mine), read_recipe(study_run.recipe_path)):
+    for form in (mine, as_written(mine)):
         assert not form.evaluation.model_fields_set
         assert suited(form, FAMILIES["llama"]).corpus.split_sentences == bool(given)
 
@@ -384,7 +386,7 @@ def test_a_baseline_can_have_its_own_learning_rate():
 def test_a_baseline_of_two_phases_splits_the_budget():
     method = {"name": "scratch", "budget": {"value": 10}, "first_phase_share": 0.2}
     mine = recipe(method=method, baselines=[{"method": "xpt"}])
-    for one in (mine, settled(mine)):
+    for one in (mine, as_written(mine)):
         assert [phase.budget.value for phase in baseline(one, 0).phases] == [2, 8]
 
 
@@ -397,7 +399,7 @@ def test_xlm_as_the_baseline_of_metaxlm_has_its_layers_and_settings():
     mine = recipe(
         method={"name": "metaxlm"}, graft={"layers_before": 1}, baselines=[{"method": "xlm"}]
     )
-    for one in (mine, settled(mine)):
+    for one in (mine, as_written(mine)):
         other = baseline(one, 0)
         assert (other.graft.layers_before, other.graft.layers_after) == (1, 0)
         assert (other.graft.source_weights, other.graft.embeddings) == ("random", "random")
@@ -427,7 +429,7 @@ def test_a_baseline_of_an_adapter_run_has_no_adapters_and_its_own_layers():
 )
 def test_a_baseline_that_needs_another_tokenizer_is_refused(method, other, needs, has):
     mine = recipe(method={"name": method}, baselines=[{"method": other}])
-    for one in (mine, settled(mine)):
+    for one in (mine, as_written(mine)):
         with pytest.raises(RecipeError) as caught:
             baseline(one, 0)
         assert str(caught.value) == (

@@ -11,7 +11,7 @@ from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError
 from lingraft.pipeline import preflight
 from lingraft.recipe.decoding import decode, load, to_toml
-from lingraft.recipe.methods import read_recipe, settled
+from lingraft.recipe.methods import as_written, read_recipe
 
 ROOT = Path(__file__).parents[2]
 # A study's recipe is a grid over one of these; tests/study reads them.
@@ -36,8 +36,8 @@ def test_a_recipe_that_ships_expands_and_survives_toml(path, tmp_path):
     recipe = read_recipe(path)
     assert path.stem in (recipe.name, f"{recipe.name}-base")
     written = tmp_path / "recipe.toml"
-    written.write_text(to_toml(settled(recipe)), encoding="utf-8")
-    assert settled(read_recipe(written)) == settled(recipe)
+    written.write_text(to_toml(as_written(recipe)), encoding="utf-8")
+    assert as_written(read_recipe(written)) == as_written(recipe)
     preflight.check_names(recipe)
 
 

@@ -88,7 +88,10 @@ def test_a_model_that_has_learnt_but_still_falls_is_told_to_train_longer(trained
 def test_longer_training_is_advised_in_the_unit_that_the_run_was_asked_for(trained, unit):
     run = trained(46.4, losses=(4.0, 3.9))
     # the phases of a run that was asked for minutes end in tokens, and its [method] has no budget
-    write_json(run.plan_path, {"asked": {"method": {"budget": {"value": 5, "unit": unit}}}})
+    write_json(
+        run.choices_path,
+        {"asked": {"method": {"preset": "xpt2021", "budget": {"value": 5, "unit": unit}}}},
+    )
     write_json(run.path / "environment.json", {"command": f"lingraft adapt --source a --{unit} 5"})
     (found,) = said(run)
     assert found.startswith(f"More {unit} (--{unit}): the validation loss")
@@ -104,7 +107,7 @@ def test_longer_training_is_advised_by_the_option_that_was_given_to_a_join(train
 def test_epochs_which_no_option_gives_are_advised_by_their_key(trained):
     run = trained(46.4, losses=(4.0, 3.9))
     budget = {"value": 1, "unit": "epochs"}
-    write_json(run.plan_path, {"asked": {"method": {"budget": budget}}})
+    write_json(run.choices_path, {"asked": {"method": {"preset": "xpt2021", "budget": budget}}})
     write_json(run.path / "environment.json", {"command": "lingraft adapt --source a --yes"})
     assert said(run)[0].startswith("More epochs (budget.value): ")
 

@@ -15,6 +15,7 @@ from tiny_study import GRID, Here, run_here, write_study
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from lingraft.errors import DataError, LingraftError, NoRoomError, TrainingError
+from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run
 from lingraft.study import cell, collect, estimate, grid, planning, processes, studydir
 from lingraft.study.estimate import Cost
@@ -283,7 +284,8 @@ def test_a_cell_leaves_no_paths_of_this_machine_in_the_results(study, tmp_path):
 )
 def test_a_cell_learns_what_the_kind_of_its_source_learns(family, objective, tiny_source, tmp_path):
     lines = ['language = "ko"', "[source]", f'model = "{tiny_source(family)}"']
-    lines += ["[corpus]", 'text = ["ko.txt"]', "[method]", 'name = "xpt-sp"']
-    (tmp_path / "recipe.toml").write_text("\n".join(lines), encoding="utf-8")
+    lines += ["[corpus]", 'text = ["ko.txt"]', "[method]", 'preset = "xpt2021"']
+    (tmp_path / "asked.toml").write_text("\n".join(lines), encoding="utf-8")
+    studydir.write_recipe(Run(tmp_path), read_recipe(tmp_path / "asked.toml"))
     phases = cell.recipe_in(Run(tmp_path)).phases
-    assert [phase.objective for phase in phases] == [objective]
+    assert {phase.objective for phase in phases} == {objective}

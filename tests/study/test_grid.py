@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import tomllib
@@ -77,7 +76,14 @@ def test_what_a_method_prescribes_wins_over_what_the_base_writes_out(study):
     assert by_xpt["scratch"].layers_before == 2
     assert (by_xpt["adapters"].adapters, by_xpt["adapters"].layers_before) == ("matched", 0)
     assert by_xpt["auto"].source_weights == "pretrained"
-    of_scratch = {"method": {"name": "scratch", "budget": {"value": 4}, "batch": {"size": 8}}}
+    of_scratch = {
+        "method": {
+            "name": "scratch",
+            "preset": "xpt2021",
+            "budget": {"value": 4},
+            "batch": {"size": 8},
+        }
+    }
     by_scratch = {
         cell.axes["method"]: cell.recipe.graft for cell in cells(study(body, **of_scratch))
     }
@@ -274,35 +280,6 @@ class TestFingerprint:
         assert of(training={"row_tokens": 32}, export={"licence": "mit"}) == first
         assert of(resources={"lexicons": ["nowhere.txt"]}) == first
 
-    def test_results_of_other_rules_are_not_those_of_auto(self, study, monkeypatch):
-        both = cells(study('[[grids]]\nmethod = ["xpt", "auto"]\n'))
-        written, chosen = (identity.cell(cell.recipe) for cell in both)
-        monkeypatch.setattr(identity, "EDITION", "another")
-        assert identity.cell(both[0].recipe) == written
-        assert identity.cell(both[1].recipe) != chosen
-
-    @pytest.mark.parametrize(
-        ("budget", "tokens"),
-        [
-            ({"value": 1e7, "unit": "tokens"}, 1e7),
-            ({"value": 1e6, "unit": "tokens"}, 1e6),
-            ({"value": 40, "unit": "steps"}, 1.2e7),
-        ],
-        ids=["long", "short", "in steps"],
-    )
-    def test_results_of_long_runs_are_known_by_when_those_were_measured(
-        self, study, monkeypatch, budget, tokens
-    ):
-        value = f'{{ value = {budget["value"]}, unit = "{budget["unit"]}" }}'
-        (cell,) = cells(study(f'[[grids]]\nmethod = ["auto"]\n"method.budget" = [{value}]\n'))
-        asked, before = [], identity.cell(cell.recipe)
-        monkeypatch.setattr(identity, "is_long", lambda facts: asked.append(facts) or True)
-        assert identity.cell(cell.recipe) != before  # the tiny source is narrow
-        (facts,) = asked
-        config = json.loads((Path(cell.recipe.source.model) / "config.json").read_text())
-        assert (facts.kind, facts.width) == ("masked", config["hidden_size"])
-        assert facts.tokens == tokens
-
     def test_copied_special_tokens_count_the_same_whether_said_or_not(self, of):
         matched = of(graft={"embeddings": "match"})
         assert of(graft={"embeddings": "match", "copy_special_tokens": True}) == matched
@@ -424,15 +401,32 @@ def test_a_recipe_of_several_streams_counts_their_text_by_content(tmp_path):
     assert of("here", "!")[1] != of("there")[1]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        '"method.budget" = { value = 5, unit = "minutes" }',
-        '"method.preset" = "auto"',
-    ],
-)
-def test_a_study_compares_settings_that_are_said(study, settings):
-    key = settings.partition(" = ")[0]
-    head = "\n".join(line for line in HEAD.splitlines() if not line.startswith(key))
+def test_a_study_compares_settings_that_are_said(study):
+    budget = '"method.budget" = { value = 5, unit = "minutes" }'
     with pytest.raises(RecipeError, match="a study compares settings that are said: give budgets"):
-        cells(study('[[grids]]\nmethod = ["xpt"]\n', f"{head}\n{settings}\n"))
+        cells(study('[[grids]]\nmethod = ["xpt"]\n', without("method.budget") + budget + "\n"))
+
+
+def without(key):
+    return "".join(f"{line}\n" for line in HEAD.splitlines() if not line.startswith(f'"{key}"'))
+
+
+def test_cells_of_auto_are_complete_and_share_the_vocabulary_of_the_base(
+    study, tiny_source, korean_text, tmp_path
+):
+    """Each cell has settings of its own, but for how many pieces there are."""
+    budgets = ", ".join(f'{{ value = {n}, unit = "tokens" }}' for n in ("20e3", "1e6", "1e8"))
+    body = f'[[grids]]\nmethod = ["auto", "scratch"]\n"method.budget" = [{budgets}]\n'
+    read = study(body, 'name = "tiny"\nbase = "base.toml"\n')
+    bare = f'language = "ko"\nsource.model = "{tiny_source("bert")}"\n'
+    bare += f'corpus.text = ["{korean_text}"]\n'
+    (tmp_path / "base.toml").write_text(bare)
+    with pytest.raises(RecipeError, match=r"give tokenizer\.vocab_size: cells share"):
+        cells(read)
+    (tmp_path / "base.toml").write_text(bare + 'method.budget = {value = 1e6, unit = "tokens"}\n')
+    found = cells(read)
+    assert len(found) == 6
+    assert all(cell.recipe.phases for cell in found)
+    assert len({cell.recipe.phases[0].batch.size for cell in found}) == 3
+    assert {cell.recipe.tokenizer.vocab_size for cell in found} == {4_000}
+    assert {cell.recipe.method.name for cell in found} == {"xpt-sp", "scratch"}

@@ -252,7 +252,7 @@ def test_the_page_of_a_study_file_knows_the_cells_that_are_missing(tmp_path):
     base = tmp_path / "base.toml"
     base.write_text(
         'name = "base"\nlanguage = "ko"\n[source]\nmodel = "x"\n[corpus]\ntext = ["x.txt"]\n'
-        "[tokenizer]\nvocab_size = 300\n",
+        "[tokenizer]\nvocab_size = 300\n[method]\npreset = 'xpt2021'\n",
         encoding="utf-8",
     )
     study = Study(name="demo", base=str(base), grids=({"method": ("xpt",), "seed": (0, 1)},))

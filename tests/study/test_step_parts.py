@@ -22,7 +22,12 @@ BASE = {
     "source": {"architecture": {"model_type": "roberta", "hidden_size": 32}},
     "corpus": {"text": ["ko.txt"]},
     "tokenizer": {"kind": "unigram", "vocab_size": 300},
-    "method": {"name": "scratch", "budget": {"value": 4}, "batch": {"size": 8}},
+    "method": {
+        "name": "scratch",
+        "preset": "xpt2021",
+        "budget": {"value": 4},
+        "batch": {"size": 8},
+    },
 }
 
 

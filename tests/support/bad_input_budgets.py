@@ -13,10 +13,12 @@ def add(cases):
     cases["a budget of no tokens"] = adapt("--tokens", "0")
     cases["a budget of no minutes"] = adapt("--minutes", "0")
     cases["a recipe and a budget"] = with_recipe("--minutes", "5")
-    cases["a recipe and --no-probe"] = with_recipe("--no-probe")
     cases["preset auto without a budget"] = lambda place: place.recipe(AUTO)
-    cases["phases of a run that has not decided them"] = adapt(
-        "--minutes", "5", "--preset", "xpt2021", "--set", "phases.0.dropout=0.1"
+    cases["phases that preset auto decides"] = adapt(
+        "--minutes", "5", "--set", "phases.0.dropout=0.1"
+    )
+    cases["a budget in time and a warm-up in steps"] = adapt(
+        "--minutes", "5", "--set", "method.warmup=10"
     )
     cases["budgets in time and in steps"] = mixed
     cases["a recipe that does not ship"] = lambda _: ["recipe", "dmeo"]

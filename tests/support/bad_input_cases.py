@@ -35,6 +35,8 @@ import bad_input_translators
 import bad_input_vocabularies
 
 from lingraft.pipeline import preflight
+from lingraft.recipe.record import AUTO
+from lingraft.recipe.records import METHODS
 
 SOURCE = 'model = "source"'
 ENGLISH = "The quick brown fox jumps over the lazy dog number {}.\n"
@@ -83,6 +85,12 @@ class Place:
             self.text()
         if SOURCE in source and not (self.folder / "source").exists():
             self.source()
+        if "preset" not in more and "[[phases]]" not in more:  # else a budget is missing, too
+            preset = 'preset = "xpt2021"\n'
+            start += "" if "[method]" in more or "method." in start else f"\nmethod.{preset}"
+            name = more.partition("[method]")[2].partition('name = "')[2].partition('"')[0] or "xpt"
+            if name in METHODS and METHODS[name].preset == AUTO:
+                more = more.replace("[method]\n", f"[method]\n{preset}")
         tables = [start, "[source]", source, "[corpus]", corpus, more]
         self.write("recipe.toml", "\n".join(tables) + "\n")
         return ["check", "recipe.toml"]

@@ -45,7 +45,7 @@ def add(cases):
     cases["a field of languages that no row has"] = no_field
     cases["a field of languages that holds their names"] = names
     cases["rows asked for in a text without fields"] = recipe(
-        "", TWO + 'corpus.where = { lang = "en" }', "adapt"
+        'method.preset = "xpt2021"', TWO + 'corpus.where = { lang = "en" }', "adapt"
     )
     cases["a vocabulary of a stream that is not there"] = recipe('tokenizer.streams = ["de"]', TWO)
     cases["a language that joins a run which has it"] = join("ko=ko.txt")
@@ -65,10 +65,13 @@ def add(cases):
         "", TWO + '[method]\nname = "metaxlm-dict"'
     )
     cases["a setting of plain text on sentence pairs"] = recipe(
-        "", STREAM.format("en-ko", "en/ko", "en-ko.tsv") + "corpus.sentences = 9"
+        'method.preset = "xpt2021"',
+        STREAM.format("en-ko", "en/ko", "en-ko.tsv") + "corpus.sentences = 9",
     )
     cases["an initialiser that needs vectors of the source language, without any"] = recipe(
-        'graft.embeddings = "wechsel"\nresources.lexicons = ["unread.tsv"]', TWO
+        'method.preset = "xpt2021"\ngraft.embeddings = "wechsel"\n'
+        'resources.lexicons = ["unread.tsv"]',
+        TWO,
     )
 
 
@@ -136,7 +139,8 @@ def mixed(place):
 def swapped_pairs(place):
     pairs = "".join(f"고양이가 {at} 번 잔다.\tThe cat sleeps {at} times.\n" for at in range(50))
     place.write("pairs.tsv", pairs)
-    return recipe("", STREAM.format("en-ko", "en/ko", "pairs.tsv"), "adapt")(place)
+    start = 'method.preset = "xpt2021"'
+    return recipe(start, STREAM.format("en-ko", "en/ko", "pairs.tsv"), "adapt")(place)
 
 
 def too_small(place):

@@ -21,7 +21,12 @@ def base_recipe(source, text, /, **changes):
         "source": {"model": str(source)},
         "corpus": {"text": [str(text)], "valid": 0.05, "test": 0.1},
         "tokenizer": {"vocab_size": 300, "max_tokens": 64},
-        "method": {"name": "xpt", "budget": {"value": 4}, "batch": {"size": 8}},
+        "method": {
+            "name": "xpt",
+            "preset": "xpt2021",
+            "budget": {"value": 4},
+            "batch": {"size": 8},
+        },
         "training": {"row_tokens": 64, "precision": "fp32"},
         "evaluation": {"sentences": 20, "words": 20, "samples": 1},
     }

@@ -74,15 +74,15 @@ def command(
     method: Annotated[
         str | None,
         typer.Option(
-            help="How to adapt: one of `lingraft list methods`. Without it preset auto decides, or "
-            "else it is xpt."
+            help="How to adapt: one of `lingraft list methods`. Default: xpt-sp, with a paper's "
+            "preset xpt."
         ),
     ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
-            help="The settings: auto (default) decides by source, text and budget, by rules that "
-            "were measured on small sources. `lingraft list presets` names those of papers."
+            help="The settings. Default: the method's own, mostly auto, which decides by source, "
+            "text and budget. `lingraft list presets` names those of papers."
         ),
     ] = None,
     vocab_size: Annotated[
@@ -137,12 +137,6 @@ def command(
     steps: Annotated[
         int | None, typer.Option(help="Budget: optimiser steps over all phases.")
     ] = None,
-    yes: Annotated[
-        bool,
-        typer.Option(
-            "--yes", help="Where no budget is given, take the paper's budget and settings."
-        ),
-    ] = False,
     learning_rate: Annotated[
         float | None,
         typer.Option(
@@ -153,14 +147,6 @@ def command(
     batch_tokens: Annotated[
         int | None, typer.Option(help="Tokens in an optimiser step. Default: the preset's.")
     ] = None,
-    probe: Annotated[
-        bool,
-        typer.Option(
-            "--probe/--no-probe",
-            help="Where the rules of auto are unsure: compare learning rates and initialisers in "
-            "short trials, within 5 % of the budget.",
-        ),
-    ] = True,
     baseline: Annotated[
         list[str] | None,
         typer.Option(
@@ -202,12 +188,8 @@ def command(
     else:
         texts = _texts(text or [], lang, language_field)
         needed: dict[str, object] = {"--source": source or join, "--text": text, "--lang": texts}
-        # the options have the names of the form's values, but for these
-        own = {"probe": None if probe else False, "baselines": baseline}
-        short = cast("ShortForm", context.params | own)
-        short["preset"] = preset or budgets.default_preset(
-            short | texts, assignments, joins=join is not None, yes=yes
-        )
+        # the options have the names of the form's values, but for this
+        short = cast("ShortForm", context.params | {"baselines": baseline})
         data = tables_of(short, texts, budgets.chosen(short))
         if join is not None:
             if source is not None:
@@ -215,11 +197,10 @@ def command(
             data = _joined(join, texts, data)
         if replay or replay_share is not None:
             data = _replayed(data, replay or [], replay_share, assignments)
-        full_recipe = _from_options(data, needed, out_dir, assignments, yes=yes)
+        full_recipe = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / full_recipe.name
     from lingraft.pipeline import adapt as pipeline
     from lingraft.pipeline import preflight
-    from lingraft.pipeline.budgeting import Timekeeper
 
     if lexicons and (notes := preflight.unread(full_recipe)):
         raise RecipeError(notes[0])
@@ -229,7 +210,7 @@ def command(
         resume=resume,
         overwrite=overwrite,
         command=ask.command_line(),
-        time=Timekeeper(began),
+        began=began,
     )
     if ask.is_first_process():
         show(run)
@@ -313,8 +294,6 @@ def _from_options(
     needed: dict[str, object],
     out_dir: Path | None,
     assignments: list[str],
-    *,
-    yes: bool,
 ) -> Recipe:
     """The recipe that the options stand for; `needed` holds those that must be given."""
     missing = [name for name, value in needed.items() if not value]
@@ -323,5 +302,4 @@ def _from_options(
             f"give a recipe, or --source, --text and --lang; missing: {', '.join(missing)}"
         )
     name_key = {"name": ask.recipe_name(out_dir, data)}
-    budgets.check_given(name_key | data, assignments, yes=yes)
     return complete(name_key | data, assignments, "command line")

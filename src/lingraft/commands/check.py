@@ -13,11 +13,11 @@ from lingraft.commands import options as ask
 from lingraft.errors import DataError, RecipeError
 from lingraft.log import counted
 from lingraft.recipe.decoding import load
-from lingraft.recipe.methods import promised, recipe_from
+from lingraft.recipe.methods import recipe_from
 from lingraft.report.next_step import command as command_of
 
 if TYPE_CHECKING:
-    from lingraft.recipe.facts import Facts
+    from lingraft.pipeline.completing import Completed
 
 
 def command(
@@ -42,26 +42,23 @@ def command(
 def _recipe(recipe: Path, settings: list[str]) -> None:
     from lingraft.corpus.streams import check_packages
     from lingraft.pipeline import preflight, soundness
-    from lingraft.pipeline.foreseeing import facts_now, foreseen
+    from lingraft.pipeline.completing import complete
     from lingraft.pipeline.vocabularies import check_source
-    from lingraft.report.plan import decisions
+    from lingraft.report import choices
     from lingraft.report.table import Column, table
 
     data = load(recipe)
     if "base" in data and "source" not in data:
         look = command_of("study", recipe, "--dry-run")
         raise RecipeError(f"{recipe}: is a study; `{look}` says what it will do")
-    asked = recipe_from(data, settings, str(recipe))
-    planned, decided = foreseen(asked)
-    facts = facts_now(asked)
+    completed = complete(recipe_from(data, settings, str(recipe)), download=False)
+    planned = completed.recipe
     plan = preflight.check(planned)
     check_packages(planned)
     check_source(planned)
     plan.notes += soundness.check_source(planned, download=False)
     console.line(f"{recipe}: sound")
-    if decided:
-        console.line("preset auto, from the size of the text and a rough speed:")
-    for line in decisions([decision.plain() for decision in decided], planned):
+    for line in choices.lines(completed.choices):
         console.line(line)
     console.line(f"stages: {' → '.join(plan.stages)}")
     unpacked = plan.unpacked_bytes_estimate
@@ -79,7 +76,7 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
             phase["budget"],
             phase["batch"],
             phase["learning_rates"],
-            _tokens(phase["tokens_estimate"], section.budget.seconds, promised(planned), facts),
+            _tokens(phase["tokens_estimate"], section.budget.seconds, completed),
         )
         for phase, section in zip(plan.phases, planned.phases, strict=True)
     ]
@@ -96,16 +93,14 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
         console.line(f"memory: {plan.fits}")
     if plan.disk_bytes_estimate:
         console.line(f"estimate: {plan.disk_bytes_estimate / 1e9:,.2f} GB on disk")
-    for note in plan.notes:
+    for note in [*completed.notes, *plan.notes]:
         console.line(f"note: {note}")
 
 
-def _tokens(
-    estimate: float | None, seconds: float | None, whole: float | None, facts: Facts | None
-) -> str:
-    """Show the tokens of a phase; of a budget in time its share of what the rules went by."""
-    if estimate is None and facts and seconds and whole:
-        estimate = facts.tokens * seconds / whole
+def _tokens(estimate: float | None, seconds: float | None, completed: Completed) -> str:
+    """Show the tokens of a phase; of a budget in time its share of what was decided by."""
+    if estimate is None and completed.facts and seconds:
+        estimate = completed.facts["tokens"] * seconds / completed.facts["seconds"]
     return "?" if estimate is None else f"{estimate:,.0f}"
 
 

@@ -55,9 +55,6 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
         raise RecipeError("adapt: name the run's folder, for example out='runs/ko'")
     texts = _texts(text, form.get("language"))
     assignments = [*settings, *([] if form.get("seed") is None else [f"seed={form['seed']}"])]
-    if form.get("preset") is None:
-        default = budgets.default_preset({**form, **texts}, assignments)
-        form = {**form, "preset": default}
     form = {
         **form,
         "lexicons": _several(form.get("lexicons")),
@@ -66,7 +63,6 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
     }
     data = tables(form, texts, budgets.chosen(form))
     data = {"name": recipe_name(Path(out), data)} | data
-    budgets.check_given(data, assignments, in_python=True)
     return complete(data, assignments, "lingraft.adapt")
 
 

@@ -11,7 +11,7 @@ from lingraft.commands import console
 from lingraft.embeddings import INITIALISERS
 from lingraft.errors import RecipeError
 from lingraft.recipe import catalogue
-from lingraft.recipe.auto import AUTO
+from lingraft.recipe.record import AUTO
 from lingraft.recipe.records import METHODS, PRESETS
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _presets() -> Table:
         )
         for name, preset in PRESETS.items()
     }
-    values[AUTO] = ("to be given", "by rule", "by rule")
+    values[AUTO] = ("to be given", "decided", "decided")
     rows = [(name, preset.summary, *values[name]) for name, preset in PRESETS.items()]
     return _listed("presets", ("name", "what it is", "budget", "batch", "learning rate"), rows)
 

@@ -7,36 +7,28 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from lingraft.errors import DataError, RecipeError, TooLittleTextError
+from lingraft.errors import DataError
 from lingraft.hub import check_answers
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import (
-    budgeting,
-    evaluating,
-    learnt,
-    plans,
-    soundness,
-    stages,
-)
-from lingraft.pipeline.budgeting import Timekeeper
-from lingraft.pipeline.clearing import changed_precision, check_outside, empty
+from lingraft.pipeline import evaluating, folder, soundness, stages
+from lingraft.pipeline.clearing import check_outside
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small, unread
 from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.source_files import source_of
-from lingraft.pipeline.stages import Context, family_now
+from lingraft.pipeline.stages import Clock, Context, family_now
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import check_grafts
 from lingraft.pretrained.checksums import FILE
 from lingraft.pretrained.load import quiet_transformers
-from lingraft.recipe import stage_order
+from lingraft.recipe import Budget, stage_order
+from lingraft.recipe.baselines import baseline
 from lingraft.recipe.decoding import to_toml
-from lingraft.recipe.methods import baseline, is_open, read_recipe, settled
-from lingraft.report import card
-from lingraft.report import plan as plan_report
+from lingraft.recipe.methods import as_written, read_recipe, time_budget
+from lingraft.report import card, choices
 from lingraft.report.pages import run as run_page
-from lingraft.rundir import FORMAT, Run, clear_temporary, fingerprint, write_text
+from lingraft.rundir import FORMAT, Run, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.training.machine import accelerator_for, environment, note_environment
 
@@ -48,21 +40,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-COMPUTES = ("precision", "row_tokens")
-"""Keys of [training] that a phase's fingerprint holds; another value of the others redoes nothing.
-"""
 UPLOADED = "uploaded"
 """Lies in RUN/model once it is on the Hub, so that an upload that failed is tried again."""
 
 
 def adapt(
-    recipe: Recipe,
+    asked: Recipe,
     out: Path,
     *,
     resume: bool = False,
     overwrite: bool = False,
     command: str = "lingraft.adapt(...)",
-    time: Timekeeper | None = None,
+    began: float | None = None,
 ) -> Run:
     """Run a recipe from raw text to a model and its report.
 
@@ -70,12 +59,12 @@ def adapt(
     run that was killed goes on where it was, to the same weights.
 
     Args:
-        recipe: a complete recipe (`methods.read_recipe` or `methods.recipe_from`).
+        asked: a recipe (`methods.read_recipe` or `methods.recipe_from`).
         out: the run's folder.
         resume: allow a run of another recipe to be brought up to this one.
         overwrite: delete the run in `out` first; files that are not lingraft's stay.
         command: kept in environment.json, to reproduce the run.
-        time: the clock that a budget in time goes by; None starts one now.
+        began: when a budget in time begins, on `time.monotonic`; None: now.
 
     Returns:
         The run.
@@ -83,31 +72,31 @@ def adapt(
     Raises:
         LingraftError: whatever the user can mend, on one line.
     """
-    check_names(recipe)
-    check_inputs(recipe)
+    began = monotonic() if began is None else began
     quiet_transformers()
-    time = time or Timekeeper(monotonic())
-    family = family_now(recipe)
-    run, request = Run(out), suited(recipe, family, tied=tied_now(recipe))
-    check_outside(recipe, run)
-    stages.check_tokenizers(recipe)
-    recipe = request if overwrite else budgeting.remembered(request, run)
-    check_context(recipe, family, stages.position_settings(recipe)[1])
-    damaged = soundness.check_source(recipe)
-    accelerator = accelerator_for(recipe.training, out)
+    run, accelerator = Run(out), accelerator_for(asked.training, out)
+    completed = folder.complete(
+        asked, run, resume=resume, overwrite=overwrite, processes=accelerator.num_processes
+    )
+    recipe = completed.recipe
+    notes = [*completed.notes, *check(recipe, run)]
     main, now = accelerator.is_main_process, environment(accelerator, command)
     with run.locked() if main else contextlib.nullcontext():
         if main:
-            same = plans.is_undecided(run) and budgeting.knows(run, request)
-            prepare(recipe, run, resume=resume, overwrite=overwrite, same=same)
-            budgeting.forget(run, request)
-            for note in damaged + unread(recipe) + ([] if is_open(recipe) else too_small(recipe)):
+            folder.prepare(completed, run, resume=resume, overwrite=overwrite)
+            for line in choices.lines(completed.choices):
+                logger.info("%s", line)
+            for note in notes:
                 logger.warning("%s", note)
             note_environment(run, now)
         accelerator.wait_for_everyone()
+        if not main:  # the first process decides
+            recipe = read_recipe(run.recipe_path)
         if recipe.training.trackers:
             accelerator.init_trackers("lingraft", config={"recipe": recipe.model_dump_json()})
-        go_through(Context(recipe, run, accelerator, environment=now), request, time)
+        seconds = time_budget(recipe)
+        clock = None if seconds is None else Clock(began, seconds)
+        run_stages(Context(recipe, run, accelerator, environment=now, clock=clock))
         if main:
             logger.info("report: %s", report(run))
             upload(run, recipe)
@@ -116,63 +105,59 @@ def adapt(
     return run
 
 
-def go_through(context: Context, request: Recipe, time: Timekeeper) -> None:
-    """Every stage of a run, up to the exported model.
-
-    Args:
-        context: of the run.
-        request: the recipe as it was asked for.
-        time: the clock that a budget in time goes by.
-    """
-    corpus_digest = alone(context, "corpus", lambda: stages.corpus(context))
-    early = budgeting.choose(context, request)
-    budgeting.look(early.recipe, time)
-    tokenizer_digest = alone(early, "tokenizer", lambda: stages.tokenizer(early, corpus_digest))
-    budgeting.look(early.recipe, time)
-    early, digest = first_graft(early, request, tokenizer_digest)
-    budgeting.look(early.recipe, time)
-    final, grafted = decided(early, request, digest, time)
-    check_grafts(final.recipe, source_of(final.recipe))  # one of the Hub has its files by now
-    trained = train(final, grafted)
-    evaluated = alone(final, "evaluation", lambda: evaluating.evaluate(final, trained))
-    for index in range(len(final.recipe.baselines)):
-        compare(final, index, tokenizer_digest)
-    alone(final, "model", lambda: export(final, trained, evaluated))
-    if is_open(context.recipe) and context.accelerator.is_main_process:
-        budgeting.note_time(context.run, time)
-
-
-def decided(
-    context: Context, request: Recipe, grafted: str, time: Timekeeper
-) -> tuple[Context, str]:
-    """What was left open until the model is there; nothing of a complete recipe.
-
-    Args:
-        context: the run, behind its graft.
-        request: the recipe as it was asked for.
-        grafted: fingerprint of the graft.
-        time: the clock that a budget in time goes by.
+def check(recipe: Recipe, run: Run) -> list[str]:
+    """Refuse what cannot work before anything is made.
 
     Returns:
-        The context with a complete recipe, and the graft's fingerprint: a probe may have found a
-        better one.
+        What is wrong, and does not stop the run.
+
+    Raises:
+        LingraftError: it cannot.
     """
-    if not is_open(context.recipe):
-        return context, grafted
-    context = budgeting.fix(context, request, time)
-    tell(context.run)
-    return context, str(context.run.stage("graft").fingerprint())
+    check_names(recipe)
+    check_inputs(recipe)
+    check_outside(recipe, run)
+    stages.check_tokenizers(recipe)
+    check_context(recipe, family_now(recipe), stages.position_settings(recipe)[1])
+    return soundness.check_source(recipe) + unread(recipe) + too_small(recipe)
+
+
+def run_stages(context: Context) -> None:
+    """Run every stage, up to the exported model."""
+    recipe = context.recipe
+    corpus_digest = alone(context, "corpus", lambda: stages.corpus(context))
+    tokenizer_digest = alone(context, "tokenizer", lambda: stages.tokenizer(context, corpus_digest))
+    grafted = graft(context, tokenizer_digest)
+    check_grafts(recipe, source_of(recipe))  # one of the Hub has its files by now
+    trained = train(context, grafted)
+    evaluated = alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
+    for index in range(len(recipe.baselines)):
+        compare(context, index, tokenizer_digest)
+    alone(context, "model", lambda: export(context, trained, evaluated))
+    if context.clock is not None and context.accelerator.is_main_process:
+        choices.note_time(context.run, context.clock.passed(), context.clock.seconds)
+
+
+def as_trained(context: Context) -> Recipe:
+    """Return the recipe with the tokens that its budgets in time came to, for baselines."""
+    phases = []
+    for phase in context.recipe.phases:
+        if phase.budget.seconds is not None:
+            tokens = float(context.run.stage(phase.name).result()["tokens"])
+            phase = phase.model_copy(update={"budget": Budget(value=tokens, unit="tokens")})
+        phases.append(phase)
+    return context.recipe.model_copy(update={"phases": tuple(phases)})
 
 
 def compare(context: Context, index: int, tokenizer_digest: str) -> None:
     """Train and evaluate one of the recipe's baselines, in a run of its own inside the run."""
     method = context.recipe.baselines[index].method
-    other = baseline(budgeting.as_trained(context), index)
+    other = baseline(as_trained(context), index)
     recipe = suited(other, family_now(other), tied=tied_now(other))
     baseline_context = Context(recipe, baseline_run(context.run, method), context.accelerator)
     if context.accelerator.is_main_process:
         baseline_context.run.path.mkdir(parents=True, exist_ok=True)
-        write_text(baseline_context.run.recipe_path, to_toml(settled(recipe)))
+        write_text(baseline_context.run.recipe_path, to_toml(as_written(recipe)))
     logger.info("baseline %s: begins", method)
     started = monotonic()
     trained = train(baseline_context, graft(baseline_context, tokenizer_digest))
@@ -183,85 +168,6 @@ def compare(context: Context, index: int, tokenizer_digest: str) -> None:
 def baseline_run(run: Run, method: str) -> Run:
     """Where a baseline lies; it shares the run's corpus and tokenizer."""
     return Run(run.path / "baselines" / method, parent=run.path)
-
-
-def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool, same: bool = False) -> None:
-    """Make the run's folder ready, and write the recipe into it.
-
-    `same`: the run was asked for this before, and has not decided all that it left open.
-
-    Raises:
-        RecipeError: the folder holds something else, and neither `resume` nor `overwrite` says what
-            to do with it.
-    """
-    if resume and overwrite:
-        raise RecipeError("--resume and --overwrite contradict each other; give one")
-    recipe_text = to_toml(settled(recipe))
-    for folder in (run.path, *run.path.glob("*/"), *run.path.glob("baselines/*/*/")):
-        clear_temporary(folder)
-    present = [path.name for path in run.path.iterdir() if path.name != ".lock"]
-    if overwrite:
-        if present and not run.recipe_path.is_file():
-            raise RecipeError(
-                f"{run.path}: holds files but no run of lingraft ({present[0]} …); "
-                "it is not overwritten; choose another --out"
-            )
-        empty(run)
-    elif run.recipe_path.is_file():
-        done = any(run.path.glob("*/done.json")) and not (same or resume)
-        if done and (differing := changed_sections(recipe, run) or changed_files(recipe, run)):
-            raise RecipeError(
-                f"{run.path}: holds another run (differs in: {', '.join(differing)}); --resume "
-                "redoes what changed and keeps the rest, --overwrite starts afresh"
-            )
-    elif present:
-        raise RecipeError(
-            f"{run.path}: is not empty and holds no run of lingraft ({present[0]} …); "
-            "choose another --out"
-        )
-    write_text(run.recipe_path, recipe_text)
-
-
-def changed_sections(recipe: Recipe, run: Run) -> list[str]:
-    """The top-level keys in which the recipe differs from the one in the run."""
-    if is_open(recipe) and run.plan_path.is_file():
-        return budgeting.changed(run, recipe)
-    run_recipe = read_recipe(run.recipe_path)
-    new, old = (settled(version).model_dump(mode="json") for version in (recipe, run_recipe))
-    computes = COMPUTES if changed_precision(recipe, run) else COMPUTES[1:]  # 'auto' is one
-    for version in (new, old):
-        version["training"] = {key: version["training"][key] for key in computes}
-    return plans.differing(old, new, run, recipe)
-
-
-def changed_files(recipe: Recipe, run: Run) -> list[str]:
-    """What a run of the same recipe was made from, or in, and is another now."""
-    if differing := changed_precision(recipe, run):
-        return differing
-    text, vocabulary = (run.stage(name).fingerprint() for name in ("corpus", "tokenizer"))
-    is_same = text in (None, plans.corpus_fingerprint(recipe)) or plans.has_text_of(run, recipe)
-    if not is_same:
-        return ["the text's contents"]
-    which = "the source's contents" if recipe.tokenizer.model is None else "source or tokenizer"
-    if vocabulary not in (None, stages.tokenizer_fingerprint(recipe, str(text))):
-        return [which]
-    if vocabulary is None or is_open(recipe) or run.stage("graft").fingerprint() is None:
-        return []
-    if learnt.resources(recipe) and not stages.is_grafted(run, recipe, vocabulary):
-        return ["the contents of [resources]"]
-    return other_teachers(recipe, run)
-
-
-def other_teachers(recipe: Recipe, run: Run) -> list[str]:
-    """Whose contents are others than when a phase of the same recipe and graft has trained."""
-    before = str(run.stage("graft").fingerprint())
-    for index, section in enumerate(recipe.phases):
-        before = stages.phase_fingerprint(recipe, index, before)
-        mark = run.stage(section.name).path / "inputs"
-        has_teacher = section.distil is not None and section.distil.teacher is not None
-        if has_teacher and mark.is_file() and mark.read_text() != before:
-            return [f"the contents of phases.{index}.distil.teacher"]
-    return []
 
 
 def alone(context: Context, name: str, work: Callable[[], str]) -> str:
@@ -280,29 +186,6 @@ def graft(context: Context, tokenizer_digest: str) -> str:
     return alone(context, "graft", lambda: stages.graft(context, tokenizer_digest))
 
 
-def first_graft(context: Context, request: Recipe, tokenizer_digest: str) -> tuple[Context, str]:
-    """Graft; where the rules chose an initialiser for which the text is too little, by 'mean'."""
-
-    def work() -> str:
-        try:
-            return stages.graft(context, tokenizer_digest)
-        except TooLittleTextError as error:
-            if not budgeting.take_mean(context.run, str(error)):
-                raise
-            return stages.graft(budgeting.as_planned(context, request), tokenizer_digest)
-
-    digest = alone(context, "graft", work)
-    return budgeting.as_planned(context, request), digest
-
-
-def tell(run: Run) -> None:
-    """Log the plan of a run that has decided what its recipe left open."""
-    for line in plan_report.lines(run):
-        logger.info("%s", line)
-    for warning in plan_report.warnings(run):
-        logger.warning("%s", warning)
-
-
 def train(context: Context, digest: str) -> str:
     """All phases from the graft of that fingerprint; returns the last one's."""
     for index, section in enumerate(context.recipe.phases):
@@ -319,8 +202,7 @@ def ended(context: Context, name: str, started: float, *, kept: bool) -> None:
     order += [*(f"baseline {section.method}" for section in recipe.baselines), last]
     place = ""
     if context.run.parent is None and name in order:
-        total = "" if is_open(recipe) else f" of {len(order)}"  # the plan decides on the phases
-        place = f" (stage {order.index(name) + 1}{total})"
+        place = f" (stage {order.index(name) + 1} of {len(order)})"
     took = "kept" if kept else f"done in {duration(monotonic() - started)}"
     logger.info("%s: %s%s", name, took, place)
 

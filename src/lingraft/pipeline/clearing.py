@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
 from lingraft.paths import path_of
-from lingraft.pipeline import speed
 from lingraft.recipe import STAGE_NAMES
 from lingraft.rundir import ENVIRONMENT, Stage, read_json, write_text
 from lingraft.training.checkpoint import last_step, leftovers
@@ -62,10 +61,10 @@ def empty(run: Run) -> None:
         of_stage = _is_stage(path)
         if path.is_symlink() and of_stage:  # a study's cell: the text and the vocabulary are shared
             path.unlink()
-        elif path.is_dir() and (of_stage or path.name in (*TRACKER_FOLDERS, speed.FOLDER)):
+        elif path.is_dir() and (of_stage or path.name in TRACKER_FOLDERS):
             shutil.rmtree(path)
     files = (run.path / ENVIRONMENT, run.path / "report.html", run.metrics_path)
-    for path in (*files, run.plan_path):
+    for path in (*files, run.choices_path, run.path / "plan.json"):
         path.unlink(missing_ok=True)
     run.recipe_path.unlink(missing_ok=True)
 

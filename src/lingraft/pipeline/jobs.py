@@ -67,7 +67,6 @@ def prepared(
         metrics_path=run.metrics_path if own else folder / run.metrics_path.name,
         fingerprint=fingerprint,
         kept_config=kept_config,
-        deadline=context.deadlines.get(section.name) if own else None,
     )
     return job, loaded.model
 

@@ -16,7 +16,7 @@ from lingraft.models.families import DECODER
 from lingraft.models.parts import layer_index
 from lingraft.models.rows import ROW_MULTIPLE
 from lingraft.recipe.base import READ_PAIRS
-from lingraft.recipe.facts import TOKENS_PER_SENTENCE
+from lingraft.recipe.defaults import TOKENS_PER_SENTENCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

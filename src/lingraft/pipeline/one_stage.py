@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import clearing, evaluating, plans, stages
+from lingraft.pipeline import clearing, evaluating, stages
 from lingraft.pipeline.stages import Context
 from lingraft.recipe import stage_order
-from lingraft.recipe.methods import is_open, read_recipe
+from lingraft.recipe.methods import is_auto, read_recipe
 from lingraft.rundir import Run
 from lingraft.training.machine import accelerator_for, environment
 from lingraft.workers import check_one_process
@@ -40,8 +40,8 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
     recipe = read_recipe(run.recipe_path)
     phases = [phase.name for phase in recipe.phases]
     order = [*stage_order(phases), "report"]
-    if is_open(recipe) or plans.is_undecided(run):
-        raise RecipeError(f"{path}: has not decided all its settings yet; run lingraft adapt")
+    if is_auto(recipe):
+        raise RecipeError(f"{path}: its recipe.toml is not complete; run lingraft adapt")
     if name not in order:
         raise RecipeError(f"stage '{name}': this run has {', '.join(order)}")
     if name == "report":

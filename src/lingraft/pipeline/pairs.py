@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lingraft.corpus import aligned
 from lingraft.errors import RecipeError
 from lingraft.recipe.base import READ_PAIRS
-from lingraft.recipe.facts import TOKENS_PER_SENTENCE
+from lingraft.recipe.defaults import TOKENS_PER_SENTENCE
 
 if TYPE_CHECKING:
     from lingraft.recipe import Data, Phase, Recipe

@@ -13,17 +13,17 @@ from lingraft.corpus.cleaning import evaluations, scripts
 from lingraft.errors import DataError, RecipeError
 from lingraft.paths import path_of
 from lingraft.pipeline import held_out, pairs, vocabularies
+from lingraft.pipeline.contents import named_resources
 from lingraft.pipeline.fitting import verdict
 from lingraft.pipeline.hardware import this_machine
 from lingraft.pipeline.memory import Layers, Need, Target
-from lingraft.pipeline.plans import named_resources
 from lingraft.pipeline.source_files import SourceFiles, depth_and_width, grafted_sizes, source_of
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import Trained, check_grafts, trainable
 from lingraft.recipe import catalogue, stage_order
-from lingraft.recipe.facts import TOKENS_PER_SENTENCE
-from lingraft.recipe.methods import baseline, is_open
-from lingraft.recipe.reach import SPREAD, reach
+from lingraft.recipe.baselines import baseline
+from lingraft.recipe.defaults import TOKENS_PER_SENTENCE
+from lingraft.recipe.phase import SPREAD
 from lingraft.recipe.run import FROZEN_IN_FP32, KEEPING, READ_LEXICONS
 from lingraft.recipe.selectors import described, trained_parts
 from lingraft.recipe.streams import distilled
@@ -247,11 +247,6 @@ def check(recipe: Recipe) -> Plan:
     if plan.parameters:
         _estimates(recipe, plan)
     plan.notes += [*unread(recipe), *too_small(recipe)]
-    if is_open(recipe):
-        plan.notes.append(
-            "lingraft adapt decides when it runs what the recipe leaves open here (tokens of a "
-            "budget in time; all that preset auto decides), and shows the plan before it trains"
-        )
     return plan
 
 
@@ -278,8 +273,10 @@ def too_small(recipe: Recipe) -> list[str]:
     is_old = recipe.tokenizer.kind == "keep" and not inserted and graft.source_weights != "random"
     steps = [_steps(phase) for phase in recipe.phases]
     counts = [count for count in steps if count is not None]
-    total = sum(map(reach, recipe.phases, counts))
-    if is_old or not counts or len(counts) < len(steps) or total >= SPREAD:
+    if is_old or not counts or len(counts) < len(steps):
+        return []
+    total = sum(phase.reach(own) for phase, own in zip(recipe.phases, counts, strict=True))
+    if total >= SPREAD:
         return []
     return [
         f"the plan is too small to learn from: the learning rates of all {sum(counts):,.0f} steps "

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import logging
 import shutil
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +20,17 @@ from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.inputs import texts as contents
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
-from lingraft.errors import UnsupportedModelError
+from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
 from lingraft.pipeline import clearing, grafting, held_out, learnt, vocabularies
-from lingraft.pipeline.jobs import prepared
-from lingraft.pipeline.plans import (
+from lingraft.pipeline.contents import (
     corpus_fingerprint,
     has_text_of,
     resource_contents,
     source_fingerprint,
 )
+from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.reading import check_shares
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import named_weights
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.recipe import Phase, Recipe, Stream
     from lingraft.rundir import Run
-    from lingraft.training.pace import Deadline
 
 logger = logging.getLogger(__name__)
 STATISTICS_SENTENCES = 20_000
@@ -74,16 +74,30 @@ def seed_for(seed: int, purpose: str) -> int:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """The time of a run whose budget is in time."""
+
+    began: float
+    """When the run began, on `time.monotonic`."""
+    seconds: float
+    """That the whole run may take."""
+
+    def passed(self) -> float:
+        """Return the seconds since the run began."""
+        return time.monotonic() - self.began
+
+
+@dataclass(frozen=True)
 class Context:
     """What every stage is given."""
 
     recipe: Recipe
     run: Run
     accelerator: Accelerator
-    deadlines: dict[str, Deadline] = field(default_factory=dict)
-    """When phases must end, by name; those that are not here have no promise to keep."""
     environment: dict[str, Any] | None = None
     """Of this process, where the run's `environment.json` is to name what trained it."""
+    clock: Clock | None = None
+    """None where the budget is not in time."""
 
     def seed_for(self, purpose: str) -> int:
         """A seed that is fixed by the run's seed and a purpose."""
@@ -371,6 +385,8 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
     section: Phase = recipe.phases[index]
     stage = run.stage(section.name)
     stage_fingerprint = phase_fingerprint(recipe, index, before_fingerprint)
+    if section.budget.seconds is not None:
+        raise RecipeError(f"phase '{section.name}': a budget in time cannot be trained yet")
     main = context.accelerator.is_main_process
     if stage.is_done(stage_fingerprint):
         if main:  # a kill may have come between

@@ -15,8 +15,7 @@ from lingraft.models.selection import Layout, Selection, chosen_maps, gains_of
 from lingraft.pipeline.source_files import grafted_sizes, local_folder, tensor_shapes
 from lingraft.pipeline.suiting import suited
 from lingraft.pipeline.vocabularies import check_initialisers
-from lingraft.recipe import choosing
-from lingraft.recipe.methods import baseline
+from lingraft.recipe.baselines import baseline
 from lingraft.recipe.selectors import selector as read
 
 if TYPE_CHECKING:
@@ -72,8 +71,7 @@ def _check_graft(recipe: Recipe, source: SourceFiles) -> None:
     if family is None:
         return
     check_initialisers(recipe, family)
-    if not choosing.decides_layers(recipe):  # else as soon as the rules have
-        check_layers(family, source.config, recipe.graft)
+    check_layers(family, source.config, recipe.graft)
     for module in wanted_by(recipe.graft):
         module.check_fits(family)
     if shapes is None or tied is None:

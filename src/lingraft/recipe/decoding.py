@@ -184,13 +184,6 @@ def to_toml(recipe: Recipe) -> str:
     return tomli_w.dumps(_without_none(recipe.model_dump(mode="json")))
 
 
-def given_to_toml(recipe: Recipe, *, phases: bool) -> str:
-    """Return the recipe as TOML with only what was given; without `phases` rules decide them."""
-    left_out = None if phases else {"phases"}
-    explicit = recipe.model_dump(mode="json", exclude_unset=True, exclude=left_out)
-    return tomli_w.dumps(_without_none(explicit))
-
-
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_none(item) for key, item in value.items() if item is not None}

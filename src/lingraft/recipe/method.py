@@ -14,7 +14,8 @@ class Method(Section):
     """Shorthand: a named method that fills in [graft] and [[phases]] where they are not given."""
 
     name: str = "xpt"
-    """`lingraft list methods`."""
+    """`lingraft list methods`. If left out, preset 'auto' takes xpt-sp, which is xpt in one phase.
+    """
     preset: (
         Literal[
             "auto",
@@ -28,9 +29,9 @@ class Method(Section):
         ]
         | None
     ) = None
-    """The paper whose hyper-parameters are used (`lingraft list presets`); None takes that of the
-    method's own paper. 'auto' needs a budget, and decides what the recipe leaves open by source,
-    text and budget (docs/budgets.md)."""
+    """Whose hyper-parameters are used (`lingraft list presets`). None: the method's own, mostly
+    'auto', which needs a budget, and decides what the recipe leaves open by source, text and budget
+    (docs/budgets.md)."""
     budget: Budget | None = None
     """Total over all phases; None takes the preset's."""
     batch: Batch | None = None
@@ -52,6 +53,8 @@ class Method(Section):
     own."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
     """Clip the global gradient norm to this; None: the preset's (auto and metaxlm2021 have 1)."""
+    schedule: Literal["linear", "cosine", "constant", "wsd"] | None = None
+    """Shape of the learning rate over every phase (`phases.schedule`); None takes the preset's."""
     warmup: Annotated[float, Field(ge=0)] | None = None
     """Warm-up of every phase: below 1 a share of it, else a number of steps. None takes the
     preset's; 0.06 where that is in steps, and a quarter of a phase or more."""
@@ -62,10 +65,6 @@ class Method(Section):
     first_phase_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the budget that phase 1 gets, if the method has two. If left out, `veco` gives it
     0.1 and `in-place` 0.6."""
-    probe: bool | None = None
-    """Preset 'auto' tries settings of which its rules are unsure, each for a few dozen steps of the
-    real model, within 5 % of the budget (docs/budgets.md). None: where the budget is large enough.
-    False: never, the rules' values are taken."""
     replay: dict[str, Share] | None = None
     """Streams that are read only to keep what the source knows (text in its language), and the
     share of the tokens of every phase that each gets. The other streams divide the rest as they

@@ -26,14 +26,15 @@ from lingraft.recipe import (
 )
 from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.decoding import decode, load, override
-from lingraft.recipe.records import METHODS, PRESETS, method_named
+from lingraft.recipe.record import AUTO
+from lingraft.recipe.records import PRESETS, method_named
 from lingraft.recipe.sharing import replayed, shares_of, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.recipe import Batch, Optimiser
-    from lingraft.recipe.record import MethodRecord, Preset, Stretch
+    from lingraft.recipe import Batch
+    from lingraft.recipe.record import Preset, Stretch
 
 # Of neighbouring stretches of a document, and of translations: the share of the tokens that is
 # masked, and tokens of a side, of which the tokenizer may allow fewer (VECO, table 8).
@@ -79,12 +80,17 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
                     update={
                         "learning_rate": peak,
                         "rates": preset.optimiser.rates
-                        | _own_rates(peak, method.embedding_rate_factor, train),
+                        | own_rates(peak, method.embedding_rate_factor, train),
                         "max_gradient_norm": method.max_gradient_norm
                         or preset.optimiser.max_gradient_norm,
                     }
                 ),
-                schedule=preset.schedule.model_copy(update={"warmup": _first(warmups)}),
+                schedule=preset.schedule.model_copy(
+                    update={
+                        "warmup": _first(warmups),
+                        "shape": method.schedule or preset.schedule.shape,
+                    }
+                ),
                 dropout=preset.dropout if method.dropout is None else method.dropout,
                 validation=Validation() if method.budget else preset.validation,
             )
@@ -92,7 +98,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     return tuple(phases)
 
 
-def _own_rates(peak: float, factor: float | None, train: Sequence[str]) -> dict[str, float]:
+def own_rates(peak: float, factor: float | None, train: Sequence[str]) -> dict[str, float]:
     """Rates of parts that have their own: of the embeddings, where they train."""
     if factor is None or not {"all", EMBEDDINGS}.intersection(train):
         return {}
@@ -106,7 +112,7 @@ def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
             raise RecipeError(
                 f"method.replay: is not for '{recipe.method.name}', which reads pairs; leave it out"
             )
-        return _pairs(recipe, stretch, preset)
+        return pairs_of(recipe, stretch, preset)
     rate, joins = recipe.method.masking_rate, recipe.method.join_sentences
     masked = {} if rate is None else {"masking": Masking(rate=rate)}
     joins = preset.join_sentences if joins is None else joins
@@ -126,7 +132,7 @@ def _steps(unit: str, value: float, batch: Batch) -> float:
     return value if unit == "steps" else 0
 
 
-def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
+def pairs_of(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
     """What a phase reads where its method reads pairs: every stream, and how they are mixed."""
     if not stretch.objectives:
         return {}
@@ -153,7 +159,7 @@ def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
     return pairs | {"join_sentences": False}
 
 
-def _sentences(phase: Phase) -> dict[str, Any]:
+def masked_sentences(phase: Phase) -> dict[str, Any]:
     """What turns a phase on pairs into one of masked sentences of the same text."""
     objectives = [phase.objective, *(entry.objective for entry in phase.data)]
     if not any(name in READ_PAIRS for name in objectives):
@@ -190,15 +196,16 @@ def with_tied_head(recipe: Recipe) -> Recipe:
 
 
 def expand(recipe: Recipe) -> Recipe:
-    """Write out what the method stands for: [tokenizer], [graft] and [[phases]] are complete.
+    """Write out what method and preset prescribe, of 'auto' all but the phases.
 
-    Values that the recipe gives itself win. Expanding twice changes nothing.
+    Values that the recipe gives itself win. Expanding twice changes nothing. What 'auto' decides is
+    decided when all that it depends on is known (`pipeline.completing`).
 
     Raises:
         RecipeError: an unknown method, or shorthand beside [[phases]] where it has no effect.
     """
     record = method_named(recipe.method.name)
-    _check_budget(recipe)
+    check_batch(recipe.method)
     filled: dict[str, Any] = {
         "method": recipe.method.model_copy(
             update={"preset": recipe.method.preset or record.preset}
@@ -206,48 +213,74 @@ def expand(recipe: Recipe) -> Recipe:
         "graft": Graft(**record.graft | _given(recipe.graft)),
         "tokenizer": Tokenizer(**record.tokenizer | _given(recipe.tokenizer)),
     }
+    expanded = recipe.model_copy(update=filled)
+    if is_auto(expanded):
+        return expanded
     if not recipe.phases:
-        return recipe.model_copy(update=filled | {"phases": phases_of(recipe)})
+        return with_phases(expanded)
     idle = sorted(recipe.method.model_fields_set - {"name", "preset", "first_phase_share"})
     if idle:
         raise RecipeError(
             f"method.{idle[0]}: has no effect because the recipe gives its own [[phases]]; "
             "set it there, or leave [[phases]] out"
         )
-    return recipe.model_copy(update=filled)
+    check_times(expanded.phases)
+    return expanded
 
 
-def _check_budget(recipe: Recipe) -> None:
-    """Refuse a budget that nobody could keep, and steps that could mean two things."""
-    method = recipe.method
-    trains = bool(recipe.phases or method_named(method.name).stretches)
-    is_auto = method.preset == "auto"
-    if is_auto and trains and not recipe.phases and method.budget is None:
-        how = "needs to know how long it may train; set method.budget, say"
-        raise RecipeError(f'method.preset = "auto": {how} {{ value = 30, unit = "minutes" }}')
-    if is_auto and method.batch and "unit" not in method.batch.model_fields_set:
+def with_phases(recipe: Recipe) -> Recipe:
+    """Return the recipe with the phases that its method stands for.
+
+    Raises:
+        RecipeError: as `check_times`, or its budget is too small for so many phases.
+    """
+    phases = phases_of(recipe)
+    check_times(phases)
+    return recipe.model_copy(update={"phases": phases})
+
+
+def is_auto(recipe: Recipe) -> bool:
+    """Return whether preset 'auto' is to decide how the recipe trains."""
+    trains = bool(method_named(recipe.method.name).stretches)
+    preset = recipe.method.preset or method_named(recipe.method.name).preset
+    return preset == AUTO and trains and not recipe.phases
+
+
+def check_batch(method: Method) -> None:
+    """Refuse steps that could mean two things.
+
+    Raises:
+        RecipeError: preset 'auto' counts tokens, and the batch gives no unit.
+    """
+    if method.preset == AUTO and method.batch and "unit" not in method.batch.model_fields_set:
         how = 'give the unit, "tokens" or "sentences": preset "auto" counts tokens'
         raise RecipeError(f"method.batch: {method.batch.size} of what? {how}")
-    in_time = [phase.budget.seconds is not None for phase in recipe.phases]
+
+
+def check_times(phases: Sequence[Phase]) -> None:
+    """Refuse budgets in time that cannot be added up, or whose steps nobody knows.
+
+    Raises:
+        RecipeError: they are mixed with others, or a warm-up is in steps.
+    """
+    in_time = [phase.budget.seconds is not None for phase in phases]
     if any(in_time) and not all(in_time):
         raise RecipeError(
             "phases: some budgets are in time and some are not; give all of them minutes or hours, "
             "or none"
         )
+    for phase in phases:
+        if phase.budget.seconds is not None and phase.schedule.warmup >= 1:
+            raise RecipeError(
+                f"phase '{phase.name}': schedule.warmup: {phase.schedule.warmup:g} steps, and how "
+                "many a budget in time has is not known; give a share of the phase, such as 0.06"
+            )
 
 
-def is_open(recipe: Recipe) -> bool:
-    """Whether something is decided only when it runs: a budget in time, or preset 'auto'."""
-    method = recipe.method
-    decides = method.preset == "auto" and method.budget is not None
-    return (decides and bool(recipe.phases)) or any(
-        phase.budget.seconds is not None for phase in recipe.phases
-    )
-
-
-def promised(recipe: Recipe) -> float | None:
-    """The seconds that the whole run may take; None where its budget is not in time."""
-    seconds = [phase.budget.seconds for phase in recipe.phases]
+def time_budget(recipe: Recipe) -> float | None:
+    """Return the seconds that the whole run may take; None where its budget is not in time."""
+    asked = () if recipe.method.budget is None else (recipe.method.budget,)
+    seconds = [budget.seconds for budget in [phase.budget for phase in recipe.phases] or asked]
     return sum(filter(None, seconds)) if any(seconds) else None
 
 
@@ -256,7 +289,7 @@ def _given(section: Section) -> dict[str, Any]:
 
 
 def read_recipe(path: str | Path, assignments: Sequence[str] = ()) -> Recipe:
-    """Load, override, check and expand a recipe file.
+    """Return the recipe that a file and these assignments ask for (`expand`).
 
     Overrides of phases apply after the method has filled them in: they work on any recipe.
 
@@ -269,28 +302,28 @@ def read_recipe(path: str | Path, assignments: Sequence[str] = ()) -> Recipe:
 def recipe_from(
     data: dict[str, Any], assignments: Sequence[str] = (), where: str = "recipe"
 ) -> Recipe:
-    """Override, check and expand plain data; one assignment may stand by itself."""
+    """Return the recipe that plain data ask for (`expand`); one assignment may stand by itself."""
     assignments = [assignments] if isinstance(assignments, str) else assignments
     has_phases = "phases" in data
     early = [text for text in assignments if has_phases or not text.strip().startswith("phases.")]
     late = [text for text in assignments if text not in early]
     changed = decode(override(data, early), where)
     old = decode(data, where).method if has_phases else changed.method
-    is_auto_now = changed.method.preset == "auto" != old.preset
-    if changed.method.name != old.name or is_auto_now:
+    becomes_auto = changed.method.preset == AUTO != old.preset
+    if changed.method.name != old.name or becomes_auto:
         raise RecipeError(
-            f"--set method.{'preset' if is_auto_now else 'name'}: [graft] and [[phases]] of "
+            f"--set method.{'preset' if becomes_auto else 'name'}: [graft] and [[phases]] of "
             f"{where} are those of method '{old.name}'; leave both out of it"
         )
-    if has_phases and old.preset == "auto" and not data.keys() >= EVERY_TABLE:
+    if has_phases and old.preset == AUTO and not data.keys() >= EVERY_TABLE:
         raise RecipeError("method.preset: 'auto' has no effect beside [[phases]]; leave out one")
     recipe = _with_known_source(expand(changed))
     if not late:
         return recipe
-    if is_open(recipe):
+    if is_auto(recipe):
         raise RecipeError(
-            f"--set {late[0]}: the phases are decided when the run has begun; set "
-            "method.learning_rate and the like, or take a paper's preset and a budget in steps"
+            f"--set {late[0]}: preset 'auto' decides the phases; set method.learning_rate and the "
+            "like, or name a paper's preset (method.preset=xpt2021)"
         )
     return expand(decode(override(_as_given(recipe), late), where))
 
@@ -303,8 +336,8 @@ def _with_known_source(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"source": recipe.source.model_copy(update={"model": model})})
 
 
-def settled(recipe: Recipe) -> Recipe:
-    """The recipe as it is written into a run: phases written out, without their shorthand."""
+def as_written(recipe: Recipe) -> Recipe:
+    """Return the recipe as it is written into a run: with its phases, without their shorthand."""
     return decode(_as_given(recipe))
 
 
@@ -313,88 +346,3 @@ def _as_given(recipe: Recipe) -> dict[str, Any]:
     keys = {"name", "preset"} | ({"first_phase_share"} & recipe.method.model_fields_set)
     given = recipe.model_dump(mode="json", exclude_unset=True)
     return given | {"method": recipe.method.model_dump(include=keys)}
-
-
-def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
-    """Refuse a baseline that cannot share the run's tokenizer, or its budget."""
-    own, ours = METHODS[recipe.method.name].tokenizer, recipe.tokenizer
-    given = {key: value for key, value in ours if key not in own or value != own[key]}
-    kind = (given | record.tokenizer).get("kind", "source")
-    if kind != ours.kind:
-        raise RecipeError(
-            f"baselines: method '{method}' needs tokenizer.kind = \"{kind}\", but baselines "
-            f"share the run's, which is \"{ours.kind}\"; run '{method}' by itself (a study does)"
-        )
-    if not recipe.phases:
-        raise RecipeError(
-            f"baselines: method '{recipe.method.name}' does not train, so there is no budget to "
-            "share; leave the baselines out, or make them the recipe's own method"
-        )
-    units = {phase.budget.unit for phase in recipe.phases}
-    if len(units) > 1:
-        raise RecipeError(
-            f"baselines: the phases' budgets are in different units ({', '.join(sorted(units))}), "
-            "so they cannot be added up; give all phases one unit"
-        )
-
-
-def _at_peak(
-    optimiser: Optimiser, peak: float, factor: float | None, train: Sequence[str]
-) -> Optimiser:
-    """At another learning rate; of parts' own rates that of the embeddings alone, by a factor."""
-    rates = _own_rates(peak, factor, train)
-    return optimiser.model_copy(update={"learning_rate": peak, "rates": rates, "weight_decays": {}})
-
-
-def baseline(recipe: Recipe, index: int) -> Recipe:
-    """The recipe of a baseline: another method on the same budget, batch, schedule and masks.
-
-    The budget is the sum over the run's phases; the settings are those of its last phase. What the
-    run's own method prescribes of the graft is taken back first. Drawn layers have one rate.
-
-    Raises:
-        RecipeError: the phases count their budgets in different units, or the method needs another
-            tokenizer than the run's.
-    """
-    section = recipe.baselines[index]
-    record = method_named(section.method)
-    _check_shared(recipe, section.method, record)
-    last = recipe.phases[-1]
-    total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
-    shares = shares_of(record.stretches, Method() if record.has_shares else recipe.method)
-    own = METHODS[recipe.method.name].graft
-    alike = {key for key, value in record.graft.items() if key in own and own[key] == value}
-    taken_back = Graft().model_dump(include=set(own) - alike)
-    prescribed = {key: value for key, value in record.graft.items() if key not in alike}
-    peak = section.learning_rate or last.optimiser.learning_rate
-    graft = recipe.graft.model_copy(update=taken_back | prescribed)
-    factor, own_rate = None, last.optimiser.rates.get(EMBEDDINGS)
-    if own_rate is not None and graft.source_weights != "random":
-        factor = own_rate / last.optimiser.learning_rate
-    phases = tuple(
-        last.model_copy(
-            update={
-                "name": stretch.name,
-                "train": train,
-                "distil": (last.distil or Distil()) if stretch.distil else None,
-                **(_pairs(recipe, stretch, PRESETS[record.preset]) or _sentences(last)),
-                "budget": Budget(value=value, unit=total.unit),
-                "lora": stretch.lora,
-                "optimiser": _at_peak(
-                    last.optimiser, peak * stretch.rate / record.stretches[-1].rate, factor, train
-                ),
-            }
-        )
-        for stretch, value in zip(record.stretches, split(total, shares), strict=True)
-        for train in [stretch.train or preset_of(recipe.method).first_phase]
-    )
-    return recipe.model_copy(
-        update={
-            "name": f"{recipe.name}-{section.method}",
-            "method": recipe.method.model_copy(update={"name": section.method}),
-            "graft": graft,
-            "phases": phases,
-            "baselines": (),
-            "evaluation": recipe.evaluation.model_copy(update={"before": ()}),
-        }
-    )

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+SPREAD = 0.02
+"""Standard deviation that all families draw new weights with, unless a configuration says else."""
+
+
 class Budget(Section):
     """How long a phase lasts."""
 
@@ -21,8 +25,7 @@ class Budget(Section):
     unit: Literal["steps", "tokens", "epochs", "minutes", "hours"] = "steps"
     """Optimiser steps, real tokens (padding never counts), or passes over the training sentences
     (of several streams: as many draws as all have sentences). Minutes and hours are the phase's
-    share of the time of the whole run, all stages together: how many tokens that is here is
-    measured, and fixed before training."""
+    share of the time of the whole run, all stages together: the clock is the schedule."""
 
     @property
     def seconds(self) -> float | None:
@@ -65,6 +68,11 @@ class Optimiser(Section):
         """The peak learning rate, and those of parts that have their own, in words."""
         own = [f"{part.replace('_', ' ')} {rate:g}" for part, rate in self.rates.items()]
         return "; ".join([f"{self.learning_rate:g}", *own])
+
+    @property
+    def highest(self) -> float:
+        """The highest learning rate: a part, such as the embeddings, may have its own."""
+        return max([self.learning_rate, *self.rates.values()])
 
 
 class Schedule(Section):
@@ -232,6 +240,22 @@ class Phase(Section):
     def crosses_alone(self) -> bool:
         """Whether nothing but cross-attention trains, so that states without it learn nothing."""
         return self.trained == {"cross_attention"} and self.lora is None
+
+    def warmup_share(self, steps: float) -> float:
+        """Return the share of so many steps in which the learning rate still rises."""
+        warmup = self.schedule.warmup
+        return min(1.0, warmup if warmup < 1 else warmup / max(steps, 1))
+
+    def reach(self, steps: float) -> float:
+        """Return the sum of the learning rates of so many steps, of the part that learns fastest.
+
+        A step of AdamW moves a weight by about the learning rate at most (Kingma and Ba 2015,
+        section 2.1), so no weight gets much farther than this from where it started.
+        """
+        warmup, shape = self.warmup_share(steps), self.schedule.shape
+        decay = min(self.schedule.decay, 1 - warmup) if shape == "wsd" else 0.0
+        mean = 1 - (warmup + decay) / 2 if shape in ("constant", "wsd") else 0.5
+        return self.optimiser.highest * steps * mean
 
     def objectives_of(self, entry: Data) -> tuple[Objective, ...]:
         """What an entry is read under, first its own or the phase's."""

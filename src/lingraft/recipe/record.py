@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 KindName = Literal["masked", "causal", "seq2seq"]
 """A key of `models.kinds.KINDS`."""
+AUTO = "auto"
+"""The preset that decides by source, text and budget (`recipe.defaults`)."""
 ALL = ("all",)
 NO_ITL = {"layers_before": 0, "layers_after": 0}
 
@@ -43,8 +45,8 @@ class MethodRecord:
     stretches: tuple[Stretch, ...]
     """None: it does not train."""
     tokenizer: dict[str, Any] = field(default_factory=dict)
-    preset: str = "xpt2021"
-    """Whose hyper-parameters it takes where the recipe names no preset: its own paper's."""
+    preset: str = AUTO
+    """Whose hyper-parameters it takes where the recipe names no preset."""
     tied: tuple[Stretch, ...] = ()
     """What is left of the phases, by their names, where the source's output projection is its word
     embeddings; empty: the same ones."""

@@ -18,7 +18,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe.base import PARTS
 from lingraft.recipe.decoders import OF_DECODERS, ROWS_AND_LAYERS
 from lingraft.recipe.phase import Batch, Budget, Optimiser, Schedule, Validation
-from lingraft.recipe.record import ALL, NO_ITL, MethodRecord, Preset, Stretch
+from lingraft.recipe.record import ALL, AUTO, NO_ITL, MethodRecord, Preset, Stretch
 
 # no method that freezes the body has cross-attention
 ALL_BUT_BODY = tuple(part for part in PARTS if part not in ("body", "cross_attention"))
@@ -132,7 +132,7 @@ METHODS: dict[str, MethodRecord] = {
 METHODS |= ROWS_AND_LAYERS
 
 PRESETS: dict[str, Preset] = OF_DECODERS | {
-    "auto": Preset(
+    AUTO: Preset(
         "decided by source, text and budget (docs/budgets.md)",
         ("embeddings", "output_bias", "itl"),
         Budget(value=1e6, unit="tokens"),

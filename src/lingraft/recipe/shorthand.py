@@ -24,8 +24,8 @@ class ShortForm(TypedDict, total=False):
         text: files, folders or hub:DATASET; of several languages a dict of them by language code,
             without `language`.
         language: of the text, a BCP 47 code such as "ko".
-        method: by default what "auto" decides, or else "xpt"; `lingraft list methods`.
-        preset: "auto" (default): what our studies found best; or a paper's hyper-parameters.
+        method: by default "xpt-sp", with a paper's preset "xpt"; `lingraft list methods`.
+        preset: by default the method's own, mostly "auto", what our studies found best.
         vocab_size: pieces of the new vocabulary; with "auto" by the size of the text, else 50,000.
         tokenizer: instead, one that exists: a folder, or the Hub id of a model that has it.
         minutes: budget: time of the whole run.
@@ -34,7 +34,6 @@ class ShortForm(TypedDict, total=False):
         steps: budget: optimiser steps over all phases.
         learning_rate: its peak; "auto" may let the embeddings learn at a multiple of it.
         batch_tokens: tokens of one step.
-        probe: False: take what the rules of "auto" say, without trials where they are unsure.
         lexicons: dictionaries, for initialisers and methods that read some.
         kept: text of the source's language, on which a causal model is scored too.
         baselines: methods to train on the same budget, to compare.
@@ -54,7 +53,6 @@ class ShortForm(TypedDict, total=False):
     steps: int | None
     learning_rate: float | None
     batch_tokens: int | None
-    probe: bool | None
     lexicons: Sequence[str | Path] | None
     kept: Sequence[str | Path] | None
     baselines: Sequence[str] | None
@@ -80,7 +78,6 @@ def tables(form: ShortForm, texts: dict[str, Any], budget: dict[str, Any] | None
             budget=budget,
             learning_rate=form.get("learning_rate"),
             batch=None if batch is None else {"size": batch, "unit": "tokens"},
-            probe=form.get("probe"),
         ),
         "resources": given(lexicons=[str(path) for path in form.get("lexicons") or ()]),
         "evaluation": given(kept=[str(path) for path in form.get("kept") or ()]),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft import log
-from lingraft.recipe.reach import SPREAD, peak, reach, warmup_share
-from lingraft.recipe.scales import FEWEST_TOKENS, TOKENS_A_PIECE
+from lingraft.recipe.defaults import FEWEST_TOKENS, TOKENS_A_PIECE
+from lingraft.recipe.phase import SPREAD
 from lingraft.report import numbers, tables
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.variants import kind_of, labelled
@@ -100,9 +100,9 @@ def facts(variant: Variant) -> Facts | None:
     return Facts(
         steps=sum(steps),
         tokens=sum(int(result["tokens"]) for _, _, result in done),
-        learning_rate=max(map(peak, plans)),
-        reach=sum(map(reach, plans, steps)),
-        warmup=max(map(warmup_share, plans, steps)),
+        learning_rate=max(plan.optimiser.highest for plan in plans),
+        reach=sum(plan.reach(own) for plan, own in zip(plans, steps, strict=True)),
+        warmup=max(plan.warmup_share(own) for plan, own in zip(plans, steps, strict=True)),
         learnt=learnt,
         size=size,
         width=int(graft.get("width") or embeddings // vocabulary),  # older runs have no "width"
@@ -139,11 +139,12 @@ def _by_option(variant: Variant) -> bool:
 def _asked_for(variant: Variant) -> str:
     """As it was asked for: by an option of the command line, or in a recipe."""
     run = variant.run
-    method = read_json(run.plan_path)["asked"]["method"] if run.plan_path.is_file() else {}
-    asked = method.get("budget") or variant.recipe.phases[-1].budget.model_dump()
-    has_option = _by_option(variant) and asked["unit"] != "epochs"  # which no option gives
-    where = f"--{asked['unit']}" if has_option else "budget.value"
-    return f"More {asked['unit']} ({where})"
+    asked = read_json(run.choices_path)["asked"] if run.choices_path.is_file() else {}
+    given = asked.get("method", {}).get("budget")
+    last = variant.recipe.phases[-1].budget
+    unit = last.unit if given is None else given.get("unit", "steps")
+    has_option = _by_option(variant) and unit != "epochs"  # which no option gives
+    return f"More {unit} ({f'--{unit}' if has_option else 'budget.value'})"
 
 
 def _falling(phase: PhaseRecord, steps: int) -> tuple[float, float] | None:

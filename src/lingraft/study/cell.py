@@ -21,7 +21,7 @@ from lingraft import log
 from lingraft.errors import LingraftError, TrainingError, explain, is_disk_full
 from lingraft.rundir import Run, read_json, write_json, write_text
 from lingraft.study.collect import BEGAN
-from lingraft.study.studydir import EXIT, LABEL, TASKS, with_tokenizer, write_recipe
+from lingraft.study.studydir import EXIT, LABEL, TASKS, with_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,23 +101,16 @@ def train(run: Run) -> None:
         run: the cell's folder.
     """
     from lingraft.pipeline import adapt as pipeline
-    from lingraft.pipeline import budgeting, evaluating
-    from lingraft.pipeline.budgeting import Timekeeper
+    from lingraft.pipeline import evaluating
     from lingraft.pipeline.stages import Context
-    from lingraft.recipe.methods import is_open
     from lingraft.training.machine import accelerator_for, environment, note_environment
 
     recipe = recipe_in(run)
-    if not is_open(recipe):
-        write_recipe(run, recipe)  # with the phases that its source goes through
     accelerator = accelerator_for(recipe.training, run.path)
     now = environment(accelerator, "lingraft study")
     note_environment(run, now)
-    context = budgeting.choose(Context(recipe, run, accelerator, environment=now), recipe)
-    tokenizer = str(run.stage("tokenizer").done()["fingerprint"])
-    context, grafted = pipeline.decided(
-        context, recipe, pipeline.graft(context, tokenizer), Timekeeper(time.monotonic())
-    )
+    context = Context(recipe, run, accelerator, environment=now)
+    grafted = pipeline.graft(context, str(run.stage("tokenizer").done()["fingerprint"]))
     last_phase = pipeline.train(context, grafted)
     pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, last_phase))
 
@@ -142,14 +135,10 @@ def fine_tune(run: Run, *, recipe: dict[str, Any], seeds: Sequence[int]) -> None
 
 
 def recipe_in(run: Run) -> Recipe:
-    """The recipe that was written into a run, as it suits its source's kind of model."""
-    from lingraft.pipeline.rows import tied_now
-    from lingraft.pipeline.stages import family_now
-    from lingraft.pipeline.suiting import suited
+    """Return the recipe that was written into a run."""
     from lingraft.recipe.methods import read_recipe
 
-    recipe = read_recipe(run.recipe_path)
-    return suited(recipe, family_now(recipe), tied=tied_now(recipe))
+    return read_recipe(run.recipe_path)
 
 
 ACTIONS: dict[str, Callable[..., None]] = {"share": share, "train": train, TUNING: fine_tune}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lingraft.devices import device_for
 from lingraft.pipeline import preflight
-from lingraft.pipeline.foreseeing import foreseen
 from lingraft.training import throughput
 
 if TYPE_CHECKING:
@@ -74,12 +73,11 @@ def cost_of(recipe: Recipe) -> Cost:
     """What a cell takes; checks its recipe on the way.
 
     Parameters stand for operations (`throughput.flops_per_token`). Embedding rows are looked up,
-    and multiplied only where a token is predicted. Of preset 'auto' what it would decide now.
+    and multiplied only where a token is predicted.
 
     Raises:
         LingraftError: the recipe cannot work.
     """
-    recipe, _ = foreseen(recipe)
     plan = preflight.check(recipe)
     phases = {phase["name"]: float(phase["tokens_estimate"]) for phase in plan.phases}
     tokens = sum(phases.values())

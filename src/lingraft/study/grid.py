@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.recipe import Method, Recipe
-from lingraft.recipe.auto import AUTO
-from lingraft.recipe.choosing import DECIDED, untold
 from lingraft.recipe.decoding import load
-from lingraft.recipe.methods import is_open, promised, recipe_from, settled
+from lingraft.recipe.defaults import TABLE
+from lingraft.recipe.methods import as_written, is_auto, recipe_from, time_budget
 from lingraft.recipe.phase import most_sentences
+from lingraft.recipe.record import AUTO
 from lingraft.recipe.records import METHODS
+from lingraft.recipe.run import UNSIZED
 from lingraft.rundir import fingerprint
 from lingraft.study.identity import decides
 
@@ -36,6 +37,8 @@ PLACES = ("method", "sentences", "seed")
 """Axes that every cell has."""
 SHARED = ("budget", "sentences")
 """Of [method] of the base recipe, what a cell of method 'auto' takes over."""
+DECIDED = {key for key in TABLE if key.startswith(("method.", "graft.", "resources."))}
+"""Keys of the base recipe that a cell of method 'auto' does not take over."""
 DROPPED = ("phases", "baselines")
 """Tables of the base recipe that a cell does not take over."""
 
@@ -70,9 +73,8 @@ def cells(study: Study) -> list[Cell]:
             matching = _matching(study, point)
             used.update(matching)
             cell = _cell(study, base, point, matching)
-            given = untold(cell.recipe) if is_open(cell.recipe) else []
             nameless = cell.recipe.model_copy(update={"name": "run"})
-            unique.setdefault(fingerprint(nameless, given), cell)
+            unique.setdefault(fingerprint(nameless), cell)
     idle = sorted(set(range(len(study.rules))) - used)
     if idle:
         raise RecipeError(
@@ -136,7 +138,7 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     name = settings.get(ALIASES["method"])
     if automatic := name == AUTO:
         del settings[ALIASES["method"]]
-        base = _left_to_rules(_of_method(base, Method().name))
+        base = _left_open(_of_method(base, Method().name))
     elif isinstance(name, str) and name in METHODS:
         base = _of_method(base, name)
     assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
@@ -145,10 +147,10 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     except RecipeError as error:
         text = str(error).removeprefix("--set ")
         raise RecipeError(text if text.startswith(where) else f"{where}: {text}") from None
-    _check_open(recipe, where, automatic=automatic)
-    sentences = point.get("sentences", most_sentences(recipe.phases) or recipe.method.sentences)
+    recipe = _complete(study, base, recipe, where)
+    sentences = point.get("sentences", most_sentences(recipe.phases))
     if not recipe.phases:  # it reads no training text: one cell for all sizes and budgets
-        recipe, sentences = settled(recipe), None
+        sentences = None
     axes: dict[str, Value] = {
         "method": AUTO if automatic else recipe.method.name,
         "sentences": sentences,
@@ -180,8 +182,8 @@ def _of_method(base: dict[str, Any], name: str) -> dict[str, Any]:
     return left
 
 
-def _left_to_rules(base: dict[str, Any]) -> dict[str, Any]:
-    """The base recipe for a cell that rules decide: what they would decide of it is left out.
+def _left_open(base: dict[str, Any]) -> dict[str, Any]:
+    """Return the base recipe for a cell of method 'auto', without what 'auto' decides.
 
     The vocabulary stays, which cells share; of [method] the budget and the amount of text.
     """
@@ -197,22 +199,49 @@ def _left_to_rules(base: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_open(recipe: Recipe, where: str, *, automatic: bool) -> None:
-    """Refuse what would make cells incomparable.
+def _complete(study: Study, base: dict[str, Any], recipe: Recipe, where: str) -> Recipe:
+    """Return a cell's complete recipe; where its vocabulary has no size, with the base's.
 
     Raises:
-        RecipeError: a budget in time, the preset of rules without its method, or rules that would
-            choose a vocabulary of their own.
+        RecipeError: a budget in time, which makes cells incomparable; or the recipe cannot work.
     """
-    if not is_open(recipe):
-        return
-    if promised(recipe) is not None or not automatic:
+    if time_budget(recipe) is not None:
         raise RecipeError(
             f"{where}: a study compares settings that are said: give budgets in tokens, steps or "
-            "epochs, and a paper's method.preset; method 'auto' follows the rules"
+            "epochs"
         )
-    if recipe.tokenizer.kind != "given" and "vocab_size" not in recipe.tokenizer.model_fields_set:
-        raise RecipeError(f"{where}: give tokenizer.vocab_size: cells share their vocabulary")
+    if not is_auto(recipe):
+        return as_written(recipe)
+    from lingraft.pipeline.completing import decide  # torch
+
+    sized = "vocab_size" in recipe.tokenizer.model_fields_set
+    if not sized and recipe.tokenizer.kind not in (*UNSIZED, "given"):
+        size = _shared_size(study, base, where)
+        changed = recipe.tokenizer.model_copy(update={"vocab_size": size})
+        recipe = recipe.model_copy(update={"tokenizer": changed})
+    try:
+        return as_written(decide(recipe).recipe)
+    except RecipeError as error:
+        raise RecipeError(f"{where}: {error}") from None
+
+
+def _shared_size(study: Study, base: dict[str, Any], where: str) -> int:
+    """Return how many pieces 'auto' gives the vocabulary of the base recipe, which cells share.
+
+    Raises:
+        RecipeError: it cannot be decided of the base alone.
+    """
+    from lingraft.pipeline.completing import decide
+
+    settings = {ALIASES.get(key, key): value for key, value in study.set.items()}
+    settings.pop(ALIASES["method"], None)
+    assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
+    try:
+        return decide(recipe_from(base, assignments)).recipe.tokenizer.vocab_size
+    except RecipeError:
+        raise RecipeError(
+            f"{where}: give tokenizer.vocab_size: cells share their vocabulary"
+        ) from None
 
 
 def _shown(point: dict[str, Any]) -> str:

@@ -11,14 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
 from lingraft.paths import path_of
-from lingraft.pipeline.memory import width_of
-from lingraft.pipeline.source_files import source_of
 from lingraft.pipeline.vocabularies import decisive
 from lingraft.pretrained.checkpoints import folder_of, named_weights
-from lingraft.recipe.auto import EDITION, EDITIONS, LONG_EDITION
-from lingraft.recipe.choosing import untold
-from lingraft.recipe.facts import LONGEST_TOKENS, Facts, is_long
-from lingraft.recipe.methods import is_open, settled
+from lingraft.recipe.methods import as_written
 from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
 
 if TYPE_CHECKING:
@@ -41,31 +36,10 @@ def cell(recipe: Recipe) -> str:
     plain = _plain(recipe)
     plain["method"] = recipe.method.name
     plain.get("evaluation", {}).pop(SHOWN, None)
-    named = plain.pop("resources", None)
-    if is_open(recipe):  # rules choose its initialiser, which may read them
-        plain["rules"] = _edition(recipe)
-        if recipe.tokenizer.kind == "extend":  # its new rows were drawn before 27 November
-            plain["rules"] += " extend"
-        plain |= {"given": keys} if (keys := untold(recipe)) else {}
-        plain |= {"resources": _resources(recipe.resources)} if named else {}
-    elif not WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):
+    plain.pop("resources", None)
+    if not WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):
         plain["resources"] = _resources(recipe.resources)
     return fingerprint(FORMAT["study"], plain)
-
-
-def _edition(recipe: Recipe) -> str:
-    """Of the rules for the source's kind; the newest where a model of the Hub has any kind."""
-    name = recipe.source.model
-    if name is not None and folder_of(name) is None:
-        return max(EDITION, *EDITIONS.values())
-    source = source_of(recipe)
-    if source.family is None:
-        return EDITION
-    kind = source.family.kind
-    budget = recipe.method.budget
-    tokens = budget.value if budget is not None and budget.unit == "tokens" else LONGEST_TOKENS
-    changed_later = is_long(Facts(kind, width_of(source.config) or 0, 0, tokens))
-    return EDITIONS.get(kind, EDITION) + (LONG_EDITION if changed_later else "")
 
 
 def decides(key: str) -> bool:
@@ -89,7 +63,7 @@ def tokenizer(recipe: Recipe) -> str:
 
 def _plain(recipe: Recipe) -> dict[str, Any]:
     """What differs from the defaults, with contents in place of paths."""
-    whole = settled(recipe).model_copy(update={"graft": recipe.graft.decisive})
+    whole = as_written(recipe).model_copy(update={"graft": recipe.graft.decisive})
     plain = whole.model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
     for stream, written in zip(recipe.texts, plain.get("streams", [plain]), strict=True):
         written["corpus"]["text"] = contents_of(stream)

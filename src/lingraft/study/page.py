@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.pages import check_target
-from lingraft.recipe.auto import AUTO
+from lingraft.recipe.record import AUTO
 from lingraft.report import numbers
 from lingraft.report import page as skeleton
 from lingraft.report.next_step import NextStep, command

@@ -17,7 +17,7 @@ from lingraft.finetuning import outcomes
 from lingraft.finetuning.recipe import sized, tasks_of
 from lingraft.pipeline.preflight import BYTES_PER_TOKEN
 from lingraft.recipe import Recipe, Training
-from lingraft.recipe.auto import AUTO
+from lingraft.recipe.record import AUTO
 from lingraft.recipe.records import METHODS
 from lingraft.report import variants
 from lingraft.rundir import fingerprint, read_json

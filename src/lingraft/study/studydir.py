@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.pages import check_target
-from lingraft.pipeline.plans import completed
-from lingraft.recipe.decoding import given_to_toml, load
-from lingraft.recipe.methods import is_open, settled
+from lingraft.recipe.decoding import load, to_toml
 from lingraft.rundir import SHARED_STAGES, Run, clear_temporary, read_json, write_json, write_text
 from lingraft.study import recipe as studies
 
@@ -165,8 +163,7 @@ class StudyDir:
                 shutil.rmtree(run.path)
         run.path.mkdir(parents=True, exist_ok=True)
         write_json(run.path / MARK, {"fingerprint": fingerprint, "axes": cell.axes})
-        if completed(run) is None:  # else rules have made it complete, which stays
-            write_recipe(run, cell.recipe)
+        write_recipe(run, cell.recipe)
         for name in SHARED_STAGES:
             _link(run.path / name, shared.path / name)
         return run
@@ -237,19 +234,20 @@ class StudyDir:
 
 
 def write_recipe(run: Run, recipe: Recipe) -> None:
-    """Write a recipe into a run as it was given, its phases too where no rules decide them.
+    """Write a complete recipe into a run, as it suits its source's kind of model.
 
     Cells may share a GPU, so none goes by what its memory holds.
     """
+    from lingraft.pipeline.completing import fitted
+
     training = recipe.training.model_copy(update={"micro_batch_tokens": recipe.training.at_once})
     recipe = recipe.model_copy(update={"training": training})
-    written = recipe if is_open(recipe) else settled(recipe)
-    write_text(run.recipe_path, given_to_toml(written, phases=not is_open(recipe)))
+    write_text(run.recipe_path, to_toml(fitted(recipe)))
 
 
 def weights_of(run: Run, recipe: Recipe) -> list[Path]:
     """Where a cell's weights are: grafted, then behind each phase of its complete recipe."""
-    phases = [phase.name for phase in (completed(run) or recipe).phases]
+    phases = [phase.name for phase in recipe.phases]
     return [run.weights(phases[:number]) for number in range(len(phases) + 1)]
 
 

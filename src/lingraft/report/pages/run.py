@@ -11,9 +11,9 @@ from lingraft.recipe import decoding
 from lingraft.report import (
     advice,
     causal,
+    choices,
     numbers,
     page,
-    plan,
     plots,
     samples,
     streams,
@@ -104,7 +104,8 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
         "tensors": sections.tensors(main),
         "provenance": provenance(main, kind),
         "schedule": sections.schedule(variants),
-        **_plan(main.run),
+        "decided": choices.decided(main.run),
+        "took": choices.took(main.run),
         "sample_models": sample_models,
         "samples": sentences,
         "environment": sections.environment(main.environment) if main.environment else None,
@@ -120,14 +121,6 @@ def _vocabulary(recipe: Recipe, tokenizer: dict[str, Any] | None) -> dict[str, A
         "tokenizer_statistics": tokenizer_statistics(tokenizer) if tokenizer else None,
         "vocabulary_facts": vocabulary_facts(recipe, tokenizer) if tokenizer else [],
         "stream_vocabulary": streams.vocabulary(tokenizer),
-    }
-
-
-def _plan(run: Run) -> dict[str, Any]:
-    return {
-        "plan_choices": plan.choices(run),
-        "plan_times": plan.times(run),
-        "plan_warnings": plan.warnings(run),
     }
 
 

@@ -1,4 +1,4 @@
-"""What a run's plan.json says of its recipe; light, so that a study can read it, too."""
+"""Whether a run was made from the contents that a recipe names, wherever these lie now."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from lingraft.corpus.inputs import form
 from lingraft.corpus.readers.folders import ending
 from lingraft.paths import path_of
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.recipe.decoding import decode
-from lingraft.rundir import checkpoint_digests, digest, fingerprint, read_json
+from lingraft.rundir import checkpoint_digests, digest, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -23,17 +22,6 @@ PLACES = {"text", "decontaminate"}
 """Keys of a corpus that say where its files lie."""
 RESOURCES = ("lexicons", "source_text", "source_vectors", "target_vectors")
 """Keys of [resources] that name files."""
-
-
-def completed(run: Run) -> Recipe | None:
-    """The complete recipe that a run has made of an open one; None where it has not yet."""
-    fixed = read_json(run.plan_path)["fixed"] if run.plan_path.is_file() else None
-    return decode(fixed) if fixed else None
-
-
-def is_undecided(run: Run) -> bool:
-    """Whether a run has a plan that does not say all yet."""
-    return run.plan_path.is_file() and not read_json(run.plan_path)["fixed"]
 
 
 def corpus_fingerprint(recipe: Recipe, *, placed: bool = True) -> str:

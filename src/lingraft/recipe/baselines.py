@@ -1,0 +1,108 @@
+"""The recipe of a baseline: another method on the budget of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.errors import RecipeError
+from lingraft.recipe import Budget, Distil, Graft, Method
+from lingraft.recipe.methods import (
+    EMBEDDINGS,
+    masked_sentences,
+    own_rates,
+    pairs_of,
+    preset_of,
+)
+from lingraft.recipe.records import METHODS, PRESETS, method_named
+from lingraft.recipe.sharing import shares_of, split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.recipe import Optimiser, Recipe
+    from lingraft.recipe.record import MethodRecord
+
+
+def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
+    """Refuse a baseline that cannot share the run's tokenizer, or its budget."""
+    own, ours = METHODS[recipe.method.name].tokenizer, recipe.tokenizer
+    given = {key: value for key, value in ours if key not in own or value != own[key]}
+    kind = (given | record.tokenizer).get("kind", "source")
+    if kind != ours.kind:
+        raise RecipeError(
+            f"baselines: method '{method}' needs tokenizer.kind = \"{kind}\", but baselines "
+            f"share the run's, which is \"{ours.kind}\"; run '{method}' by itself (a study does)"
+        )
+    if not recipe.phases:
+        raise RecipeError(
+            f"baselines: method '{recipe.method.name}' does not train, so there is no budget to "
+            "share; leave the baselines out, or make them the recipe's own method"
+        )
+    units = {phase.budget.unit for phase in recipe.phases}
+    if len(units) > 1:
+        raise RecipeError(
+            f"baselines: the phases' budgets are in different units ({', '.join(sorted(units))}), "
+            "so they cannot be added up; give all phases one unit"
+        )
+
+
+def _at_peak(
+    optimiser: Optimiser, peak: float, factor: float | None, train: Sequence[str]
+) -> Optimiser:
+    """At another learning rate; of parts' own rates that of the embeddings alone, by a factor."""
+    rates = own_rates(peak, factor, train)
+    return optimiser.model_copy(update={"learning_rate": peak, "rates": rates, "weight_decays": {}})
+
+
+def baseline(recipe: Recipe, index: int) -> Recipe:
+    """The recipe of a baseline: another method on the same budget, batch, schedule and masks.
+
+    The budget is the sum over the run's phases; the settings are those of its last phase. What the
+    run's own method prescribes of the graft is taken back first. Drawn layers have one rate.
+
+    Raises:
+        RecipeError: the phases count their budgets in different units, or the method needs another
+            tokenizer than the run's.
+    """
+    section = recipe.baselines[index]
+    record = method_named(section.method)
+    _check_shared(recipe, section.method, record)
+    last = recipe.phases[-1]
+    total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
+    shares = shares_of(record.stretches, Method() if record.has_shares else recipe.method)
+    own = METHODS[recipe.method.name].graft
+    alike = {key for key, value in record.graft.items() if key in own and own[key] == value}
+    taken_back = Graft().model_dump(include=set(own) - alike)
+    prescribed = {key: value for key, value in record.graft.items() if key not in alike}
+    peak = section.learning_rate or last.optimiser.learning_rate
+    graft = recipe.graft.model_copy(update=taken_back | prescribed)
+    factor, own_rate = None, last.optimiser.rates.get(EMBEDDINGS)
+    if own_rate is not None and graft.source_weights != "random":
+        factor = own_rate / last.optimiser.learning_rate
+    phases = tuple(
+        last.model_copy(
+            update={
+                "name": stretch.name,
+                "train": train,
+                "distil": (last.distil or Distil()) if stretch.distil else None,
+                **(pairs_of(recipe, stretch, PRESETS[record.preset]) or masked_sentences(last)),
+                "budget": Budget(value=value, unit=total.unit),
+                "lora": stretch.lora,
+                "optimiser": _at_peak(
+                    last.optimiser, peak * stretch.rate / record.stretches[-1].rate, factor, train
+                ),
+            }
+        )
+        for stretch, value in zip(record.stretches, split(total, shares), strict=True)
+        for train in [stretch.train or preset_of(recipe.method).first_phase]
+    )
+    return recipe.model_copy(
+        update={
+            "name": f"{recipe.name}-{section.method}",
+            "method": recipe.method.model_copy(update={"name": section.method}),
+            "graft": graft,
+            "phases": phases,
+            "baselines": (),
+            "evaluation": recipe.evaluation.model_copy(update={"before": ()}),
+        }
+    )

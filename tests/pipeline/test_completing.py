@@ -1,0 +1,149 @@
+"""What a recipe leaves open is decided once, before its run, in the same way for every command."""
+
+from __future__ import annotations
+
+import pytest
+
+from lingraft.commands.from_python import recipe_of
+from lingraft.errors import RecipeError
+from lingraft.pipeline import facts, folder, stages
+from lingraft.pipeline.completing import complete
+from lingraft.pipeline.stages import Context
+from lingraft.recipe.decoding import to_toml
+from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.rundir import Run, read_json
+
+TOKENS = {"value": 20_000, "unit": "tokens"}
+
+
+@pytest.fixture
+def tables(tiny_source, tmp_path, korean_text):
+    """Plain data of a recipe that leaves nearly all open, on a text of its own."""
+    text = tmp_path / "ko.txt"
+    text.write_bytes(korean_text.read_bytes())
+    return {
+        "language": "ko",
+        "source": {"model": str(tiny_source("bert"))},
+        "corpus": {"text": [str(text)]},
+        "method": {"budget": TOKENS},
+    }
+
+
+def asked(tables, *settings):
+    return recipe_from(tables, settings)
+
+
+def values(completed):
+    return {one["key"]: (one["value"], one["source"]) for one in completed.choices}
+
+
+def test_a_file_python_and_the_command_line_ask_for_one_thing(tables, command, tmp_path):
+    form = {"source": tables["source"]["model"], "text": tables["corpus"]["text"]}
+    short = recipe_of(form | {"language": "ko", "tokens": 20_000}, tmp_path / "run")
+    first, again = complete(asked(tables)), complete(short)
+    assert first.choices == again.choices
+    assert first.recipe.model_copy(update={"name": "run"}) == again.recipe
+    assert first.recipe.method.name == "xpt-sp"
+    (tmp_path / "asked.toml").write_text(to_toml(asked(tables)).replace("phases = []\n", ""))
+    (tmp_path / "done.toml").write_text(to_toml(first.recipe))
+    assert complete(read_recipe(tmp_path / "done.toml")).recipe == first.recipe
+    assert not complete(read_recipe(tmp_path / "done.toml")).choices
+
+
+def test_check_says_what_a_run_will_do(tables, command, tmp_path):
+    path = tmp_path / "asked.toml"
+    path.write_text(
+        f"""language = "ko"
+[source]
+model = "{tables["source"]["model"]}"
+[corpus]
+text = {tables["corpus"]["text"]}
+[method]
+budget = {{value = 20e3, unit = "tokens"}}
+"""
+    )
+    ended = command("check", path)
+    assert ended.status == 0, ended.err
+    for one in complete(read_recipe(path)).choices:
+        assert f"{one['key']} = " in ended.out
+
+
+def test_what_is_given_is_kept(tables):
+    given = ("method.learning_rate=0.5", "graft.embeddings=random", "tokenizer.vocab_size=99")
+    completed = complete(asked(tables, *given))
+    (phase,) = completed.recipe.phases
+    assert phase.optimiser.learning_rate == 0.5
+    assert completed.recipe.graft.embeddings == "random"
+    assert completed.recipe.tokenizer.vocab_size == 99
+    named = {key for key, (_, source) in values(completed).items() if source == "given"}
+    assert named == {"method.learning_rate", "graft.embeddings", "tokenizer.vocab_size"}
+    assert not any(key.startswith("resources.") for key in values(completed))  # nothing reads them
+
+
+def test_a_method_that_is_named_keeps_its_layers(tables):
+    whole = complete(asked(tables, "method.name=xpt")).recipe
+    assert (whole.graft.layers_before, len(whole.phases)) == (1, 2)
+    papers = complete(asked(tables, "method.preset=xpt2021"))
+    assert (papers.recipe.method.name, papers.choices) == ("xpt", ())
+
+
+def test_without_a_budget_it_asks_for_one(tables):
+    with pytest.raises(RecipeError, match=r"^method\.budget: is not given"):
+        complete(asked(tables | {"method": {}}))
+
+
+def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, monkeypatch):
+    """However fast the machine is when the run goes on."""
+    monkeypatch.setattr(facts, "tokens_a_second", lambda *_: 1_000.0)
+    recipe, run = asked(tables, "method.budget={value = 5, unit = 'minutes'}"), Run(tmp_path / "r")
+    first = folder.complete(recipe, run)
+    assert first.facts["tokens"] == 300_000
+    (phase,) = first.recipe.phases
+    assert (phase.budget.value, phase.budget.unit) == (5, "minutes")
+    assert phase.validation.sentences < 2_000
+    assert first.recipe.evaluation.sentences < 10_000
+    run.path.mkdir()
+    folder.prepare(first, run, resume=False, overwrite=False)
+    assert read_json(run.choices_path) == first.plain()
+    assert read_recipe(run.recipe_path) == first.recipe
+    monkeypatch.setattr(facts, "tokens_a_second", lambda *_: 1e9)
+    assert folder.complete(recipe, run).recipe == first.recipe
+    same = asked(tables, "method.budget={value = 0.0833333333333333333, unit = 'hours'}", "name=x")
+    assert folder.complete(same, run).recipe.phases == first.recipe.phases
+    assert folder.complete(recipe, run, overwrite=True).recipe != first.recipe
+    other = asked(tables, "method.budget={value = 5, unit = 'minutes'}", "method.warmup=0.2")
+    assert folder.complete(other, run).facts["tokens"] == 3e11
+
+
+def test_text_that_has_grown_is_refused_and_with_resume_decided_by(tables, tmp_path, accelerator):
+    recipe, run = asked(tables), Run(tmp_path / "run")
+    first = folder.complete(recipe, run)
+    run.path.mkdir()
+    folder.prepare(first, run, resume=False, overwrite=False)
+    stages.corpus(Context(first.recipe, run, accelerator))
+    text = tmp_path / "ko.txt"
+    text.write_bytes(text.read_bytes() * 3)
+    with pytest.raises(RecipeError, match=r"\(differs in: the text's contents\); --resume"):
+        folder.prepare(folder.complete(recipe, run), run, resume=False, overwrite=False)
+    grown = folder.complete(recipe, run, resume=True)
+    assert grown.facts["characters"] == pytest.approx(3 * first.facts["characters"])
+
+
+def test_a_run_that_kept_no_choices_is_known_by_its_recipe(tables, tmp_path, accelerator):
+    recipe, run = asked(tables), Run(tmp_path / "run")
+    first = folder.complete(recipe, run)
+    run.path.mkdir()
+    folder.prepare(first, run, resume=False, overwrite=False)
+    stages.corpus(Context(first.recipe, run, accelerator))
+    run.choices_path.unlink()
+    folder.prepare(folder.complete(recipe, run), run, resume=False, overwrite=False)
+    run.choices_path.unlink()
+    other = folder.complete(asked(tables, "method.learning_rate=0.5"), run)
+    with pytest.raises(RecipeError, match=r"\(differs in: .*phases\); --resume"):
+        folder.prepare(other, run, resume=False, overwrite=False)
+
+
+def test_text_of_unknown_size_is_assumed_to_be_long_and_told(tables):
+    completed = complete(asked(tables | {"corpus": {"text": ["hub:some/text"]}}))
+    assert completed.facts["characters"] == facts.ASSUMED_CHARACTERS
+    assert any("hub:some/text is not known before it is read" in one for one in completed.notes)

@@ -1,0 +1,10 @@
+"""Methods as papers have them, for tests that need settings that no text decides."""
+
+from lingraft.recipe.record import AUTO
+from lingraft.recipe.records import METHODS
+
+
+def papers(method):
+    """[method] of a method with its own paper's settings, else XPT's."""
+    preset = METHODS[method].preset
+    return {"name": method, "preset": "xpt2021" if preset == AUTO else preset}
