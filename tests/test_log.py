@@ -142,14 +142,11 @@ def test_a_time_left_that_nobody_will_see_is_not_said(clock, lines):
     assert lines == ["measuring: 1/1,000,000,000 steps (0%), 0.0 steps/s"]
 
 
-def test_a_task_that_has_become_shorter_ends_where_it_ends_now(clock, lines):
-    with log.progress("phase-1", 1_000, "steps") as ticker:
-        clock[0] += 20
-        ticker.update(100)
-        ticker.ends_at(400)
-        clock[0] += 20
-        ticker.update(200)
-    assert lines == ["phase-1: 200/400 steps (50%), 40 s left, 5.0 steps/s"]
+def test_a_task_of_so_many_seconds_has_no_rate(clock, lines):
+    with log.progress("phase-1", 100, "seconds") as ticker:
+        clock[0] += 40
+        ticker.update(40, "loss 5.0")
+    assert lines == ["phase-1: 40/100 seconds (40%), 1 min 0 s left, loss 5.0"]
 
 
 def test_nothing_done_yet_has_no_time_left(clock, lines):

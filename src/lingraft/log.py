@@ -100,12 +100,6 @@ class Ticker:
         self.seen = [(time.monotonic(), count)]
         self.update(count)
 
-    def ends_at(self, total: float) -> None:
-        """Say that the task has become shorter or longer than was said."""
-        self.total = total
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, total=total)
-
     def update(self, count: float, note: str = "") -> None:
         """Report the amount done so far, and a short note such as the current loss."""
         self.count, now = count, time.monotonic()
@@ -135,7 +129,7 @@ class Ticker:
         if self.total and rate > 0:
             seconds = max(self.total - self.count, 0.0) / rate
             left = f"{duration(seconds)} left, " if seconds < LONGEST_LEFT else ""
-        return f"{left}{rate:,.1f} {self.unit}/s"
+        return left.rstrip(", ") if self.unit == "seconds" else f"{left}{rate:,.1f} {self.unit}/s"
 
     def line(self, now: float, note: str) -> str:
         """One line for a log file: count, share, time left, rate."""
@@ -144,8 +138,8 @@ class Ticker:
             if (self.total)
             else f" {self.unit}"
         )
-        text = f"{self.what}: {self.count:,.0f}{of_all}, {self.speed(now)}"
-        return f"{text}, {note}" if note else text
+        parts = (f"{self.what}: {self.count:,.0f}{of_all}", self.speed(now), note)
+        return ", ".join(filter(None, parts))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Budget, Masking
 from lingraft.training.data import Batcher, BatchPlan, Position, number_of, share, subset
-from lingraft.training.pace import expected_steps
+from lingraft.training.progress import expected_steps
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 LENGTHS = np.random.default_rng(0).integers(4, 60, 101)

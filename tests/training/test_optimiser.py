@@ -1,12 +1,10 @@
-import json
 import math
 
 import pytest
 import torch
 from torch import nn
 
-from lingraft.recipe import Budget, Optimiser, Schedule
-from lingraft.training.pace import Pace
+from lingraft.recipe import Optimiser, Schedule
 from lingraft.training.trained import Trained, clip, learning_rate_factor
 
 
@@ -49,21 +47,6 @@ def test_a_long_warm_up_leaves_the_rest_of_the_phase_to_the_fall():
     schedule = Schedule(shape="wsd", decay=0.5)
     values = [learning_rate_factor(done, schedule, 0.8) for done in (0.4, 0.8, 0.9, 1.0)]
     assert values == pytest.approx([0.5, 1.0, 0.5, 0.0])
-
-
-def test_a_phase_that_is_cut_or_made_longer_still_comes_to_the_end_of_the_fall(tmp_path):
-    schedule = Schedule(shape="wsd", decay=0.2)
-    for number, change in enumerate(([0.9, 0.95], [0.3, 1.5], [0.3, 0.6])):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / "pace.json").write_text(json.dumps([[1_000 * part for part in change]]))
-        pace = Pace(Budget(value=1_000, unit="tokens"), 10, folder)
-        rates = [
-            learning_rate_factor(pace.share(done), schedule, 0.1)
-            for done in range(100, int(pace.end) + 1, 10)
-        ]
-        assert rates == sorted(rates, reverse=True)
-        assert (rates[0], rates[-1]) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-12))
 
 
 def test_a_decay_of_another_shape_is_refused():

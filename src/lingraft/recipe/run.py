@@ -278,6 +278,10 @@ class Training(Section):
     """Write a checkpoint at least every so many minutes."""
     checkpoint_steps: Annotated[int, Field(ge=1)] | None = None
     """Write one also every so many steps."""
+    keep_stable: Literal["auto"] | bool = "auto"
+    """With schedule.shape = 'wsd': keep weights and optimiser as they are when the last phase's
+    rate begins to fall, so that a longer run can go on from there (three times the weights). auto:
+    where the disk has room."""
     log_steps: Annotated[int, Field(ge=1)] = 10
     """Write a line to metrics.jsonl every so many steps."""
     trackers: Annotated[

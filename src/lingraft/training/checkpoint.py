@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 
     Copy = Callable[[torch.Tensor], torch.Tensor]
 
-NAME, LEFTOVER = re.compile(r"checkpoint-(\d+)"), re.compile(r"(checkpoint|partial)-\d+")
+NAME, LEFTOVER = re.compile(r"checkpoint-(\d+)"), re.compile(r"checkpoint-\d+|partial-.+")
+STABLE, OLD = "stable", "partial-old"
+"""Folder of what a cooldown begins with; it stays when the phase is done. And what is replaced."""
+ROOM = 6
+"""Times the weights must be free on a disk for it: it takes three, and as much comes after."""
 BROKEN = (
     *(OSError, LookupError, RuntimeError, ValueError, EOFError),
     *(SafetensorError, pickle.UnpicklingError),
@@ -48,20 +52,35 @@ BROKEN = (
 AGAIN = "delete the folder to start the phase again"
 
 
-def latest(folder: Path) -> Path | None:
-    """The newest whole checkpoint of a phase."""
-    checkpoints = {}
+def _by_step(folder: Path) -> dict[int, Path]:
+    """The whole checkpoints of a phase; what its cooldown begins with is one."""
+    checkpoints = {int(stable_state(folder)["step"]): path for path in _stable(folder)}
     for path in folder.glob("checkpoint-*"):
         match = NAME.fullmatch(path.name)
         if match and (path / "state.json").is_file():
             checkpoints[int(match[1])] = path
-    return checkpoints[max(checkpoints)] if checkpoints else None
+    return checkpoints
+
+
+def latest(folder: Path) -> Path | None:
+    """The newest whole checkpoint of a phase."""
+    return max(_by_step(folder).items(), default=(0, None))[1]
 
 
 def last_step(folder: Path) -> int:
     """The step that a phase goes on from; 0 where it begins."""
-    path = latest(folder)
-    return int(path.name.rpartition("-")[2]) if path else 0
+    return max(_by_step(folder), default=0)
+
+
+def _stable(folder: Path) -> list[Path]:
+    """Where what a cooldown begins with is kept, if so: a kill may leave it under its old name."""
+    paths = (folder / STABLE, folder / OLD)
+    return [path for path in paths if (path / "state.json").is_file()][:1]
+
+
+def stable_state(folder: Path) -> dict[str, Any]:
+    """The state with which the cooldown of a phase begins; nothing where it was not kept."""
+    return next((read_json(path / "state.json") for path in _stable(folder)), {})
 
 
 def leftovers(folder: Path) -> list[Path]:
@@ -110,6 +129,7 @@ def save(
     *,
     main: bool = True,
     writer: Writer | None = None,
+    stable: bool = False,
 ) -> Path:
     """Write `checkpoint-STEP`, then delete older ones; called by all processes.
 
@@ -121,8 +141,9 @@ def save(
         state: plain data to go on from.
         main: whether this process writes; another one only gives its shards.
         writer: writes beside training, from a copy; None: before this returns.
+        stable: write `stable` instead, and delete nothing.
     """
-    path = folder / f"checkpoint-{step:08d}"
+    path = folder / (STABLE if stable else f"checkpoint-{step:08d}")
     threaded = writer is not None and writer.thread is not None
     copy = snapshot if threaded else torch.Tensor.cpu
     if writer is not None:
@@ -145,7 +166,7 @@ def _write(
     path: Path, tensors: dict[str, torch.Tensor], moved: dict[str, Any], state: dict[str, Any]
 ) -> None:
     folder = path.parent
-    partial = folder / path.name.replace("checkpoint", "partial")
+    partial = folder / f"partial-{path.name.removeprefix('checkpoint-')}"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     with removed_on_failure(partial):
@@ -155,11 +176,18 @@ def _write(
         write_json(partial / "state.json", state)
         checksums.write(partial)
     if path.exists():
-        shutil.rmtree(path)
+        shutil.rmtree(folder / OLD, ignore_errors=True)
+        path.replace(folder / OLD)
     partial.replace(path)
     for entry in leftovers(folder):
-        if entry != path:
+        if entry != path and (path.name != STABLE or not NAME.fullmatch(entry.name)):
             shutil.rmtree(entry)
+
+
+def has_room(folder: Path, model: nn.Module) -> bool:
+    """Whether the disk has room for what a cooldown begins with, and for what comes after."""
+    weights = sum(4 * parameter.numel() for parameter in model.parameters())
+    return shutil.disk_usage(folder).free >= ROOM * weights
 
 
 def save_best(folder: Path, save: Callable[[Path], None]) -> None:

@@ -62,7 +62,7 @@ def has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def compile_layers(module: nn.Module, training: Training, even_tokens: float = 0.0) -> None:
+def compile_layers(module: nn.Module, training: Training, even_tokens: float = 0.0) -> bool:
     """Let the encoder's layers run compiled, in place, where the recipe asks for it.
 
     Names of parameters stay as they are.
@@ -71,6 +71,9 @@ def compile_layers(module: nn.Module, training: Training, even_tokens: float = 0
         module: what trains.
         training: whether the recipe asks.
         even_tokens: of all passes that have the same shape, so that nothing is compiled again.
+
+    Returns:
+        Whether they do.
     """
     wanted = training.compile
     if wanted == "auto":
@@ -80,3 +83,4 @@ def compile_layers(module: nn.Module, training: Training, even_tokens: float = 0
     if wanted:
         for layer in encoder_layers(module):
             layer.compile(recompile_limit=MOST_GRAPHS)
+    return bool(wanted)

@@ -20,19 +20,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate import DistributedDataParallelKwargs
 
-from lingraft.errors import TrainingError
 from lingraft.log import progress
-from lingraft.rundir import fingerprint, json_line
-from lingraft.training import beside, checkpoint, compiling, sharding
+from lingraft.rundir import fingerprint
+from lingraft.training import beside, checkpoint, compiling, metrics, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
-from lingraft.training.pace import Pace, expected_steps
 from lingraft.training.phase import State, Stopped, Watch
 from lingraft.training.problem import MaskedText
+from lingraft.training.progress import Progress, expected_steps
 from lingraft.training.scaling import LossScale
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
-from lingraft.training.trained import Trained, clip, learning_rate_factor
+from lingraft.training.trained import Trained, clip
 from lingraft.training.validation import by_term
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
+    from lingraft.errors import TrainingError
     from lingraft.log import Ticker
     from lingraft.training.beside import Coming
     from lingraft.training.phase import Job, Work
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 LARGE = 1 << 22
 """Parameters of a model after which it is worth some tenths of a second to look for garbage."""
-TRACKED = ("loss", "learning_rate", "gradient_norm", "tokens_per_second", "mfu")
 
 
 def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> dict[str, Any]:
@@ -135,64 +134,76 @@ class _Trainer:
         self.model, self.flops, self.watch = model, flops, watch
         phase, self.trained = work.phase, trained
         self.optimiser = trained.optimiser(phase.optimiser, decay_all=work.decay_all)
-        self.state, self.scale = State(work.fingerprint), LossScale(accelerator)
+        self.state = State(work.fingerprint, stable_fingerprint=work.stable_fingerprint)
+        self.scale, self.began = LossScale(accelerator), 0.0
         self.last_checkpoint = self.resume()
         self.plan = problem.plan(work)
-        self.total_steps = expected_steps(phase.budget, self.plan)
+        steps = expected_steps(phase.budget, self.plan)
+        self.progress = Progress(phase, steps)
         is_even = isinstance(problem, MaskedText) and problem.even is not None
-        epochs = self.total_steps / self.plan.steps_per_epoch()
+        epochs = steps / self.plan.steps_per_epoch()
         tokens = epochs * self.plan.tokens_per_epoch() if is_even else 0.0
-        compiling.compile_layers(problem.module, work.training, tokens)
+        self.compiled = compiling.compile_layers(problem.module, work.training, tokens)
         self.module, self.stepper = sharding.prepare(
             problem.module, self.optimiser, work.training, accelerator
         )
-        deadline = None if self.last_checkpoint else work.deadline
-        self.pace = Pace(phase.budget, self.total_steps, work.folder, deadline)
-        self.look_every = phase.validation.every_steps or max(1, round(self.total_steps / 10))
-        self.warmup = phase.schedule.warmup
-        if self.warmup >= 1:
-            self.warmup = min(1.0, self.warmup / self.total_steps)
         self.checkpoint_time = time.monotonic()
         self.stop = StopRequest()
         self.speed = Speedometer(self.ceiling)
         self.has_time = beside.has_time(accelerator.device)
         self.writer = beside.Writer(threaded=self.has_time)
 
-    def done_share(self, steps: float, tokens: float) -> float:
-        """Share of the phase that so many steps and tokens are."""
-        return self.pace.share(tokens if self.pace.unit == "tokens" else steps)
-
-    @property
-    def finished(self) -> bool:
-        return self.done_share(self.state.step, self.state.tokens) >= 1 or bool(self.state.stopped)
+    def begin(self) -> None:
+        """Start the phase's clock; say how long a budget in time is, by a look that is timed."""
+        state, allow = self.state, self.job.allow
+        if goes_on := state.fingerprint != self.job.fingerprint:
+            state.go_on(self.job.fingerprint)
+        if self.progress.unit == "seconds" and not state.allowed:
+            assert allow is not None
+            for _ in range(1 + self.compiled):  # the first one compiles
+                started = self.job.clock()
+                validation = self.problem.look(self.module, self.accelerator)
+                took = sharding.agreed(self.job.clock() - started, self.accelerator)
+            if state.step == 0:
+                self.write(metrics.look_row(self.job, state, validation))
+            state.allowed = state.passed + allow(took, validation.tokens)
+        self.progress.begin(state, goes_on=goes_on)
+        self.began = self.job.clock() - state.passed
 
     def run(self) -> dict[str, Any]:
-        phase, state, unit = self.job.phase, self.state, self.pace.unit
-        total = None if self.watch.endless else self.pace.total
+        phase, state = self.job.phase, self.state
         here, accelerator = Position(state.epoch, state.index), self.accelerator
-        with (
-            self.stop.listening(),
-            progress(phase.name, total, unit) as ticker,
-            self.writer,
-            contextlib.closing(beside.steps(self.problem, self.plan, here, accelerator)) as steps,
-        ):
-            ticker.start_at(state.tokens if unit == "tokens" else state.step)
-            while not self.finished:
-                self.take_step(steps, ticker, unit)
-                ended = self.done_share(state.step, state.tokens) >= 1
-                if state.step % self.look_every == 0 or ended:
-                    self.look(ended)
-                    self.keep_time()
-                    ticker.ends_at(self.pace.end)
-                self.checkpoint_if_due()
+        with self.stop.listening(), self.writer:
+            self.begin()
+            unit = self.progress.unit
+            total = None if self.watch.endless else self.progress.total
+            coming = beside.steps(self.problem, self.plan, here, accelerator)
+            with progress(phase.name, total, unit) as ticker, contextlib.closing(coming) as steps:
+                ticker.start_at(self.done)
+                while not state.stopped:
+                    before = state.passed
+                    self.take_step(steps, ticker)
+                    ended = self.progress.ended(state)
+                    if self.progress.look_due(state) or ended:
+                        self.look(ended)
+                    self.checkpoint_if_due(before)
         return self.result()
 
-    def take_step(self, steps: Iterator[Coming], ticker: Ticker, unit: str) -> None:
+    @property
+    def done(self) -> float:
+        """Steps, tokens or seconds."""
+        state = self.state
+        return {"steps": state.step, "tokens": state.tokens}.get(self.progress.unit, state.passed)
+
+    def take_step(self, steps: Iterator[Coming], ticker: Ticker) -> None:
         """One optimiser step; a number of a GPU is read where it is logged alone."""
         state, accelerator, phase = self.state, self.accelerator, self.job.phase
         started = time.monotonic()
         self.watch.begin()
         following, indices, step = next(steps)
+        middle = self.progress.middle(state, step.global_tokens)
+        if self.progress.cools(middle) and not state.cooling:
+            self.keep_stable()
         step = sharding.level(step, self.module, accelerator)
         seed = fingerprint(self.job.seed, phase.name, state.step, accelerator.process_index)
         torch.manual_seed(int(seed, 16) % 2**63)
@@ -205,11 +216,7 @@ class _Trainer:
         if logged or phase.optimiser.max_gradient_norm or self.scale.scaler:
             norm = clip(self.trained.parameters(), phase.optimiser.max_gradient_norm)
         self.scale.note(norm)
-        middle = self.done_share(state.step + 0.5, state.tokens + step.global_tokens / 2)
-        if middle >= 1:  # less than half a batch is left
-            middle = (1 + self.done_share(state.step, state.tokens)) / 2
-        factor = learning_rate_factor(middle, phase.schedule, self.warmup)
-        rate = phase.optimiser.learning_rate * factor
+        factor = self.progress.factor(middle)
         self.trained.set_rate(self.optimiser, factor)
         self.stepper.step()
         self.stepper.zero_grad(set_to_none=True)
@@ -217,16 +224,17 @@ class _Trainer:
         state.tokens += step.global_tokens
         state.sentences += step.global_sentences
         state.masked += step.global_targets
+        state.passed += state.step_seconds  # until the clock is known
         state.epoch, state.index = following.epoch, following.index
         means = totals.means(self.accelerator) if logged else None  # waits for a GPU to be done
         state.seconds += time.monotonic() - started
         useful = self.flops(indices, step.global_targets) if self.flops else None
         self.speed.add(step.global_tokens, useful)
         if means is not None:
-            self.log_step(means, rate, norm)
-        speed = self.speed.utilisation if unit == "tokens" else self.speed.shown
-        done = state.tokens if unit == "tokens" else state.step
-        ticker.update(done, f"loss {state.last_loss:.3f}{speed}")
+            self.log_step(means, phase.optimiser.learning_rate * factor, norm)
+        in_tokens = self.progress.unit == "tokens"
+        speed = self.speed.utilisation if in_tokens else self.speed.shown
+        ticker.update(self.done, f"loss {state.last_loss:.3f}{speed}")
         self.watch.end(indices, step)
 
     def log_step(self, means: dict[str, float], rate: float, norm: torch.Tensor | None) -> None:
@@ -263,32 +271,13 @@ class _Trainer:
 
     def diverged(self, value: str) -> TrainingError:
         """The error that stops a run whose numbers are not finite."""
-        hint = "no checkpoint was due before"
-        if self.last_checkpoint:
-            hint = f"the last good checkpoint is {self.last_checkpoint}"
-        phase, mend = self.job.phase, ""
-        if not phase.optimiser.max_gradient_norm:
-            mend = " or clip gradients (optimiser.max_gradient_norm, of a task clip)"
-        return TrainingError(
-            f"phase '{phase.name}': {value} at step {self.state.step}; {hint}; lower the "
-            f"learning rate{mend} and run again with --resume (a study: without); "
-            "the phase then starts afresh"
-        )
+        return metrics.diverged(self.job, self.state.step, value, self.last_checkpoint)
 
     def look(self, ended: bool) -> None:
         """Validate; keep the best weights; stop when patience is at its end."""
         state, patience = self.state, self.job.phase.validation.patience
         validation = self.problem.look(self.module, self.accelerator)
-        self.write(
-            {
-                "kind": "valid",
-                "phase": self.job.phase.name,
-                "step": state.step,
-                "tokens": state.tokens,
-                "loss": validation.loss,
-                **validation.metrics,
-            }
-        )
+        self.write(metrics.look_row(self.job, state, validation))
         if not math.isfinite(validation.loss):
             raise self.diverged(f"validation loss {validation.loss}")
         if self.job.average_last:
@@ -320,16 +309,6 @@ class _Trainer:
             )
         self.speed.restart()
 
-    def keep_time(self) -> None:
-        """Change the phase's length where it would miss the time that was promised (`pace`)."""
-        done = self.state.tokens if self.pace.unit == "tokens" else self.state.step
-        before = self.pace.end
-        end = None if self.finished else self.pace.look(done, self.accelerator)
-        if end is not None:
-            change = "slower" if end < before else "faster"
-            counted = f"{end:,.0f} {self.pace.unit}, not {before:,.0f}"
-            logger.info("%s: %s than measured, ends after %s", self.job.phase.name, change, counted)
-
     def result(self) -> dict[str, Any]:
         """Plain data for done.json."""
         more = self.scale.row(None)[1]
@@ -349,29 +328,22 @@ class _Trainer:
         logger.info("%s: goes on from step %d", self.job.phase.name, self.state.step)
         return path
 
-    def checkpoint_if_due(self) -> None:
-        """Write a checkpoint when it is time, or when a signal asks the run to stop."""
+    def checkpoint_if_due(self, before: float) -> None:
+        """Write a checkpoint when it is time, or when a signal asks the run to stop.
+
+        Args:
+            before: seconds of the phase when the step began; the clock of now is agreed upon, too.
+        """
         training, state = self.job.training, self.state
         due = bool(training.checkpoint_steps) and state.step % (training.checkpoint_steps or 1) == 0
         due = due or time.monotonic() - self.checkpoint_time >= training.checkpoint_minutes * 60
-        signalled = self.stop.number is not None
-        due, signalled = map(bool, sharding.largest([due, signalled], self.accelerator))
-        if not (due or signalled) or (self.finished and not signalled):
+        passed = sharding.micros_of_main(self.job.clock() - self.began, self.accelerator)
+        numbers = [due, self.stop.number is not None, passed]
+        due, signalled, passed = sharding.largest(numbers, self.accelerator)
+        self.progress.set_clock(state, before, passed / sharding.MICROS)
+        if not (due or signalled) or (state.stopped and not signalled):
             return
-        trained = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
-        if not sharding.all_finite(trained, self.accelerator):
-            # Between two logged steps; written, it would replace a good checkpoint.
-            raise self.diverged("weights that are not finite")
-        state.loss_scale = self.scale.state
-        self.last_checkpoint = checkpoint.save(
-            self.job.folder,
-            state.step,
-            self.model,
-            self.optimiser,
-            asdict(state),
-            main=self.accelerator.is_main_process,
-            writer=self.writer,
-        )
+        self.save()
         self.checkpoint_time = time.monotonic()
         if signalled or not self.has_time:
             self.writer.wait()
@@ -385,13 +357,43 @@ class _Trainer:
                 number,
             )
 
+    def save(self, *, stable: bool = False) -> None:
+        """Write a checkpoint, or what the cooldown begins with."""
+        state = self.state
+        trained = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
+        if not sharding.all_finite(trained, self.accelerator):
+            # Between two logged steps; written, it would replace a good checkpoint.
+            raise self.diverged("weights that are not finite")
+        state.loss_scale = self.scale.state
+        self.last_checkpoint = checkpoint.save(
+            self.job.folder,
+            state.step,
+            self.model,
+            self.optimiser,
+            asdict(state),
+            main=self.accelerator.is_main_process,
+            writer=self.writer,
+            stable=stable,
+        )
+
+    def keep_stable(self) -> None:
+        """Keep what the cooldown begins with, for a longer phase, where the disk has room."""
+        self.state.cooling, asked = True, self.job.training.keep_stable
+        if not self.job.stable_fingerprint or asked is False:
+            return
+        if asked == "auto":
+            room = checkpoint.has_room(self.job.folder, self.model)
+            (too_small,) = sharding.largest([not room], self.accelerator)
+            if too_small:
+                logger.warning(
+                    "%s: %s has too little room for the weights before the cooldown, so the run "
+                    "cannot be gone on with (training.keep_stable)",
+                    self.job.phase.name,
+                    self.job.folder,
+                )
+                return
+        self.save(stable=True)
+
     def write(self, row: dict[str, Any]) -> None:
         """Append a row to metrics.jsonl, and to the trackers that were asked for."""
-        if not self.accelerator.is_main_process:
-            return
-        with self.job.metrics_path.open("a", encoding="utf-8") as file:
-            file.write(json_line(row))
-        if self.job.training.trackers:
-            name = f"{row['phase']}/{row['kind']}"
-            values = {f"{name}_{key}": row[key] for key in TRACKED if row.get(key) is not None}
-            self.accelerator.log(values, step=row["step"])
+        metrics.write(self.job, row, self.accelerator)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from lingraft.errors import TrainingError, UnsupportedModelError
 from lingraft.training.compiling import encoder_layers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import numpy as np
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from lingraft.objectives.distillation import Teacher
     from lingraft.recipe import Phase, Training
     from lingraft.training.data import Reading, Step
-    from lingraft.training.pace import Deadline
 
 
 class Stopped(TrainingError):
@@ -64,6 +64,17 @@ class State:
     sentences: int = 0
     masked: int = 0
     seconds: float = 0.0
+    passed: float = 0.0
+    """Seconds since the first step, of everything, by the main process' clock."""
+    step_seconds: float = 0.0
+    """How long the coming step may take."""
+    allowed: float = 0.0
+    """What `passed` may come to, of a budget in time; 0 before that is known."""
+    cooling: bool = False
+    """Whether the cooldown of warm-up, stable, decay has begun."""
+    stable_fingerprint: str = ""
+    warmed: float = math.inf
+    """Share of the phase in which a shorter one had warmed up that it goes on from."""
     looks_since_best: int = 0
     best_step: int = -1
     best: float = math.inf
@@ -73,6 +84,11 @@ class State:
     stopped: str = ""
     loss_scale: dict[str, Any] = field(default_factory=dict)
     """State of fp16's factor; empty in other formats."""
+
+    def go_on(self, fingerprint: str) -> None:
+        """Begin a longer phase where the cooldown of a shorter one began."""
+        self.fingerprint, self.stopped, self.cooling, self.allowed = fingerprint, "", False, 0.0
+        self.best, self.best_loss, self.best_step, self.looks_since_best = math.inf, math.inf, -1, 0
 
     @property
     def result(self) -> dict[str, Any]:
@@ -104,8 +120,13 @@ class Work:
     """Keep the weights at so many last looks (`checkpoint`)."""
     decay_all: bool = False
     """Weight decay on biases and normalisation weights too."""
-    deadline: Deadline | None = None
-    """When it must end; None where no time was promised."""
+    stable_fingerprint: str = ""
+    """Of what the phase is made from but for its budget: what the cooldown begins with is kept for
+    a longer phase of the same; none where nothing is to be kept."""
+    allow: Callable[[float, int], float] | None = None
+    """Seconds that a phase with a budget in time may take from now on, by the seconds and tokens of
+    a look at the validation text."""
+    clock: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, kw_only=True)

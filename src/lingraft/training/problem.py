@@ -49,6 +49,8 @@ class Look:
     """What the best weights are chosen by, higher is better; None chooses by the loss."""
     metrics: dict[str, float] = field(default_factory=dict)
     """More numbers for metrics.jsonl."""
+    tokens: int = 0
+    """That were read, where somebody counts them."""
 
     @property
     def to_minimise(self) -> float:
@@ -226,7 +228,7 @@ class MaskedText:
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
         """Mean nats on the validation text; of several streams each, and as they are drawn."""
         loss, metrics = self.held_out.losses(module, accelerator)
-        return Look(loss, metrics=metrics)
+        return Look(loss, metrics=metrics, tokens=self.held_out.tokens)
 
     def save(self, folder: Path) -> None:
         """A stock checkpoint with the source's own dropout."""

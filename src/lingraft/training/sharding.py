@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from lingraft.recipe import Training
     from lingraft.training.data import Step
 
+MICROS = 1_000_000
+
 
 def prepare(
     module: nn.Module,
@@ -163,6 +165,16 @@ def largest(numbers: list[int], accelerator: Accelerator) -> list[int]:
     group = None if accelerator.device.type == "cpu" else _hosts()
     distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, group=group)
     return tensor.tolist()
+
+
+def micros_of_main(seconds: float, accelerator: Accelerator) -> int:
+    """Microseconds of which `largest` gives all processes the main one's; 0 on the others."""
+    return round(seconds * MICROS) if accelerator.is_main_process else 0
+
+
+def agreed(seconds: float, accelerator: Accelerator) -> float:
+    """The main process' number of seconds."""
+    return largest([micros_of_main(seconds, accelerator)], accelerator)[0] / MICROS
 
 
 def all_finite(parameters: Iterable[torch.Tensor], accelerator: Accelerator) -> bool:

@@ -103,12 +103,16 @@ class Validator:
             most = documents_for(most, tokens.lengths)
         return cls(batcher, min(most, len(tokens)))
 
+    @property
+    def sample(self) -> Array:
+        """Indices of the sentences, spread evenly."""
+        return np.linspace(0, len(self.batcher.tokens) - 1, self.sentences).astype(np.int64)
+
     @torch.no_grad()
     def losses(self, module: nn.Module, accelerator: Accelerator) -> dict[str, float]:
         """Mean nats of each term over all tokens that it predicts in the validation sentences."""
         module.eval()
-        spread = np.linspace(0, len(self.batcher.tokens) - 1, self.sentences)
-        sample = spread.astype(np.int64)
+        sample = self.sample
         totals = Totals(accelerator.device)
         for start in range(0, len(sample), AT_A_TIME):
             rank, num_ranks = accelerator.process_index, accelerator.num_processes
@@ -168,6 +172,12 @@ class HeldOut:
             for validator in validators
         ]
         return list({objective.name: objective for objective in objectives}.values())
+
+    @property
+    def tokens(self) -> int:
+        """How many a look reads."""
+        every = (one for validators in self.validators.values() for one in validators)
+        return sum(int(one.batcher.tokens.lengths[one.sample].sum()) for one in every)
 
     def losses(self, module: nn.Module, accelerator: Accelerator) -> tuple[float, dict[str, float]]:
         """The loss, and columns of metrics.jsonl: its terms, or with several readings each one's.
