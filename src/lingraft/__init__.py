@@ -71,10 +71,10 @@ def adapt(
 
     With a recipe: `adapt("recipes/demo.toml", out="runs/demo")`. Without one:
     `adapt(source="FacebookAI/roberta-base", text="ko.txt", language="ko", hours=8,
-    out="runs/ko")`.
+    out="runs/ko")`. More time for a finished run: `adapt("runs/ko", hours=16)`.
 
     Args:
-        recipe: a recipe file, its tables as a dict, or a `Recipe`.
+        recipe: a recipe file, its tables as a dict, a `Recipe`, or a finished run's folder.
         out: the run's folder; with a recipe runs/NAME by default.
         settings: overrides such as "phases.0.budget.value=10".
         resume: bring a run of another recipe up to this one.
@@ -89,11 +89,15 @@ def adapt(
         KeyboardInterrupt: Ctrl-C; where it trains, with a checkpoint from which the same call goes
             on.
     """
-    from lingraft.commands.from_python import recipe_of
+    from lingraft.commands.from_python import larger_budget, recipe_of
     from lingraft.pipeline import adapt as pipeline
 
     if isinstance(settings, str):
         settings = [settings]
+    if isinstance(recipe, (str, Path)) and Path(recipe).is_dir():
+        others = {"out": out, "settings": settings, "resume": resume, "overwrite": overwrite}
+        with as_guest():
+            return pipeline.go_on(Path(recipe), larger_budget(Path(recipe), short, others))
     if recipe is None:
         recipe = recipe_of(short, out, settings)
     elif short:

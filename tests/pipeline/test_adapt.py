@@ -16,8 +16,9 @@ from tiny_shapes import ENCODERS
 import lingraft
 from lingraft.errors import RecipeError
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import clearing, folder, learnt, stages
+from lingraft.pipeline import clearing, folder, learnt, phases, stages
 from lingraft.pipeline.completing import complete
+from lingraft.recipe import Phase
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.report import variants
 from lingraft.rundir import Run, read_json, write_record
@@ -474,7 +475,7 @@ def test_a_phase_leaves_neither_its_model_nor_its_moments_in_memory(
 ):
     from torch.optim import Optimizer
 
-    alive, train_phase = [], stages.train_phase
+    alive, train_phase = [], phases.train_phase
 
     def counted(*arguments):
         gc.collect()
@@ -482,11 +483,14 @@ def test_a_phase_leaves_neither_its_model_nor_its_moments_in_memory(
         alive.append(sum(issubclass(kind, (Optimizer, type(arguments[1]))) for kind in kinds))
         return train_phase(*arguments)
 
-    monkeypatch.setattr(stages, "train_phase", counted)
+    monkeypatch.setattr(phases, "train_phase", counted)
     scored = {"sentences": 10, "words": 0, "samples": 0}
     recipe = two_steps(tiny_source("bert"), korean_text, "xpt") | {"evaluation": scored}
     lingraft.adapt(recipe, tmp_path / "run")
     assert alive == alive[:1] * 2
+
+
+PHASE = Phase(name="phase-1", train=["all"], budget={"value": 1})
 
 
 def test_a_phase_that_was_trained_otherwise_is_not_thrown_away_without_a_word(tmp_path, caplog):
@@ -498,13 +502,13 @@ def test_a_phase_that_was_trained_otherwise_is_not_thrown_away_without_a_word(tm
         (folder / "done.json").write_text("{}")
         caplog.clear()
         with caplog.at_level("INFO", logger="lingraft"):
-            clearing.claim(run, folder, "this")
+            clearing.claim(run, folder, PHASE, ("this", ""))
         assert ("phase-1: begins anew" in caplog.text) == said
 
 
 def test_a_phase_whose_deletion_is_interrupted_is_not_finished(finished):
     with killed_at(1, shutil, "rmtree"), pytest.raises(KeyboardInterrupt):
-        clearing.claim(Run(finished), finished / "phase-1", "other settings")
+        clearing.claim(Run(finished), finished / "phase-1", PHASE, ("other settings", ""))
     assert Run(finished).stage("phase-1").fingerprint() is None
     assert (finished / "phase-1" / "best").is_dir()
 

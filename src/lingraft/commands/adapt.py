@@ -32,7 +32,10 @@ def command(
     context: typer.Context,
     recipe: Annotated[
         Path | None,
-        typer.Argument(help="A recipe (TOML). Without one, give --source, --text and --lang."),
+        typer.Argument(
+            help="A recipe (TOML). Without one, give --source, --text and --lang. Or the folder of "
+            "a finished run, and a larger budget for it."
+        ),
     ] = None,
     source: Annotated[
         str | None,
@@ -172,11 +175,16 @@ def command(
 
     With a recipe:     lingraft adapt recipes/demo.toml --out runs/demo
 
+    More time:         lingraft adapt runs/ko --hours 2
+
     What comes out is OUT/model, which transformers loads, and OUT/report.html. A killed run goes on
     with the same command. The recipe that was run is written to OUT/recipe.toml. To add a language
     to a finished run, take --join in the place of --source.
     """
     began = time.monotonic()
+    if recipe is not None and recipe.is_dir():
+        _go_on(context, recipe, began)
+        return
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
     assignments += [f"seed={seed}"] if seed is not None else []
@@ -212,6 +220,24 @@ def command(
         command=ask.command_line(),
         began=began,
     )
+    if ask.is_first_process():
+        show(run)
+
+
+def _go_on(context: typer.Context, folder: Path, began: float) -> None:
+    """Give the run in a folder a larger budget.
+
+    Raises:
+        RecipeError: no budget, or something that a run which goes on has already.
+    """
+    others = [name for name in context.params if name not in ("recipe", *budgets.UNITS)]
+    ask.check_idle(
+        context, others, f"a run that goes on keeps its own recipe ({folder}); leave it out"
+    )
+    budget = budgets.larger(folder, context.params)
+    from lingraft.pipeline.adapt import go_on
+
+    run = go_on(folder, budget, command=ask.command_line(), began=began)
     if ask.is_first_process():
         show(run)
 

@@ -6,11 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
+from lingraft.recipe import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
+UNITS = ("minutes", "hours", "tokens", "steps")
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmbg]?)", re.IGNORECASE)
 
 
@@ -46,3 +49,18 @@ def chosen(form: Mapping[str, object]) -> dict[str, Any] | None:
         names = " and ".join(f"--{unit}" for unit, _ in budgets)
         raise RecipeError(f"{names} are both budgets; give one of them")
     return {"value": budgets[0][1], "unit": budgets[0][0]} if budgets else None
+
+
+def larger(folder: Path, form: Mapping[str, object]) -> Budget:
+    """Return the budget that a finished run is to have in all.
+
+    Raises:
+        RecipeError: none is given, or several.
+    """
+    budget = chosen(form)
+    if budget is None:
+        raise RecipeError(
+            f"{folder}: is a folder; give a recipe, or with a finished run's folder the time that "
+            "it may take in all (--minutes, --hours, --tokens or --steps)"
+        )
+    return Budget.model_validate(budget)

@@ -17,7 +17,7 @@ from lingraft.recipe.streams import CODE, named_texts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.recipe import Recipe
+    from lingraft.recipe import Budget, Recipe
     from lingraft.recipe.shorthand import Paths
 
 NEEDED = ("source", "text", "language")
@@ -64,6 +64,26 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
     data = tables(form, texts, budgets.chosen(form))
     data = {"name": recipe_name(Path(out), data)} | data
     return complete(data, assignments, "lingraft.adapt")
+
+
+def larger_budget(folder: Path, form: ShortForm, others: Mapping[str, Any]) -> Budget:
+    """Return the budget that `lingraft.adapt` is to give to the finished run in a folder.
+
+    Args:
+        folder: of the run.
+        form: what was given of the short form.
+        others: what else was given.
+
+    Raises:
+        RecipeError: it is more than a budget, or none.
+    """
+    given = [name for name in form if name not in budgets.UNITS]
+    given += [name for name, value in others.items() if value]
+    if given:
+        raise RecipeError(
+            f"adapt: {given[0]}=: a run that goes on keeps its own recipe ({folder}); leave it out"
+        )
+    return budgets.larger(folder, form)
 
 
 def _plain(value: Any) -> Any:

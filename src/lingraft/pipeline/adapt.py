@@ -12,8 +12,9 @@ from lingraft.hub import check_answers
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import evaluating, folder, soundness, stages
+from lingraft.pipeline import evaluating, folder, going_on, phases, soundness, stages
 from lingraft.pipeline.clearing import check_outside
+from lingraft.pipeline.ending import check_time
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small, unread
 from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.source_files import source_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lingraft.pipeline.completing import Completed
     from lingraft.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -78,14 +80,64 @@ def adapt(
     completed = folder.complete(
         asked, run, resume=resume, overwrite=overwrite, processes=accelerator.num_processes
     )
-    recipe = completed.recipe
+
+    def prepare() -> None:
+        folder.prepare(completed, run, resume=resume, overwrite=overwrite)
+        for line in choices.lines(completed.choices):
+            logger.info("%s", line)
+
+    return run_completed(
+        completed, Context(completed.recipe, run, accelerator), prepare, command, began
+    )
+
+
+def go_on(
+    out: Path, budget: Budget, *, command: str = "lingraft.adapt(...)", began: float | None = None
+) -> Run:
+    """Give a finished run a larger budget; it goes on from before its cooldown.
+
+    Args:
+        out: the run's folder.
+        budget: of the whole run, with what it has had.
+        command: as `adapt` takes it.
+        began: as `adapt` takes it.
+
+    Returns:
+        The run.
+
+    Raises:
+        LingraftError: whatever the user can mend, on one line.
+    """
+    began = monotonic() if began is None else began
+    quiet_transformers()
+    run = Run.existing(out)
+    completed = going_on.with_budget(run, budget)
+    context = Context(completed.recipe, run, accelerator_for(completed.recipe.training, out))
+
+    def prepare() -> None:
+        folder.prepare(completed, run, resume=True, overwrite=False)
+
+    return run_completed(completed, context, prepare, command, began)
+
+
+def run_completed(
+    completed: Completed, context: Context, prepare: Callable[[], None], command: str, began: float
+) -> Run:
+    """Run a complete recipe.
+
+    Args:
+        completed: the recipe.
+        context: of the run.
+        prepare: makes the run's folder ready, on the main process.
+        command: as `adapt` takes it.
+        began: as `adapt` takes it.
+    """
+    recipe, run, accelerator = context.recipe, context.run, context.accelerator
     notes = [*completed.notes, *check(recipe, run)]
     main, now = accelerator.is_main_process, environment(accelerator, command)
     with run.locked() if main else contextlib.nullcontext():
         if main:
-            folder.prepare(completed, run, resume=resume, overwrite=overwrite)
-            for line in choices.lines(completed.choices):
-                logger.info("%s", line)
+            prepare()
             for note in notes:
                 logger.warning("%s", note)
             note_environment(run, now)
@@ -126,8 +178,11 @@ def run_stages(context: Context) -> None:
     """Run every stage, up to the exported model."""
     recipe = context.recipe
     corpus_digest = alone(context, "corpus", lambda: stages.corpus(context))
+    check_time(context)
     tokenizer_digest = alone(context, "tokenizer", lambda: stages.tokenizer(context, corpus_digest))
+    check_time(context)
     grafted = graft(context, tokenizer_digest)
+    check_time(context)
     check_grafts(recipe, source_of(recipe))  # one of the Hub has its files by now
     trained = train(context, grafted)
     evaluated = alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
@@ -190,14 +245,19 @@ def train(context: Context, digest: str) -> str:
     """All phases from the graft of that fingerprint; returns the last one's."""
     for index, section in enumerate(context.recipe.phases):
         started, before = monotonic(), context.run.stage(section.name).fingerprint()
-        digest = stages.phase(context, index, digest)
+        digest = phases.train(context, index, digest)
         ended(context, section.name, started, kept=before == digest)
     return digest
 
 
 def ended(context: Context, name: str, started: float, *, kept: bool) -> None:
-    """Log that a stage has ended, and which of the run's stages it was."""
-    recipe = context.recipe
+    """Log that a stage has ended, and which of the run's stages it was.
+
+    What an earlier call has made counts in a budget in time; not what another run has.
+    """
+    recipe, stage = context.recipe, context.run.stage(name)
+    if kept and context.clock is not None and not stage.path.is_symlink():
+        context.clock.before += float(stage.done()["seconds"])
     *order, last = stage_order([phase.name for phase in recipe.phases])
     order += [*(f"baseline {section.method}" for section in recipe.baselines), last]
     place = ""

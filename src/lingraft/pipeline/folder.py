@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
-from lingraft.pipeline import completing, contents, learnt, stages
+from lingraft.pipeline import completing, contents, learnt, phases, stages
 from lingraft.pipeline.clearing import changed_precision, empty
 from lingraft.pipeline.completing import Completed, asked_of
 from lingraft.recipe.decoding import to_toml
@@ -165,7 +165,7 @@ def changed_teachers(recipe: Recipe, run: Run) -> list[str]:
     """Return whose contents are others than when a phase of the same recipe and graft trained."""
     before = str(run.stage("graft").fingerprint())
     for index, section in enumerate(recipe.phases):
-        before = stages.phase_fingerprint(recipe, index, before)
+        before = phases.phase_fingerprint(recipe, index, before)
         mark = run.stage(section.name).path / "inputs"
         has_teacher = section.distil is not None and section.distil.teacher is not None
         if has_teacher and mark.is_file() and mark.read_text() != before:

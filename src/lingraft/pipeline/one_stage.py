@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import clearing, evaluating, stages
+from lingraft.pipeline import clearing, evaluating, phases, stages
 from lingraft.pipeline.stages import Context
 from lingraft.recipe import stage_order
 from lingraft.recipe.methods import is_auto, read_recipe
@@ -38,8 +38,8 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
     check_one_process("stage", "several take lingraft adapt, which goes on")
     run = Run.existing(path)
     recipe = read_recipe(run.recipe_path)
-    phases = [phase.name for phase in recipe.phases]
-    order = [*stage_order(phases), "report"]
+    names = [phase.name for phase in recipe.phases]
+    order = [*stage_order(names), "report"]
     if is_auto(recipe):
         raise RecipeError(f"{path}: its recipe.toml is not complete; run lingraft adapt")
     if name not in order:
@@ -49,10 +49,10 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
     with run.locked():
         context = by_itself(recipe, run, name)
         before = "" if name == "corpus" else _made(run, order[order.index(name) - 1])
-        if name in phases:
-            stages.phase(context, phases.index(name), before)
+        if name in names:
+            phases.train(context, names.index(name), before)
         elif name == "model":
-            pipeline.export(context, _made(run, ["graft", *phases][-1]), before)
+            pipeline.export(context, _made(run, ["graft", *names][-1]), before)
             pipeline.upload(run, recipe)
         else:
             work = {

@@ -20,20 +20,18 @@ from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.inputs import texts as contents
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
-from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.pipeline import clearing, grafting, held_out, learnt, vocabularies
+from lingraft.pipeline import grafting, held_out, learnt, vocabularies
 from lingraft.pipeline.contents import (
     corpus_fingerprint,
     has_text_of,
     resource_contents,
     source_fingerprint,
 )
-from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.reading import check_shares
 from lingraft.pretrained import load as pretrained
-from lingraft.pretrained.checkpoints import named_weights
 from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
@@ -48,8 +46,6 @@ from lingraft.tokenizer.statistics import (
     warn_of_source,
 )
 from lingraft.tokenizer.vocabulary import Vocabulary
-from lingraft.training.loop import train_phase
-from lingraft.training.machine import note_environment, resolve_precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,7 +55,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from lingraft.models.families import Family
-    from lingraft.recipe import Phase, Recipe, Stream
+    from lingraft.recipe import Recipe, Stream
     from lingraft.rundir import Run
 
 logger = logging.getLogger(__name__)
@@ -73,7 +69,7 @@ def seed_for(seed: int, purpose: str) -> int:
     return int(fingerprint(seed, purpose), 16) % 2**63
 
 
-@dataclass(frozen=True)
+@dataclass
 class Clock:
     """The time of a run whose budget is in time."""
 
@@ -81,10 +77,12 @@ class Clock:
     """When the run began, on `time.monotonic`."""
     seconds: float
     """That the whole run may take."""
+    before: float = 0.0
+    """That earlier calls took for what is kept of them."""
 
     def passed(self) -> float:
-        """Return the seconds since the run began."""
-        return time.monotonic() - self.began
+        """Return the seconds of the run so far."""
+        return time.monotonic() - self.began + self.before
 
 
 @dataclass(frozen=True)
@@ -366,44 +364,3 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
 def weights_before(context: Context, index: int) -> Path:
     """The checkpoint that phase `index` starts from; past the last phase, the final weights."""
     return context.run.weights([phase.name for phase in context.recipe.phases[:index]])
-
-
-def phase_fingerprint(recipe: Recipe, index: int, before_fingerprint: str) -> str:
-    """Of what phase `index` is made from; `before_fingerprint` is that of what it starts from."""
-    section: Phase = recipe.phases[index]
-    precision = resolve_precision(recipe.training)
-    teacher = section.distil and section.distil.teacher
-    return fingerprint(
-        FORMAT["phase"], before_fingerprint, section, recipe.seed, precision,
-        recipe.training.row_tokens, *([named_weights(teacher)] if teacher else []),
-    )  # fmt: skip
-
-
-def phase(context: Context, index: int, before_fingerprint: str) -> str:
-    """Train one phase."""
-    recipe, run = context.recipe, context.run
-    section: Phase = recipe.phases[index]
-    stage = run.stage(section.name)
-    stage_fingerprint = phase_fingerprint(recipe, index, before_fingerprint)
-    if section.budget.seconds is not None:
-        raise RecipeError(f"phase '{section.name}': a budget in time cannot be trained yet")
-    main = context.accelerator.is_main_process
-    if stage.is_done(stage_fingerprint):
-        if main:  # a kill may have come between
-            clearing.clear_checkpoints(stage.path)
-        return stage_fingerprint
-    if main:
-        clearing.claim(run, stage.path, stage_fingerprint)
-        if context.environment is not None:
-            note_environment(run, context.environment, trains=True)
-    context.accelerator.wait_for_everyone()
-    pretrained.quiet_transformers()
-    job, model = prepared(
-        context, section, weights_before(context, index), stage.path, stage_fingerprint
-    )
-    result = train_phase(job, model, context.accelerator)
-    if main:
-        stage.finish(stage_fingerprint, result, result["seconds"])
-        clearing.clear_checkpoints(stage.path)
-    context.accelerator.wait_for_everyone()
-    return stage_fingerprint

@@ -273,7 +273,8 @@ class Training(Section):
     and optimiser state (fsdp2)."""
     compile: Literal["auto"] | bool = "auto"
     """Compile the layers (torch.compile): the first steps take minutes. Needs a C++ compiler or, on
-    a GPU, Triton. auto: on a GPU, in phases of 50 million tokens or more (not measured)."""
+    a GPU, Triton. auto: on a GPU, in phases of 50 million tokens or more (not measured), whose
+    budget is not in time."""
     checkpoint_minutes: Annotated[float, Field(gt=0)] = 10.0
     """Write a checkpoint at least every so many minutes."""
     checkpoint_steps: Annotated[int, Field(ge=1)] | None = None
@@ -281,7 +282,7 @@ class Training(Section):
     keep_stable: Literal["auto"] | bool = "auto"
     """With schedule.shape = 'wsd': keep weights and optimiser as they are when the last phase's
     rate begins to fall, so that a longer run can go on from there (three times the weights). auto:
-    where the disk has room."""
+    where the disk has room; cells of a study keep nothing."""
     log_steps: Annotated[int, Field(ge=1)] = 10
     """Write a line to metrics.jsonl every so many steps."""
     trackers: Annotated[

@@ -72,6 +72,12 @@ def last_step(folder: Path) -> int:
     return max(_by_step(folder), default=0)
 
 
+def last_state(folder: Path) -> dict[str, Any]:
+    """The state that a phase goes on from; nothing where it begins."""
+    path = latest(folder)
+    return read_json(path / "state.json") if path else {}
+
+
 def _stable(folder: Path) -> list[Path]:
     """Where what a cooldown begins with is kept, if so: a kill may leave it under its old name."""
     paths = (folder / STABLE, folder / OLD)

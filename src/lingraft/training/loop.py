@@ -160,10 +160,11 @@ class _Trainer:
             state.go_on(self.job.fingerprint)
         if self.progress.unit == "seconds" and not state.allowed:
             assert allow is not None
-            for _ in range(1 + self.compiled):  # the first one compiles
-                started = self.job.clock()
-                validation = self.problem.look(self.module, self.accelerator)
-                took = sharding.agreed(self.job.clock() - started, self.accelerator)
+            if self.compiled:  # it compiles, too
+                self.problem.look(self.module, self.accelerator)
+            started = self.job.clock()
+            validation = self.problem.look(self.module, self.accelerator)
+            took = sharding.agreed(self.job.clock() - started, self.accelerator)
             if state.step == 0:
                 self.write(metrics.look_row(self.job, state, validation))
             state.allowed = state.passed + allow(took, validation.tokens)
@@ -339,9 +340,9 @@ class _Trainer:
         due = due or time.monotonic() - self.checkpoint_time >= training.checkpoint_minutes * 60
         passed = sharding.micros_of_main(self.job.clock() - self.began, self.accelerator)
         numbers = [due, self.stop.number is not None, passed]
-        due, signalled, passed = sharding.largest(numbers, self.accelerator)
+        is_due, signalled, passed = sharding.largest(numbers, self.accelerator)
         self.progress.set_clock(state, before, passed / sharding.MICROS)
-        if not (due or signalled) or (state.stopped and not signalled):
+        if not (is_due or signalled) or (state.stopped and not signalled):
             return
         self.save()
         self.checkpoint_time = time.monotonic()

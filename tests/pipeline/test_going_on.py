@@ -1,0 +1,158 @@
+"""`lingraft adapt RUN --steps N`: a finished run gets a larger budget."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from safetensors.torch import load_file
+from stopping import killed_at
+
+import lingraft
+from lingraft.errors import RecipeError
+from lingraft.pipeline import clearing, ending
+from lingraft.recipe.decoding import override
+from lingraft.rundir import Run, read_json
+
+WSD = {"shape": "wsd", "warmup": 2, "decay": 0.25}
+
+
+def phase(name, steps):
+    return {"name": name, "budget": {"value": steps}, "batch": {"size": 8}, "schedule": WSD}
+
+
+@pytest.fixture(scope="module")
+def recipe(tiny_source, korean_text):
+    def of(steps, *settings):
+        data = {
+            "language": "ko",
+            "source": {"model": str(tiny_source("roberta"))},
+            "corpus": {"text": [str(korean_text)]},
+            "tokenizer": {"vocab_size": 300, "max_tokens": 64},
+            "evaluation": {"sentences": 8, "words": 2, "samples": 0},
+            "training": {"row_tokens": 64, "precision": "fp32"},
+            "phases": [
+                phase("phase-1", 4) | {"train": ["embeddings"]},
+                phase("phase-2", steps) | {"train": ["all"]},
+            ],
+        }
+        return override(data, settings)
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def made(recipe, tmp_path_factory):
+    """A finished run, to look at alone."""
+    return lingraft.adapt(recipe(8), tmp_path_factory.mktemp("going-on") / "run").path
+
+
+@pytest.fixture(scope="module")
+def straight(recipe, tmp_path_factory):
+    run = lingraft.adapt(recipe(16), tmp_path_factory.mktemp("straight") / "run")
+    return load_file(run.model_path / "model.safetensors")
+
+
+@pytest.fixture
+def finished(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "run")
+
+
+def assert_same_bits(run, expected):
+    ours = load_file(run / "model/model.safetensors")
+    assert [name for name in expected if not ours[name].equal(expected[name])] == []
+
+
+def test_a_run_goes_on_to_what_a_longer_one_would_be(finished, straight, command):
+    before = (finished / "phase-1/done.json").read_bytes()
+    ended = command("adapt", finished, "--steps", 20)
+    assert ended.status == 0, ended.err
+    assert "goes on from before its cooldown, at step 6" in ended.err
+    assert_same_bits(finished, straight)
+    assert (finished / "phase-1/done.json").read_bytes() == before
+    rows = [json.loads(line) for line in Run(finished).metrics_path.read_text().splitlines()]
+    steps = [row["step"] for row in rows if (row["phase"], row["kind"]) == ("phase-2", "valid")]
+    assert steps == sorted(set(steps))
+    again = command("adapt", finished, "--steps", 20)  # and the same once more does nothing
+    assert again.status == 0, again.err
+    assert "goes on" not in again.err
+    assert (finished / "phase-2/stable/state.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "call"),
+    [(shutil, "rmtree", 1), (clearing, "write_text", 1), (clearing, "clear_checkpoints", 1)],
+)
+def test_a_kill_while_it_begins_or_ends_changes_no_bit(owner, name, call, finished, straight):
+    with killed_at(call, owner, name), pytest.raises(KeyboardInterrupt):
+        lingraft.adapt(finished, steps=20)
+    lingraft.adapt(finished, steps=20)
+    assert_same_bits(finished, straight)
+
+
+def test_a_recipe_with_another_budget_goes_on_too(finished, straight, recipe):
+    lingraft.adapt(recipe(16), finished, resume=True)
+    assert_same_bits(finished, straight)
+
+
+def old(run):
+    (run / "choices.json").unlink()
+
+
+def unfinished(run):
+    shutil.rmtree(run / "phase-2")
+
+
+def not_kept(run):
+    shutil.rmtree(run / "phase-2/stable")
+
+
+def linear(run):
+    not_kept(run)
+    path = run / "recipe.toml"
+    text = path.read_text().replace('shape = "wsd"', 'shape = "linear"').replace("decay = 0.25", "")
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "options", "said"),
+    [
+        (None, ("--steps", 20, "--vocab-size", 400), "--vocab-size: a run that goes on keeps"),
+        (None, ("--steps", 20, "--set", "seed=1"), "--set: a run that goes on keeps"),
+        (None, (), "give a recipe, or with a finished run's folder the time"),
+        (None, ("--steps", 11), "give at least 12 steps"),
+        (None, ("--steps", 3), "its first phase had more"),
+        (None, ("--minutes", 3), "its first phase has a budget in steps; give that"),
+        (old, ("--steps", 20), "an older version of lingraft made it"),
+        (unfinished, ("--steps", 20), "it is not finished"),
+        (not_kept, ("--steps", 20), "training.keep_stable"),
+        (linear, ("--steps", 20), "falls from the start (schedule.shape = 'linear')"),
+    ],
+)
+def test_what_cannot_be_gone_on_with_is_told_in_one_line(spoil, options, said, finished, command):
+    if spoil:
+        spoil(finished)
+    ended = command("adapt", finished, *options)
+    assert ended.status == 1
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+    assert (finished / "model/done.json").is_file()
+
+
+@pytest.mark.slow
+def test_a_run_in_time_goes_on_with_what_it_has_had(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(ending, "exporting", lambda _: 0.2)
+    data = recipe(8, "phases.0.schedule.warmup=0.1", "phases.1.schedule.warmup=0.1")
+    for section in data["phases"]:
+        section["budget"] = {"value": 0.05, "unit": "minutes"}
+    lingraft.adapt(data, tmp_path / "run")
+    before = Run(tmp_path / "run").stage("phase-2").result()["steps"]
+    lingraft.adapt(tmp_path / "run", minutes=0.15)
+    run = Run(tmp_path / "run")
+    assert run.stage("phase-2").result()["steps"] > before
+    record = read_json(run.choices_path)
+    assert record["took"] == pytest.approx(record["seconds"], abs=2.0)
+    assert record["seconds"] == pytest.approx(9.0)
+    with pytest.raises(RecipeError, match="for so short a time"):
+        lingraft.adapt(tmp_path / "run", minutes=0.1)
