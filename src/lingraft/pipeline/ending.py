@@ -15,8 +15,11 @@ from accelerate.utils import broadcast_object_list
 from lingraft.errors import RecipeError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.paths import path_of
-from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE, REPEATS, SAMPLES_AT_ONCE, TIMED
+from lingraft.recipe.evaluation import (
+    CHARACTERS_OF_A_SENTENCE,
+    SAMPLE_TOKENS,
+    SAMPLES_AT_ONCE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +36,7 @@ ENDING, A_BYTE = 4.0, 4e-9
 CONTEXT = 2.0
 """A word stands in a sentence of so many times the mean length: long ones have more words."""
 CHARACTERS_OF_A_TOKEN = 3.0
-"""Of texts and questions that are judged beside the test text; about."""
+"""Of texts that are judged beside the test text; about."""
 A_TOKEN, A_LAYER = 2e-3, 1e-3
 """Seconds of a generated token that do not depend on the width: of the loop, and of a layer."""
 READING = {"cpu": 1e-10}
@@ -137,7 +140,7 @@ def _bytes(context: Context) -> float:
 def written(section: Evaluation) -> float:
     """Return how many tokens a causal model and its source write for an evaluation."""
     samples = 2 * math.ceil(section.samples / SAMPLES_AT_ONCE)  # greedy and drawn
-    return (1 + section.untouched) * section.generated * (len(TIMED) * REPEATS + samples)
+    return (1 + section.untouched) * SAMPLE_TOKENS * samples
 
 
 @dataclass(frozen=True)
@@ -179,8 +182,6 @@ def _documents(stream: dict[str, Any], section: Evaluation) -> float:
 
 
 def _others(section: Evaluation) -> float:
-    """Return the tokens of kept texts and questions, by the model and its source."""
-    kept = [section.sentences * CHARACTERS_OF_A_SENTENCE] * len(section.kept)
-    files = [path_of(choices.file) for choices in section.choices]
-    questions = [file.stat().st_size for file in files if file.is_file()]
-    return (1 + section.untouched) * sum([*kept, *questions]) / CHARACTERS_OF_A_TOKEN
+    """Return the tokens of kept texts, by the model and its source."""
+    kept = section.sentences * CHARACTERS_OF_A_SENTENCE * len(section.kept)
+    return (1 + section.untouched) * kept / CHARACTERS_OF_A_TOKEN
