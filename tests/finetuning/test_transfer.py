@@ -1,9 +1,9 @@
 """Training in one language and scoring in others: runs of tiny models through the command."""
 
+import csv
 import json
 import re
 import signal
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
@@ -176,22 +176,16 @@ def test_every_direction_is_a_training_and_a_row_of_the_matrix(tagging, tmp_path
 
     compared = command("compare", out)
     assert compared.status == 0, compared.err
-    matrix = {}
+    with (out / "comparison.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] == "token_accuracy"]
+    means = {(row["train_languages"], row["test_language"]): float(row["mean"]) for row in rows}
+    assert len(means) == 3 * 5  # and the average, and the gap
     for one in found:
+        of_train = [o for o in found if o.languages.train == one.languages.train]
         for split in one.evaluation:
+            values = [o.scores(split)["token_accuracy"] for o in of_train]
             place = one.languages.train[0], split.partition("-")[2]
-            matrix.setdefault(place, []).append(one.scores(split)["token_accuracy"])
-    assert len(matrix) == 9
-    root = ET.parse(out / "comparison-directions-0.svg").getroot()
-    texts = [node.text for node in root.iter() if node.tag.endswith("}text")]
-    for values in matrix.values():
-        assert f"{sum(values) / 2:.1f}" in texts
-    assert set(made.LANGUAGES) <= set(texts)
-    assert ET.parse(out / "comparison-gap.svg").getroot().tag.endswith("svg")
-    page = (out / "comparison.html").read_text()
-    assert "How far does it carry to other languages?" in page
-    sheet = (out / "comparison-languages.csv").read_text().splitlines()
-    assert sum(",gap," in line for line in sheet) == 3
+            assert means[place] == pytest.approx(sum(values) / 2)
 
 
 def test_finished_trainings_are_kept_and_other_languages_are_done_anew_only_when_asked(

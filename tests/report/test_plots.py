@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 from matplotlib.figure import Figure
 
-from lingraft.report import figure, heat, plots, points
+from lingraft.report import figure, plots, points
 from lingraft.report.pages import sections
 from lingraft.report.variants import labelled
 
@@ -135,28 +135,6 @@ def test_names_are_escaped_where_the_pointer_is_told(found):
     assert "<script" not in evil.wide
     assert evil.wide.count("line: &lt;script&gt;") == 1  # what is no number has no place
     assert [row["line"] for row in numbers_of(evil)] == ["<script>"]
-
-
-def test_heat_maps_and_bars_have_their_numbers_too():
-    cells = {("en", "de"): 81.25, ("de", "de"): 90.0}
-    shown = heat.heat_map(
-        "heat", cells, ["en", "de"], ["de"], (0, 100), axes_of=("trained in", "tested in"),
-        description="", caption="",
-    )  # fmt: skip
-    assert numbers_of(shown) == [
-        {"tested in": "de", "trained in": "en", "value": "81.25"},
-        {"tested in": "de", "trained in": "de", "value": "90"},
-    ]
-    assert shown.wide.count("<title>") == 2
-    bars = {("ner", "XPT"): (80.0, 1.5), ("ner", "scratch"): (70.0, None)}
-    shown = heat.bars(
-        "bars", bars, ["ner"], ["XPT", "scratch"], axis="F1", description="", caption=""
-    )
-    assert numbers_of(shown) == [
-        {"line": "XPT, ner", "F1": "80", "±": "1.5"},
-        {"line": "scratch, ner", "F1": "70", "±": ""},
-    ]
-    assert shown.wide.count("<title>") == 2
 
 
 def test_colours_come_from_the_page_so_that_dark_mode_works(found):

@@ -14,7 +14,6 @@ from lingraft.report.table import (
     Cell,
     Column,
     comma_separated,
-    latex,
     markdown,
     plain,
     row,
@@ -72,23 +71,6 @@ def test_a_column_that_is_empty_in_every_row_is_left_out_and_others_stay():
 def test_markdown_of_texts_from_outside_means_nothing():
     made = table("t", ("a", "b"), [("<b>", "[x](y)")])
     assert markdown(made, plain).splitlines()[-1] == "| \\<b\\> | \\[x\\](y) |"
-
-
-def test_latex_has_the_metrics_beneath_the_tasks_and_escapes_what_it_would_read():
-    assert latex(MODELS).splitlines() == [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{tabular}{lrrl}",
-        r"\toprule",
-        r"model & nsmc & seeds & note \\",
-        r" & accuracy &  &  \\",
-        r"\midrule",
-        r"a|b & \textbf{90.1}$^{*}$ {\small $\pm$ 0.1} & 3 & the first \\",
-        r"c\_d & \underline{88.0} & 3 & -- \\",
-        r"\textit{none} & \textit{50.0} & \textit{--} & \textit{guesses} \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-        "% * p < 0.05.",
-    ]
 
 
 def test_a_page_says_the_marks_to_those_who_do_not_see_them_and_escapes_texts():

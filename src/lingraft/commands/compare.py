@@ -34,12 +34,12 @@ def command(
 ) -> None:
     """Compare models after fine-tuning: scores, significance, mistakes.
 
-    Prints models × tasks and writes one page, with the tables as Markdown, LaTeX and CSV beside it.
+    Prints models × tasks and writes one page, with all numbers as CSV beside it.
     """
-    from lingraft.comparison import page
+    from lingraft.finetuning.compare import compare
 
     target = out_file or folders[0] / "comparison.html"
-    tables, written = page.compare(folders, target, reference=reference, resamples=resamples)
+    tables, written = compare(folders, target, reference=reference, resamples=resamples)
     for table in tables:
         console.show(table, best="")
     console.line(f"page: {written[0]} and {len(written) - 1} files beside it")

@@ -208,52 +208,12 @@ def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:
 
 
 def tables_of(results: Sequence[Outcome]) -> list[Table]:
-    """What is printed: of tasks in several languages a table each, and what trained where."""
-    from lingraft.comparison import across, transfer
+    """What is printed: models × tasks, or of tasks in several languages × languages."""
+    from lingraft.finetuning import score_tables, xtreme_average
+    from lingraft.finetuning.compared import arrange
 
+    arranged = arrange((outcome.model_label, outcome) for outcome in results)
     if results[0].languages is None:
-        return [table_of(results)]
-    settings = across.settings(
-        (outcome.model_label, outcome, split) for outcome in results for split in outcome.evaluation
-    )
-    matrices = across.directions(settings)
-    inside = {matrix.task for matrix in matrices}
-    tables = [
-        across.language_table(setting, {})
-        for setting in settings
-        if setting.name not in inside or len(setting.train) > 1
-    ]
-    if summary := transfer.summary_table(settings):
-        tables.append(summary)
-    return tables + [across.direction_table(matrix) for matrix in matrices]
-
-
-def table_of(results: Sequence[Outcome]) -> Table:
-    """Mean ± sample standard deviation over seeds: a row a model, task, split and score."""
-    from lingraft.finetuning import outcomes as finetuned
-    from lingraft.report.table import Column, table
-
-    rows = []
-    notes: dict[str, list[str]] = {}
-    rules: dict[str, None] = {}
-    chose: dict[str, None] = {}
-    for (model, task), outcomes in finetuned.by_cell(results).items():
-        first = outcomes[0]
-        for split in first.evaluation:
-            if first.chosen_on(split):
-                chose[task] = None
-            if rule_text := finetuned.told(first.rules(split), first.data["shown"]):
-                rules[f"{task} {split} without a model: {rule_text}"] = None
-            for name in first.data["shown"]:
-                summary = finetuned.summary([outcome.scores(split)[name] for outcome in outcomes])
-                score = (name, summary.shown(), str(summary.seeds), f"{first.n(split):,}")
-                rows.append((model, task, split, *score))
-        for name, text in first.signatures.items():
-            rules[f"{task} {name}: {text}"] = None
-        if finetuned.is_cut(first.split_note):
-            tasks = notes.setdefault(first.split_note, [])
-            tasks += [task] if task not in tasks else []
-    cuts = [f"not the official splits of {', '.join(of)}: {note}" for note, of in notes.items()]
-    also = [f"{finetuned.ALSO_CHOSE}: {', '.join(chose)}"] if chose else []
-    names = (Column(name, "long") for name in ("model", "task", "split", "score"))
-    return table("", (*names, "mean ± sd", "seeds", "examples"), rows, [*rules, *cuts, *also])
+        return [score_tables.of_tasks(arranged, {})]
+    summary = xtreme_average.summary_table(arranged, {})
+    return [*score_tables.of_languages(arranged, {}), *([summary] if summary else [])]

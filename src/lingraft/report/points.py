@@ -95,7 +95,7 @@ def hover(
     step = max(1, -(-len(noted) // most))
     scale = 72 / axes.figure.dpi
     places = []
-    low, top = sorted(axes.get_ylim())  # the rows of a heat map are counted downwards
+    low, top = axes.get_ylim()
     for point, row in list(zip(noted, records, strict=True))[::step]:
         if not low <= point.at[1] <= top:
             continue

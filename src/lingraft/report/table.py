@@ -1,6 +1,6 @@
 """The one table: what pages, documents, files and terminals show, and how each of them writes it.
 
-`templates/macros.html.j2` writes it as HTML; Markdown, LaTeX, CSV and the terminal are here.
+`templates/macros.html.j2` writes it as HTML; Markdown, CSV and the terminal are here.
 """
 
 from __future__ import annotations
@@ -30,27 +30,6 @@ NARROW_NAME = 16
 """Characters that the first column of a terminal's table needs at least."""
 PART_OF_A_WORD = 10
 """Characters that a column of text needs at least, where it has words as long."""
-LATEX = str.maketrans(
-    {
-        "&": r"\&",
-        "%": r"\%",
-        "_": r"\_",
-        "#": r"\#",
-        "$": r"\$",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "\\": r"\textbackslash{}",
-        "±": r"$\pm$",
-        "−": "$-$",
-        "–": "--",
-        "<": "$<$",
-        "→": r"$\rightarrow$",
-        "†": r"\dag{}",
-        "‡": r"\ddag{}",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -206,41 +185,6 @@ def _marked(cell: Cell, role: Role, escape: Callable[[str], str]) -> str:
         cell.rank, ("*", "*") if role == "reference" and cell.text != ABSENT else ("", "")
     )
     return f"{before}{escape(cell.whole)}{after}"
-
-
-# -- LaTeX
-
-
-def latex(data: Table) -> str:
-    r"""A `tabular` with booktabs' rules; `\textbf` is the best, `\underline` the second best."""
-    sides = "".join("r" if column.kind == "number" else "l" for column in data.columns)
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        rf"\begin{{tabular}}{{{sides}}}",
-        r"\toprule",
-        _latex_line(column.title.translate(LATEX) for column in data.columns),
-    ]
-    if any(column.under for column in data.columns):
-        lines.append(_latex_line(column.under.translate(LATEX) for column in data.columns))
-    lines.append(r"\midrule")
-    lines += [_latex_line(_latex_cell(cell, row.role) for cell in row.cells) for row in data.rows]
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    return "\n".join([*lines, *(f"% {note}" for note in data.notes)]) + "\n"
-
-
-def _latex_line(cells: Iterable[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _latex_cell(cell: Cell, role: Role) -> str:
-    text = cell.text.translate(LATEX)
-    command = {BEST: "textbf", SECOND: "underline"}.get(
-        cell.rank, "textit" if role == "reference" else ""
-    )
-    text = rf"\{command}{{{text}}}" if command else text
-    mark = f"$^{{{cell.mark}}}$" if cell.mark == "*" else cell.mark.translate(LATEX)
-    under = rf" {{\small {cell.under.translate(LATEX)}}}" if cell.under else ""
-    return f"{text}{mark}{under}"
 
 
 # -- CSV

@@ -1,1 +1,0 @@
-"""Models after fine-tuning, side by side: scores, significance, mistakes. Reads files only."""

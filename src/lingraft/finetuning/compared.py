@@ -1,0 +1,390 @@
+"""Finished fine-tuning runs of several folders, arranged by task and model.
+
+Only scores of the same examples compare: runs that were scored on other examples than the
+reference are kept apart, and every table says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError, RecipeError, reading
+from lingraft.finetuning import outcomes
+from lingraft.finetuning.names import language_of, titled, unsized, without_language
+from lingraft.rundir import fingerprint
+from lingraft.tasks import GROUPS, TASKS, xtreme
+from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.examples import align
+from lingraft.tasks.weighted import on_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lingraft.finetuning.outcomes import Languages, Outcome
+    from lingraft.tasks import Task
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.weighted import Score
+
+    BySeed = dict[int, float]
+    Pairs = list[tuple[Any, Any]]
+
+SCRATCH = "scratch"
+TOLERANCE = 0.01
+"""Points by which a score made anew may differ from the saved one."""
+AVERAGE, GAP = "average", "gap"
+"""Of the scores in all languages; in the place of one."""
+MEAN = "mean of scores"
+"""Of several scores of a task: XTREME's one number, (EM + F1) / 2 of answers."""
+ANSWERS = ("exact_match", "f1")
+"""Scores of answers in passages, whose mean is the one number of such a task."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model with one seed, scored on one split of a task."""
+
+    label: str
+    outcome: Outcome
+    split: str
+
+    @property
+    def seed(self) -> int:
+        return self.outcome.seed
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """By metric, in percent."""
+        return self.outcome.scores(self.split)
+
+    @cached_property
+    def examples_id(self) -> str:
+        """Equal for runs that were scored on the same examples."""
+        path = outcomes.existing(self.outcome.folder / f"examples-{self.split}.jsonl")
+        with reading(path, "delete the folder and fine-tune this seed again"):
+            return fingerprint(path.read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One split of one task in one language, and all runs on the same examples of it."""
+
+    task: Task
+    title: str
+    setting: str
+    """The title of the `Setting` that it belongs to."""
+    runs: Mapping[str, Sequence[Run]]
+    """By label, ordered by seed."""
+    apart: Mapping[str, Sequence[Run]]
+    """By label, the runs that were scored on other examples."""
+
+    @property
+    def all_runs(self) -> list[Run]:
+        """The runs that compare."""
+        return [run for runs in self.runs.values() for run in runs]
+
+    @property
+    def first(self) -> Outcome:
+        return self.all_runs[0].outcome
+
+    @property
+    def split(self) -> str:
+        return self.all_runs[0].split
+
+    @cached_property
+    def examples(self) -> list[Example]:
+        """As they were scored."""
+        return outcomes.examples(self.first, self.split)
+
+    @property
+    def note(self) -> str:
+        """What the splits are."""
+        return "; ".join(dict.fromkeys(run.outcome.split_note for run in self.all_runs))
+
+    @property
+    def languages(self) -> Languages | None:
+        """Of a task in several languages; None for one in one."""
+        return self.first.languages
+
+    @property
+    def family(self) -> str:
+        """What counts as one task in an average, with the languages that were trained on."""
+        return self.languages.title() if self.languages else self.first.task
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The scores that tables show."""
+        return self.task.shown
+
+    @property
+    def number(self) -> tuple[str, ...]:
+        """The scores whose mean is the task's one number: XTREME's, of one's own task the first."""
+        if self.languages and self.languages.task in GROUPS:
+            return GROUPS[self.languages.task].scores
+        return ANSWERS if set(ANSWERS) <= set(self.keys) else self.keys[:1]
+
+    @property
+    def rules(self) -> dict[str, dict[str, float]]:
+        """What needs no model, of the runs that were trained on the most examples."""
+        data = max(
+            (r.outcome for r in self.all_runs), key=lambda o: o.data.get("train_examples", 0)
+        )
+        return data.rules(self.split)
+
+    def of_model(self, label: str) -> Sequence[Run]:
+        """The runs of a model; of one that was scored on other examples alone, those."""
+        return self.runs.get(label) or self.apart.get(label, ())
+
+    def values(self, label: str, key: str) -> BySeed:
+        """Score by seed."""
+        keys = self.number if key == MEAN else (key,)
+        scores = {run.seed: run.scores for run in self.of_model(label)}
+        return {s: fmean(of[k] for k in keys) for s, of in scores.items() if of.keys() >= set(keys)}
+
+
+def answers(part: Part, run: Run) -> tuple[Pairs, dict[str, Score]]:
+    """Return the examples with what a run said of them, and the scores that tables show.
+
+    Raises:
+        DataError: predictions are missing, of another kind than the task, or do not give its
+            scores.
+    """
+    predictions = align(part.examples, outcomes.predictions(run.outcome, run.split))
+    functions = part.task.score_functions(part.examples, predictions)
+    scores = {key: functions[key] for key in part.keys}
+    for key, value in on_all(scores, len(part.examples)).items():
+        saved = run.scores.get(key)
+        if saved is None or abs(value - saved) > TOLERANCE:
+            says = "nothing of it" if saved is None else f"{saved:.2f}"
+            raise DataError(
+                f"{part.task.name}: the saved predictions give {key} {value:.2f}, scores.json says "
+                f"{says}; delete the folder and fine-tune this seed again"
+            )
+    return list(zip(part.examples, predictions, strict=True)), scores
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A task as it was trained: its parts by language, or the one part of a task in one language.
+
+    The average is the unweighted mean over the languages, those that were trained on included; the
+    transfer gap is that of `tasks.xtreme`, a seed at a time (SPEC C.1).
+    """
+
+    title: str
+    """`pawsx en→`, or `nsmc`."""
+    parts: Mapping[str, Part]
+    """By language, the trained ones first."""
+
+    @property
+    def first(self) -> Part:
+        return next(iter(self.parts.values()))
+
+    @property
+    def name(self) -> str:
+        """`pawsx`, or `pawsx (dev)` where another split is there too."""
+        return self.title.rpartition(" ")[0] if self.train else self.title
+
+    @property
+    def train(self) -> tuple[str, ...]:
+        """The languages that were trained on; empty of a task in one language."""
+        return self.first.languages.train if self.first.languages else ()
+
+    @property
+    def task(self) -> str:
+        """Without a language."""
+        return self.first.languages.task if self.first.languages else self.first.family
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The scores that tables show; `MEAN` is last where the one number is of several."""
+        several = self.train and len(self.first.number) > 1
+        return (*self.first.keys, MEAN) if several else self.first.keys
+
+    @property
+    def key(self) -> str:
+        """The score that is the task's one number."""
+        return MEAN if MEAN in self.keys else self.first.number[0]
+
+    def columns(self, label: str, key: str) -> dict[str, BySeed]:
+        """The scores of a model by language, of the seeds that have all their average and gap.
+
+        There is no average of scores on other examples, and no gap where there is nothing to
+        transfer from or to.
+        """
+        values = {language: part.values(label, key) for language, part in self.parts.items()}
+        seeds = sorted(set.intersection(*map(set, values.values())))
+        if self.train and any(label not in part.runs for part in self.parts.values()):
+            seeds = []
+        whole = {seed: {tag: of[seed] for tag, of in values.items()} for seed in seeds}
+        average = {seed: fmean(scores.values()) for seed, scores in whole.items()}
+        gap = {}
+        if self.train and set(self.train) < self.parts.keys():
+            gap = {seed: xtreme.transfer_gap(of, self.train) for seed, of in whole.items()}
+        return values | {AVERAGE: average, GAP: gap}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that is compared."""
+
+    labels: tuple[str, ...]
+    parts: tuple[Part, ...]
+    reference: str
+
+    @property
+    def weights(self) -> dict[str, str]:
+        """Fingerprint of each model's weights, by label."""
+        return {
+            label: run.outcome.model_fingerprint
+            for part in self.parts
+            for label in self.labels
+            for run in part.of_model(label)
+        }
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """The tasks, with their languages."""
+        grouped: defaultdict[str, dict[str, Part]] = defaultdict(dict)
+        for part in self.parts:
+            grouped[part.setting][language_of(part.split)] = part
+        settings = []
+        for title, parts in grouped.items():
+            train = Setting(title, parts).train
+            order = sorted(parts, key=lambda tag: (tag not in train, tag))
+            settings.append(Setting(title, {tag: parts[tag] for tag in order}))
+        return settings
+
+
+def collect(folders: Sequence[Path], reference: str | None = None) -> Comparison:
+    """Read the finished runs of some folders.
+
+    Args:
+        folders: what `lingraft finetune --out` wrote, in the order in which models are shown.
+        reference: label of the model that the others are tested against; None takes the one called
+            "scratch" or, failing that, something that begins so, else the first.
+
+    Raises:
+        DataError: a folder holds no results, or one label stands for different models or results.
+        RecipeError: no model has the label of the reference.
+    """
+    return arrange(_labelled(folders), reference)
+
+
+def arrange(runs: Iterable[tuple[str, Outcome]], reference: str | None = None) -> Comparison:
+    """Arrange finished runs with the labels of their models; as `collect`."""
+    grouped: defaultdict[tuple[str, str], list[Run]] = defaultdict(list)
+    labels: dict[str, None] = {}
+    for label, outcome in runs:
+        labels[label] = None
+        for split in outcome.evaluation:
+            grouped[outcome.task, split].append(Run(label, outcome, split))
+    if reference is None:
+        reference = min(
+            (one for one in labels if one.startswith(SCRATCH)), default=next(iter(labels))
+        )
+    if reference not in labels:
+        raise RecipeError(
+            f"--reference: no model is called {reference!r}; there are {', '.join(labels)}"
+        )
+    kinds = {(task, without_language(split)) for task, split in grouped}
+    several = Counter(task for task, _ in kinds)
+    parts = [
+        _part(group, without_language(split) if several[task] > 1 else "", reference)
+        for (task, split), group in grouped.items()
+    ]
+    return Comparison(tuple(labels), tuple(parts), reference)
+
+
+def _labelled(folders: Sequence[Path]) -> list[tuple[str, Outcome]]:
+    """Every run with the label of its model; equal labels of different folders are told apart."""
+    found: defaultdict[tuple[str, str], dict[tuple[str, int], Outcome]] = defaultdict(dict)
+    places: dict[tuple[str, str], Path] = {}
+    for folder in folders:
+        for new in outcomes.outcomes(folder):
+            model = (new.model_label, new.model_fingerprint)
+            places.setdefault(model, folder.resolve())
+            old = found[model].setdefault((new.task, new.seed), new)
+            if old.fingerprint != new.fingerprint:
+                raise DataError(
+                    f"{new.folder} and {old.folder}: two results of {new.model_label} on "
+                    f"{new.task} with seed {new.seed} under different settings; give one of them "
+                    "another --label"
+                )
+    result = []
+    for (label, weights), runs in found.items():
+        of_label = [place.parts for model, place in places.items() if model[0] == label]
+        if len(set(of_label)) < len(of_label):
+            raise DataError(
+                f"{places[label, weights]}: {label} stands for two models (their weights differ); "
+                "fine-tune one of them again with another --label or --out"
+            )
+        # the last parts of the folder's path, as many as tell it from the others
+        depth = next(
+            n for n in count() if len({p[len(p) - n :] for p in of_label}) == len(of_label)
+        )
+        own = places[label, weights].parts
+        name = "/".join((*own[len(own) - depth :], label))
+        result += [(name, outcome) for outcome in runs.values()]
+    return result
+
+
+def _part(runs: Sequence[Run], kind: str, reference: str) -> Part:
+    """Arrange the runs on one split; `kind` tells it from another split of the task."""
+    counted = Counter(run.examples_id for run in runs)
+    of_reference = (run.examples_id for run in runs if run.label == reference)
+    examples_id = next(of_reference, counted.most_common(1)[0][0])
+    same: defaultdict[str, list[Run]] = defaultdict(list)
+    apart: defaultdict[str, list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: run.seed):
+        (same if run.examples_id == examples_id else apart)[run.label].append(run)
+    order = dict.fromkeys(run.label for run in runs)
+    first = next(run for run in runs if run.examples_id == examples_id)
+    outcome, split, languages = first.outcome, first.split, first.outcome.languages
+    title = languages.title(kind) if languages else titled(outcome.task, kind)
+    return Part(
+        _task(outcome, split),
+        f"{title}{language_of(split)}" if languages else title,
+        title,
+        {label: same[label] for label in order if label in same},
+        {label: apart[label] for label in order if label in apart},
+    )
+
+
+def _task(outcome: Outcome, split: str) -> Task:
+    """A benchmark's task, or the user's own as the results have it; the record of the language."""
+    name, definition = outcome.task, outcome.task_definition
+    if languages := outcome.languages:
+        language = language_of(split)
+        name = languages.names.get(language, name)
+        definition = languages.definitions.get(language)
+    if definition is None:
+        if unsized(name) in TASKS:
+            return TASKS[unsized(name)]
+        raise DataError(
+            f"{outcome.folder}: lingraft has no task {name}, and its scores.json has no "
+            "task_definition, as one of your own would; fine-tune it again"
+        )
+    try:
+        return task_of(decode(dict(definition)), Path(), read_tags=False)
+    except RecipeError as error:
+        raise DataError(
+            f"task {name}: its saved definition is broken ({error}); fine-tune it again"
+        ) from None
+
+
+def differing_settings(part: Part) -> tuple[str, ...]:
+    """What is not the same for all runs of a task: names of settings, and what was learnt from."""
+    data = [run.outcome.data for run in part.all_runs]
+    settings = [{"selection": d.get("selection")} | d.get("settings", {}) for d in data]
+    names = dict.fromkeys(name for of_run in settings for name in of_run if name != "source")
+    differing = [name for name in names if len({repr(s.get(name)) for s in settings}) > 1]
+    learnt = [{d.get(key) for d in data} - {None} for key in ("train_examples", "train_digest")]
+    if max(map(len, learnt)) > 1:  # older results have no digest
+        differing.append("training examples")
+    return tuple(differing)

@@ -1,0 +1,261 @@
+"""Scores, significance and the page of models after fine-tuning."""
+
+from __future__ import annotations
+
+import csv
+import random
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+from synthetic_results import sentence, write_model, write_run
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning import score_tables, significance
+from lingraft.finetuning.compare import compare, score_rows, verdict
+from lingraft.finetuning.compared import Comparison, answers, collect
+from lingraft.finetuning.outcomes import summary
+from lingraft.stats import Resampling, interval
+from lingraft.tasks import TASKS
+from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.examples import (
+    LabelPrediction,
+    TextExample,
+    TranslationExample,
+    TranslationPrediction,
+    document,
+)
+from lingraft.tasks.translation_metrics import signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lingraft.report.table import Cell, Table
+
+
+def entry(table: Table, row: str, column: int) -> Cell:
+    return next(line.cells[column] for line in table.rows if line.cells[0].text == row)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three models on two tasks with three seeds."""
+    folder = tmp_path_factory.mktemp("results")
+    for label, quality in (("scratch", 0.2), ("xpt", 0.95), ("mbert", 0.7)):
+        write_model(folder, label, quality, ["klue-nli", "nsmc"], seeds=(0, 1, 2), n=80)
+    write_model(folder, "half", 0.9, ["nsmc"], seeds=(0,), n=80)
+    write_model(folder, "odd", 0.9, ["klue-nli"], n=60)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(three: Path) -> Comparison:
+    return collect([three])
+
+
+def test_scores_are_means_and_sample_deviations_and_the_best_are_ranked(found: Comparison) -> None:
+    table = score_tables.of_tasks(found, {})
+    runs = {part.title: part.runs for part in found.parts}
+    for column, head in list(enumerate(table.columns))[1:-2]:
+        for label in ("scratch", "xpt", "mbert"):
+            values = [run.scores[head.under] for run in runs[head.title][label]]
+            cell = entry(table, label, column)
+            expected = (f"{fmean(values):.1f}", f"± {stdev(values):.1f}")
+            assert (cell.text, cell.under) == expected
+    assert [entry(table, "xpt", i).rank for i in (1, 2, 3)] == [1, 1, 1]
+    assert entry(table, "scratch", 1).rank == 0
+
+
+def test_the_average_is_over_tasks_of_models_that_have_all(found: Comparison) -> None:
+    by_seed = [
+        fmean(part.values("xpt", "accuracy")[seed] for part in found.parts) for seed in (0, 1, 2)
+    ]
+    over = score_tables.over_tasks(found, "xpt")
+    assert over is not None
+    assert (over.mean, over.deviation) == pytest.approx((fmean(by_seed), stdev(by_seed)))
+    assert score_tables.over_tasks(found, "half") is None
+    assert score_tables.over_tasks(found, "odd") is None
+
+
+def test_what_was_scored_on_other_examples_is_marked_and_not_ranked(found: Comparison) -> None:
+    table = score_tables.of_tasks(found, {})
+    (place,) = [at for at, head in enumerate(table.columns) if head.title == "klue-nli"]
+    assert (entry(table, "odd", place).mark, entry(table, "odd", place).rank) == ("†", 0)
+    rows = [row for row in score_rows(found) if row["model"] == "odd"]
+    assert [(row["same_examples"], row["n"]) for row in rows] == [(False, 60)]
+
+
+def test_of_three_models_of_which_two_are_equal_none_is_the_second() -> None:
+    for third, ranks in ((0.4, [1, 1, 0]), (0.6, [0, 0, 1]), (0.5, [1, 1, 1])):
+        scores = {
+            label: summary([mean]) for label, mean in zip("abc", (0.5, 0.5, third), strict=True)
+        }
+        assert [cell.rank for cell in score_tables.ranked(scores).values()] == ranks
+
+
+def test_the_verdict_counts_columns_won_alone_and_significant_differences(
+    found: Comparison,
+) -> None:
+    tested = significance.differences(found, 200)
+    assert all(test.mark for test in tested)
+    first = replace(tested[0], found=replace(tested[0].found, p=0.4))
+    text = verdict(found, score_tables.of_tasks(found, {}), [first, *tested[1:]])
+    assert "3 of 3 columns: xpt." in text
+    assert f"{len(tested) - 1} of {len(tested)} differences to scratch." in text
+
+
+def test_splits_that_are_not_official_are_marked_and_named(tmp_path: Path) -> None:
+    for label in ("scratch", "xpt"):
+        write_model(tmp_path, label, 0.5, ["nsmc"], n=20, note="cut of dev (80 %, seed 0)")
+    table = score_tables.of_tasks(collect([tmp_path]), {})
+    assert table.columns[1].title == "nsmc‡"
+    assert any("cut of dev (80 %, seed 0)" in note for note in table.notes)
+
+
+# -- significance
+
+
+def test_a_clear_difference_is_significant_and_none_is_not(tmp_path: Path) -> None:
+    task = TASKS["nsmc"]
+    examples = [TextExample(str(i), f"text {i}", None, task.labels[0]) for i in range(80)]
+    for label, right in (("scratch", 4), ("same", 4), ("good", 76)):
+        for seed in (0, 1):
+            said = [
+                LabelPrediction(one.id, task.labels[(i + 40 * seed) % 80 >= right])
+                for i, one in enumerate(examples)
+            ]
+            write_run(tmp_path, label, task, seed, examples, said)
+    tested = {one.label: one for one in significance.differences(collect([tmp_path]), 200)}
+    assert tested["good"].mark == "*"
+    assert tested["good"].found.value == pytest.approx(90)
+    assert (tested["same"].found.value, tested["same"].found.p, tested["same"].mark) == (0, 1, "")
+
+
+def test_examples_that_share_a_premise_are_drawn_together(tmp_path: Path) -> None:
+    """Twelve premises of three examples each, right or wrong together, of which eight are drawn."""
+    task = TASKS["nsmc"]
+    examples = [TextExample(str(i), f"premise {i // 3}", None, task.labels[0]) for i in range(36)]
+    said = [LabelPrediction(one.id, task.labels[i // 3 % 2]) for i, one in enumerate(examples)]
+    write_run(tmp_path, "xpt", task, 0, examples, said)
+    part = collect([tmp_path]).parts[0]
+    drawn = significance.replicates(part, part.runs["xpt"], Resampling(500))
+    eighths = drawn["accuracy", "xpt", 0] * 8 / 100
+    assert eighths == pytest.approx(np.round(eighths))
+    assert eighths.std() == pytest.approx(8**0.5 / 2, rel=0.1)
+
+
+@pytest.fixture
+def translators(tmp_path: Path) -> Path:
+    """Two translators with two seeds each, of which the second says more of the right words."""
+    table = {"name": "en-ko", "kind": "translation", "language": "ko", "metrics": ["bleu", "chrf"]}
+    table |= {"files": {"train": "train.tsv", "test": "test.tsv"}}
+    task = task_of(decode(table), Path())
+    drawn = random.Random(0)
+    examples = [
+        TranslationExample(str(number), sentence(drawn), sentence(drawn, 6), "ko")
+        for number in range(40)
+    ]
+    for label, share in (("scratch", 0.5), ("veco", 0.3)):
+        for seed in (0, 1):
+            said = [
+                TranslationPrediction(
+                    one.id,
+                    " ".join(
+                        "말" if drawn.random() < share else word for word in one.translation.split()
+                    ),
+                )
+                for one in examples
+            ]
+            more = {"task_definition": task.saved, "signatures": signatures(task.metrics, "ko")}
+            write_run(tmp_path / "runs", label, task, seed, examples, said, split="test", **more)
+    return tmp_path / "runs"
+
+
+def test_the_interval_is_that_of_bleu_on_corpora_drawn_with_their_seeds(translators: Path) -> None:
+    comparison = collect([translators])
+    (tested,) = (one for one in significance.differences(comparison, 200) if one.key == "bleu")
+    (part,) = comparison.parts
+    texts = {
+        (label, run.seed): [said.translation for _, said in answers(part, run)[0]]
+        for label, runs in part.runs.items()
+        for run in runs
+    }
+    resampling, metric = Resampling(200), BLEU()
+    groups = len({document(one) for one in part.examples})
+    assert groups == len(part.examples)
+    right = [one.translation for one in part.examples]
+    gains_RS = np.empty((200, 2))
+    for row, draw in enumerate(resampling.draws(groups, "documents").astype(int)):
+        places = np.repeat(np.arange(len(right)), draw)
+        scored = {
+            key: metric.corpus_score([said[at] for at in places], [[right[at] for at in places]])
+            for key, said in texts.items()
+        }
+        for seed in (0, 1):
+            gains_RS[row, seed] = scored["veco", seed].score - scored["scratch", seed].score
+    expected = interval(resampling.mean(gains_RS, [(0,), (1,)]))
+    assert (tested.found.low, tested.found.high) == pytest.approx(expected, abs=1e-6)
+    assert tested.found.value > 5
+    notes = score_tables.of_tasks(comparison, {}).notes
+    assert any("en-ko bleu: nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in note for note in notes)
+
+
+def test_a_score_that_a_model_lacks_is_one_line_on_a_small_test_set_too(tmp_path: Path) -> None:
+    for label in ("scratch", "good"):
+        write_model(tmp_path, label, 0.5, ["klue-sts"], n=4)
+    for path in (tmp_path / "good").rglob("scores.json"):
+        path.write_text(path.read_text().replace('"pearson"', '"other"'))
+    with pytest.raises(DataError, match="says nothing of it"):
+        significance.differences(collect([tmp_path]), 100)
+
+
+# -- files
+
+
+def test_the_page_is_written_with_all_numbers_as_csv(
+    three: Path, tmp_path: Path, command: Callable[..., Any]
+) -> None:
+    out = tmp_path / "pages" / "all.html"
+    ended = command("compare", three, "--resamples", 100, "--reference", "mbert", "--out", out)
+    assert ended.status == 0, ended.err
+    assert "nsmc" in ended.out
+    page = out.read_text(encoding="utf-8")
+    assert page.count("<table") == 2 + 2 + 3 * 2 + 4 * 2  # confusions, and two lists a model
+    scores, less = (
+        list(csv.DictReader(out.with_name(f"all{name}.csv").read_text().splitlines()))
+        for name in ("", "-differences")
+    )
+    assert len(scores) == 3 * 2 + 2
+    by_model = {row["model"]: float(row["mean"]) for row in scores if row["task"] == "nsmc"}
+    gains = {row["model"]: float(row["value"]) for row in less if row["task"] == "nsmc"}
+    assert gains["xpt"] == pytest.approx(by_model["xpt"] - by_model["mbert"])
+    files = {path.name for path in out.with_name("all-errors").iterdir()}
+    assert {"klue-nli-confusions.csv", "nsmc-surprising.csv"} <= files
+
+
+def test_text_of_examples_is_escaped_in_the_page(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.1, ["nsmc"], n=20)
+    for file in tmp_path.glob("*/*/*/examples-dev.jsonl"):
+        file.write_text(file.read_text().replace('"text": "', '"text": "<script>'))
+    compare([tmp_path], tmp_path / "page.html", resamples=100)
+    page = (tmp_path / "page.html").read_text()
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
+
+
+def test_only_pages_and_files_of_ours_are_replaced(three: Path, tmp_path: Path) -> None:
+    for mine, named in ((".html", "is no page of lingraft"), (".csv", "is there already")):
+        path = tmp_path / f"mine{mine}"
+        path.write_text("mine")
+        with pytest.raises(DataError, match=named):
+            compare([three], tmp_path / "mine.html")
+        assert path.read_text() == "mine"
+        path.unlink()
+    with pytest.raises(RecipeError, match=r"must end in \.html"):
+        compare([three], tmp_path / "page.md")
+    for _ in range(2):  # its own files it does replace
+        compare([three], tmp_path / "mine.html", resamples=10)
