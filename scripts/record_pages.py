@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from lingraft.models.families import FAMILIES, REFUSED
+from lingraft.models.families import FAMILIES
 from lingraft.recipe.catalogue import COLUMNS, SOURCES
 from lingraft.recipe.catalogue import models as known_models
 
@@ -57,8 +57,7 @@ def families() -> str:
         )
         for name, family in FAMILIES.items()
     ]
-    refused = [(f"`{name}`", reason) for name, reason in REFUSED.items()]
-    return f"{_table(FAMILY, rows)}\n\n{_table(('refused', 'why'), refused)}"
+    return _table(FAMILY, rows)
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

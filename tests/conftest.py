@@ -75,11 +75,8 @@ def set_number_format(patch: pytest.MonkeyPatch, chosen: str) -> None:
     """Make the processor one on which precision "auto" is "bf16" or "fp32"."""
     import torch
 
-    from lingraft.pipeline import hardware
-
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         patch.setattr(torch.cpu, name, lambda: NUMBER_FORMATS[chosen])
-    patch.setattr(hardware, "_multiplies_bf16", lambda: NUMBER_FORMATS[chosen])
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.pipeline import preflight
+from lingraft.pipeline import checks
 
 BAD_INPUT = runpy.run_path(str(Path(__file__).parent / "support" / "bad_input_cases.py"))
 CASES, Place = BAD_INPUT["CASES"], BAD_INPUT["Place"]
@@ -45,7 +45,7 @@ def rows():
 @pytest.fixture
 def place(tmp_path, monkeypatch, korean_text, tiny_source, tiny_model, adapted):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(preflight, "TRACKER_MODULES", dict(preflight.TRACKER_MODULES))
+    monkeypatch.setattr(checks, "TRACKER_MODULES", dict(checks.TRACKER_MODULES))
 
     def hide(module):
         monkeypatch.setitem(sys.modules, module, None)

@@ -14,7 +14,7 @@ from lingraft.models import adapters, export
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import rebuild
 from lingraft.models.loading import own_tensors
-from lingraft.models.modules import MODULES, Stack, adapter_parameters, adapter_width
+from lingraft.models.modules import MODULES, Stack, adapter_width
 from lingraft.models.packed import PackedModel, assemble, check_isolation
 from lingraft.models.parts import (
     part_of,
@@ -64,8 +64,8 @@ def enlarge(model):
 def test_the_width_that_matches_two_translation_layers_of_roberta_base_is_384():
     width = adapter_width("matched", BASE)
     assert width == 384
-    assert 24 * adapter_parameters(width, 768) == 14_183_424
-    assert 2 * 7_087_872 == 14_175_744
+    adapter = 2 * width * 768 + width + 768
+    assert (24 * adapter, 2 * BASE.layer_parameters) == (14_183_424, 14_175_744)
 
 
 def test_a_width_that_is_given_is_taken():
@@ -78,7 +78,7 @@ def test_two_adapters_stand_in_every_layer(family, adapted_model):
     width = model.config.hidden_size
     sizes = {name: tensor.numel() for name, tensor in own_tensors(model, ADAPTERS).items()}
     assert len(sizes) == 2 * 2 * 4
-    assert sum(sizes.values()) == 2 * 2 * adapter_parameters(4, width)
+    assert sum(sizes.values()) == 2 * 2 * (2 * 4 * width + 4 + width)
 
 
 @every_family

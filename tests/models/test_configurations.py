@@ -16,7 +16,7 @@ from lingraft.errors import LingraftError
 from lingraft.evaluation.scorer import Scorer
 from lingraft.finetuning import heads
 from lingraft.models.source import load_model
-from lingraft.pipeline.source_files import source_of
+from lingraft.pipeline.source_config import source_of
 from lingraft.pipeline.stages import position_settings
 from lingraft.pretrained.tokenizers import load_tokenizer
 from lingraft.recipe.methods import recipe_from

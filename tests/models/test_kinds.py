@@ -14,8 +14,6 @@ from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import part_of, sizes_by_part, tied_once
 from lingraft.models.plans import layer_plan
 from lingraft.models.source import load_model
-from lingraft.pipeline.source_files import grafted_sizes
-from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.places import Places
 from lingraft.training.loop import train_phase
 
@@ -108,10 +106,6 @@ def test_an_untied_head_is_a_matrix_of_its_own_that_trains_with_the_embeddings(
     )
     assert sum(sizes.values()) == sum(parameter.numel() for parameter in target.parameters())
     assert sizes["embeddings"] == 2 * 320 * 32
-    plain = {"language": "ko", "source": {"model": "x"}, "corpus": {"text": ["ko.txt"]}}
-    graft = {"tokenizer": {"vocab_size": 320}, "graft": {"layers_before": 1, "layers_after": 0}}
-    shapes = {name: tuple(tensor.shape) for name, tensor in source.state_dict().items()}
-    assert grafted_sizes(shapes, record, recipe_from(plain | graft), tied=False) == sizes
     before = {name: tensor.clone() for name, tensor in tensors.items()}
     phase = {"train": ["embeddings"], "optimiser": {"learning_rate": 0.01}}
     train_phase(tiny_job(phase=phase, family=record), target, accelerator)

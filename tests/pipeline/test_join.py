@@ -9,11 +9,11 @@ from safetensors.torch import load_file
 from tiny_tokenizers import SIZE, build
 
 from lingraft.errors import RecipeError
-from lingraft.pipeline.vocabularies import sizes_of
 from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined as joined_recipe
 from lingraft.recipe.methods import recipe_from
 from lingraft.rundir import Run
+from lingraft.tokenizer.sizes import sizes_of
 
 WORDS = ("hus", "træ", "hund", "går", "løber", "ser", "den", "grønne", "gamle", "lille")
 

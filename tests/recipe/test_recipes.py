@@ -9,7 +9,7 @@ import pytest
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError
-from lingraft.pipeline import preflight
+from lingraft.pipeline import checks, preflight
 from lingraft.recipe.decoding import decode, load, to_toml
 from lingraft.recipe.methods import as_written, read_recipe
 
@@ -38,7 +38,7 @@ def test_a_recipe_that_ships_expands_and_survives_toml(path, tmp_path):
     written = tmp_path / "recipe.toml"
     written.write_text(to_toml(as_written(recipe)), encoding="utf-8")
     assert as_written(read_recipe(written)) == as_written(recipe)
-    preflight.check_names(recipe)
+    checks.check_names(recipe)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

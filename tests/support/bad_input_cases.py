@@ -34,7 +34,7 @@ import bad_input_translation
 import bad_input_translators
 import bad_input_vocabularies
 
-from lingraft.pipeline import preflight
+from lingraft.pipeline import checks
 from lingraft.recipe.record import AUTO
 from lingraft.recipe.records import METHODS
 
@@ -264,7 +264,7 @@ recipe_case(
 
 @case("a tracker that is not installed")
 def _(place):
-    preflight.TRACKER_MODULES["mlflow"] = "lingraft_has_no_such_module"
+    checks.TRACKER_MODULES["mlflow"] = "lingraft_has_no_such_module"
     return place.recipe('[training]\ntrackers = ["mlflow"]')
 
 

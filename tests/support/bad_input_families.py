@@ -8,9 +8,6 @@ FP4 = {"quant_method": "bitsandbytes", "load_in_4bit": True}
 CONFIGURED = {
     "a model that sees images": {"model_type": "gemma3", "vision_config": {"hidden_size": 8}},
     "a quantised checkpoint": {"quantization_config": FP4},
-    "a mixture of experts": {"model_type": "mixtral", "num_local_experts": 8},
-    "experts in a family that is not known": {"model_type": "dbrx", "num_experts": 4},
-    "embeddings made for each layer": {"model_type": "gemma4_text"},
     "layers that are one and the same": {"model_type": "albert"},
     "relative positions in a family that has none": {"position_embedding_type": "relative_key"},
     "layers with attention in chunks": {

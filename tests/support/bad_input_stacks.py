@@ -9,9 +9,6 @@ PHASE = '[[phases]]\nname = "one"\ntrain = ["all"]\nbudget.value = 4\nobjective 
 
 def add(cases):
     """Put the cases into the table of bad_input_cases.py."""
-    cases["an encoder–decoder whose logits the stock class gets wrong"] = of(
-        "t5", model_type="umt5"
-    )
     cases["a decoder that starts with no special token"] = of("bart", decoder_start_token_id=77)
     cases["a language of which the source has no code"] = of(
         "m2m_100", more=("--set", "language=jje")

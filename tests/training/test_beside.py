@@ -76,7 +76,7 @@ def test_a_run_stopped_beside_its_threads_goes_on_to_the_same_bits(
     expected, again = (tiny_model("roberta", **DROPOUT) for _ in range(2))
     train_phase(tiny_job("straight", **SETTINGS), expected, accelerator)
     job = tiny_job("stopped", **SETTINGS)
-    stop = at_call(4, loop, "accumulate", lambda: signal.raise_signal(signal.SIGTERM))
+    stop = at_call(4, loop, "gradients", lambda: signal.raise_signal(signal.SIGTERM))
     with stop, pytest.raises(Stopped, match="stopped by SIGTERM at step 4"):
         train_phase(job, tiny_model("roberta", **DROPOUT), accelerator)
     assert checkpoint.last_step(job.folder) == 4

@@ -208,9 +208,9 @@ def command(
         full_recipe = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / full_recipe.name
     from lingraft.pipeline import adapt as pipeline
-    from lingraft.pipeline import preflight
+    from lingraft.pipeline import checks
 
-    if lexicons and (notes := preflight.unread(full_recipe)):
+    if lexicons and (notes := checks.unread(full_recipe)):
         raise RecipeError(notes[0])
     run = pipeline.adapt(
         full_recipe,
@@ -282,7 +282,7 @@ def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, A
 def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     """The recipe in which the languages of `texts` join those of a finished run."""
     from lingraft.models.families import family_of
-    from lingraft.pipeline.vocabularies import sizes_of
+    from lingraft.tokenizer.sizes import sizes_of
 
     run = Run.existing(path)
     if not (run.model_path / "config.json").is_file():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +42,6 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
     from lingraft.corpus.streams import check_packages
     from lingraft.pipeline import preflight, soundness
     from lingraft.pipeline.completing import complete
-    from lingraft.pipeline.vocabularies import check_source
     from lingraft.report import choices
     from lingraft.report.table import Column, table
 
@@ -55,7 +53,6 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
     planned = completed.recipe
     plan = preflight.check(planned)
     check_packages(planned)
-    check_source(planned)
     plan.notes += soundness.check_source(planned, download=False)
     console.line(f"{recipe}: sound")
     for line in choices.lines(completed.choices):
@@ -77,19 +74,22 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
             phase["batch"],
             phase["learning_rates"],
             _tokens(phase["tokens_estimate"], section.budget.seconds, completed),
+            f"{plan.memory[section.name].total / 1e9:,.1f}" if plan.memory else "?",
         )
         for phase, section in zip(plan.phases, planned.phases, strict=True)
     ]
     texts = (Column("phase", "text"), Column("trains", "long"))
-    head = (*texts, "parameters", "budget", "batch", "learning rate", "tokens (estimate)")
+    head = (
+        *texts,
+        "parameters",
+        "budget",
+        "batch",
+        "learning rate",
+        "tokens, about",
+        "GB, about",
+    )
     console.show(table("", head, rows))
-    if plan.memory:
-        numbers = [
-            (name, *(f"{size / 1e9:,.2f}" for size in (*dataclasses.astuple(need), need.total)))
-            for name, need in plan.memory.items()
-        ]
-        names = [field.name for field in dataclasses.fields(next(iter(plan.memory.values())))]
-        console.show(table("memory, GB (estimate)", ("phase", *names, "together"), numbers))
+    if plan.fits:
         console.line(f"memory: {plan.fits}")
     if plan.disk_bytes_estimate:
         console.line(f"estimate: {plan.disk_bytes_estimate / 1e9:,.2f} GB on disk")

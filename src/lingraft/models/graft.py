@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -239,10 +240,15 @@ class _Filling:
     keep_source: bool
     missing: frozenset[str]
 
+    @cached_property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The target's, to write into."""
+        return self.target.state_dict()
+
     def run(self, vocabulary: VocabularyTensors | None) -> set[str]:
         """Write every tensor; return the names of the source's tensors that were used."""
         used: set[str] = set()
-        tensors = self.target.state_dict()
+        tensors = self.tensors
         replaced = vocabulary.tensors(self.family) if vocabulary else {}
         tied = is_tied(self.target)
         for name in tied_once(tensors, self.family, tied=tied):
@@ -284,7 +290,7 @@ class _Filling:
             )
 
     def add(self, name: str, kind: str, source: str | None, note: str = "") -> None:
-        shape = tuple(self.target.state_dict()[name].shape)
+        shape = tuple(self.tensors[name].shape)
         self.account.entries.append(Entry(name, kind, source, shape, note))
 
     def start_of(self, name: str) -> tuple[LayerList, int, int | None]:
@@ -320,8 +326,8 @@ class _Filling:
         embedding norm's output g*z (z of unit scale) plus what the inserted layer adds; a norm with
         the constant weight rms(g) gives g*z back where the inserted layer adds nothing.
         """
-        gain = self.target.state_dict()[self.family.embedding_norm[0] + "weight"].float()
-        scale = float(gain.square().mean().sqrt())
+        gain = self.tensors[self.family.embedding_norm[0] + "weight"].float()
+        scale = 1.0 if gain.is_meta else float(gain.square().mean().sqrt())
         tensor.fill_(scale)
         self.add(name, "fresh", None, f"stand-in norm, constant {scale:.4g}")
         self.account.notes.append(

@@ -1,4 +1,4 @@
-"""What adds parameters to a stock model, as records. No torch here: the preflight check asks them.
+"""What adds parameters to a stock model, as records. No torch here.
 
 To add a module, add a record to `MODULES`, its part to `recipe/base.py`, a key of the same name to
 [graft], and a file of the same name with what `Code` asks for.
@@ -65,8 +65,6 @@ class Module:
     """What the model card says that the model has, with the place {size}."""
     size: Callable[[int | str, Stack], int]
     """From the key's value in [graft]; 0 has none."""
-    parameters: Callable[[int, Stack], int]
-    """How many a size has, over all layers."""
     fits: Callable[[Family], bool] = lambda _: True
     """Whether a family has a place for it."""
 
@@ -104,16 +102,6 @@ class Module:
         return cast("Code", importlib.import_module(f"lingraft.models.{self.part}"))
 
 
-def adapter_parameters(width: int, layer_width: int) -> int:
-    """Parameters of one adapter: two matrices and two biases (SPEC H.2).
-
-    Args:
-        width: of the bottleneck.
-        layer_width: of the hidden states.
-    """
-    return 2 * layer_width * width + width + layer_width
-
-
 def adapter_width(setting: int | str, stack: Stack) -> int:
     """The bottleneck's width that a recipe asks for; 0 for no adapters.
 
@@ -126,11 +114,6 @@ def adapter_width(setting: int | str, stack: Stack) -> int:
     return max(1, round((parameters - stack.layer_width) / (2 * stack.layer_width + 1)))
 
 
-def cross_attention_parameters(layer_width: int) -> int:
-    """Parameters of cross-attention in one layer: four projections and a norm (SPEC A.1)."""
-    return 4 * (layer_width**2 + layer_width) + 2 * layer_width
-
-
 MODULES: dict[str, Module] = {
     "adapters": Module(
         part="adapters",
@@ -140,11 +123,6 @@ MODULES: dict[str, Module] = {
         account="adapter of width {size}",
         card="bottleneck adapters of width {size} in every layer",
         size=adapter_width,
-        parameters=lambda width, stack: (
-            len(stack.family.residual_sites)
-            * stack.depth
-            * adapter_parameters(width, stack.layer_width)
-        ),
         fits=lambda family: family.decoder_list is None,
     ),
     "cross_attention": Module(
@@ -155,7 +133,6 @@ MODULES: dict[str, Module] = {
         account="cross-attention, in all {size} layers",
         card="cross-attention that can be plugged into its {size} layers",
         size=lambda setting, stack: stack.depth if setting else 0,
-        parameters=lambda layers, stack: layers * cross_attention_parameters(stack.layer_width),
         fits=lambda family: family.cross_site is not None and family.kind == "masked",
     ),
 }

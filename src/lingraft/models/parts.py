@@ -1,4 +1,4 @@
-"""Which part of a model a tensor belongs to, by name. No torch: the preflight check uses it."""
+"""Which part of a model a tensor belongs to, by name. No torch."""
 
 from __future__ import annotations
 

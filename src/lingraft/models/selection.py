@@ -1,4 +1,4 @@
-"""What of a model a phase trains, tensor by tensor and row by row. No torch: `lingraft check` asks.
+"""What of a model a phase trains, tensor by tensor and row by row. No torch.
 
 The names are those of `recipe/selectors.py`.
 """

@@ -13,14 +13,12 @@ from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
 from lingraft.pipeline import evaluating, folder, going_on, phases, soundness, stages
+from lingraft.pipeline.checks import check_grafts, check_inputs, check_names, too_small, unread
 from lingraft.pipeline.clearing import check_outside
 from lingraft.pipeline.ending import check_time
-from lingraft.pipeline.preflight import check_inputs, check_names, too_small, unread
 from lingraft.pipeline.rows import tied_now
-from lingraft.pipeline.source_files import source_of
 from lingraft.pipeline.stages import Clock, Context, family_now
 from lingraft.pipeline.suiting import check_context, suited
-from lingraft.pipeline.trainable import check_grafts
 from lingraft.pretrained.checksums import FILE
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Budget, stage_order
@@ -167,8 +165,8 @@ def check(recipe: Recipe, run: Run) -> list[str]:
         LingraftError: it cannot.
     """
     check_names(recipe)
-    check_inputs(recipe)
     check_outside(recipe, run)
+    check_inputs(recipe)
     stages.check_tokenizers(recipe)
     check_context(recipe, family_now(recipe), stages.position_settings(recipe)[1])
     return soundness.check_source(recipe) + unread(recipe) + too_small(recipe)
@@ -183,7 +181,7 @@ def run_stages(context: Context) -> None:
     check_time(context)
     grafted = graft(context, tokenizer_digest)
     check_time(context)
-    check_grafts(recipe, source_of(recipe))  # one of the Hub has its files by now
+    check_grafts(recipe)  # one of the Hub has its files by now
     trained = train(context, grafted)
     evaluated = alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
     for index in range(len(recipe.baselines)):

@@ -16,12 +16,12 @@ from lingraft.models.plans import check_layers
 from lingraft.models.source import config_of
 from lingraft.pipeline.facts import facts_of
 from lingraft.pipeline.rows import tied_now
-from lingraft.pipeline.source_files import local_folder
+from lingraft.pipeline.source_config import local_folder
 from lingraft.pipeline.suiting import suited
 from lingraft.recipe import Recipe, Section, defaults
 from lingraft.recipe.defaults import FEWEST_TOKENS
 from lingraft.recipe.methods import as_written, expand, is_auto, time_budget, with_phases
-from lingraft.recipe.run import learns_vectors
+from lingraft.recipe.needs import learns_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
@@ -46,6 +47,12 @@ def named_resources(section: Resources) -> dict[str, tuple[str, ...]]:
     """The files and Hub data sets of [resources], by the key that names them."""
     given = {key: names for key in RESOURCES if (names := getattr(section, key))}
     return {key: (names,) if isinstance(names, str) else names for key, names in given.items()}
+
+
+def named_files(section: Resources) -> list[str]:
+    """Return the files of [resources], but for Hub data sets."""
+    names = chain.from_iterable(named_resources(section).values())
+    return [name for name in names if not name.startswith("hub:")]
 
 
 def resource_contents(section: Resources) -> dict[str, list[list[str]]]:

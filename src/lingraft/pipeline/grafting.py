@@ -20,15 +20,15 @@ from lingraft.models import damage, export, source
 from lingraft.models.graft import Entry, VocabularyTensors, is_tied, rebuild
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors
-from lingraft.models.modules import MODULES, Stack
+from lingraft.models.modules import MODULES, Stack, wanted_by
 from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
-from lingraft.models.plans import layer_plans
+from lingraft.models.plans import check_layers, layer_plans
 from lingraft.pipeline.rows import KEPT, keep_rows, same_pieces
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -73,25 +73,11 @@ class Grafting:
         loaded, origin, target = self.loaded, self.origin, self.target
         whole = self.keeps_vocabulary and target.size == len(_rows(loaded))
         initialised, norms = self.initialised()
-        plans = layer_plans(
-            loaded.model.config,
-            loaded.family,
-            *settings.places[:2],
-            settings.layer_initialiser,
-            settings.places.every,
-        )
         changes = export.vocabulary_settings(loaded.model.config, target, origin)
         changes |= export.generation_settings(loaded.model, target, origin)
         new, head = self.new_vocabulary(initialised)
-        model, account = rebuild(
-            loaded.model,
-            loaded.family,
-            plans,
-            config_changes=changes,
-            seed=self.seed_for("graft"),
-            keep_source=settings.source_weights == "pretrained" and recipe.source.model is not None,
-            vocabulary=None if whole else new,
-            missing=loaded.missing,
+        model, account, sizes = assemble(
+            recipe, loaded, changes, None if whole else new, self.seed_for
         )
         if model.can_generate():
             present = loaded.model.generation_config.to_dict()
@@ -101,12 +87,11 @@ class Grafting:
             account.notes.extend(damage.described(self.damaged, self.theirs))
         empty = len(_rows(loaded)) - target.size if self.keeps_vocabulary else 0
         account.notes.extend(_notes(loaded, recipe, empty=empty, tied=head is None))
-        sizes = self.insert_modules(model, loaded.family, account)
         export.save(model, folder / "model")
         write_json(folder / "account.json", account.rows())
         initialised.provenance.write(folder / "provenance.tsv", target, origin)
         return {
-            **_counts(model, loaded, recipe),
+            **counts_of(model, loaded.family, recipe),
             **sizes,
             "account": account.summary(),
             "notes": account.notes,
@@ -282,34 +267,81 @@ class Grafting:
             ),
         )
 
-    def insert_modules(
-        self, model: PreTrainedModel, family: Family, account: Account
-    ) -> dict[str, int]:
-        """Put into the model what the recipe asks for; the size of each module."""
-        if family.decoder_list is not None:
-            return dict.fromkeys(MODULES, 0)  # no module fits two stacks: `check_fits`
-        depth = int(getattr(model.config, family.depth_key))
-        last = f"{family.layers}.{depth - 1}."  # has all tensors; ModernBERT's first lacks one
-        tensors = model.state_dict().items()
-        stack = Stack(
-            family,
-            depth,
-            int(model.get_parameter(last + family.layer_output).shape[0]),
-            sum(tensor.numel() for name, tensor in tensors if name.startswith(last)),
-        )
-        sizes = {
-            part: module.size(module.wanted(self.recipe.graft), stack)
-            for part, module in MODULES.items()
-        }
-        for part, size in sizes.items():
-            if size:
-                MODULES[part].code.insert(model, family, size, self.seed_for(part))
-                note = MODULES[part].account.format(size=size)
-                account.entries.extend(
-                    Entry(name, "fresh", None, tuple(tensor.shape), note)
-                    for name, tensor in own_tensors(model, MODULES[part]).items()
-                )
-        return sizes
+
+def assemble(
+    recipe: Recipe,
+    loaded: source.LoadedSource,
+    changes: Mapping[str, Any],
+    vocabulary: VocabularyTensors | None,
+    seed_for: Callable[[str], int],
+) -> tuple[PreTrainedModel, Account, dict[str, int]]:
+    """Build the target: layers, vocabulary and modules that the recipe asks for.
+
+    Args:
+        recipe: of the run.
+        loaded: its source; of one on the meta device only shapes are made.
+        changes: configuration values to set.
+        vocabulary: new embeddings and output projection; None keeps the source's.
+        seed_for: gives a seed for each purpose.
+
+    Returns:
+        The target, its account, and the size of each module.
+    """
+    settings = recipe.graft
+    check_layers(loaded.family, loaded.model.config.to_dict(), settings)
+    for module in wanted_by(settings):
+        module.check_fits(loaded.family)
+    plans = layer_plans(
+        loaded.model.config,
+        loaded.family,
+        *settings.places[:2],
+        settings.layer_initialiser,
+        settings.places.every,
+    )
+    model, account = rebuild(
+        loaded.model,
+        loaded.family,
+        plans,
+        config_changes=changes,
+        seed=seed_for("graft"),
+        keep_source=settings.source_weights == "pretrained" and recipe.source.model is not None,
+        vocabulary=vocabulary,
+        missing=loaded.missing,
+    )
+    return model, account, _insert_modules(recipe, model, loaded.family, account, seed_for)
+
+
+def _insert_modules(
+    recipe: Recipe,
+    model: PreTrainedModel,
+    family: Family,
+    account: Account,
+    seed_for: Callable[[str], int],
+) -> dict[str, int]:
+    """Put into the model what the recipe asks for; the size of each module."""
+    if family.decoder_list is not None:
+        return dict.fromkeys(MODULES, 0)  # no module fits two stacks: `check_fits`
+    depth = int(getattr(model.config, family.depth_key))
+    last = f"{family.layers}.{depth - 1}."  # has all tensors; ModernBERT's first lacks one
+    tensors = model.state_dict().items()
+    stack = Stack(
+        family,
+        depth,
+        int(model.get_parameter(last + family.layer_output).shape[0]),
+        sum(tensor.numel() for name, tensor in tensors if name.startswith(last)),
+    )
+    sizes = {
+        part: module.size(module.wanted(recipe.graft), stack) for part, module in MODULES.items()
+    }
+    for part, size in sizes.items():
+        if size:
+            MODULES[part].code.insert(model, family, size, seed_for(part))
+            note = MODULES[part].account.format(size=size)
+            account.entries.extend(
+                Entry(name, "fresh", None, tuple(tensor.shape), note)
+                for name, tensor in own_tensors(model, MODULES[part]).items()
+            )
+    return sizes
 
 
 def _rows(loaded: source.LoadedSource) -> torch.Tensor:
@@ -330,8 +362,8 @@ def _notes(loaded: source.LoadedSource, recipe: Recipe, *, empty: int, tied: boo
     ]
 
 
-def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe) -> dict[str, Any]:
-    family = loaded.family
+def counts_of(model: PreTrainedModel, family: Family, recipe: Recipe) -> dict[str, Any]:
+    """Kind, width, layers and parameters of a target."""
     tensors = dict(model.named_parameters(remove_duplicate=False))
     names = tied_once(tensors, family, tied=is_tied(model))
     sizes = {name: tensors[name].numel() for name in names}

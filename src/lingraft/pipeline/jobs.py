@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lingraft.devices import device_for
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import damage, source
 from lingraft.models.families import family_of
 from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.distillation import Teacher
-from lingraft.pipeline import hardware
-from lingraft.pipeline.fitting import training_for
-from lingraft.pipeline.memory import Target
-from lingraft.pipeline.preflight import Plan, sizes
+from lingraft.pipeline.memory import training_for
+from lingraft.pipeline.outline import outline, shapes_of
 from lingraft.pipeline.reading import readings
 from lingraft.pipeline.rows import new_rows
-from lingraft.pipeline.source_files import source_of
 from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe.streams import distilled
 from lingraft.tokenizer import files as tokenizer_files
@@ -55,7 +53,7 @@ def prepared(
     own = folder == run.stage(section.name).path
     job = Job(
         phase=section,
-        training=training_here(recipe, section.name),
+        training=training_here(recipe, section),
         family=loaded.family,
         itl_layers=translation_layers(loaded.model.config, loaded.family, recipe.graft.places),
         new_rows=new_rows(run.stage("graft").path, section),
@@ -119,31 +117,13 @@ def _teacher(
     return {"teacher": teacher, "distilled": distilled(phase, recipe.texts).name}
 
 
-def training_here(recipe: Recipe, phase: str) -> Training:
-    """How this machine is used in a phase: on a GPU with as many tokens at once as suit it.
+def training_here(recipe: Recipe, section: Phase) -> Training:
+    """Return how this machine is used in a phase: on a GPU with as many tokens at once as suit it.
 
-    Short passes leave a large GPU idle. The gradients are the same, up to
-    rounding.
-
-    Args:
-        recipe: of the run.
-        phase: name of one of its phases.
-
-    Returns:
-        The recipe's, where it says how many, on a CPU, and where the model's size is not known.
+    Short passes leave a large GPU idle. The gradients are the same, up to rounding.
     """
-    training, machine = recipe.training, hardware.this_machine()
-    if training.micro_batch_tokens is not None or not machine.is_gpu:
+    training = recipe.training
+    if training.micro_batch_tokens is not None or device_for().type != "cuda":
         return training
-    source = source_of(recipe)
-    plan = Plan(recipe, source.tied)
-    sizes(recipe, source, plan)
-    if plan.layers is None:
-        return training
-    target = Target(recipe, plan.by_part, plan.layers, machine)
-    (used,) = (
-        training_for(target, section, trained)
-        for section, trained in zip(recipe.phases, plan.trainable, strict=True)
-        if section.name == phase
-    )
-    return used
+    loaded = shapes_of(recipe)
+    return training if loaded is None else training_for(outline(recipe, loaded), section, training)

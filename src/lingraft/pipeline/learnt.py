@@ -9,8 +9,7 @@ from lingraft.corpus import streams
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
 from lingraft.paths import path_of
-from lingraft.pipeline.contents import RESOURCES, resource_contents
-from lingraft.pipeline.preflight import named_files
+from lingraft.pipeline.contents import RESOURCES, named_files, resource_contents
 from lingraft.pipeline.reading import training_text
 from lingraft.recipe import Resources
 from lingraft.recipe.phase import most_sentences

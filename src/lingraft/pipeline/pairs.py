@@ -1,4 +1,4 @@
-"""Whether phases can read the pairs that they ask for. No torch: `lingraft check` asks."""
+"""Whether phases can read the pairs that they ask for. No torch."""
 
 from __future__ import annotations
 

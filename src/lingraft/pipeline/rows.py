@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.embeddings.common import Initialised, Provenance
+from lingraft.models.graft import is_tied
+from lingraft.models.shapes import load_shapes
 from lingraft.models.source import config_of
-from lingraft.pipeline.source_files import source_of
+from lingraft.pipeline.source_config import source_of
 from lingraft.recipe.selectors import ROWS
 from lingraft.rundir import read_json
 
@@ -31,12 +33,12 @@ KEPT = "kept"
 def tied_now(recipe: Recipe) -> bool:
     """Whether the source's output projection is its word embeddings, by its files.
 
-    What transformers 5 makes of T5 1.1's and mT5's config.json says that it is.
+    Of one that is not on this machine its configuration says so.
     """
-    known, default = source_of(recipe), config_of(recipe.source).tie_word_embeddings
-    if known.tied is not None:
-        return known.tied
-    return bool(known.config.get("tie_word_embeddings", default) if known.folder else default)
+    folder = source_of(recipe).folder
+    if folder is None:
+        return bool(config_of(recipe.source).tie_word_embeddings)
+    return is_tied(load_shapes(folder).model)
 
 
 def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:

@@ -10,19 +10,19 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from safetensors import safe_open
-
 from lingraft.errors import DataError, LingraftError
 from lingraft.models import damage, source
 from lingraft.models.graft import is_tied
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import in_folder
-from lingraft.pipeline.source_files import files_of, stored_names
+from lingraft.models.shapes import load_shapes, stored
+from lingraft.pipeline.source_config import config_in
+from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_generation
 from lingraft.pretrained.tokenizers import LINES
 from lingraft.recipe import catalogue
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.state import dead_pattern
+from lingraft.tokenizer.state import dead_pattern, holds_tokenizer
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from lingraft.models.source import LoadedSource
-    from lingraft.pipeline.source_files import SourceFiles
+    from lingraft.pipeline.source_config import SourceConfig
     from lingraft.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -55,30 +55,24 @@ def check_source(recipe: Recipe, *, download: bool = True) -> list[str]:
     section = recipe.source
     if section.model is None:
         return []
-    if download:
+    if download or folder_of(section.model) is not None:
         source.load_model(section.model, section.revision, device_map="meta")
-    files = files_of(section.model, section.revision)
-    if files.folder is None:
-        return []
-    if not download:
-        source.load_model(str(files.folder), device_map="meta")
-    return _damaged(section.model, files, tokenizer_files.load(str(files.folder)))
+    known = config_in(section.model, section.revision)
+    if known.folder is None or not holds_tokenizer(known.folder):
+        return []  # of the Hub, and not downloaded yet
+    return _damaged(section.model, known, tokenizer_files.load(str(known.folder)))
 
 
-def _damaged(name: str, files: SourceFiles, tokenizer: PreTrainedTokenizerFast) -> list[str]:
+def _damaged(name: str, known: SourceConfig, tokenizer: PreTrainedTokenizerFast) -> list[str]:
     """Look at the rows of pieces as they are stored; in formats other than safetensors at none."""
-    assert files.folder is not None
-    assert files.family is not None
-    vocabulary = Vocabulary.of(tokenizer)
-    damaged, matrices = dict[int, str](), {files.family.word_embeddings, files.family.decoder}
-    for path in sorted(files.folder.glob("*.safetensors")):
-        with safe_open(path, "pt") as file:
-            names = stored_names(files.family, file.keys())
-            for matrix in matrices & names.keys():
-                rows_VD = file.get_tensor(names[matrix])
-                found = damage.find(rows_VD, vocabulary)
-                damage.check_share(name, found, len(rows_VD))
-                damaged |= found
+    assert known.folder is not None
+    assert known.family is not None
+    vocabulary, damaged = Vocabulary.of(tokenizer), dict[int, str]()
+    matrices = (known.family.word_embeddings, known.family.decoder)
+    for _, rows_VD in stored(known.folder, known.family, matrices):
+        found = damage.find(rows_VD, vocabulary)
+        damage.check_share(name, found, len(rows_VD))
+        damaged |= found
     return damage.described(damaged, tokenizer)
 
 
@@ -92,14 +86,13 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
         DataError: it is not on this machine, or its configuration or weights cannot be read.
         UnsupportedModelError: no family has its record, or other sizes than config.json says.
     """
-    files = files_of(catalogue.resolve(name), None, is_source=False)
-    if files.folder is None:
+    known = config_in(catalogue.resolve(name), None, is_source=False)
+    if known.folder is None:
         raise DataError(
             f"model '{name}': is not on this machine{catalogue.hint(name)}; give a folder, or "
             "download it first (check downloads nothing; a recipe's name ends in .toml)"
         )
-    folder = str(files.folder)
-    loaded = source.load_model(folder)
+    folder, loaded = str(known.folder), load_shapes(known.folder)
     model, title = loaded.model, KINDS[loaded.family.kind].title
     rows = len(model.get_parameter(loaded.family.word_embeddings))
     head = "its embeddings (tied)" if is_tied(model) else "a matrix of its own"
@@ -107,9 +100,9 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
         "model": f"{loaded.family.model_type}, {title}, {model.num_parameters():,} parameters",
         "output projection": head,
     }
-    if modules := [module.part for module in in_folder(files.folder)]:
+    if modules := [module.part for module in in_folder(known.folder)]:
         facts["not looked at"] = ", ".join(modules)
-    wrong = list(_of_weights(loaded, files))
+    wrong = list(_of_weights(loaded, known))
     try:
         tokenizer = tokenizer_files.load(folder)
         vocabulary = Vocabulary.of(tokenizer)
@@ -118,7 +111,7 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
         facts["tokenizer"] = f"{pieces:,} pieces, {tokenizer_files.kind_of(tokenizer)}"
         facts["rows"] = f"{rows:,}, {rows - used:,} of them without a piece"
         facts["special ids"] = ", ".join(f"{k} {v}" for k, v in vocabulary.specials.items())
-        wrong += _damaged(folder, files, tokenizer)
+        wrong += _damaged(folder, known, tokenizer)
         wrong += _of_ids(loaded, vocabulary, folder)
         dead = dead_pattern(tokenizer_files.state_of(tokenizer))
         wrong += [] if dead is None else [dead]
@@ -129,7 +122,7 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
     return facts, wrong
 
 
-def _of_weights(loaded: LoadedSource, files: SourceFiles) -> Iterator[str]:
+def _of_weights(loaded: LoadedSource, known: SourceConfig) -> Iterator[str]:
     """What is wrong with the tensors, beside their sizes, which loading compares."""
     if loaded.missing:
         yield (
@@ -137,7 +130,8 @@ def _of_weights(loaded: LoadedSource, files: SourceFiles) -> Iterator[str]:
             f"{KINDS[loaded.family.kind].title} ({min(loaded.missing)} is one), which would be "
             "drawn at random; save the model with its head"
         )
-    if files.tied and not is_tied(loaded.model):
+    default = loaded.model.config.tie_word_embeddings
+    if known.config.get("tie_word_embeddings", default) and not is_tied(loaded.model):
         yield (
             "config.json says that the output projection is the embeddings, but the weights hold "
             "two that differ; set tie_word_embeddings to false, or save the model again"

@@ -23,7 +23,7 @@ from lingraft.corpus.streams import read_lines
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.pipeline import grafting, held_out, learnt, vocabularies
+from lingraft.pipeline import grafting, held_out, learnt
 from lingraft.pipeline.contents import (
     corpus_fingerprint,
     has_text_of,
@@ -32,6 +32,7 @@ from lingraft.pipeline.contents import (
 )
 from lingraft.pipeline.reading import check_shares
 from lingraft.pretrained import load as pretrained
+from lingraft.pretrained.checkpoints import named_tokenizer
 from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
@@ -126,18 +127,18 @@ def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
 
 
 def check_tokenizers(recipe: Recipe) -> None:
-    """Refuse tokenizers that cannot be read as their files say, before any text is.
+    """Refuse tokenizers of which no vocabulary can be made, before any text is read.
 
     Raises:
-        LingraftError: as `tokenizer.files.load` and `kind_of`, of the source's or a given one.
+        LingraftError: as `tokenizer.extension.check` and `tokenizer.frame.code_for`.
     """
-    given = recipe.tokenizer
-    for name, revision in (
-        (recipe.source.model, recipe.source.revision),
-        (given.model, given.revision),
-    ):
-        if name is not None:
-            tokenizer_files.kind_of(tokenizer_files.load(name, revision))
+    old_tokenizer, section = source_tokenizer(recipe), recipe.tokenizer
+    if old_tokenizer is not None:
+        tokenizer_files.kind_of(old_tokenizer)
+        code_for(old_tokenizer, section.language_code, recipe.languages[0])
+    pad_id, _ = position_settings(recipe)
+    causal = family_now(recipe).kind == "causal"
+    tokenizer_extension.check(section, old_tokenizer, pad_id=pad_id, causal=causal)
 
 
 def family_now(recipe: Recipe) -> Family:
@@ -173,7 +174,7 @@ def tokenizer_fingerprint(recipe: Recipe, text_fingerprint: str) -> str:
     return fingerprint(
         FORMAT["tokenizer"],
         text_fingerprint,
-        *vocabularies.decisive(recipe.tokenizer),
+        *named_tokenizer(recipe.tokenizer),
         source_fingerprint(recipe),
         recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
         *(["continued"] if recipe.tokenizer.kind == "extend" else []),  # once it was 'append'

@@ -1,4 +1,4 @@
-"""What a recipe becomes for the kind of its source. No torch: `lingraft check` asks.
+"""What a recipe becomes for the kind of its source.
 
 A method says what trains and for how long, of whatever model; an encoder–decoder learns by
 denoising and a causal model by predicting every token where an encoder learns by masked words, as
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError
 from lingraft.models.families import check_vocabulary
 from lingraft.models.kinds import KINDS
-from lingraft.pipeline.vocabularies import with_its_size
+from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Masking, Tokenizer
 from lingraft.recipe.methods import with_tied_head
 from lingraft.recipe.records import METHODS, method_named
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from lingraft.models.families import Family
@@ -39,7 +41,7 @@ def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -
     Raises:
         RecipeError: it asks for what this kind of model cannot do.
     """
-    recipe = with_its_size(recipe)
+    recipe = _with_size(recipe)
     if family is None:
         return recipe
     check_vocabulary(family, recipe.tokenizer.kind)
@@ -78,6 +80,15 @@ def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -
     recipe = recipe.model_copy(update={"phases": phases})
     _check_sentinels(recipe)
     return with_whole_lines(recipe) if family.kind == "causal" else recipe
+
+
+def _with_size(recipe: Recipe) -> Recipe:
+    """Return the recipe with the size of a tokenizer that is given; of the Hub's nobody asks."""
+    section = recipe.tokenizer
+    if section.model is None or folder_of(section.model) is None:
+        return recipe
+    size = Vocabulary.of(tokenizer_files.load(section.model, section.revision)).size
+    return recipe.model_copy(update={"tokenizer": section.model_copy(update={"vocab_size": size})})
 
 
 def _check_sentinels(recipe: Recipe) -> None:

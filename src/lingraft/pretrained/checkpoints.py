@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-WEIGHTS = ("*.safetensors", "*.bin")
+    from lingraft.recipe import Tokenizer
+
+ENDINGS = (".safetensors", ".bin")
+"""Of files of weights."""
+WEIGHTS = tuple(f"*{ending}" for ending in ENDINGS)
 
 
 def folder_of(name: str) -> Path | None:
@@ -99,6 +103,19 @@ def named_weights(name: str) -> Any:
     """What names a model's weights for a fingerprint: its files' contents, or its id on the Hub."""
     folder = folder_of(name)
     return name if folder is None else checkpoint_digests(folder)
+
+
+def named_tokenizer(section: Tokenizer) -> list[Any]:
+    """Return what of [tokenizer] decides a vocabulary: of a given one its files, not their place.
+
+    Raises:
+        DataError: there is no such folder.
+    """
+    folder = None if section.model is None else folder_of(section.model)
+    if folder is None:
+        return [section]
+    files = [entry for entry in checkpoint_digests(folder) if not entry[0].endswith(ENDINGS)]
+    return [section.model_copy(update={"model": None}), files]
 
 
 def weights_fingerprint(folder: Path) -> str:

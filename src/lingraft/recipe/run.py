@@ -231,14 +231,6 @@ class Resources(Section):
     """How many pieces are read for them; None: all text 3 times, up to 20 for five million."""
 
 
-def learns_vectors(resources: Resources, initialiser: str) -> bool:
-    """Whether an initialiser learns static vectors, since none are given; that needs gensim."""
-    if initialiser not in ("focus", "omp", "wechsel"):
-        return False
-    given = resources.target_vectors and (initialiser != "wechsel" or resources.source_vectors)
-    return not given
-
-
 MICRO_BATCH = 4_096
 """Tokens that go through a model at once, where nothing is known of the machine."""
 FROZEN_IN_FP32 = (

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
 from lingraft.paths import path_of
-from lingraft.pipeline.vocabularies import decisive
-from lingraft.pretrained.checkpoints import folder_of, named_weights
+from lingraft.pretrained.checkpoints import folder_of, named_tokenizer, named_weights
 from lingraft.recipe.methods import as_written
 from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
 
@@ -77,7 +76,7 @@ def _plain(recipe: Recipe) -> dict[str, Any]:
             else checkpoint_digests(folder)
         )
     if recipe.tokenizer.model is not None:
-        plain["tokenizer"] = fingerprint(*decisive(recipe.tokenizer))
+        plain["tokenizer"] = fingerprint(*named_tokenizer(recipe.tokenizer))
     for written in plain.get("phases", ()):
         if "teacher" in (distil := written.get("distil") or {}):
             distil["teacher"] = named_weights(distil["teacher"])

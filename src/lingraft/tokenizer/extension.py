@@ -83,13 +83,14 @@ def make(
         RecipeError, DataError, UnsupportedModelError: as `tokenizer.train`; there is no source
         tokenizer to keep, it has another padding id than the model, or its kind does not allow it.
     """
-    mode = _mode(section, source, causal=causal)
-    if mode == "given":
-        return take(section, source, pad_id=pad_id, causal=causal), None
+    mode, given = check(section, source, pad_id=pad_id, causal=causal)
+    if given is not None:
+        _warn_of_case(given, f"tokenizer '{section.model}'")
+        return given, None
     if source is None or mode not in (*KEEPING, "replace"):
         options: dict[str, Any] = {"pad_id": pad_id, "seed": seed, "causal": causal}
         return tokenizer_files.train(section, source, sentences, **options), None
-    _check_source(source, pad_id, causal=causal)
+    _warn_of_case(source, "the source tokenizer")
     state = tokenizer_files.state_of(source)
     if dead := dead_pattern(state):
         logger.warning("the source's %s", dead)
@@ -115,6 +116,28 @@ def make(
     return tokenizer, counts
 
 
+def check(
+    section: recipe.Tokenizer,
+    source: PreTrainedTokenizerFast | None,
+    *,
+    pad_id: int | None,
+    causal: bool = False,
+) -> tuple[str, PreTrainedTokenizerFast | None]:
+    """Refuse what `make` cannot make, before any text is read; its arguments and errors.
+
+    Returns:
+        What is made, and the tokenizer that is given, if one is.
+    """
+    mode = _mode(section, source, causal=causal)
+    if mode == "given":
+        return mode, take(section, source, pad_id=pad_id, causal=causal)
+    if source is not None and mode in (*KEEPING, "replace"):
+        _check_source(source, pad_id, causal=causal)
+        if mode == "extend":
+            check_continues(tokenizer_files.state_of(source))
+    return mode, None
+
+
 def _mode(
     section: recipe.Tokenizer, source: PreTrainedTokenizerFast | None, *, causal: bool
 ) -> str:
@@ -135,12 +158,13 @@ def _mode(
 def _check_source(source: PreTrainedTokenizerFast, pad_id: int | None, *, causal: bool) -> None:
     """Refuse a source's tokenizer that cannot be kept."""
     check_padding(source.pad_token_id, pad_id)
-    if tokenizer_files.lower_cases(source):
-        logger.warning(
-            "the source tokenizer lower-cases its text, and so does the model that keeps it"
-        )
     if not causal:
         frame_of(source)  # refuses a tokenizer without the roles that are needed
+
+
+def _warn_of_case(tokenizer: PreTrainedTokenizerFast, whose: str) -> None:
+    if tokenizer_files.lower_cases(tokenizer):
+        logger.warning("%s lower-cases its text, and so does the model that gets it", whose)
 
 
 def _check(new: PreTrainedTokenizerFast, state: dict[str, Any], pad_id: int | None) -> None:
@@ -319,8 +343,6 @@ def take(
     tokenizer = tokenizer_files.load(name, section.revision)
     frame = frame_of(tokenizer, causal=causal, kind=tokenizer_files.kind_of(tokenizer), name=whose)
     check_padding(tokenizer.pad_token_id, pad_id, whose)
-    if tokenizer_files.lower_cases(tokenizer):
-        logger.warning("%s lower-cases its text, and so does the model that gets it", whose)
     if source is None:
         return tokenizer_files.wrapped(tokenizer_files.state_of(tokenizer), tokenizer)
     present = tokenizer.get_vocab() | kept_ids(tokenizer)

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.tokenizer.state import LANGUAGE_CODE, outside, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -21,14 +20,6 @@ def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
     lowest = sorted(vocabulary.items(), key=lambda entry: -entry[1])  # of two spellings, if any
     sentinels = {m[1]: index for piece, index in lowest if (m := SENTINEL.fullmatch(piece))}
     return tuple(sentinels[number] for number in sorted(sentinels, key=int))
-
-
-def kept_in(state: Mapping[str, Any]) -> dict[str, int]:
-    """As `kept_ids`, of what tokenizer.json holds."""
-    sentinels = enumerate(sentinel_ids(pieces_of(state) | outside(state)))
-    added = {t["content"]: t["id"] for t in state["added_tokens"] if t.get("special")}
-    codes = {token: index for token, index in added.items() if LANGUAGE_CODE.fullmatch(token)}
-    return {f"<extra_id_{number}>": index for number, index in sentinels} | codes
 
 
 def completed(
@@ -111,33 +102,6 @@ def _check_known(tokens: tuple[str, ...], known: set[str], name: str) -> None:
             f"{name} puts {', '.join(unknown)} around sentences, but no role of "
             f"{', '.join(ROLES)} has that token; set the roles in its tokenizer_config.json"
         )
-
-
-def check_frame(
-    state: Mapping[str, Any],
-    roles: Mapping[str, str],
-    *,
-    causal: bool,
-    kind: str,
-    name: str = "the source tokenizer",
-) -> None:
-    """Refuse what `frame_of` refuses, by what the files say.
-
-    Args:
-        state: of tokenizer.json.
-        roles: transformers' role names, and the token that has each.
-        causal: as in `frame_of`.
-        kind: the same.
-        name: the same.
-
-    Raises:
-        UnsupportedModelError: as `frame_of`.
-    """
-    kept_tokens = kept_in(state)
-    known = completed(roles, kept_tokens, causal=causal, kind=kind, name=name)
-    processor = state["post_processor"]
-    bare = causal or processor is None  # transformers puts one there, which adds nothing
-    templates(processor, {*known.values(), *kept_tokens}, name, bare=bare)
 
 
 def check_padding(has: int | None, needs: int | None, given: str | None = None) -> None:

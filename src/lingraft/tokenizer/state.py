@@ -63,6 +63,11 @@ IN_TEXT = {*range(0xC0), *range(0xC2, 0xF5)}
 """Bytes that UTF-8 can hold."""
 
 
+def holds_tokenizer(folder: Path) -> bool:
+    """Return whether a folder has any file of a tokenizer."""
+    return any(match for pattern in FILES for match in folder.glob(pattern))
+
+
 def check_holds_tokenizer(folder: Path) -> None:
     """Refuse a folder without a tokenizer.
 
@@ -70,7 +75,7 @@ def check_holds_tokenizer(folder: Path) -> None:
         DataError: it has none.
         UnsupportedModelError: it has one that reads bytes or characters without any file.
     """
-    if not any(match for pattern in FILES for match in folder.glob(pattern)):
+    if not holds_tokenizer(folder):
         config = folder / "tokenizer_config.json"
         settings = config.read_text("utf-8", "replace") if config.is_file() else ""
         if named := [kind for kind in OF_BYTES if kind in settings]:

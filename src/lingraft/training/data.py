@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lingraft.models.kinds import KindName
     from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.objectives.common import Objective, TokenIds
-    from lingraft.recipe import Batch, Masking, Training
+    from lingraft.recipe import Batch, Masking
     from lingraft.tokenizer.shards import Tokens
 
 Array = np.ndarray[Any, Any]
@@ -304,13 +304,13 @@ class Batcher:
 
 
 def row_of_pass(
-    packed: PackedModel | None, training: Training, lengths: Array, size: int, unit: str
+    packed: PackedModel | None, at_once: int, lengths: Array, size: int, unit: str
 ) -> int | None:
     """Return the width of rows that are a pass each; None where a model wants short rows.
 
     Args:
         packed: the model.
-        training: how many tokens a pass has at most.
+        at_once: tokens of a pass at most.
         lengths: tokens in each sentence of the text.
         size: of a batch.
         unit: that a batch has so many of.
@@ -319,7 +319,7 @@ def row_of_pass(
         return None
     distributed = torch.distributed
     processes = distributed.get_world_size() if distributed.is_initialized() else 1
-    return even_width(lengths, size, unit, training.at_once, processes)
+    return even_width(lengths, size, unit, at_once, processes)
 
 
 def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:

@@ -17,14 +17,13 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import torch
 from accelerate import DistributedDataParallelKwargs
 
 from lingraft.log import progress
 from lingraft.rundir import fingerprint
 from lingraft.training import beside, checkpoint, compiling, metrics, sharding
-from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
+from lingraft.training.halving import gradients
 from lingraft.training.phase import State, Stopped, Watch
 from lingraft.training.problem import MaskedText
 from lingraft.training.progress import Progress, expected_steps
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import torch
     from accelerate import Accelerator
     from torch import nn
     from transformers import PreTrainedModel
@@ -207,9 +207,9 @@ class _Trainer:
             self.keep_stable()
         step = sharding.level(step, self.module, accelerator)
         seed = fingerprint(self.job.seed, phase.name, state.step, accelerator.process_index)
-        torch.manual_seed(int(seed, 16) % 2**63)
         self.module.train()
-        totals = accumulate(step, self.module, accelerator)
+        place = indices, state.epoch, int(seed, 16) % 2**63
+        step, totals = gradients(step, place, self.problem, self.module, accelerator)
         logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
         self.trained.collect()
         self.scale.take_out(self.optimiser)

@@ -28,12 +28,15 @@ from lingraft.training.trained import select
 from lingraft.training.validation import HeldOut
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from accelerate import Accelerator
     from torch import nn
     from transformers import PreTrainedModel
 
+    from lingraft.models.families import Family
+    from lingraft.recipe import Phase
     from lingraft.training.data import Plan, Reading, Step
     from lingraft.training.phase import Job, Work
     from lingraft.training.trained import Trained
@@ -60,6 +63,9 @@ class Look:
 
 class Problem(Protocol):
     """What the loop asks for."""
+
+    micro_batch_tokens: int
+    """Tokens that go through the model at once; half as many where memory is full."""
 
     @property
     def lengths(self) -> np.ndarray[Any, Any]:
@@ -98,18 +104,31 @@ class Problem(Protocol):
         ...
 
 
-def trained_by(job: Job, model: PreTrainedModel) -> Trained:
-    """Put a phase's LoRA on a model, freeze what the phase does not train, in place."""
-    family, phase = job.family, job.phase
+def select_trained(
+    model: PreTrainedModel,
+    family: Family,
+    phase: Phase,
+    itl: frozenset[int],
+    new_rows: Callable[[], torch.Tensor],
+    seed: int = 0,
+) -> Trained:
+    """Put a phase's LoRA on a model, freeze what the phase does not train, in place.
+
+    Args:
+        model: a stock model; of one on the meta device only shapes are counted.
+        family: its record.
+        phase: what trains.
+        itl: numbers of its inserted layers.
+        new_rows: gives [V] whether the vocabulary stage added a row; asked where it matters.
+        seed: of LoRA's weights.
+    """
     depths = tuple(int(getattr(model.config, stack.depth_key)) for stack in family.lists)
     dimensions = ((name, parameter.dim()) for name, parameter in model.named_parameters())
-    gains = gains_of(dimensions, family, job.itl_layers)
-    layout = Layout(family, job.itl_layers, depths, is_tied(model), gains)
+    layout = Layout(family, itl, depths, is_tied(model), gains_of(dimensions, family, itl))
     selection = Selection(phase, layout)
     if phase.lora is not None:
-        where = f"phase '{phase.name}'"
-        lora.insert(model, phase.lora, selection.adapts, where, job.seed)
-    return select(model, selection, lambda: torch.tensor(job.new_rows))
+        lora.insert(model, phase.lora, selection.adapts, f"phase '{phase.name}'", seed)
+    return select(model, selection, new_rows)
 
 
 class MaskedText:
@@ -118,7 +137,14 @@ class MaskedText:
     def __init__(self, job: Job, model: PreTrainedModel) -> None:
         phase, training = job.phase, job.training
         self.job, self.model = job, model
-        self.trained = trained_by(job, model)
+        self.trained = select_trained(
+            model,
+            job.family,
+            phase,
+            job.itl_layers,
+            lambda: torch.tensor(job.new_rows),
+            job.seed,
+        )
         self.trainable = self.trained.count
         if training.gradient_checkpointing:
             recompute_activations(model)
@@ -149,17 +175,30 @@ class MaskedText:
         odd = self.reads_pairs or len(job.family.lists) > 1 or phase.lora or job.teacher
         self.counted = not odd
         """Whether anybody counts what a pass takes: not of pairs, two stacks, LoRA, a teacher."""
-        self.even = row_of_pass(packed, training, self.lengths, phase.batch.size, phase.batch.unit)
+        self.packed = packed
         self.operations = (
             throughput.count(model, job.family, job.itl_layers) if self.counted else None
         )
+        self.micro_batch_tokens = training.at_once
+        self.held_out = HeldOut.of(readings, job.vocabulary, phase, training, packed)
+
+    @property
+    def micro_batch_tokens(self) -> int:
+        """Tokens that go through the model at once."""
+        return self._at_once
+
+    @micro_batch_tokens.setter
+    def micro_batch_tokens(self, tokens: int) -> None:
+        self._at_once = tokens
+        job, batch = self.job, self.job.phase.batch
+        self.even = row_of_pass(self.packed, tokens, self.lengths, batch.size, batch.unit)
+        readings = job.readings
         streams = [reading.stream for reading in readings]
         distilled = streams.index(str(job.distilled)) if job.teacher else None
         batchers = [self.batcher_of(reading) for reading in readings]
         also = [[self.batcher_of(item) for item in reading.also] for reading in readings]
         alone = len(batchers) == 1 and distilled is None and not any(also)
         self.batcher = batchers[0] if alone else MixtureBatcher(batchers, distilled, also)
-        self.held_out = HeldOut.of(readings, job.vocabulary, phase, training, packed)
 
     def batcher_of(self, reading: Reading) -> Batcher:
         """What makes batches of a stream under an objective."""
@@ -170,7 +209,7 @@ class MaskedText:
             job.vocabulary,
             reading.masking,
             job.training.row_tokens,
-            job.training.at_once,
+            self.micro_batch_tokens,
             job.seed,
             f"{job.phase.name}/{reading.label}" if reading.stream else job.phase.name,
             self.even,

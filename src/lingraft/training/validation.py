@@ -96,7 +96,7 @@ class Validator:
             training.at_once,
             MASK_SEED,
             "validation",
-            row_of_pass(packed, training, tokens.lengths, AT_A_TIME, "sentences"),
+            row_of_pass(packed, training.at_once, tokens.lengths, AT_A_TIME, "sentences"),
         )
         most = phase.validation.sentences
         if isinstance(tokens, Documents):

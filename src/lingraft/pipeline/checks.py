@@ -1,0 +1,266 @@
+"""Refuse a recipe that cannot work, before any text is read and without the network."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from lingraft.corpus import inputs as text_inputs
+from lingraft.corpus import streams
+from lingraft.corpus.cleaning import evaluations, scripts
+from lingraft.errors import DataError, LingraftError, RecipeError, UnsupportedModelError
+from lingraft.models.graft import is_tied
+from lingraft.paths import path_of
+from lingraft.pipeline import held_out, pairs, stages
+from lingraft.pipeline.contents import named_files
+from lingraft.pipeline.outline import outline, shapes_of
+from lingraft.pipeline.source_config import source_of
+from lingraft.pipeline.suiting import suited
+from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.load import one_line
+from lingraft.recipe.baselines import baseline
+from lingraft.recipe.needs import lacking
+from lingraft.recipe.run import FROZEN_IN_FP32, READ_LEXICONS, RUN_MODEL
+from lingraft.recipe.selectors import trained_parts
+from lingraft.recipe.streams import distilled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.models.families import Family
+    from lingraft.models.source import LoadedSource
+    from lingraft.pipeline.outline import Outline
+    from lingraft.recipe import Graft, Recipe, Training
+
+SPREAD = 0.02
+"""Standard deviation that all families draw new weights with, unless a configuration says else."""
+TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
+
+
+def _check_upload(recipe: Recipe) -> None:
+    """Refuse a name that the Hub would refuse when all is trained."""
+    name = recipe.export.push_to_hub
+    if not name:
+        return
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise RecipeError(f"export.push_to_hub: {reason}; write USER/NAME") from None
+
+
+def check_names(recipe: Recipe) -> None:
+    """Check what needs no model and no text: parts, language, extras, baselines.
+
+    Raises:
+        RecipeError: the first thing that is wrong.
+    """
+    for stream in recipe.texts:
+        for language in stream.languages:
+            scripts.of_language(language, stream.corpus.scripts)
+    for phase in recipe.phases:
+        trained_parts(phase.train, phase.name)
+        if phase.lora and importlib.util.find_spec("peft") is None:
+            raise RecipeError(f'phase {phase.name}: LoRA needs peft; pip install "lingraft[lora]"')
+    _check_upload(recipe)
+    _check_teachers(recipe)
+    pairs.check(recipe)
+    methods, grafts = set(), [recipe.graft]
+    for index, section in enumerate(recipe.baselines):
+        if section.method in methods:
+            raise RecipeError(f"baselines: method '{section.method}' occurs twice; leave one out")
+        methods.add(section.method)
+        variant = baseline(recipe, index)
+        pairs.check(variant)
+        grafts.append(variant.graft)
+    _check_resources(recipe, grafts)
+    _check_training(recipe.training)
+    random = all(graft.source_weights == "random" for graft in grafts)
+    if recipe.source.architecture is not None and not random:
+        raise RecipeError(
+            "source.architecture: there are no weights to start from; "
+            'set method.name = "scratch", and no other method as a baseline'
+        )
+
+
+def _check_training(training: Training) -> None:
+    """Refuse what does not go together, and trackers that are not installed."""
+    if training.precision in ("fp16", "fp32") and training.frozen_weights == "bf16":
+        raise RecipeError(FROZEN_IN_FP32)
+    for tracker in training.trackers:
+        if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
+            raise RecipeError(
+                f"training.trackers: '{tracker}' is not installed; "
+                f'pip install "lingraft[{tracker}]"'
+            )
+
+
+def _check_teachers(recipe: Recipe) -> None:
+    """Refuse a teacher without a stream in its language, or without a model.
+
+    Raises:
+        RecipeError: one of the phases, or a baseline's, has such.
+    """
+    variants = [baseline(recipe, index).phases for index in range(len(recipe.baselines))]
+    for phase in (*recipe.phases, *(phase for phases in variants for phase in phases)):
+        if phase.distil is not None:
+            distilled(phase, recipe.texts)
+            if phase.distil.teacher is None and recipe.source.model is None:
+                raise RecipeError(
+                    f"phase '{phase.name}': distil: there is no source model to learn from; name "
+                    "one in phases.….distil.teacher"
+                )
+
+
+def _check_tokenizers(recipe: Recipe) -> None:
+    """Refuse tokenizers of which no vocabulary can be made; those of the Hub the run looks at."""
+    names = (recipe.source.model, recipe.tokenizer.model)
+    known = source_of(recipe).family is not None
+    if known and all(name is None or folder_of(name) is not None for name in names):
+        stages.check_tokenizers(recipe)
+
+
+def _check_resources(recipe: Recipe, grafts: Sequence[Graft]) -> None:
+    """Refuse an initialiser without what it needs."""
+    if recipe.tokenizer.kind == "keep":
+        return
+    for graft, name in ((one, name) for one in grafts for name in one.initialisers):
+        if need := lacking(recipe.resources, name):
+            key = "embeddings" if graft.embeddings == name else "output_embeddings"
+            raise RecipeError(f"graft.{key}: '{name}' {need}, or use another initialiser")
+
+
+def check_inputs(recipe: Recipe) -> tuple[list[dict[str, Any]], Outline | None]:
+    """Check that text and source are there and of a known kind, without reading them.
+
+    Returns:
+        The text files: name, and size in bytes where it is known; and as `check_grafts`.
+
+    Raises:
+        DataError: text, source or a resource is missing, or the source's configuration is broken.
+        UnsupportedModelError: the source is of another family.
+    """
+    files = [file for stream in recipe.texts for file in streams.inputs_of(stream)]
+    held_out.check_shares(recipe)
+    for stream in recipe.texts:
+        evaluations.files_of(stream.corpus.decontaminate)
+    for name in named_files(recipe.resources):
+        if not path_of(name).exists():
+            raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
+    _check_kept(recipe, files)
+    _check_tokenizers(recipe)
+    return files, check_grafts(recipe)
+
+
+def check_grafts(recipe: Recipe) -> Outline | None:
+    """Build the target of the run and of each baseline without values, and select what trains.
+
+    Returns:
+        The run's; None where the source is not on this machine.
+
+    Raises:
+        LingraftError: the source's architecture cannot have, or train, what is asked for.
+    """
+    loaded = shapes_of(recipe)
+    _check_initialisers(recipe, source_of(recipe).family)
+    if loaded is None:
+        return None
+    target = _check_graft(recipe, loaded)
+    for index, section in enumerate(recipe.baselines):
+        try:
+            _check_graft(baseline(recipe, index), loaded)
+        except LingraftError as error:
+            raise type(error)(f"baseline '{section.method}': {error}") from None
+    return target
+
+
+def _check_graft(recipe: Recipe, loaded: LoadedSource) -> Outline:
+    _check_initialisers(recipe, loaded.family)
+    recipe = suited(recipe, loaded.family, tied=is_tied(loaded.model))
+    with one_line("the model cannot be built", "correct [tokenizer], [graft] or lora"):
+        target = outline(recipe, loaded)
+        for phase in recipe.phases:
+            target.counted(phase)
+    return target
+
+
+def _check_initialisers(recipe: Recipe, family: Family | None) -> None:
+    """Refuse an initialiser that cannot run this source."""
+    for name in recipe.graft.initialisers:
+        if name in RUN_MODEL and family is not None and family.kind != "causal":
+            raise UnsupportedModelError(
+                f"graft: '{name}' is for causal language models, and the source is a "
+                f"{family.model_type} model; use 'mean' or 'focus'"
+            )
+
+
+def _check_kept(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
+    """Check that the kept texts are there, and that none of them is among those read.
+
+    Raises:
+        DataError: a file is missing.
+        RecipeError: a kept text is trained on.
+    """
+    kept = recipe.evaluation.kept
+    for name in kept:
+        if not name.startswith("hub:") and not path_of(name).exists():
+            raise DataError(
+                f"evaluation.kept: {name}: no such file; correct the path, or leave it out"
+            )
+    named = [name for stream in recipe.texts for name in stream.corpus.text]
+    read = {path_of(name).resolve() for name in (*named, *(file["name"] for file in files))}
+    for name in kept:
+        inside = (path_of(file["name"]).resolve() for file in text_inputs.inputs([name]))
+        if not read.isdisjoint((path_of(name).resolve(), *inside)):
+            raise RecipeError(
+                f"evaluation.kept: {name}: is text of the run, which trains on it; name text that "
+                "it does not read"
+            )
+
+
+def unread(recipe: Recipe) -> list[str]:
+    """A note where dictionaries are named that no method of the run reads."""
+    variants = (baseline(recipe, index) for index in range(len(recipe.baselines)))
+    read = {name for run in (recipe, *variants) for name in run.graft.initialisers}
+    if not recipe.resources.lexicons or not read.isdisjoint(READ_LEXICONS):
+        return []
+    return [
+        f"resources.lexicons: graft.embeddings = '{recipe.graft.embeddings}' reads no "
+        "dictionaries; take --method metaxlm-dict (graft.embeddings = 'dictionary'), or leave "
+        "them out"
+    ]
+
+
+def too_small(recipe: Recipe) -> list[str]:
+    """Return a note where the phases cannot move new weights away from where they start.
+
+    A step of AdamW moves a weight by about the learning rate at most (Kingma and Ba 2015, section
+    2.1), and over a phase the rate is half of its peak on average. Nothing is said where the number
+    of steps is not known before the text is read, and where nothing is new.
+    """
+    graft = recipe.graft
+    is_new = (
+        recipe.tokenizer.kind != "keep" or any(graft.places) or graft.source_weights == "random"
+    )
+    steps, reach = 0.0, 0.0
+    for phase in recipe.phases:
+        budget, batch = phase.budget, phase.batch
+        if budget.unit == "steps":
+            count = budget.value
+        elif budget.unit == batch.unit == "tokens":
+            count = budget.value / batch.size
+        else:
+            return []
+        steps += count
+        rates = (phase.optimiser.learning_rate, *phase.optimiser.rates.values())
+        reach += count * max(rates) / 2
+    if not is_new or not steps or reach >= SPREAD:
+        return []
+    return [
+        f"the plan is too small to learn from: the learning rates of all {steps:,.0f} steps add up "
+        f"to {reach:.2g}, about as far as a weight can move, and new weights start with a spread "
+        f"of {SPREAD:g}; take more steps or a larger learning rate"
+    ]

@@ -1,0 +1,200 @@
+"""The target of a recipe on torch's meta device: built by the run's own code, counted, not filled.
+
+What is counted of it is exact for the vocabulary that it is built with. Of a vocabulary that is
+trained yet this is the largest that the recipe allows.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lingraft.models import export, source
+from lingraft.models.graft import VocabularyTensors, is_tied
+from lingraft.models.kinds import KINDS
+from lingraft.models.parts import layer_index, part_of, translation_layers
+from lingraft.models.shapes import load_shapes
+from lingraft.pipeline.grafting import assemble, counts_of
+from lingraft.pipeline.source_config import local_folder, source_of
+from lingraft.recipe.run import KEEPING
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.frame import code_for
+from lingraft.tokenizer.state import holds_tokenizer
+from lingraft.tokenizer.vocabulary import Vocabulary
+from lingraft.training.problem import select_trained
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from lingraft.models.families import Family
+    from lingraft.models.source import LoadedSource
+    from lingraft.recipe import Phase, Recipe
+
+BELOW = ("embeddings", "positions", "embedding_norm")
+"""Parts beneath the layers: where they train, every layer has a backward pass."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How much of a model a phase trains, and how deep its backward pass goes."""
+
+    parameters: int
+    """That the optimiser moves."""
+    gradients: int
+    """Numbers with a gradient: of matrices of which rows train all, and these rows."""
+    layers: int
+    """With a backward pass: from the lowest that trains upwards, all if what is beneath trains."""
+    frozen_maps: int
+    """Parameters of the layers' matrices that stay as they are."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A source and a target without values."""
+
+    recipe: Recipe
+    family: Family
+    source: PreTrainedModel
+    model: PreTrainedModel
+    old_rows: int
+    """Rows of the target that are kept from the source, from the first on."""
+
+    @property
+    def tied(self) -> bool:
+        """Whether the output projection is the word embeddings."""
+        return is_tied(self.model)
+
+    @cached_property
+    def by_part(self) -> dict[str, int]:
+        """Parameters of the target by part, as the graft stage counts them."""
+        counts = counts_of(self.model, self.family, self.recipe)["parameters"]["by_part"]
+        return dict(counts)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the embeddings."""
+        return int(self.model.get_input_embeddings().get_parameter("weight").shape[0])
+
+    @property
+    def layers(self) -> int:
+        """Layers of all stacks, inserted ones too."""
+        return sum(int(getattr(self.model.config, one.depth_key)) for one in self.family.lists)
+
+    def teacher(self, phase: Phase) -> int:
+        """Parameters of what a phase learns from; 0 where that is not on this machine."""
+        if phase.distil is None:
+            return 0
+        if phase.distil.teacher is None:
+            return int(self.source.num_parameters())
+        folder = local_folder(phase.distil.teacher, None)
+        return 0 if folder is None else int(load_shapes(folder).model.num_parameters())
+
+    def counted(self, phase: Phase) -> Counted:
+        """Count what a phase trains, selected as the run selects it.
+
+        Raises:
+            RecipeError: the phase names what the target has not, or nothing that it has.
+        """
+        family = self.family
+        model = self.model if phase.lora is None else copy.deepcopy(self.model)
+        itl = translation_layers(model.config, family, self.recipe.graft.places)
+        new_V = torch.arange(self.rows) >= self.old_rows
+        with torch.device("meta"):
+            trained = select_trained(model, family, phase, itl, lambda: new_V)
+        numbers = {name: layer_index(name, family) for name, _ in model.named_parameters()}
+        learning = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        below = any(
+            numbers[name] is None
+            and part_of(name, family, itl) in BELOW
+            and (self.tied or name != family.decoder)
+            for name in learning
+        )
+        layers = [n for n in numbers.values() if n is not None]
+        lowest = min(
+            (n for name in learning if (n := numbers[name]) is not None), default=max(layers) + 1
+        )
+        return Counted(
+            trained.count,
+            sum(p.numel() for p in learning.values())
+            + sum(rows.parameter.numel() for rows in trained.rows),
+            sum(below or number >= lowest for number in {*layers}),
+            sum(
+                p.numel()
+                for name, p in model.named_parameters()
+                if numbers[name] is not None and p.dim() == 2 and not p.requires_grad
+            ),
+        )
+
+
+def shapes_of(recipe: Recipe) -> LoadedSource | None:
+    """Build a recipe's source without values; None where it is not on this machine.
+
+    Raises:
+        LingraftError: it could not be loaded.
+    """
+    known = source_of(recipe)
+    if recipe.source.architecture is None:
+        return None if known.folder is None else load_shapes(known.folder)
+    roles = set().union(*(kind.special_ids.values() for kind in KINDS.values()))
+    model_type = str(recipe.source.architecture["model_type"])
+    special = export.special_ids(model_type, dict.fromkeys(roles, 0))
+    with torch.device("meta"):
+        return source.from_architecture(recipe.source, recipe.tokenizer.vocab_size, special, seed=0)
+
+
+def outline(recipe: Recipe, loaded: LoadedSource) -> Outline:
+    """Graft as the run does, onto a source without values.
+
+    Args:
+        recipe: of the run.
+        loaded: its source, of `shapes_of`.
+
+    Raises:
+        LingraftError: the graft could not be made.
+    """
+    family, model = loaded.family, loaded.model
+    rows, old = _rows(recipe, loaded)
+    pad, vocabulary = model.config.pad_token_id, None
+    changes: dict[str, Any] = {"vocab_size": rows} | (
+        {} if pad is None else {"pad_token_id": min(pad, rows - 1)}
+    )
+    if rows != _matrix_rows(loaded):
+        vocabulary = _resized(VocabularyTensors.of(model, family, ""), rows)
+    with torch.device("meta"):
+        target, _, _ = assemble(recipe, loaded, changes, vocabulary, lambda _: 0)
+    return Outline(recipe, family, model, target, old)
+
+
+def _resized(tensors: VocabularyTensors, rows: int) -> VocabularyTensors:
+    """The tensors of a vocabulary with so many rows."""
+
+    def like(tensor: torch.Tensor | None) -> torch.Tensor | None:
+        return None if tensor is None else tensor.new_empty(rows, *tensor.shape[1:])
+
+    embeddings = like(tensors.embeddings_VD)
+    assert embeddings is not None
+    return VocabularyTensors(embeddings, like(tensors.bias_V), "", like(tensors.decoder_VD))
+
+
+def _rows(recipe: Recipe, loaded: LoadedSource) -> tuple[int, int]:
+    """Rows of the target's embeddings, at most; and how many of them are kept from the source."""
+    section, matrix = recipe.tokenizer, _matrix_rows(loaded)
+    folder = source_of(recipe).folder
+    if section.kind not in KEEPING or folder is None or not holds_tokenizer(folder):
+        return section.most_rows(matrix), matrix if recipe.keeps_rows else 0
+    theirs = tokenizer_files.load(str(folder))
+    size = Vocabulary.of(theirs).size
+    code = code_for(theirs, section.language_code, recipe.languages[0])
+    added = int(code is not None and code not in theirs.get_vocab())
+    if recipe.keeps_rows and section.kind == "keep" and not added:
+        size = Vocabulary.of(theirs).within(matrix).size
+    old = min(size, matrix) if recipe.keeps_rows else 0
+    return section.most_rows(size) + added, old
+
+
+def _matrix_rows(loaded: LoadedSource) -> int:
+    return int(loaded.model.get_input_embeddings().get_parameter("weight").shape[0])

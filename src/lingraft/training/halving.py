@@ -1,0 +1,81 @@
+"""A step whose passes do not fit into memory is taken again in smaller ones: its sums are equal."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lingraft.errors import is_memory_full
+from lingraft.training.accumulation import Totals, accumulate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from accelerate import Accelerator
+    from torch import nn
+
+    from lingraft.training.data import Step
+    from lingraft.training.problem import Problem
+
+logger = logging.getLogger(__name__)
+FEWEST = 16
+"""Tokens at once; as in the recipe's training.micro_batch_tokens."""
+
+
+def gradients(
+    step: Step,
+    place: tuple[np.ndarray[Any, Any], int, int],
+    problem: Problem,
+    module: nn.Module,
+    accelerator: Accelerator,
+) -> tuple[Step, Totals]:
+    """Add up a step's gradients; where memory is full, of half as many tokens at once from then on.
+
+    Several processes, of which one alone may be full, stop as before.
+
+    Args:
+        step: this process' share.
+        place: indices of the global batch, pass over the data, and the seed of dropout.
+        problem: lays a step out anew.
+        module: prepared; holds all gradients, none yet.
+        accelerator: device, processes, precision.
+
+    Returns:
+        The step as it was laid out in the end, and the terms' sums of this process.
+    """
+    indices, epoch, seed = place
+    while True:
+        torch.manual_seed(seed)
+        try:
+            return step, accumulate(step, module, accelerator)
+        except (RuntimeError, MemoryError) as error:
+            is_full = isinstance(error, torch.OutOfMemoryError) or is_memory_full(error)
+            if not is_full or accelerator.num_processes > 1:
+                raise
+            full = error.with_traceback(None)  # which holds what the passes have kept
+        module.zero_grad(set_to_none=True)
+        if accelerator.device.type == "cuda":
+            torch.cuda.empty_cache()
+        smaller = _smaller(step, indices, epoch, problem)
+        if smaller is None:
+            raise full
+        step = smaller
+
+
+def _smaller(
+    step: Step, indices: np.ndarray[Any, Any], epoch: int, problem: Problem
+) -> Step | None:
+    """Lay a step out in more micro-batches; None where each is a row by itself already."""
+    while True:
+        made = problem.step(indices, epoch, 0, 1)
+        if len(made.micro_batches) > len(step.micro_batches):
+            return made
+        if problem.micro_batch_tokens <= FEWEST:
+            return None
+        problem.micro_batch_tokens //= 2
+        logger.warning(
+            "memory is full: training goes on with %d tokens at once "
+            "(training.micro_batch_tokens), and the same sums",
+            problem.micro_batch_tokens,
+        )

@@ -1,0 +1,118 @@
+"""What is counted of a target without weights is what the built and grafted model has."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from lingraft.models.families import FAMILIES
+from lingraft.models.graft import is_tied, untie
+from lingraft.models.parts import translation_layers
+from lingraft.models.shapes import load_shapes
+from lingraft.models.source import load_model
+from lingraft.pipeline import grafting, stages
+from lingraft.pipeline.memory import need
+from lingraft.pipeline.outline import outline, shapes_of
+from lingraft.pipeline.suiting import suited
+from lingraft.recipe.methods import recipe_from
+from lingraft.tokenizer import extension
+from lingraft.training.problem import select_trained
+
+TEXT = [
+    "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다",
+    "오늘은 2024년, 365일",
+    "a house",
+] * 9
+METHODS = {
+    "layers around, vocabulary replaced": {
+        "method": {"name": "xpt", "preset": "xpt2021"},
+        "tokenizer": {"kind": "source", "vocab_size": 320},
+        "graft": {"layers_before": 1, "layers_after": 1},
+    },
+    "layers between, vocabulary kept": {
+        "tokenizer": {"kind": "keep"},
+        "graft": {"layers_before": 0, "layers_after": 0, "layers_every": 1},
+        "phases": [
+            {"name": "rows", "train": ["embeddings.old", "itl"], "budget": {"value": 1}},
+            {
+                "name": "maps",
+                "train": ["embeddings"],
+                "lora": {"rank": 2, "parts": ["layers[-1]"]},
+                "budget": {"value": 1},
+            },
+        ],
+    },
+}
+MORE = {
+    "pieces added, new rows": {
+        "tokenizer": {"kind": "append", "vocab_size": 320},
+        "phases": [{"name": "rows", "train": ["embeddings.new"], "budget": {"value": 1}}],
+    },
+    "adapters": {"method": {"name": "adapters"}, "tokenizer": {"kind": "keep"}},
+    "cross-attention": {"graft": {"cross_attention": True}, "tokenizer": {"kind": "keep"}},
+}
+CASES = [(family, method) for method in METHODS for family in FAMILIES]
+CASES += [("bert", method) for method in MORE] + [("gemma3_text", "pieces added, new rows")]
+
+
+def recipe_for(folder, tables):
+    data = {"language": "ko", "source": {"model": str(folder)}, "corpus": {"text": ["ko.txt"]}}
+    recipe = recipe_from(data | tables)
+    return suited(recipe, FAMILIES[json.loads((folder / "config.json").read_text())["model_type"]])
+
+
+@pytest.mark.parametrize(("family", "method"), CASES)
+def test_counts_are_those_of_the_built_model(family, method, tiny_source, tmp_path):
+    record = FAMILIES[family]
+    tables = (METHODS | MORE)[method]
+    if record.own_pattern and tables["tokenizer"]["kind"] == "source":
+        tables = tables | {"tokenizer": {"kind": "replace", "vocab_size": 450}}
+    recipe = recipe_for(tiny_source(family), tables)
+    theirs = stages.source_tokenizer(recipe)
+    pad, _ = stages.position_settings(recipe)
+    ours, counts = extension.make(
+        recipe.tokenizer, theirs, lambda: TEXT, pad_id=pad, seed=0, causal=record.kind == "causal"
+    )
+    made = counts["added"] if counts else len(ours)
+    section = recipe.tokenizer.model_copy(update={"vocab_size": made})
+    recipe = recipe.model_copy(update={"tokenizer": section})
+    graft = grafting.Grafting(recipe, theirs, ours, lambda: TEXT, len)
+    result = graft.run(tmp_path)
+    said = outline(recipe, shapes_of(recipe))
+    assert said.by_part == result["parameters"]["by_part"]
+    assert sum(said.by_part.values()) == result["parameters"]["total"]
+    new_V = torch.arange(said.rows) >= said.old_rows
+    for phase in recipe.phases:
+        real = load_model(str(tmp_path / "model")).model
+        itl = translation_layers(real.config, record, recipe.graft.places)
+        trained = select_trained(real, record, phase, itl, lambda new=new_V: new)
+        counted = said.counted(phase)
+        assert counted.parameters == trained.count
+        gradients = sum(p.numel() for p in real.parameters() if p.requires_grad)
+        assert need(said, phase, recipe.training).weights == 4 * result["parameters"]["total"]
+        assert counted.gradients == gradients + sum(r.parameter.numel() for r in trained.rows)
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "bin"])
+@pytest.mark.parametrize("differ", [True, False])
+def test_a_head_that_is_stored_beside_the_embeddings_is_tied_where_both_are_equal(
+    differ, suffix, tiny_model, tmp_path
+):
+    """As T5 1.1's and mT5's on the Hub, which transformers 5 calls tied; or as a .bin file's."""
+    model = tiny_model("mt5", tie_word_embeddings=False)
+    untie(model)
+    model.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    tensors["lm_head.weight"] = tensors["shared.weight"] + differ
+    path.unlink()
+    if suffix == "bin":
+        torch.save(tensors, tmp_path / "pytorch_model.bin")
+    else:
+        save_file(tensors, path, {"format": "pt"})
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["tie_word_embeddings"] = not differ
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert is_tied(load_model(str(tmp_path)).model) is not differ
+    assert is_tied(load_shapes(tmp_path).model) is not differ

@@ -1,0 +1,61 @@
+"""A step that does not fit into memory is taken in smaller passes, and learns the same."""
+
+import pytest
+import torch
+
+from lingraft.training.loop import train_phase
+from lingraft.training.phase import WithObjective
+
+FULL = {
+    "a GPU's": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+    "a CPU's": RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"),
+    "Python's": MemoryError(),
+}
+
+
+@pytest.fixture
+def limited(monkeypatch):
+    """Memory that is full where more tokens than this go through the model at once."""
+    forward, sizes = WithObjective.forward, []
+
+    def limit(tokens, error):
+        def limited_forward(self, batch):
+            sizes.append(batch.input_ids_NT.numel())
+            losses = forward(self, batch)
+            if self.training and sizes[-1] > tokens:
+                raise error
+            return losses
+
+        monkeypatch.setattr(WithObjective, "forward", limited_forward)
+        return sizes
+
+    return limit
+
+
+@pytest.mark.parametrize("whose", FULL)
+def test_weights_are_those_of_small_passes(whose, limited, tiny_model, tiny_job, accelerator):
+    batch = {"batch": {"size": 24}}
+    small, large = tiny_model("roberta").train(), tiny_model("roberta").train()
+    job = tiny_job("small", phase=batch, training={"micro_batch_tokens": 32})
+    expected = train_phase(job, small, accelerator)
+    sizes = limited(32, FULL[whose])
+    job = tiny_job("large", phase=batch, training={"micro_batch_tokens": 256})
+    result = train_phase(job, large, accelerator)
+    assert max(sizes) > 32
+    assert result["steps"] == expected["steps"]
+    for name, weights in small.state_dict().items():
+        assert torch.equal(large.state_dict()[name], weights), name
+
+
+def test_what_a_single_row_does_not_fit_into_stops(limited, tiny_model, tiny_job, accelerator):
+    sizes = limited(0, FULL["a CPU's"])
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        train_phase(tiny_job(), tiny_model("roberta"), accelerator)
+    assert sizes[-1] == 16
+
+
+def test_another_error_stops_at_once(limited, tiny_model, tiny_job, accelerator):
+    sizes = limited(0, RuntimeError("shapes do not match"))
+    with pytest.raises(RuntimeError, match="do not match"):
+        train_phase(tiny_job(), tiny_model("roberta"), accelerator)
+    assert len(sizes) == 1
