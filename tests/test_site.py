@@ -109,8 +109,8 @@ def test_an_option_in_code_stays_on_one_line_and_prose_stays_as_it_is() -> None:
 
 @pytest.mark.slow
 def test_a_link_out_of_the_documentation_shows_the_file(site: Path) -> None:
-    path = "files/src/lingraft/recipe/auto.py.html"
-    assert "RULES" in (site / path).read_text(encoding="utf-8")
+    path = "files/src/lingraft/recipe/defaults.py.html"
+    assert "TABLE" in (site / path).read_text(encoding="utf-8")
     assert path in (site / "budgets.html").read_text(encoding="utf-8")
 
 

@@ -94,7 +94,7 @@ def adapt(
 
     if isinstance(settings, str):
         settings = [settings]
-    if isinstance(recipe, (str, Path)) and Path(recipe).is_dir():
+    if isinstance(recipe, (str, Path)) and Run(Path(recipe)).recipe_path.is_file():
         others = {"out": out, "settings": settings, "resume": resume, "overwrite": overwrite}
         with as_guest():
             return pipeline.go_on(Path(recipe), larger_budget(Path(recipe), short, others))

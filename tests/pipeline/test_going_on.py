@@ -120,7 +120,7 @@ def linear(run):
     [
         (None, ("--steps", 20, "--vocab-size", 400), "--vocab-size: a run that goes on keeps"),
         (None, ("--steps", 20, "--set", "seed=1"), "--set: a run that goes on keeps"),
-        (None, (), "give a recipe, or with a finished run's folder the time"),
+        (None, (), "is a run; give the budget that it may have in all"),
         (None, ("--steps", 11), "give at least 12 steps"),
         (None, ("--steps", 3), "its first phase had more"),
         (None, ("--minutes", 3), "its first phase has a budget in steps; give that"),

@@ -182,7 +182,7 @@ def command(
     to a finished run, take --join in the place of --source.
     """
     began = time.monotonic()
-    if recipe is not None and recipe.is_dir():
+    if recipe is not None and Run(recipe).recipe_path.is_file():
         _go_on(context, recipe, began)
         return
     assignments = list(settings or [])

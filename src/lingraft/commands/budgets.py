@@ -60,7 +60,7 @@ def larger(folder: Path, form: Mapping[str, object]) -> Budget:
     budget = chosen(form)
     if budget is None:
         raise RecipeError(
-            f"{folder}: is a folder; give a recipe, or with a finished run's folder the time that "
-            "it may take in all (--minutes, --hours, --tokens or --steps)"
+            f"{folder}: is a run; give the budget that it may have in all (--minutes, --hours, "
+            "--tokens or --steps), or a recipe in its place"
         )
     return Budget.model_validate(budget)

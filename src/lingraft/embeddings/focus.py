@@ -66,7 +66,7 @@ def find_anchors(
         raise TooLittleTextError(
             f"graft.embeddings: '{initialiser}' found no piece of both vocabularies with a static "
             f"vector ({len(matches):,} pieces are shared, {sum(has_vector):,} have a vector); "
-            "give more text, or use 'random' or 'dictionary'"
+            "give more text, or use 'mean' or 'dictionary'"
         )
     return anchors
 

@@ -202,7 +202,8 @@ def learn(
     if max(counts.values(), default=0) < MINIMUM_COUNT:
         raise TooLittleTextError(
             f"resources: the text has no {name} that occur {MINIMUM_COUNT} times, so no static "
-            f"vectors can be learnt from it; it has {sum(counts.values()):,} in all; give more text"
+            f"vectors can be learnt from it; it has {sum(counts.values()):,} in all; give more "
+            "text, or use graft.embeddings = 'mean'"
         )
     models = _gensim()
     extra: dict[str, Any] = {"min_n": 3, "max_n": 6, "bucket": BUCKETS} if n_grams else {}

@@ -21,7 +21,7 @@ NARROW, WIDE = 320, 448
 """Widths up to which results at 256, and at 384, are taken."""
 LEAST, LITTLE, SHORT, LONG = 100_000, 600_000, 3_000_000, 12_000_000
 """Tokens of training: the fewest measured; up to which results at 0.3, 1 and 10 M are taken."""
-FEW_PASSES = 10.0
+FEW_PASSES = 13.5
 """Passes over the text up to which dropout is left out."""
 FOCUS_CHARACTERS, FOCUS_SECONDS = 20_000, 60.0
 """Least text and time of a whole run for static vectors."""
@@ -257,7 +257,6 @@ TABLE: dict[str, tuple[Row, ...]] = {
         guess(partial(rate_by_width, RATE / 2), "at-once", "from width 384, by width"),
         guess(partial(rate_by_width, RATE), why="from width 384, by width"),
     ),
-    "method.schedule": (Row("linear", why="the rate falls to zero in a line"),),
     "method.warmup": (Row(0.1, why="a tenth of a phase, as in all studies"),),
     "method.first_phase_warmup": (Row(0.3, "two-phases", "shorter, some seeds learn nothing"),),
     "method.first_phase_share": (Row(0.4, "two-phases !own-shares", "as in all studies"),),

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from lingraft.errors import RecipeError
 from lingraft.recipe.base import Section, Share
-from lingraft.recipe.phase import Batch, Budget
+from lingraft.recipe.phase import Batch, Budget, Schedule, Shape
 
 
 class Method(Section):
@@ -53,11 +54,13 @@ class Method(Section):
     own."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
     """Clip the global gradient norm to this; None: the preset's (auto and metaxlm2021 have 1)."""
-    schedule: Literal["linear", "cosine", "constant", "wsd"] | None = None
-    """Shape of the learning rate over every phase (`phases.schedule`); None takes the preset's."""
     warmup: Annotated[float, Field(ge=0)] | None = None
     """Warm-up of every phase: below 1 a share of it, else a number of steps. None takes the
     preset's; 0.06 where that is in steps, and a quarter of a phase or more."""
+    schedule: Shape | None = None
+    """Shape of the learning rate over every phase (`phases.schedule`); None takes the preset's."""
+    decay: Annotated[float, Field(gt=0, le=1)] | None = None
+    """With schedule 'wsd' the share of a phase, at its end, in which the rate falls."""
     first_phase_learning_rate: Annotated[float, Field(gt=0)] | None = None
     """Learning rate of the first of two phases; None takes `learning_rate`."""
     first_phase_warmup: Annotated[float, Field(ge=0)] | None = None
@@ -69,6 +72,21 @@ class Method(Section):
     """Streams that are read only to keep what the source knows (text in its language), and the
     share of the tokens of every phase that each gets. The other streams divide the rest as they
     would without these."""
+
+    def schedule_from(self, preset: Schedule, warmup: float) -> Schedule:
+        """Return a preset's schedule with this warm-up, and the shape and decay that are given.
+
+        Raises:
+            RecipeError: a decay is given, and the shape has none.
+        """
+        shape = self.schedule or preset.shape
+        if shape != "wsd" and self.decay is not None:
+            raise RecipeError(
+                f"method.decay: is of schedule = 'wsd', not '{shape}'; set that, or leave it out"
+            )
+        own = Schedule.model_fields["decay"].default if shape != preset.shape else preset.decay
+        update = {"warmup": warmup, "shape": shape, "decay": self.decay or own}
+        return preset.model_copy(update=update)
 
 
 class Baseline(Section):

@@ -85,12 +85,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
                         or preset.optimiser.max_gradient_norm,
                     }
                 ),
-                schedule=preset.schedule.model_copy(
-                    update={
-                        "warmup": _first(warmups),
-                        "shape": method.schedule or preset.schedule.shape,
-                    }
-                ),
+                schedule=method.schedule_from(preset.schedule, _first(warmups)),
                 dropout=preset.dropout if method.dropout is None else method.dropout,
                 validation=Validation() if method.budget else preset.validation,
             )

@@ -75,10 +75,13 @@ class Optimiser(Section):
         return max([self.learning_rate, *self.rates.values()])
 
 
+Shape = Literal["linear", "cosine", "constant", "wsd"]
+
+
 class Schedule(Section):
     """The learning rate over a phase."""
 
-    shape: Literal["linear", "cosine", "constant", "wsd"] = "linear"
+    shape: Shape = "linear"
     """After the warm-up the rate falls to zero in a line or a half cosine, or stays; with 'wsd'
     (warm-up, stable, decay) it stays, and falls in a line at the end."""
     warmup: Annotated[float, Field(ge=0)] = 0.06

@@ -138,7 +138,7 @@ PRESETS: dict[str, Preset] = OF_DECODERS | {
         Budget(value=1e6, unit="tokens"),
         Batch(size=2_048, unit="tokens"),
         Optimiser(learning_rate=2e-3, max_gradient_norm=1.0),
-        Schedule(shape="linear", warmup=0.1),
+        Schedule(shape="wsd", warmup=0.1, decay=0.4),  # as low as a line, and a run can go on
         Validation(),
     ),
     "xpt2021": Preset(
