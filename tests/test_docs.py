@@ -50,12 +50,15 @@ STREAMS = {"--text ko=": 2, "metaxlm-demo": 5, "--language-field": 3, "--join": 
 
 def tiny(line: str) -> list[str]:
     """Settings that make the run of a command small."""
-    if "--minutes" in line:  # its phases are decided when it runs
-        budget = "method.budget={value=4, unit='steps'}"
-        return [*TINY[:5], budget, "method.batch={size=64, unit='tokens'}", "graft.embeddings=mean"]
     number = next((found for part, found in reversed(STREAMS.items()) if part in line), 0)
     method = re.search(r"--method (\S+)", line)
-    phases = 1 if number > 2 else len(METHODS[method[1] if method else "xpt"].stretches)
+    record = METHODS[method[1] if method else "xpt"]
+    if "--source" in line and "--preset" not in line and record.preset == "auto":
+        budget = ["method.budget={value=4, unit='steps'}", "graft.embeddings=mean"]
+        budget += ["method.batch={size=64, unit='tokens'}"]
+        texts = [f"streams.{n}.{TINY[0]}" for n in range(number)] or [TINY[0]]
+        return [*texts, *TINY[1:5], *(budget if "lapt" not in line else budget[::2])]
+    phases = 1 if number > 2 else len(record.stretches)
     rest = [text for text in TINY[1:] if phases == 2 or not text.startswith("phases.1")]
     return [f"streams.{n}.{TINY[0]}" for n in range(number)] + rest if number else [TINY[0], *rest]
 
