@@ -27,10 +27,6 @@ class DataError(LingraftError, ValueError):
     """Text, a tokenizer or a run on disk is not what it should be."""
 
 
-class TooLittleTextError(DataError):
-    """An initialiser finds nothing in the text to make rows of."""
-
-
 class UnsupportedModelError(LingraftError, ValueError):
     """The source model is of a kind, or in a state, that lingraft cannot graft onto."""
 

@@ -14,7 +14,7 @@ import torch
 from lingraft.embeddings import vectors
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.match import find_matches
-from lingraft.errors import TooLittleTextError
+from lingraft.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ def focus(inputs: Inputs) -> Plan:
 
     Raises:
         RecipeError: gensim is not installed.
-        TooLittleTextError: no piece that both vocabularies have gets a static vector.
+        DataError: no piece that both vocabularies have gets a static vector.
     """
     material = inputs.needed("focus")
     vectors_UE = vectors.target_piece_vectors(material)
@@ -58,12 +58,12 @@ def find_anchors(
     """The source id of each target id that is matched and has a static vector.
 
     Raises:
-        TooLittleTextError: there is none.
+        DataError: there is none.
     """
     has_vector = vectors_UE.any(dim=1).tolist()
     anchors = {index: origin for index, (_, origin) in matches.items() if has_vector[index]}
     if not anchors:
-        raise TooLittleTextError(
+        raise DataError(
             f"graft.embeddings: '{initialiser}' found no piece of both vocabularies with a static "
             f"vector ({len(matches):,} pieces are shared, {sum(has_vector):,} have a vector); "
             "give more text, or use 'mean' or 'dictionary'"

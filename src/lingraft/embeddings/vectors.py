@@ -22,7 +22,7 @@ from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.lexicon import MAX_LINE_BYTES
 from lingraft.corpus.readers.lines import Reading, batched, text_lines
 from lingraft.embeddings.segmentation import Segmenter
-from lingraft.errors import DataError, RecipeError, TooLittleTextError
+from lingraft.errors import DataError, RecipeError
 from lingraft.paths import path_of
 from lingraft.tokenizer.vocabulary import Canonical
 
@@ -196,11 +196,11 @@ def learn(
 
     Raises:
         RecipeError: gensim is not installed.
-        TooLittleTextError: no unit is frequent enough.
+        DataError: no unit is frequent enough.
     """
     counts = text.counts()
     if max(counts.values(), default=0) < MINIMUM_COUNT:
-        raise TooLittleTextError(
+        raise DataError(
             f"resources: the text has no {name} that occur {MINIMUM_COUNT} times, so no static "
             f"vectors can be learnt from it; it has {sum(counts.values()):,} in all; give more "
             "text, or use graft.embeddings = 'mean'"
