@@ -19,6 +19,7 @@ import bz2
 import json
 import random
 import re
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -29,9 +30,8 @@ from xml.sax.saxutils import escape
 
 from shared import head, timed
 
-from lingraft.corpus.readers.lines import Reading
-from lingraft.corpus.readers.wiki import Block, pages
-from lingraft.corpus.readers.wiki.streams import chunks
+from lingraft.corpus.readers.lines import HOLE, Reading, opened
+from lingraft.corpus.readers.wiki import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,9 +168,8 @@ def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> No
     speed = [head("dump", "program", "pages out", *rates)]
     for dump in dumps:
         xml = folder / "dump.xml"
-        with xml.open("wb") as file:
-            for piece in chunks(Block(dump, 0, dump.stat().st_size), Reading()):
-                file.write(piece)
+        with xml.open("wb") as file, opened(dump, Reading()) as pieces:
+            shutil.copyfileobj(pieces, file)
         ours, theirs = both(python, xml, runs)
         common = sorted(
             at for at in ours.texts.keys() & theirs.texts.keys() if theirs.texts[at].strip()
@@ -248,7 +247,12 @@ def generated(path: Path, count: int, copy_every: int | None = None) -> int:
 def extract(dump: Path, out: Path) -> None:
     with out.open("w") as file:
         for page in pages(dump, Reading()):
-            row = {"id": page.id, "revid": page.revision, "title": page.title, "text": page.text}
+            row = {
+                "id": page.id,
+                "revid": page.revision,
+                "title": page.title,
+                "text": page.text.replace(HOLE, ""),
+            }
             file.write(json.dumps(row) + "\n")
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FORMAT = {
     "corpus": 4,
     "language": 2,  # of corpora whose languages are identified
-    "wiki": 5,  # of corpora of dumps: sentences that words are missing in are left out
+    "wiki": 6,  # of corpora of dumps: sentences with a mark or left-over mark-up are left out
     "tokenizer": 1,
     "graft": 1,
     "phase": 1,

@@ -23,7 +23,7 @@ TOO_SHORT, TOO_LONG = "too short", "too long"
 FEW_LETTERS, WRONG_SCRIPT = "few letters", "wrong script"
 DAMAGED = "damaged characters"
 DUPLICATE = "duplicate"
-WORDS_MISSING = "words missing (a template of the wiki)"
+WORDS_MISSING = "words missing or mark-up left (of a wiki)"
 OTHER_LANGUAGE, CONTAMINATED = "other language", "occurs in an evaluation"
 KEPT = ""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lingraft.corpus.inputs import entry
 from lingraft.corpus.readers import documents  # noqa: TC001 - pydantic reads the annotations
 from lingraft.corpus.readers.lines import reading_errors
-from lingraft.corpus.readers.wiki import streams
+from lingraft.corpus.readers.wiki.dump import spans as dump_spans
 from lingraft.rundir import fingerprint
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _pieces(source: documents.Source, section: recipe.Corpus, part_bytes: int) -
     with reading_errors(path):
         size = path.stat().st_size
     if size > part_bytes and source.format == ".xml":
-        spans = [(block.start, block.end) for block in streams.blocks(path, part_bytes)]
+        spans = dump_spans(path, part_bytes)
     elif size > part_bytes and _has_a_document_a_line(source, path, section):
         ends = [*range(part_bytes, size, part_bytes), size]
         spans = list(zip([0, *ends[:-1]], ends, strict=True))

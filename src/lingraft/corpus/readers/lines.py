@@ -133,7 +133,9 @@ class Pieces(io.RawIOBase):
         return count
 
 
-def _streams(raw: io.BufferedIOBase, begin: Callable[[], Any], padding: bytes) -> Iterator[bytes]:
+def stream_pieces(
+    raw: io.BufferedIOBase, begin: Callable[[], Any], padding: bytes
+) -> Iterator[bytes]:
     """Decompress bz2 or xz streams; Python's own files take what is broken behind one for the end.
 
     Args:
@@ -235,9 +237,9 @@ def opened(path: Path, reading: Reading) -> Iterator[io.BufferedReader[Any]]:
         if suffix == ".gz":
             plain: Any = stack.enter_context(gzip.GzipFile(fileobj=raw))
         elif suffix == ".xz":
-            plain = Pieces(_streams(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), b"\0"))
+            plain = Pieces(stream_pieces(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), b"\0"))
         elif suffix == ".bz2":
-            plain = Pieces(_streams(raw, bz2.BZ2Decompressor, b""))
+            plain = Pieces(stream_pieces(raw, bz2.BZ2Decompressor, b""))
         else:
             require("zstandard", str(path), "data")
             plain = Pieces(_zstd_frames(raw))

@@ -1,20 +1,38 @@
-"""Articles of a MediaWiki dump, or of one block of it, as plain text."""
+"""Articles of a MediaWiki dump, or of a part of one, as plain text.
+
+In an export `<` occurs in mark-up only (text is escaped), so that `<page>` and `</page>` delimit
+pages whatever stands between them. Every page is parsed alone: one that is broken or gigantic costs
+itself, and no entity that a DOCTYPE defines is known in it.
+
+Schema: https://www.mediawiki.org/xml/export-0.11.xsd and its predecessors.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import replace
+import bz2
+import codecs
+import html
+import io
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from lingraft.corpus.readers.lines import HOLE, Reading
-from lingraft.corpus.readers.wiki import streams
-from lingraft.corpus.readers.wiki.balance import MarkupError
-from lingraft.corpus.readers.wiki.cutting import BROKEN_XML, EMPTY_PAGE, REDIRECT, Cut, Cutter
-from lingraft.corpus.readers.wiki.disambiguation import is_disambiguation
-from lingraft.corpus.readers.wiki.export import NotWikitextError, Page, Site, parse_page, parse_site
-from lingraft.corpus.readers.wiki.plain import plain_text, tokenizer
-from lingraft.corpus.readers.wiki.streams import Block
+from lingraft.corpus.readers.lines import (
+    MeteredFile,
+    Reading,
+    check_text,
+    opened,
+    reading_errors,
+    stream_pieces,
+)
+from lingraft.corpus.readers.wiki.text import (
+    CANONICAL_NAMESPACES,
+    MarkupError,
+    Site,
+    is_disambiguation,
+    plain_text,
+)
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,44 +42,135 @@ if TYPE_CHECKING:
     from lingraft import recipe
     from lingraft.corpus.readers.documents import Row, Source
 
-DISAMBIGUATION = "disambiguation page"
-NOT_WIKITEXT = "not wikitext"
+BROKEN_XML, TOO_LARGE, EMPTY_PAGE = "broken XML", "page too large", "empty page"
+REDIRECT, OTHER_NAMESPACE = "redirect", "other namespace"
+DISAMBIGUATION, NOT_WIKITEXT = "disambiguation page", "not wikitext"
 PAGE_BYTES = 4 << 20  # MediaWiki itself refuses to save more than 2 MiB of wikitext
+UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+PIECE_BYTES, HEAD_BYTES = 1 << 18, 1 << 20
 # Nine pages in ten broken: the file is something else, or in another encoding.
 BROKEN_ODDS = 9
+OUTCOME = "the complete pages before it were read"
+GIVE = "give a file such as kowiki-latest-pages-articles.xml.bz2"
+
+PAGE, PAGE_END, REVISION, END = b"<page>", b"</page>", b"<revision>", b"</mediawiki>"
+ROOT = re.compile(r"<(?![?!])([\w:-]*)([^<>]*)>")
+LANGUAGE = re.compile(r"""xml:lang=["']([\w-]*)""")
+DATABASE = re.compile(r"<dbname>\s*([^<]+?)\s*</")
+NAMESPACE = re.compile(r'<namespace key="(-?\d{1,8})"[^>]*>([^<]+)</namespace>')
+# A bz2 stream header (block size 1-9) and the magic of its first block.
+STREAM_START = re.compile(rb"BZh[1-9]1AY&SY")
+STREAM_START_BYTES = 10
 
 
-def site_of(path: Path) -> Site:
-    """The wiki that a dump is of, from its beginning.
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An article.
+
+    Attributes:
+        wiki: name of the wiki's database ('kowiki').
+        id: number of the page, which stays when it is renamed.
+        revision: number of the revision.
+        title: its title.
+        text: plain text.
+    """
+
+    wiki: str
+    id: int
+    revision: int
+    title: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """What identifies the page among the pages of all wikis, say 'kowiki:123'."""
+        return f"{self.wiki}:{self.id}"
+
+
+def spans(path: Path, target_bytes: int) -> list[tuple[int, int]]:
+    """Cut a multistream bz2 dump into spans that can be read in parallel.
+
+    Cut is where a stream, which is byte-aligned, begins with a page, as Wikimedia makes them: from
+    every multiple of `target_bytes` the next one is looked for. The index that is published beside
+    the dumps is not needed.
+
+    Args:
+        path: the dump.
+        target_bytes: compressed bytes a span should hold.
+
+    Returns:
+        First byte and end of one span or more, which cover the file.
 
     Raises:
-        DataError: the file is unreadable or no MediaWiki export, or has a DOCTYPE.
+        DataError: the file cannot be read.
     """
-    with streams.dump_errors(path):
-        whole = Block(path, 0, path.stat().st_size)
-    with contextlib.closing(streams.chunks(whole, Reading())) as pieces:
-        return parse_site(path, (piece for piece in pieces if piece))
+    starts = [0]
+    with reading_errors(path, OUTCOME):
+        size = path.stat().st_size
+        if path.suffix.lower() == ".bz2":
+            with path.open("rb") as file:
+                while starts[-1] + target_bytes < size:
+                    start = _next_page_stream(file, starts[-1] + target_bytes)
+                    if start is None:
+                        break
+                    starts.append(start)
+    return list(zip(starts, [*starts[1:], size], strict=True))
 
 
-def pages(path: Path, reading: Reading, page_bytes: int = PAGE_BYTES) -> Iterator[Page]:
+def _next_page_stream(file: io.BufferedReader, position: int) -> int | None:
+    file.seek(position)
+    buffer = b""
+    while data := file.read(PIECE_BYTES):
+        buffer += data
+        for match in STREAM_START.finditer(buffer):
+            start = file.tell() - len(buffer) + match.start()
+            if _begins_with_page(file, start):
+                return start
+        buffer = buffer[1 - STREAM_START_BYTES :]
+    return None
+
+
+def _begins_with_page(file: io.BufferedReader, start: int) -> bool:
+    back = file.tell()
+    file.seek(start)
+    decompressor, head = bz2.BZ2Decompressor(), b""
+    try:
+        while len(head) < 64 and not decompressor.eof and (data := file.read(PIECE_BYTES)):
+            head += decompressor.decompress(data, 64)
+    except (OSError, EOFError):
+        head = b""
+    file.seek(back)
+    return head.lstrip().startswith(PAGE)
+
+
+def pages(
+    path: Path,
+    reading: Reading,
+    page_bytes: int = PAGE_BYTES,
+    span: tuple[int, int] | None = None,
+) -> Iterator[Page]:
     """The articles of a dump, in its order, as plain text.
 
     Args:
         path: an XML export; plain, .bz2 (one stream or many), .gz, .xz or .zst.
         reading: counts bytes, and what is dropped and why; the caller counts what it gets.
-        page_bytes: pages whose revision is longer, as XML, are dropped.
+        page_bytes: pages whose last revision is longer, as XML, are dropped.
+        span: one of `spans`; None is the whole.
 
     Raises:
-        DataError: the file is unreadable, no dump, cut short or broken. All complete pages before
-            the damage are given first.
+        DataError: the file is unreadable, no dump, cut short or broken.
     """
-    tokenizer()
-    site = site_of(path)
-    good, broken = 0, -reading.dropped[BROKEN_XML]
-    for page in block_pages(Block(path, 0, path.stat().st_size), site, reading, page_bytes):
-        good += 1
-        yield page
-    broken += reading.dropped[BROKEN_XML]
+    good = broken = 0
+    with reading_errors(path, OUTCOME):
+        site = _site(path)
+        for xml in _cut(path, reading, page_bytes, span):
+            page, reason = _page(xml, site) if isinstance(xml, bytes) else (None, xml)
+            broken += reason == BROKEN_XML
+            if page is None:
+                reading.drop(reason)
+            else:
+                good += 1
+                yield page
     if broken > BROKEN_ODDS * max(good, 1):
         raise DataError(
             f"{path}: {broken:,} of its pages are broken XML and {good:,} are not, so it "
@@ -69,80 +178,125 @@ def pages(path: Path, reading: Reading, page_bytes: int = PAGE_BYTES) -> Iterato
         )
 
 
-def block_pages(
-    block: Block, site: Site, reading: Reading, page_bytes: int = PAGE_BYTES
-) -> Iterator[Page]:
-    """The articles that begin in one block of a dump, as plain text; see `streams.blocks`.
-
-    Raises:
-        DataError: as `pages`.
-    """
-    for cut in cuts(block, site, reading, page_bytes):
-        page = _page(cut, site, reading)
-        if page is not None:
-            yield page
-
-
-def cuts(block: Block, site: Site, reading: Reading, page_bytes: int) -> Iterator[Cut]:
-    """The pages that begin in a block, as XML; also those that are dropped already.
-
-    Raises:
-        DataError: the file is cut short or broken.
-    """
-    cutter = Cutter(site, page_bytes)
-    with contextlib.closing(streams.chunks(block, reading)) as pieces:
-        for piece in pieces:
-            if piece == streams.BOUNDARY:
-                cutter.end_block()
-            else:
-                yield from cutter.feed(piece)
-            if cutter.finished:
-                return
-    if not cutter.complete(from_start=block.start == 0):
-        raise streams.cut_short(block.path)
+def _pieces(path: Path, reading: Reading, span: tuple[int, int] | None) -> Iterator[bytes]:
+    """The bytes of a dump, decompressed, as UTF-8."""
+    try:
+        if span is None:
+            with opened(path, reading) as stream:
+                utf16 = stream.peek(2)[:2] in UTF16_MARKS
+                decoder = codecs.getincrementaldecoder("utf-16")("replace")
+                while piece := stream.read1(PIECE_BYTES):
+                    yield decoder.decode(piece).encode() if utf16 else piece
+            return
+        with io.BufferedReader(MeteredFile(path, reading)) as file:
+            file.seek(span[0])
+            part = io.BytesIO(file.read(span[1] - span[0]))
+        yield from stream_pieces(part, bz2.BZ2Decompressor, b"")
+    except EOFError:
+        raise _cut_short(path) from None
 
 
-def _page(cut: Cut, site: Site, reading: Reading) -> Page | None:
-    """The article, or None and a count."""
-    page, reason = None, cut.reason
-    if not reason:
-        try:
-            page, reason = _convert(cut.xml, site)
-        except (ET.ParseError, ValueError, NotWikitextError) as error:
-            reason = _reason(error)
-    if reason:
-        reading.drop(reason)
-        return None
-    return page
+def _site(path: Path) -> Site:
+    """Read the description of the wiki, at the beginning of its dump."""
+    head = b""
+    for piece in _pieces(path, Reading(), None) if path.stat().st_size else ():
+        head += piece
+        if PAGE in head or b"</siteinfo>" in head or END in head or len(head) > HEAD_BYTES:
+            break
+    if not head.strip():
+        raise DataError(f"{path}: is empty; copy or download the file again")
+    check_text(path, head[:4096])
+    text = head.partition(b"</siteinfo>")[0].decode("utf-8", "replace")
+    root = ROOT.search(text)
+    if root is None or root[1] != "mediawiki":
+        found = f"its root is <{root[1][:40]}>, not <mediawiki>" if root else "no XML element in it"
+        raise DataError(f"{path}: is no MediaWiki export ({found}); {GIVE}")
+    if "<!DOCTYPE" in text[: root.start()]:
+        raise DataError(
+            f"{path}: has a DOCTYPE, which no MediaWiki export has and which can define "
+            "entities that fill the memory; it is not read"
+        )
+    language, wiki = LANGUAGE.search(root[2]), DATABASE.search(text)
+    names = ((html.unescape(name).strip().lower(), key) for key, name in NAMESPACE.findall(text))
+    return Site(
+        wiki[1] if wiki else path.name.split("-")[0].split(".")[0],
+        language[1] if language else "",
+        CANONICAL_NAMESPACES | {name: int(key) for name, key in names},
+    )
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, MarkupError):
-        return str(error)
-    return NOT_WIKITEXT if isinstance(error, NotWikitextError) else BROKEN_XML
+def _cut(
+    path: Path, reading: Reading, limit: int, span: tuple[int, int] | None
+) -> Iterator[bytes | str]:
+    """The XML of each page with its last revision, or the reason for which it is dropped."""
+    buffer = bytearray()
+    for piece in _pieces(path, reading, span):
+        buffer += piece
+        while (end := buffer.find(PAGE_END)) >= 0:
+            page = buffer[: end + len(PAGE_END)]
+            del buffer[: len(page)]
+            begin = max(page.rfind(PAGE), 0)
+            yield from [BROKEN_XML] * page.count(PAGE, 0, begin)  # pages that are not closed
+            page = _last_revision(page, begin)
+            yield bytes(page[begin:]) if len(page) - begin <= limit else TOO_LARGE
+        if len(buffer) > limit:
+            buffer = _last_revision(buffer, max(buffer.rfind(PAGE), 0))
+            del buffer[limit : -len(END) - 4]  # stays above the limit until its end
+    if END in buffer or (span and span[1] < path.stat().st_size):
+        yield from [BROKEN_XML] * buffer.count(PAGE)
+    else:
+        raise _cut_short(path)
 
 
-def _convert(xml: bytes, site: Site) -> tuple[Page | None, str]:
-    page = parse_page(xml, site)
-    if not page.text.strip():
-        return None, EMPTY_PAGE
-    if page.text.lstrip()[:9].lower() == "#redirect":
+def _cut_short(path: Path) -> DataError:
+    return DataError(
+        f"{path}: is cut short (</mediawiki> is missing); the complete pages before the cut were "
+        "read; copy or download the file again"
+    )
+
+
+def _last_revision(page: bytearray, begin: int) -> bytearray:
+    """A page of a history without the revisions before its last."""
+    first, last = page.find(REVISION, begin), page.rfind(REVISION, begin)
+    return page[:first] + page[last:] if first < last else page
+
+
+def _page(xml: bytes, site: Site) -> tuple[Page | None, str]:
+    """The article, or None and why it is dropped."""
+    try:
+        page = ET.fromstring(xml, ET.XMLParser(encoding="utf-8"))
+    except (ET.ParseError, ValueError):
+        return None, BROKEN_XML
+    title = page.findtext("title", "").strip()
+    wikitext = page.findtext("revision/text", "")
+    numbers = [page.findtext(key, "").strip() for key in ("id", "revision/id")]
+    of_title = site.namespaces.get(title.partition(":")[0].lower(), 0)  # where none is numbered
+    if page.findtext("ns", str(of_title)).strip() != "0":
+        return None, OTHER_NAMESPACE
+    if not title or not all(number.isdecimal() and len(number) < 19 for number in numbers):
+        return None, BROKEN_XML
+    if page.find("redirect") is not None or wikitext.lstrip()[:9].lower() == "#redirect":
         return None, REDIRECT
-    if is_disambiguation(page.text, site.language):
+    if page.findtext("revision/model", "wikitext").strip() != "wikitext":
+        return None, NOT_WIKITEXT
+    if is_disambiguation(wikitext, site.language):
         return None, DISAMBIGUATION
-    text = plain_text(page.text, site, page.title, HOLE)
-    return (replace(page, text=text), "") if text else (None, EMPTY_PAGE)
+    try:
+        text = plain_text(wikitext, site)
+    except MarkupError as error:
+        return None, str(error)
+    number, revision = map(int, numbers)
+    return (Page(site.wiki, number, revision, title, text), "") if text else (None, EMPTY_PAGE)
 
 
 def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
     """A MediaWiki dump: an article a document, named 'WIKI:PAGE', its text without the title.
 
-    Title and revision go with it.
-
-    Has the form of the readers in `lingraft.corpus.readers.documents`.
+    Title and revision go with it. Has the form of the readers in
+    `lingraft.corpus.readers.documents`.
 
     Args:
-        source: the dump, or one block of it.
+        source: the dump, or one span of it.
         section: `max_line_bytes` is the limit for the XML of a page, if it is below 4 MiB.
         reading: counts.
 
@@ -151,10 +305,5 @@ def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
     """
     assert source.path is not None
     page_bytes = min(section.max_line_bytes, PAGE_BYTES)
-    if source.span is None:
-        dump_pages = pages(source.path, reading, page_bytes)
-    else:
-        block = Block(source.path, *source.span)
-        dump_pages = block_pages(block, site_of(source.path), reading, page_bytes)
-    for page in dump_pages:
+    for page in pages(source.path, reading, page_bytes, source.span):
         yield page.name, page.text, {"title": page.title, "revision": page.revision}
