@@ -34,13 +34,13 @@ class Method(Section):
     'auto', which needs a budget, and decides what the recipe leaves open by source, text and budget
     (docs/budgets.md)."""
     budget: Budget | None = None
-    """Total over all phases; None takes the preset's."""
+    """Total over all phases; None takes the preset's, of which 'auto' has none."""
     batch: Batch | None = None
     """None takes the preset's."""
     sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences only, in every phase; the vocabulary is of the whole text."""
     masking_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of the tokens that is masked and predicted; None takes the paper's, mostly 0.15."""
+    """Share of the tokens that is masked and predicted; None takes the preset's, mostly 0.15."""
     join_sentences: bool | None = None
     """The model reads blocks of sentences (`phases.join_sentences`), not single ones. None takes
     the preset's: metaxlm2021 joins, the others do not."""
@@ -48,7 +48,7 @@ class Method(Section):
     """Peak learning rate of every phase; None takes the preset's."""
     embedding_rate_factor: Annotated[float, Field(gt=0)] | None = None
     """Peak learning rate of the embeddings as a multiple of that of the rest, in every phase that
-    trains all of them; None: they have the same."""
+    trains all of them; None takes the preset's: but for 'auto' they have the same."""
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     """Dropout everywhere in the model while it trains; None takes the preset's, mostly the source's
     own."""

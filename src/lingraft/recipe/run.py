@@ -21,7 +21,7 @@ class Source(Section):
     """The pretrained model that the language is grafted onto."""
 
     model: str | None = None
-    """A masked language model or an encoder–decoder: a directory, a Hub id (say
+    """A masked or causal language model, or an encoder–decoder: a directory, a Hub id (say
     FacebookAI/roberta-base), or a name of `lingraft list models`."""
     revision: str | None = None
     """Branch, tag or commit on the Hub."""
@@ -252,7 +252,8 @@ class Training(Section):
     micro_batch_tokens: Annotated[int, Field(ge=16)] | None = None
     """Tokens that go through the model at once, per process; larger batches are accumulated. None:
     4,096, and in the phases of a run on a GPU as many as half of its memory holds, by an estimate,
-    up to 32,768; a study's cells may share one, so there it is 4,096."""
+    up to 32,768; a study's cells may share one, so there it is 4,096. Where a single
+    process runs out of memory it is halved."""
     gradient_checkpointing: bool = False
     """Keep only what enters each layer and compute the rest again for the backward pass: less
     memory, about a third more operations, the same gradients."""

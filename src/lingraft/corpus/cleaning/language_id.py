@@ -3,7 +3,7 @@
 The model is py3langid's (BSD-3-Clause, 4.5 MB, no download). It spreads its probability over near
 languages: of short good sentences of Xhosa or Slovene it gives a third less than one half to their
 own language, though none has more. So what counts here is the likeliest other language alone, and
-what the rest of the document is in. docs/corpus.md has the figures.
+what the rest of the document is in. The figures are in the repository (research/pages/corpora.md).
 """
 
 from __future__ import annotations
