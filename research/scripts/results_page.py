@@ -183,13 +183,16 @@ def crosslingual(name: str, folder: Path) -> list[Figure]:
             flat[row["model"]] = 100 * row["aer"]
         elif row["set"] == MEAN:
             rates.setdefault(row["model"], {})[row["layer"]] = 100 * row["aer"]
-    titles = ("Accuracy of retrieval by layer", ""), ("Alignment error rate by layer", "")
     found = []
     if means:
-        found += [by_layer.as_figure("retrieval", means, "accuracy (%)", max, titles[0], bottom=0)]
+        found += [
+            by_layer.as_figure(
+                "retrieval", means, "accuracy (%)", "Accuracy of retrieval by layer", {}
+            )
+        ]
     if rates:
         axis = "alignment error rate (%)"
-        found += [by_layer.as_figure("aer", rates, axis, min, titles[1], levels=flat)]
+        found += [by_layer.as_figure("aer", rates, axis, "Alignment error rate by layer", flat)]
     return found
 
 

@@ -134,7 +134,7 @@ def test_finetune_has_a_row_for_each_model_and_keeps_what_is_done(adapted, comma
     assert "bit for bit: phase-1.no-itl.source-vocab\n" in ended.err
     assert "--reference source" in ended.out
     labels = [*LABELS[:5], *LABELS[9:]]
-    rows = [line.split() for line in ended.out.splitlines() if "│ glue-sst2 " in line]
+    rows = [line.split() for line in ended.out.splitlines() if line.startswith("│ ")]
     assert [row[1] for row in rows] == sorted(labels)
     seeds = [tmp_path / "out" / label / "glue-sst2" / "seed-0" for label in labels]
     said = [(seed / "predictions-dev.jsonl").read_bytes() for seed in seeds]

