@@ -34,7 +34,7 @@ START, END = "<!-- demo table: scripts/readme_demo.py -->", "<!-- end of demo ta
 NAMES = {
     "scratch": "from scratch",
     "xpt": "with lingraft, two phases",
-    "auto": "with lingraft, settings chosen by rules",
+    "auto": "with lingraft, automatic settings",
 }
 """Methods in the order of the legend, and what a reader calls them who knows none."""
 COLUMNS = (
