@@ -176,12 +176,12 @@ class _Trainer:
         here, accelerator = Position(state.epoch, state.index), self.accelerator
         with self.stop.listening(), self.writer:
             self.begin()
-            unit = self.progress.unit
             total = None if self.watch.endless else self.progress.total
-            coming = beside.steps(self.problem, self.plan, here, accelerator)
-            with progress(phase.name, total, unit) as ticker, contextlib.closing(coming) as steps:
+            coming = contextlib.closing(beside.steps(self.problem, self.plan, here, accelerator))
+            with progress(phase.name, total, self.progress.unit) as ticker, coming as steps:
                 ticker.start_at(self.done)
-                while not state.stopped:
+                ended = False
+                while not (ended or state.stopped):
                     before = state.passed
                     self.take_step(steps, ticker)
                     ended = self.progress.ended(state)
