@@ -7,8 +7,7 @@ import signal
 from dataclasses import replace
 
 import pytest
-import torch
-from stopping import at_call, killed_at, of_training
+from stopping import assert_same_bits, at_call, killed_at, of_training
 
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher
@@ -49,10 +48,6 @@ def train(model, accelerator):
         return weights.state_dict(), result
 
     return trained
-
-
-def assert_same_bits(ours, theirs):
-    assert [name for name in theirs if not torch.equal(ours[name], theirs[name])] == []
 
 
 @pytest.mark.parametrize(("unit", "a_step"), [("steps", 1), ("tokens", 120), ("epochs", 1 / 3)])

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 import torch
-from stopping import at_call, killed_at, of_training
+from stopping import assert_same_bits, at_call, killed_at, of_training
 from transformers import AutoModelForMaskedLM
 
 from lingraft.training import beside, checkpoint
@@ -57,11 +57,6 @@ def rows(job):
         facts = {key: row.get(key) for key in ("tokens", "loss", "learning_rate", "gradient_norm")}
         assert by_step.setdefault((row["step"], row["kind"]), facts) == facts
     return by_step
-
-
-def assert_same_bits(ours, theirs):
-    assert ours.keys() == theirs.keys()
-    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
 
 
 def interrupt():

@@ -92,6 +92,11 @@ def test_without_a_budget_it_asks_for_one(tables):
         complete(asked(tables | {"method": {}}))
 
 
+def begin(completed, run):
+    run.path.mkdir()
+    folder.prepare(completed, run, resume=False, overwrite=False)
+
+
 def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, monkeypatch):
     """However fast the machine is when the run goes on."""
     monkeypatch.setattr(facts, "tokens_a_second", lambda *_: 1_000.0)
@@ -102,8 +107,7 @@ def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, mon
     assert (phase.budget.value, phase.budget.unit) == (5, "minutes")
     assert phase.validation.sentences < 2_000
     assert first.recipe.evaluation.sentences < 10_000
-    run.path.mkdir()
-    folder.prepare(first, run, resume=False, overwrite=False)
+    begin(first, run)
     assert read_json(run.choices_path) == first.plain()
     assert read_recipe(run.recipe_path) == first.recipe
     monkeypatch.setattr(facts, "tokens_a_second", lambda *_: 1e9)
@@ -118,8 +122,7 @@ def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, mon
 def test_text_that_has_grown_is_refused_and_with_resume_decided_by(tables, tmp_path, accelerator):
     recipe, run = asked(tables), Run(tmp_path / "run")
     first = folder.complete(recipe, run)
-    run.path.mkdir()
-    folder.prepare(first, run, resume=False, overwrite=False)
+    begin(first, run)
     stages.corpus(Context(first.recipe, run, accelerator))
     text = tmp_path / "ko.txt"
     text.write_bytes(text.read_bytes() * 3)
@@ -132,8 +135,7 @@ def test_text_that_has_grown_is_refused_and_with_resume_decided_by(tables, tmp_p
 def test_a_run_that_kept_no_choices_is_known_by_its_recipe(tables, tmp_path, accelerator):
     recipe, run = asked(tables), Run(tmp_path / "run")
     first = folder.complete(recipe, run)
-    run.path.mkdir()
-    folder.prepare(first, run, resume=False, overwrite=False)
+    begin(first, run)
     stages.corpus(Context(first.recipe, run, accelerator))
     run.choices_path.unlink()
     folder.prepare(folder.complete(recipe, run), run, resume=False, overwrite=False)

@@ -5,6 +5,7 @@ import os
 import signal
 
 import pytest
+import torch
 
 from lingraft.finetuning.problem import Finetuning
 
@@ -54,3 +55,9 @@ def of_training(batcher, *_):
 def terminated_at(number):
     """SIGTERM for this process as the step of fine-tuning with this number begins: `at_call`."""
     return at_call(number, Finetuning, "step", lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+
+def assert_same_bits(ours, theirs):
+    """Hold two sets of weights equal, bit for bit."""
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []

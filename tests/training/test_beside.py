@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 from accelerate import Accelerator
-from stopping import at_call, of_training
+from stopping import assert_same_bits, at_call, of_training
 
 from lingraft.models.families import FAMILIES
 from lingraft.training import beside, checkpoint, loop, problem
@@ -45,10 +45,6 @@ def rows(job):
     return [
         {key: value for key, value in row.items() if key != "tokens_per_second"} for row in found
     ]
-
-
-def assert_same_bits(ours, theirs):
-    assert [name for name in theirs if not torch.equal(ours[name], theirs[name])] == []
 
 
 def test_what_goes_on_beside_training_changes_no_bit(tiny_model, tiny_job, accelerator, request):
