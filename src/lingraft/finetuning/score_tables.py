@@ -53,7 +53,8 @@ def of_tasks(comparison: Comparison, marks: Marks) -> Table:
         title += NOT_OFFICIAL * is_cut(setting.first.note)
         for key in setting.keys:
             heads.append(Column(title, under=metric_name(key)))
-            columns.append(_cells(setting, key, column, labels, marks))
+            scores = {label: setting.columns(label, key) for label in labels}
+            columns.append(_cells(setting, key, column, scores, marks))
     if len({part.family for part in comparison.parts}) > 1:
         heads.append(Column(AVERAGE))
         columns.append(ranked({label: over_tasks(comparison, label) for label in labels}))
@@ -73,10 +74,13 @@ def of_languages(comparison: Comparison, marks: Marks) -> list[Table]:
         tags = [*dict.fromkeys(t for s in settings for t in s.parts), AVERAGE, GAP]
         rows: list[Row] = []
         for key, setting in product(settings[0].keys, settings):
-            labels = [one for one in comparison.labels if any(setting.columns(one, key).values())]
-            columns = [_cells(setting, key, tag, labels, marks) for tag in tags]
+            every = {label: setting.columns(label, key) for label in comparison.labels}
+            scores = {
+                label: of_model for label, of_model in every.items() if any(of_model.values())
+            }
+            columns = [_cells(setting, key, tag, scores, marks) for tag in tags]
             start = ("+".join(setting.train), metric_name(key))
-            rows += (row(label, *start, *(of[label] for of in columns)) for label in labels)
+            rows += (row(label, *start, *(of[label] for of in columns)) for label in scores)
         texts = (Column(title, "text") for title in ("model", "trained in", "score"))
         gap = [OF_GAP] if any(line.cells[-1].text != numbers.ABSENT for line in rows) else []
         notes = [*OF_LANGUAGES, *gap, *_notes(settings)]
@@ -85,18 +89,18 @@ def of_languages(comparison: Comparison, marks: Marks) -> list[Table]:
 
 
 def _cells(
-    setting: Setting, key: str, tag: str, labels: Sequence[str], marks: Marks
+    setting: Setting, key: str, tag: str, columns: Mapping[str, Mapping[str, BySeed]], marks: Marks
 ) -> dict[str, Cell]:
-    """A column of a language, an average or a gap, by model."""
+    """Return a column of a language, an average or a gap, by model, from `Setting.columns`."""
     part = setting.parts.get(tag)
-    scores = {label: of_seeds(setting.columns(label, key).get(tag, {})) for label in labels}
-    apart = [label for label in labels if tag == GAP or (part and label not in part.runs)]
+    scores = {label: of_seeds(of_model.get(tag, {})) for label, of_model in columns.items()}
+    apart = [label for label in columns if tag == GAP or (part and label not in part.runs)]
     title = part.title if part else setting.title
     signs = {} if tag == GAP else dict(marks.get((title, key), {}))
     if part:
         signs |= dict.fromkeys(apart, OTHER_EXAMPLES)
     same = SAME * (tag in setting.train)
-    return ranked(scores, {label: signs.get(label, "") + same for label in labels}, apart)
+    return ranked(scores, {label: signs.get(label, "") + same for label in columns}, apart)
 
 
 def over_tasks(comparison: Comparison, label: str) -> Summary | None:

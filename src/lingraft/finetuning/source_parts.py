@@ -85,9 +85,10 @@ def built(recipe: Finetune, out: Path, base: Path) -> Iterator[Finetune]:
     origin = source_of(run, adapted, phases[0])
     models = Run(out / MODELS)
     with models.locked():
-        folders = {one.label: models.path / one.label for one in variants(phases, adapted)}
+        wanted = variants(phases, adapted)
+        folders = {one.label: models.path / one.label for one in wanted}
         try:
-            for variant in variants(phases, adapted):
+            for variant in wanted:
                 build(variant, run, adapted, origin, folders[variant.label])
             digests = {label: weights_fingerprint(folder) for label, folder in folders.items()}
             equal = [one for one in digests if one != SOURCE and digests[one] == digests[SOURCE]]

@@ -166,10 +166,12 @@ def check(recipe: Recipe, run: Run) -> list[str]:
     """
     check_names(recipe)
     check_outside(recipe, run)
-    check_inputs(recipe)
-    stages.check_tokenizers(recipe)
+    _, target = check_inputs(recipe, download=True)
     check_context(recipe, family_now(recipe), stages.position_settings(recipe)[1])
-    return soundness.check_source(recipe) + unread(recipe) + too_small(recipe)
+    damaged = soundness.check_source(recipe)
+    if target is None:  # a source of the Hub has its files by now
+        check_grafts(recipe)
+    return damaged + unread(recipe) + too_small(recipe)
 
 
 def run_stages(context: Context) -> None:
@@ -181,7 +183,6 @@ def run_stages(context: Context) -> None:
     check_time(context)
     grafted = graft(context, tokenizer_digest)
     check_time(context)
-    check_grafts(recipe)  # one of the Hub has its files by now
     trained = train(context, grafted)
     evaluated = alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
     for index in range(len(recipe.baselines)):

@@ -20,6 +20,7 @@ from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import one_line
 from lingraft.recipe.baselines import baseline
 from lingraft.recipe.needs import lacking
+from lingraft.recipe.phase import SPREAD
 from lingraft.recipe.run import FROZEN_IN_FP32, READ_LEXICONS, RUN_MODEL
 from lingraft.recipe.selectors import trained_parts
 from lingraft.recipe.streams import distilled
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from lingraft.pipeline.outline import Outline
     from lingraft.recipe import Graft, Recipe, Training
 
-SPREAD = 0.02
-"""Standard deviation that all families draw new weights with, unless a configuration says else."""
 TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 
 
@@ -115,11 +114,11 @@ def _check_teachers(recipe: Recipe) -> None:
                 )
 
 
-def _check_tokenizers(recipe: Recipe) -> None:
-    """Refuse tokenizers of which no vocabulary can be made; those of the Hub the run looks at."""
+def _check_tokenizers(recipe: Recipe, *, download: bool) -> None:
+    """Refuse tokenizers of which no vocabulary can be made; those not here only with a download."""
     names = (recipe.source.model, recipe.tokenizer.model)
     known = source_of(recipe).family is not None
-    if known and all(name is None or folder_of(name) is not None for name in names):
+    if download or (known and all(name is None or folder_of(name) is not None for name in names)):
         stages.check_tokenizers(recipe)
 
 
@@ -133,8 +132,14 @@ def _check_resources(recipe: Recipe, grafts: Sequence[Graft]) -> None:
             raise RecipeError(f"graft.{key}: '{name}' {need}, or use another initialiser")
 
 
-def check_inputs(recipe: Recipe) -> tuple[list[dict[str, Any]], Outline | None]:
+def check_inputs(
+    recipe: Recipe, *, download: bool = False
+) -> tuple[list[dict[str, Any]], Outline | None]:
     """Check that text and source are there and of a known kind, without reading them.
+
+    Args:
+        recipe: of the run.
+        download: fetch tokenizers of the Hub.
 
     Returns:
         The text files: name, and size in bytes where it is known; and as `check_grafts`.
@@ -151,7 +156,7 @@ def check_inputs(recipe: Recipe) -> tuple[list[dict[str, Any]], Outline | None]:
         if not path_of(name).exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
     _check_kept(recipe, files)
-    _check_tokenizers(recipe)
+    _check_tokenizers(recipe, download=download)
     return files, check_grafts(recipe)
 
 
@@ -237,9 +242,8 @@ def unread(recipe: Recipe) -> list[str]:
 def too_small(recipe: Recipe) -> list[str]:
     """Return a note where the phases cannot move new weights away from where they start.
 
-    A step of AdamW moves a weight by about the learning rate at most (Kingma and Ba 2015, section
-    2.1), and over a phase the rate is half of its peak on average. Nothing is said where the number
-    of steps is not known before the text is read, and where nothing is new.
+    Nothing is said where the number of steps is not known before the text is read, and where
+    nothing is new.
     """
     graft = recipe.graft
     is_new = (
@@ -255,8 +259,7 @@ def too_small(recipe: Recipe) -> list[str]:
         else:
             return []
         steps += count
-        rates = (phase.optimiser.learning_rate, *phase.optimiser.rates.values())
-        reach += count * max(rates) / 2
+        reach += phase.reach(count)
     if not is_new or not steps or reach >= SPREAD:
         return []
     return [

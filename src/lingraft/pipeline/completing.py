@@ -71,13 +71,19 @@ def complete(asked: Recipe, *, processes: int = 1, download: bool = True) -> Com
     """
     decided = decide(asked, processes=processes, download=download)
     if download or _is_here(asked.source):
-        return replace(decided, recipe=fitted(decided.recipe))
+        tied = decided.facts["tied"] if decided.facts else None
+        return replace(decided, recipe=fitted(decided.recipe, tied=tied))
     return replace(decided, recipe=as_written(suited(decided.recipe, None)))
 
 
-def fitted(recipe: Recipe) -> Recipe:
-    """Return a recipe with phases as its source's kind of model goes through them."""
-    tied = tied_now(recipe)
+def fitted(recipe: Recipe, *, tied: bool | None = None) -> Recipe:
+    """Return a recipe with phases as its source's kind of model goes through them.
+
+    Args:
+        recipe: with phases.
+        tied: whether the source's output projection is its word embeddings; None looks at it.
+    """
+    tied = tied_now(recipe) if tied is None else tied
     family = family_of(config_of(recipe.source).model_type)
     return as_written(suited(recipe, family, tied=tied))
 

@@ -15,6 +15,7 @@ from accelerate.utils import broadcast_object_list
 from lingraft.errors import RecipeError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
+from lingraft.recipe.defaults import CHARACTERS_A_TOKEN
 from lingraft.recipe.evaluation import (
     CHARACTERS_OF_A_SENTENCE,
     SAMPLE_TOKENS,
@@ -35,8 +36,6 @@ ENDING, A_BYTE = 4.0, 4e-9
 """Seconds that loading, export and report of a small model take, and a byte of weights, twice."""
 CONTEXT = 2.0
 """A word stands in a sentence of so many times the mean length: long ones have more words."""
-CHARACTERS_OF_A_TOKEN = 3.0
-"""Of texts that are judged beside the test text; about."""
 A_TOKEN, A_LAYER = 2e-3, 1e-3
 """Seconds of a generated token that do not depend on the width: of the loop, and of a layer."""
 READING = {"cpu": 1e-10}
@@ -172,11 +171,11 @@ def _documents(stream: dict[str, Any], section: Evaluation) -> float:
     """Return the tokens of a stream's test documents, by the model and its source."""
     sides = [stream["statistics"]["test"]]
     there = stream["tokens"]["test"]["tokens"] * (
-        sides[0]["characters_per_token"] or CHARACTERS_OF_A_TOKEN
+        sides[0]["characters_per_token"] or CHARACTERS_A_TOKEN
     )
     if section.untouched and "source_statistics" in stream:
         sides.append(stream["source_statistics"]["test"])
-    a_token = [side["characters_per_token"] or CHARACTERS_OF_A_TOKEN for side in sides]
+    a_token = [side["characters_per_token"] or CHARACTERS_A_TOKEN for side in sides]
     characters = min(there, section.sentences * CHARACTERS_OF_A_SENTENCE)
     return sum(characters / per_token for per_token in a_token)
 
@@ -184,4 +183,4 @@ def _documents(stream: dict[str, Any], section: Evaluation) -> float:
 def _others(section: Evaluation) -> float:
     """Return the tokens of kept texts, by the model and its source."""
     kept = section.sentences * CHARACTERS_OF_A_SENTENCE * len(section.kept)
-    return (1 + section.untouched) * kept / CHARACTERS_OF_A_TOKEN
+    return (1 + section.untouched) * kept / CHARACTERS_A_TOKEN

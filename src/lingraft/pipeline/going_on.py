@@ -15,14 +15,13 @@ from lingraft.pipeline.completing import Completed
 from lingraft.pipeline.folder import changed_files
 from lingraft.recipe import Budget
 from lingraft.recipe.methods import read_recipe
+from lingraft.recipe.phase import SECONDS
 from lingraft.rundir import read_json
 from lingraft.training.checkpoint import stable_state
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
     from lingraft.rundir import Run
-
-UNITS = {"minutes": 60.0, "hours": 3_600.0}
 
 
 def with_budget(run: Run, budget: Budget) -> Completed:
@@ -71,7 +70,7 @@ def _last_budget(where: str, recipe: Recipe, budget: Budget) -> Budget:
     if left <= 0:
         raise RecipeError(f"{where} to {budget.value:g} {budget.unit}: its first phase had more")
     unit = own.unit if _plain(own)[1] == _plain(budget)[1] else budget.unit
-    return Budget(value=left / UNITS.get(unit, 1.0), unit=unit)
+    return Budget(value=left / SECONDS.get(unit, 1), unit=unit)
 
 
 def _plain(budget: Budget) -> tuple[float, str]:
@@ -108,7 +107,7 @@ def _check(run: Run, recipe: Recipe, longer: Recipe, where: str) -> None:
     elsewhere = (shorter.seconds or state["allowed"]) - state["allowed"]
     least = least_budget(state, section, elsewhere)
     if _plain(section.budget)[0] < least:
-        value = (least + sum(_plain(one.budget)[0] for one in longer.phases[:-1])) / UNITS.get(
+        value = (least + sum(_plain(one.budget)[0] for one in longer.phases[:-1])) / SECONDS.get(
             unit, 1
         )
         raise RecipeError(

@@ -17,6 +17,10 @@ SPREAD = 0.02
 """Standard deviation that all families draw new weights with, unless a configuration says else."""
 
 
+SECONDS = {"minutes": 60, "hours": 3_600}
+"""Of the units of time of a budget."""
+
+
 class Budget(Section):
     """How long a phase lasts."""
 
@@ -30,7 +34,7 @@ class Budget(Section):
     @property
     def seconds(self) -> float | None:
         """Of the clock; None where it is not in time."""
-        unit = {"minutes": 60, "hours": 3_600}.get(self.unit)
+        unit = SECONDS.get(self.unit)
         return None if unit is None else self.value * unit
 
 

@@ -102,8 +102,7 @@ def train(run: Run) -> None:
     """
     from lingraft.pipeline import adapt as pipeline
     from lingraft.pipeline import evaluating
-    from lingraft.pipeline.stages import Clock, Context
-    from lingraft.recipe.methods import time_budget
+    from lingraft.pipeline.stages import Context
     from lingraft.training.machine import accelerator_for, environment, note_environment
 
     recipe = recipe_in(run)
@@ -113,9 +112,7 @@ def train(run: Run) -> None:
     accelerator = accelerator_for(recipe.training, run.path)
     now = environment(accelerator, "lingraft study")
     note_environment(run, now)
-    seconds = time_budget(recipe)
-    clock = None if seconds is None else Clock(time.monotonic(), seconds)
-    context = Context(recipe, run, accelerator, environment=now, clock=clock)
+    context = Context(recipe, run, accelerator, environment=now)
     grafted = pipeline.graft(context, str(run.stage("tokenizer").done()["fingerprint"]))
     last_phase = pipeline.train(context, grafted)
     pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, last_phase))
