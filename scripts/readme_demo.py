@@ -82,7 +82,7 @@ def picture(found: dict[str, dict[int, Curve]]) -> Figure:
 
     last = {method: [max(curve)[1] for curve in seeds.values()] for method, seeds in found.items()}
     told = "; ".join(
-        f"{NAMES[method]}: {min(values):.2f} to {max(values):.2f}"
+        f"{NAMES[training]}: {min(values):.2f} to {max(values):.2f}"
         for method, values in last.items()
     )
     return Figure(

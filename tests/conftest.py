@@ -296,8 +296,8 @@ def command() -> Callable[..., Finished]:
 
 
 TINY_RUN = ("--preset", "xpt2021", "--vocab-size", 300)
-TINY_RUN += ("--set", "method.batch={size=8, unit='sentences'}")
-TINY_RUN += ("--set", "tokenizer.max_tokens=64", "--set", "training.row_tokens=64")
+TINY_RUN += ("--set", "training.batch={size=8, unit='sentences'}")
+TINY_RUN += ("--set", "tokenizer.max_tokens=64", "--set", "hardware.row_tokens=64")
 TINY_RUN += ("--set", "evaluation.samples=1")
 
 
@@ -387,11 +387,11 @@ def tiny_job_in(tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
     """A phase's job for the tiny RoBERTa without translation layers, in its own folder.
 
     `tiny_job_in(parent, "name", phase={...}, training={...}, **fields)`: settings of the recipe's
-    [[phases]] and [training], and fields of `Job`, to change. Three steps of 16 sentences.
+    [[phases]] and [hardware], and fields of `Job`, to change. Three steps of 16 sentences.
     """
     from lingraft.models.families import FAMILIES
     from lingraft.objectives.common import TokenIds
-    from lingraft.recipe import Phase, Training
+    from lingraft.recipe import Hardware, Phase
     from lingraft.training.data import Reading
     from lingraft.training.phase import Job
 

@@ -21,9 +21,9 @@ TINY = (
     "--steps",
     2,
     "--set",
-    "method.batch={size=8, unit='sentences'}",
+    "training.batch={size=8, unit='sentences'}",
 )
-TINY += ("--set", "tokenizer.max_tokens=64", "--set", "training.row_tokens=64")
+TINY += ("--set", "tokenizer.max_tokens=64", "--set", "hardware.row_tokens=64")
 FILES = ("corpus/train.txt", "corpus/valid.txt", "corpus/test.txt", "model/model.safetensors")
 
 

@@ -32,8 +32,8 @@ SMALL = {
     "language": "ko",
     "corpus": {"min_characters": 2},
     "tokenizer": {"vocab_size": 400, "max_tokens": 32},
-    "training": {"precision": "fp32", "row_tokens": 32},
-    "evaluation": {"sentences": 4, "words": 2, "samples": 1},
+    "hardware": {"precision": "fp32", "row_tokens": 32},
+    "evaluation": {"max_sentences": 4, "max_words": 2, "samples": 1},
 }
 
 
@@ -84,7 +84,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
             "source": {"model": str(tiny_source(family))},
             "method": METHOD | papers(method),
         }
-        tables["resources"] = {"lexicons": [str(lexicon)]}
+        tables["embeddings"] = {"lexicons": [str(lexicon)]}
         if any(stretch.objectives for stretch in METHODS[method].stretches):
             tables["streams"] = pair_streams
             plain = {
@@ -94,7 +94,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
             tables["corpus"] = SMALL["corpus"] | {"text": [str(korean_text)]}
             plain = SMALL
         recipe = recipe_from(plain | tables)
-        looks = Validation(every_steps=2, sentences=4)  # each look writes weights
+        looks = Validation(every_steps=2, max_sentences=4)  # each look writes weights
         changes = [
             {"validation": looks}
             | ({"distil": phase.distil.model_copy(update={"stream": ""})} if phase.distil else {})

@@ -51,14 +51,14 @@ def test_with_the_sources_vocabulary_words_are_scored_within_all_positions(
         "language": "ko",
         "source": {"model": str(tiny_source("roberta"))},
         "corpus": {"text": [str(korean_text)]},
-        "tokenizer": {"kind": kind, "max_tokens": 16},
-        "method": {
-            "name": "scratch",
+        "tokenizer": {"action": kind, "max_tokens": 16},
+        "training": {
+            "method": "scratch",
             "preset": "xpt2021",
             "budget": {"value": 1},
             "batch": {"size": 8},
         },
-        "graft": {"layers_before": 0, "layers_after": 0},
+        "graft": {"inserted_before": 0, "inserted_after": 0},
     }
     run = lingraft.adapt(recipe, tmp_path / "run")
     assert asked == [read]

@@ -16,7 +16,7 @@ from lingraft.training.phase import Stopped
 
 WSD = {
     "schedule": {"shape": "wsd", "decay": 0.25, "warmup": 4},
-    "optimiser": {"learning_rate": 0.01},
+    "optimizer": {"learning_rate": 0.01},
 }
 
 

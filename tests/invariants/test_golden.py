@@ -33,8 +33,8 @@ OTHERS = {
     "name": "golden",
     "language": "ko",
     "tokenizer": {"vocab_size": 300, "max_tokens": 64},
-    "training": {"precision": "fp32", "row_tokens": 64, "micro_batch_tokens": 64, "log_steps": 1},
-    "evaluation": {"sentences": 12, "words": 8, "samples": 1},
+    "hardware": {"precision": "fp32", "row_tokens": 64, "micro_batch_tokens": 64, "log_steps": 1},
+    "evaluation": {"max_sentences": 12, "max_words": 8, "samples": 1},
 }
 
 
@@ -56,7 +56,7 @@ def found(tiny_source, korean_text, tmp_path_factory):
         recipe = OTHERS | {
             "source": {"model": str(tiny_source(family))},
             "corpus": {"text": [text.name], "valid": 0.05, "test": 0.1},
-            "method": method | TRAINED,
+            "training": method | TRAINED,
         }
         batches: list[str] = []
         original = PackedModel.logits

@@ -16,13 +16,13 @@ from lingraft.training.phase import Stopped
 # 40 sentences are three batches of 16 at most: ten steps cross three ends of an epoch.
 SETTINGS = {
     "budget": {"value": 10},
-    "optimiser": {"learning_rate": 0.01},
+    "optimizer": {"learning_rate": 0.01},
     "validation": {"every_steps": 4},
 }
 ROWS = ["embeddings.new", "output_bias.new", "layers[-1]"]
 NEW = tuple(i % 7 == 3 for i in range(320))
 LORA = {"parts": ["body"], "rank": 2, "dropout": 0.1}
-KINDS = {"all": ["all"], "frozen": ["embeddings", "output_bias", "itl"], "rows": ROWS}
+KINDS = {"all": ["all"], "frozen": ["embeddings", "output_bias", "inserted"], "rows": ROWS}
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without to
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 PHASE = {
     "budget": {"value": 4},
-    "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3},
+    "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3},
     "validation": {"every_steps": 2},
 }
 

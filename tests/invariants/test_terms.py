@@ -17,7 +17,7 @@ from lingraft.training.loop import train_phase
 # As in test_batching: from such a first step the gradient can be read.
 PHASE = {
     "budget": {"value": 1},
-    "optimiser": {"learning_rate": 1.0, "epsilon": 1.0, "weight_decay": 0.0},
+    "optimizer": {"learning_rate": 1.0, "epsilon": 1.0, "weight_decay": 0.0},
     "schedule": {"shape": "constant", "warmup": 0},
 }
 WIDE, NARROW = {"row_tokens": 64}, {"micro_batch_tokens": 16}

@@ -47,9 +47,9 @@ def run(tmp_path_factory, source, files, korean_text, command):
     ended = command(
         *("adapt", "--source", source, "--text", korean_text, "--lang", "ko", "--out", out),
         *("--preset", "xpt2021", "--steps", 4, "--vocab-size", 400, "--kept", files / "en.txt"),
-        *("--set", "method.batch={size=500, unit='tokens'}", "--set", "tokenizer.max_tokens=64"),
+        *("--set", "training.batch={size=500, unit='tokens'}", "--set", "tokenizer.max_tokens=64"),
         *("--set", "evaluation.samples=2"),
-        *("--set", "evaluation.sentences=60", "--set", "training.precision='fp32'"),
+        *("--set", "evaluation.max_sentences=60", "--set", "hardware.precision='fp32'"),
         *("--baseline", "scratch"),
     )
     assert ended.status == 0, ended.err
@@ -304,7 +304,7 @@ def test_a_judged_model_that_names_no_length_reads_what_it_was_trained_on(tiny_s
 
 def test_the_recipe_of_a_baseline_can_be_read_again(run):
     baseline = read_recipe(run.path / "baselines/scratch/recipe.toml")
-    assert (baseline.method.name, baseline.phases[0].budget.value) == ("scratch", 4)
+    assert (baseline.training.method, baseline.phases[0].budget.value) == ("scratch", 4)
 
 
 def test_a_stage_of_a_baseline_is_made_of_its_run_s_text(run, command):

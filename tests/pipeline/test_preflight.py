@@ -74,7 +74,7 @@ def test_packed_text_is_estimated_by_what_it_roughly_holds(
 
 def test_learning_rates_of_parts_are_told_beside_that_of_the_rest(adapted):
     rates = "{learning_rate=1e-3, rates={embeddings=4e-3, output_bias=2.5e-4}}"
-    plan = planned(adapted("bert"), f"phases.0.optimiser={rates}")
+    plan = planned(adapted("bert"), f"phases.0.optimizer={rates}")
     assert plan.phases[0]["learning_rates"] == "0.001; embeddings 0.004; output bias 0.00025"
 
 
@@ -90,7 +90,7 @@ def small(tiny_source, korean_text, **tables):
         "language": "ko",
         "source": {"model": str(tiny_source("bert"))},
         "corpus": {"text": [str(korean_text)]},
-        "method": {"preset": "xpt2021"},
+        "training": {"preset": "xpt2021"},
     }
     return recipe_from(data | tables)
 
@@ -119,8 +119,8 @@ def test_settings_of_an_output_projection_that_is_tied_are_named(tiny_source, ko
 def test_a_t5_from_nothing_has_no_sentinels_for_spans(tiny_source, korean_text):
     tables = {
         "source": {"architecture": {"model_type": "t5", "d_model": 32, "num_layers": 2}},
-        "tokenizer": {"kind": "unigram"},
-        "method": {"name": "scratch", "preset": "xpt2021"},
+        "tokenizer": {"algorithm": "unigram"},
+        "training": {"method": "scratch", "preset": "xpt2021"},
     }
     with pytest.raises(RecipeError, match=r"phase 'phase-1': masking\.scheme: 'spans'.*infilling"):
         preflight.check(small(tiny_source, korean_text, **tables))
@@ -166,8 +166,8 @@ def test_an_architecture_has_the_size_of_the_model_that_is_built_of_it(tiny_sour
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "modernbert"}},
-        method={"name": "scratch", "preset": "xpt2021"},
-        tokenizer={"kind": "unigram"},
+        training={"method": "scratch", "preset": "xpt2021"},
+        tokenizer={"algorithm": "unigram"},
     )
     plan = preflight.check(recipe)
     config = AutoConfig.for_model("modernbert", vocab_size=recipe.tokenizer.vocab_size)
@@ -183,8 +183,8 @@ def test_an_architecture_has_no_old_rows(matrix, tiny_source, korean_text):
     phase = {"name": "one", "budget": {"value": 1}}
     tables = {
         "source": {"architecture": {"model_type": "modernbert"}},
-        "method": {"name": "scratch", "preset": "xpt2021"},
-        "tokenizer": {"kind": "unigram"},
+        "training": {"method": "scratch", "preset": "xpt2021"},
+        "tokenizer": {"algorithm": "unigram"},
     }
     new = tables | {"phases": [phase | {"train": [f"{matrix}.new"]}]}
     assert preflight.check(small(tiny_source, korean_text, **new)).parameters
@@ -204,10 +204,10 @@ def norm_bias(tiny_source, tiny_model, tmp_path):
 @pytest.mark.parametrize(
     ("graft", "refused"),
     [
-        ({"layers_before": 1}, True),
-        ({"layers_before": 0, "layers_every": 1, "layer_initialiser": "copy"}, True),
-        ({"layers_before": 0, "layers_every": 1}, False),
-        ({"layers_before": 1, "source_weights": "random"}, False),
+        ({"inserted_before": 1}, True),
+        ({"inserted_before": 0, "inserted_every": 1, "inserted_init": "copy"}, True),
+        ({"inserted_before": 0, "inserted_every": 1}, False),
+        ({"inserted_before": 1, "source_weights": "random"}, False),
     ],
     ids=str,
 )
@@ -244,8 +244,8 @@ def test_an_unknown_architecture_is_refused(tiny_source, korean_text):
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "xlnet"}},
-        method={"name": "scratch", "preset": "xpt2021"},
-        tokenizer={"kind": "unigram"},
+        training={"method": "scratch", "preset": "xpt2021"},
+        tokenizer={"algorithm": "unigram"},
     )
     with pytest.raises(UnsupportedModelError, match="models of type 'xlnet'"):
         preflight.check(recipe)
@@ -256,8 +256,8 @@ def test_an_architecture_with_a_baseline_that_needs_weights_is_refused(tiny_sour
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "bert"}},
-        method={"name": "scratch", "preset": "xpt2021"},
-        tokenizer={"kind": "unigram"},
+        training={"method": "scratch", "preset": "xpt2021"},
+        tokenizer={"algorithm": "unigram"},
         baselines=[{"method": "xpt"}],
     )
     with pytest.raises(RecipeError, match="there are no weights to start from"):
@@ -285,8 +285,8 @@ def test_an_architecture_has_no_source_tokenizer(kind, tiny_source, korean_text)
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "bert"}},
-        method={"name": "scratch", "preset": "xpt2021"},
-        tokenizer={"kind": kind},
+        training={"method": "scratch", "preset": "xpt2021"},
+        tokenizer={"action": kind},
     )
     with pytest.raises(RecipeError, match="needs a source model"):
         preflight.check(recipe)
@@ -307,7 +307,7 @@ def test_a_source_with_adapters_is_refused_before_anything_is_made(
 )
 def test_a_resource_that_is_not_there_is_refused(key, value, tiny_source, korean_text):
     with pytest.raises(DataError, match=r"resources: \./no\.tsv: no such file"):
-        preflight.check(small(tiny_source, korean_text, resources={key: value}))
+        preflight.check(small(tiny_source, korean_text, embeddings={key: value}))
 
 
 def test_evaluations_that_are_not_to_be_learnt_must_be_there_and_are_no_text(
@@ -345,7 +345,9 @@ def too_small(tiny_source, korean_text, **method):
 def test_steps_too_few_for_their_learning_rate_are_noted_before_training(tiny_source, korean_text):
     (note,) = too_small(tiny_source, korean_text, budget={"value": 60})
     assert "the learning rates of all 60 steps add up to 0.003" in note
-    recipe = small(tiny_source, korean_text, method={"preset": "xpt2021", "budget": {"value": 60}})
+    recipe = small(
+        tiny_source, korean_text, training={"preset": "xpt2021", "budget": {"value": 60}}
+    )
     assert preflight.check(recipe).notes[-1:] == [note]
 
 
@@ -390,7 +392,7 @@ def test_dictionaries_that_nothing_reads_are_noted(
     beside = small(
         tiny_source,
         korean_text,
-        method={"name": "metaxlm"},
+        training={"method": "metaxlm"},
         baselines=[{"method": "metaxlm-dict"}],
         resources=resources,
     )

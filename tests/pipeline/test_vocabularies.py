@@ -56,7 +56,7 @@ class Grafted:
         data = {"language": "ko", "source": {"model": str(folder / "source")}}
         data |= {
             "corpus": {"text": ["unread.txt"]},
-            "method": {"name": "lapt", "preset": "xpt2021"},
+            "training": {"method": "lapt", "preset": "xpt2021"},
             **tables,
         }
         recipe = recipe_from(data)
@@ -180,14 +180,14 @@ def test_rows_of_reserved_tokens_are_made_anew(graft):
 
 
 @pytest.mark.parametrize("family", ["qwen", "gemma"])
-def test_input_and_output_rows_have_initialisers_of_their_own(family, graft):
+def test_input_and_output_rows_have_initializers_of_their_own(family, graft):
     made = graft(family, embeddings="mean", output_embeddings="first-piece")
     for index in made.new:
         ids = made.source_ids(index)
         torch.testing.assert_close(made.input()[index], made.input("source")[ids].mean(0))
         assert torch.equal(made.output()[index], made.output("source")[ids[0]])
     output = made.counts["embeddings"]["output"]
-    assert output["initialiser"] == "first-piece"
+    assert output["initializer"] == "first-piece"
     assert output["provenance"] == {"combined": 60, "kept": made.theirs.size}
 
 
@@ -199,12 +199,12 @@ def test_a_tied_model_has_no_output_rows_of_its_own_and_says_so(graft):
 
 
 @pytest.mark.parametrize("norms", ["made", "script"])
-def test_output_rows_have_an_initialiser_of_their_own_and_are_reported_apart(norms, graft):
+def test_output_rows_have_an_initializer_of_their_own_and_are_reported_apart(norms, graft):
     keys = {"embeddings": "mean", "embedding_norms": norms, "output_embeddings": "first-piece"}
     made = graft("qwen", **keys)
     said = made.counts["embeddings"]
-    assert said["initialiser"] == "mean"
-    assert said["output"]["initialiser"] == "first-piece"
+    assert said["initializer"] == "mean"
+    assert said["output"]["initializer"] == "first-piece"
     (inputs,), outputs = (
         [group for rule, group in said["norms"]["groups"].items() if rule == "mean"],
         said["output"]["norms"]["groups"]["combined"],
@@ -230,7 +230,7 @@ def test_token_distillation_trains_new_rows_of_both_matrices_and_no_others(tied,
     assert said["norms"]["groups"]["learnt"]["rows"] == len(learnt)
     assert ("output" in said) is not tied
     if not tied:
-        assert said["output"]["initialiser"] == "token-distillation"
+        assert said["output"]["initializer"] == "token-distillation"
         assert said["output"]["provenance"]["learnt"] == len(learnt)
         assert not torch.equal(made.output()[learnt], made.input()[learnt])
         assert said["token_distillation"]["output"]["pieces"] == len(learnt)
@@ -272,17 +272,17 @@ def test_a_run_with_the_vocabulary_ends_in_a_stock_model_and_says_what_became_of
         "language": "ko",
         "source": {"model": str(tiny_source("roberta"))},
         "corpus": {"text": [str(korean_text)], "test": 0.1},
-        "tokenizer": {"kind": kind, "vocab_size": 340, "new_pieces": 40, "max_tokens": 64},
-        "graft": {"embedding_norms": "all", "embeddings": "mean"},
-        "resources": {"source_text": [str(english)]},
-        "method": {
-            "name": "xpt-sp",
+        "tokenizer": {"action": kind, "vocab_size": 340, "new_pieces": 40, "max_tokens": 64},
+        "embeddings": {"norms": "all", "init": "mean"},
+        "embeddings": {"source_text": [str(english)]},
+        "training": {
+            "method": "xpt-sp",
             "preset": "xpt2021",
             "budget": {"value": 3},
             "batch": {"size": 4},
         },
-        "training": {"precision": "fp32", "row_tokens": 64, "micro_batch_tokens": 64},
-        "evaluation": {"sentences": 6, "words": 4, "samples": 1},
+        "hardware": {"precision": "fp32", "row_tokens": 64, "micro_batch_tokens": 64},
+        "evaluation": {"max_sentences": 6, "max_words": 4, "samples": 1},
     }
     run = lingraft.adapt(recipe, tmp_path / "run")
     model, info = AutoModelForMaskedLM.from_pretrained(run.path / "model", output_loading_info=True)
@@ -325,8 +325,8 @@ def test_a_causal_model_s_vocabulary_is_trimmed_by_documents_with_their_line_end
             "language": "en",
             "source": {"model": str(source)},
             "corpus": {"text": [str(tmp_path / "en.txt")], "document": "block", "test": 0.1},
-            "method": {"name": "lapt", "preset": "xpt2021"},
-            "tokenizer": {"kind": "trim", "max_tokens": 64},
+            "training": {"method": "lapt", "preset": "xpt2021"},
+            "tokenizer": {"action": "trim", "max_tokens": 64},
         }
     )
     made = stages.Context(recipe, Run(tmp_path / "run"), accelerator)
@@ -342,7 +342,7 @@ def test_check_refuses_to_go_on_with_what_has_no_merges(tiny_source, korean_text
             "language": "ko",
             "source": {"model": str(tiny_source("bert"))},
             "corpus": {"text": [str(korean_text)]},
-            "tokenizer": {"kind": "extend"},
+            "tokenizer": {"action": "extend"},
         }
     )
     with pytest.raises(lingraft.errors.UnsupportedModelError, match="use 'append'"):
@@ -350,10 +350,10 @@ def test_check_refuses_to_go_on_with_what_has_no_merges(tiny_source, korean_text
 
 
 @pytest.mark.parametrize("kind", ["keep", "extend", "append", "replace", "trim", "source"])
-@pytest.mark.parametrize("initialiser", ["mean", "random-statistics"])
-def test_a_special_token_that_the_model_has_no_row_for_is_no_obstacle(kind, initialiser, graft):
+@pytest.mark.parametrize("initializer", ["mean", "random-statistics"])
+def test_a_special_token_that_the_model_has_no_row_for_is_no_obstacle(kind, initializer, graft):
     """Gemma 3's tokenizer has one of images; its models of 270 M and 1 B parameters read none."""
-    made = graft("gemma", kind, images=True, embeddings=initialiser)
+    made = graft("gemma", kind, images=True, embeddings=initializer)
     assert made.theirs.size == len(made.input("source")) + 1
     assert len(made.input()) == (made.ours.size if kind != "keep" else made.theirs.size - 1)
     ours, theirs = made.kept
@@ -390,8 +390,8 @@ def test_a_source_without_a_tokenizer_is_told_before_any_text_is_read(
 
 
 def test_a_depth_that_no_memory_holds_is_one_line(shorthand, tmp_path, command):
-    ended = command(*shorthand(tmp_path / "run"), "--set", f"graft.layers_before={2**62}")
-    assert "graft.layers_before: must be less than or equal to 1000; got" in ended.err
+    ended = command(*shorthand(tmp_path / "run"), "--set", f"graft.inserted_before={2**62}")
+    assert "graft.inserted_before: must be less than or equal to 1000; got" in ended.err
 
 
 def test_a_tokenizer_json_of_another_form_is_one_line(tiny_source, tmp_path):

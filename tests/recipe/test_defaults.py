@@ -8,7 +8,7 @@ import random
 import pytest
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Evaluation, Graft, Method, Resources, Schedule, Tokenizer, Validation
+from lingraft.recipe import Embeddings, Evaluation, Graft, Schedule, Tokenizer, Training, Validation
 from lingraft.recipe.defaults import (
     EVALUATING,
     FEW_PASSES,
@@ -29,9 +29,14 @@ from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.records import METHODS
 
 COLUMNS = (
-    *("method.name", "graft.embeddings", "resources.vector_width"),
-    *("graft.layers_before", "tokenizer.kind", "tokenizer.vocab_size", "method.masking_rate"),
-    *("method.dropout", "method.embedding_rate_factor", "method.batch", "method.learning_rate"),
+    *("training.method", "embeddings.init", "embeddings.vector_width"),
+    *("graft.inserted_before", "tokenizer.kind", "tokenizer.vocab_size", "training.masking_rate"),
+    *(
+        "training.dropout",
+        "training.embedding_rate_factor",
+        "training.batch",
+        "training.learning_rate",
+    ),
 )
 SITUATIONS = """\
 masked  256  0.05M 1M   -           | xpt-sp focus 64  0   -     4000  0.4 0       4 512  0.001
@@ -74,7 +79,7 @@ seq2seq 768  50M   500M no-vectors  | xpt-sp mean  -   1   -     32000 -   -    
 """
 """Kind, width, tokens, characters and more, and the value of each of the columns: - is left to the
 library, own to the source. OLD>NEW: before, a rule that no study supports chose OLD."""
-CHANGED = {"graft.layers_before", "tokenizer.kind", "tokenizer.vocab_size", "method.dropout"}
+CHANGED = {"graft.inserted_before", "tokenizer.kind", "tokenizer.vocab_size", "training.dropout"}
 UNITS = {"M": 1e6, "G": 1e9}
 
 
@@ -115,7 +120,7 @@ def plain(found, key):
     """A value as the table of situations writes it."""
     if key not in found:
         return "-"
-    value = found[key]["size"] if key == "method.batch" else found[key]
+    value = found[key]["size"] if key == "training.batch" else found[key]
     return "own" if value is None else value
 
 
@@ -131,12 +136,12 @@ def test_each_situation_gets_what_was_measured_or_what_replaced_it(line):
             assert plain(found, key) == pytest.approx(number(wanted)), key
         else:
             assert plain(found, key) == wanted, key
-    two = {"method.first_phase_warmup": 0.3, "method.first_phase_share": 0.4}
+    two = {"training.first_phase_warmup": 0.3, "training.first_phase_share": 0.4}
     assert {key: found[key] for key in two if key in found} == (two if "xpt " in facts else {})
-    narrow = found.get("resources.vector_width") == 64
-    assert found.get("resources.vector_units") == (3_000_000 if narrow else None)
-    assert found["method.warmup"] == 0.1
-    assert found.get("graft.layers_after") == found.get("graft.layers_before")
+    narrow = found.get("embeddings.vector_width") == 64
+    assert found.get("embeddings.vector_units") == (3_000_000 if narrow else None)
+    assert found["training.warmup"] == 0.1
+    assert found.get("graft.inserted_after") == found.get("graft.inserted_before")
 
 
 def any_facts(draw):
@@ -162,9 +167,9 @@ def any_facts(draw):
 
 
 SECTIONS = {
-    "method": Method,
+    "training": Training,
     "graft": Graft,
-    "resources": Resources,
+    "embeddings": Embeddings,
     "tokenizer": Tokenizer,
     "validation": Validation,
     "evaluation": Evaluation,
@@ -176,7 +181,7 @@ def test_any_facts_get_values_that_a_recipe_can_have_and_each_row_is_reached():
     for _ in range(3_000):
         facts = any_facts(draw)
         found, known = values(facts), conditions(facts)
-        assert {"method.batch", "method.learning_rate", "method.warmup"} <= {*found}
+        assert {"training.batch", "training.learning_rate", "training.warmup"} <= {*found}
         for name, section in SECTIONS.items():
             of = {key.partition(".")[2]: v for key, v in found.items() if key.startswith(name)}
             section.model_validate(of)
@@ -193,7 +198,7 @@ def test_more_text_and_budget_never_get_a_smaller_vocabulary_or_batch():
         for tokens in sizes:
             by_text = [values(replaced(facts, n, tokens))["tokenizer.vocab_size"] for n in sizes]
             by_budget = [values(replaced(facts, tokens, n))["tokenizer.vocab_size"] for n in sizes]
-            batches = [values(replaced(facts, tokens, n))["method.batch"]["size"] for n in sizes]
+            batches = [values(replaced(facts, tokens, n))["training.batch"]["size"] for n in sizes]
             for grown in (by_text, by_budget, batches):
                 assert grown == sorted(grown)
     assert [vocabulary_for(1e11, n) for n in (1e4, 4e5, 1e6, 1e9)] == [4_000, 8_000, 16_000, 50_000]
@@ -221,7 +226,7 @@ def replaced(facts, characters, tokens):
 )
 def test_a_choice_is_called_measured_where_it_was(facts, measured):
     found = decided(facts)
-    for key in ("method.learning_rate", "graft.layers_before", "graft.embeddings"):
+    for key in ("training.learning_rate", "graft.inserted_before", "embeddings.init"):
         assert found[key].measured == measured
     assert not found["tokenizer.vocab_size"].measured
 
@@ -231,17 +236,17 @@ def test_dropout_depends_on_passes_alone(width):
     for tokens in (3e5, 3e6, 3e8):
         text = 3 * tokens / FEW_PASSES
         few, many = (Facts("masked", width, text * times, tokens) for times in (1, 0.99))
-        assert (values(few)["method.dropout"], values(many)["method.dropout"]) == (0.0, 0.1)
+        assert (values(few)["training.dropout"], values(many)["training.dropout"]) == (0.0, 0.1)
 
 
 def test_focus_needs_text_that_it_may_read():
     for text, share, wanted in ((1, 1, "focus"), (0.99, 1, "mean"), (5, 0.1, "mean")):
         facts = Facts("masked", 256, text * FOCUS_CHARACTERS, 1e6, has_vectors=True, share=share)
-        assert values(facts)["graft.embeddings"] == wanted
+        assert values(facts)["embeddings.init"] == wanted
 
 
 def test_validation_and_evaluation_take_their_share_of_a_budget_in_time():
-    keys = ("validation.sentences", "evaluation.sentences", "evaluation.words")
+    keys = ("validation.max_sentences", "evaluation.max_sentences", "evaluation.max_words")
     for tokens in (1e4, 3e5, 1e6, 2e6, 1e8):
         looked, scored, words = map(
             values(Facts("masked", 256, 1e6, tokens, seconds=300)).__getitem__, keys
@@ -250,7 +255,7 @@ def test_validation_and_evaluation_take_their_share_of_a_budget_in_time():
         if scored > 300:
             assert (2 * scored + 4 * words) * 30 <= EVALUATING * FORWARD * tokens
     assert (looked, scored, words) == (2_000, 10_000, 2_000)
-    assert "evaluation.words" not in values(Facts("causal", 256, 1e6, 3e5, seconds=300))
+    assert "evaluation.max_words" not in values(Facts("causal", 256, 1e6, 3e5, seconds=300))
     assert not {*keys} & values(Facts("masked", 256, 1e6, 1e6)).keys()
 
 

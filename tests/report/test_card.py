@@ -22,7 +22,7 @@ def parts(text):
 
 
 def test_the_front_matter_is_what_the_hub_wants(build):
-    front, _ = parts(card.model_card(build(export={"licence": "apache-2.0"}).whole().run))
+    front, _ = parts(card.model_card(build(export={"license": "apache-2.0"}).whole().run))
     assert front["language"] == "ko"
     assert front["license"] == "apache-2.0"
     assert front["library_name"] == "transformers"
@@ -341,7 +341,7 @@ def test_a_causal_model_is_used_by_generate_and_measured_on_every_token(build):
 
 
 def test_the_hubs_own_classes_read_the_card_and_its_metrics(build):
-    text = card.model_card(build(export={"licence": "apache-2.0"}).whole().run)
+    text = card.model_card(build(export={"license": "apache-2.0"}).whole().run)
     read = ModelCard(text)
     front, _ = parts(text)
     assert read.data.model_name == front["model-index"][0]["name"]

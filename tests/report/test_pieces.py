@@ -46,7 +46,7 @@ def test_pieces_in_a_row_make_the_sentence(kind, pieces):
 def test_a_source_s_piece_is_read_as_the_new_ones_are_where_the_tokenizer_is_of_its_kind(
     build, kind
 ):
-    builder = build(tokenizer={"kind": kind}).whole()
+    builder = build(tokenizer={"action": kind}).whole()
     path = builder.run.stage("graft").path / "provenance.tsv"
     path.write_text("head\n319\tĠF\texact\t275\tĠf\n", encoding="utf-8")
     found = run.provenance(labelled([builder.run])[0], "byte-bpe")

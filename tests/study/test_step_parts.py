@@ -21,9 +21,9 @@ BASE = {
     "language": "ko",
     "source": {"architecture": {"model_type": "roberta", "hidden_size": 32}},
     "corpus": {"text": ["ko.txt"]},
-    "tokenizer": {"kind": "unigram", "vocab_size": 300},
-    "method": {
-        "name": "scratch",
+    "tokenizer": {"algorithm": "unigram", "vocab_size": 300},
+    "training": {
+        "method": "scratch",
         "preset": "xpt2021",
         "budget": {"value": 4},
         "batch": {"size": 8},

@@ -204,6 +204,6 @@ def test_a_vocabulary_is_trimmed_by_all_of_a_text_however_few_sentences_others_l
 ):
     source = tiny_tokenizer("xlm-roberta")
     text = ["the dog sleeps in the sun", "문서를 열고 형식을 선택한 다음", "a café in the city"] * 3
-    trimmed, counts = make("trim", source, text, train_sentences=2)
+    trimmed, counts = make("trim", source, text, max_train_sentences=2)
     assert counts["removed"] > 0
     assert [trimmed.tokenize(line) for line in text] == [source.tokenize(line) for line in text]

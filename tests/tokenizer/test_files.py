@@ -292,7 +292,7 @@ from lingraft.recipe import Tokenizer
 from lingraft.tokenizer import files
 text = open(sys.argv[1], encoding="utf-8").read().split("\\n")
 for kind in ("unigram", "byte-bpe", "wordpiece"):
-    section = Tokenizer(kind=kind, vocab_size=420, train_sentences=20)
+    section = Tokenizer(kind=kind, vocab_size=420, max_train_sentences=20)
     made = files.train(section, None, lambda: text, pad_id=None, seed=3)
     print(kind, hashlib.sha256(made.backend_tokenizer.to_str().encode()).hexdigest())
 """

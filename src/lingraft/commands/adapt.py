@@ -138,7 +138,7 @@ def command(
         typer.Option(help="Budget: tokens of training over all phases, such as 5M or 300k."),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Budget: optimiser steps over all phases.")
+        int | None, typer.Option(help="Budget: optimizer steps over all phases.")
     ] = None,
     learning_rate: Annotated[
         float | None,
@@ -148,7 +148,7 @@ def command(
         ),
     ] = None,
     batch_tokens: Annotated[
-        int | None, typer.Option(help="Tokens in an optimiser step. Default: the preset's.")
+        int | None, typer.Option(help="Tokens in an optimizer step. Default: the preset's.")
     ] = None,
     baseline: Annotated[
         list[str] | None,

@@ -151,7 +151,7 @@ def evaluate_source(
     section, source = recipe.evaluation, recipe.source
     if not section.untouched or source.model is None:
         return None
-    model = CausalModel.load(source.model, recipe.training.precision, context, source.revision)
+    model = CausalModel.load(source.model, recipe.hardware.precision, context, source.revision)
     scores = {name: score_documents(model, of_stream) for name, of_stream in texts.items()}
     for of_stream in scores.values():
         del of_stream["targets"]

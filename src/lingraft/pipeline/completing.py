@@ -113,8 +113,8 @@ def decide(asked: Recipe, *, processes: int = 1, download: bool = True) -> Compl
     choices = [_choice(asked, one) for one in decided]
     recipe = _with(asked, choices)
     check_layers(family_of(config.model_type), config.to_dict(), recipe.graft)
-    if not any(learns_vectors(recipe.resources, name) for name in recipe.graft.initialisers):
-        recipe = recipe.model_copy(update={"resources": asked.resources})
+    if not any(learns_vectors(recipe.embeddings, name) for name in recipe.embeddings.initializers):
+        recipe = recipe.model_copy(update={"resources": asked.embeddings})
         choices = [one for one in choices if not one["key"].startswith("resources.")]
     notes += _too_small(facts.tokens, knows=recipe.keeps_rows)
     return Completed(recipe, plain, asdict(facts), tuple(choices), tuple(notes))

@@ -50,7 +50,7 @@ def evaluate(context: Context, trained: str) -> str:
     weights = str(weights_before(context, len(recipe.phases)))
     family = family_of(load_config(weights).model_type)
     ids = TokenIds.of(tokenizer, family.kind)
-    scorer = Scorer.load(weights, ids.pad, recipe.training.precision, family.kind)
+    scorer = Scorer.load(weights, ids.pad, recipe.hardware.precision, family.kind)
     with stage.building(stage_fingerprint) as (partial, result):
         result["form"] = FORMAT["evaluation"]
         if family.kind == "causal":
@@ -69,7 +69,7 @@ def evaluate(context: Context, trained: str) -> str:
             result["before"] = _evaluate_source(context, partial)
         grafted = recipe.graft
         adds = any(grafted.places) or grafted.cross_attention
-        if recipe.phases and recipe.keeps_rows and recipe.tokenizer.kind == "keep" and not adds:
+        if recipe.phases and recipe.keeps_rows and recipe.tokenizer.action == "keep" and not adds:
             result["source"] = _untrained(context, ids.pad, family.kind, tokenizer)
     return stage_fingerprint
 
@@ -79,7 +79,7 @@ def _untrained(
 ) -> dict[str, Any]:
     """Score the source as it is on the first test text, whose tokens are the trained model's."""
     weights = str(weights_before(context, 0))
-    scorer = Scorer.load(weights, pad, context.recipe.training.precision, kind)
+    scorer = Scorer.load(weights, pad, context.recipe.hardware.precision, kind)
     scores = _of_test_text(context, context.recipe.texts[0], scorer, tokenizer, samples=0)
     return {"metrics": scores["metrics"]}
 
@@ -116,7 +116,7 @@ def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
     tokenizer = source_tokenizer(recipe)
     assert tokenizer is not None, "the recipe checks that there is a source"
     loaded = load_model(str(recipe.source.model), recipe.source.revision)
-    scorer = Scorer(loaded.model, TokenIds.of(tokenizer).pad, recipe.training.precision)
+    scorer = Scorer(loaded.model, TokenIds.of(tokenizer).pad, recipe.hardware.precision)
     longest = position_settings(recipe)[1]
     result = {}
     for stream in recipe.texts:
@@ -184,14 +184,14 @@ def _evaluate_documents(context: Context, model: causal_evaluation.CausalModel) 
 
 
 def _held_out(context: Context, stream: Stream) -> list[str]:
-    """Test documents of a stream, as many as `evaluation.sentences` asks for, spread evenly.
+    """Test documents of a stream, as many as `evaluation.max_sentences` asks for, spread evenly.
 
     Counted in characters, so that models with different vocabularies are scored on the same ones.
     """
     run = context.run
     nonempty(Tokens.open(run.stage("tokenizer").path, f"{stream.prefix}test"), "test")
     held_out = list(documents.read(folder_of(run.stage("corpus").path, stream) / "test.txt"))
-    return causal_evaluation.choose_documents(held_out, context.recipe.evaluation.sentences)
+    return causal_evaluation.choose_documents(held_out, context.recipe.evaluation.max_sentences)
 
 
 def _denoising(context: Context, scorer: Scorer) -> Masking | None:
@@ -209,7 +209,7 @@ def _longest(context: Context) -> int:
     As many as in training; with the source's vocabulary, which cuts other languages into many more
     tokens, as many as the model has positions.
     """
-    if context.recipe.tokenizer.kind == "keep":
+    if context.recipe.tokenizer.action == "keep":
         return position_settings(context.recipe)[1]
     return int(context.run.stage("tokenizer").result()["max_tokens"])
 

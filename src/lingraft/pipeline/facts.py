@@ -50,7 +50,7 @@ def facts_of(
     """
     characters, latin, notes = _text(asked)
     sentences = characters / CHARACTERS_A_TOKEN / TOKENS_PER_SENTENCE
-    family, method, batch = family_of(config.model_type), asked.method, asked.method.batch
+    family, method, batch = family_of(config.model_type), asked.training, asked.training.batch
     of_unit = 1 if batch is None or batch.unit == "tokens" else TOKENS_PER_SENTENCE
     facts = Facts(
         kind=family.kind,
@@ -80,10 +80,10 @@ def _with_budget(asked: Recipe, facts: Facts, depth: int, processes: int) -> Fac
     if facts.seconds is not None:
         rate = processes * tokens_a_second(asked, facts, depth)
         return replace(facts, tokens=facts.seconds * rate / (1 + len(asked.baselines)))
-    budget = asked.method.budget
+    budget = asked.training.budget
     if budget is None:
         raise RecipeError(
-            "method.budget: is not given, and preset 'auto' needs one, such as --minutes 30 (in a "
+            "training.budget: is not given, and preset 'auto' needs one, such as --minutes 30 (in a "
             "recipe { value = 30, unit = \"minutes\" }); preset 'xpt2021' has its paper's 60,000 "
             "steps of 256 sentences"
         )
@@ -98,7 +98,7 @@ def tokens_a_second(asked: Recipe, facts: Facts, depth: int) -> float:
 
     Other work that slows the machine down now is taken to go on.
     """
-    device, precision = device_for(asked.training.device), resolve_precision(asked.training)
+    device, precision = device_for(asked.hardware.device), resolve_precision(asked.hardware)
     on_gpu, wall, busy = device.type == "cuda", time.perf_counter(), time.process_time()
     ceiling = matrix_product_ceiling(device, precision, facts.width, seconds=0.3, rows=512)
     wall, busy = time.perf_counter() - wall, time.process_time() - busy

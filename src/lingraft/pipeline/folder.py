@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lingraft.rundir import Run
 
 COMPUTES = ("precision", "row_tokens")
-"""Keys of [training] that a phase's fingerprint holds; another value of the others redoes nothing.
+"""Keys of [hardware] that a phase's fingerprint holds; another value of the others redoes nothing.
 """
 FREE = ("name", "training", "export")
 """Sections that nothing is decided by, and that make no stage before the model another one."""
@@ -54,9 +54,9 @@ def _known(asked: Recipe, run: Run) -> Completed | None:
     if not record["choices"] or _differing(record["asked"], plain, run, asked):
         return None
     recipe = read_recipe(run.recipe_path)
-    files = {key: getattr(asked.resources, key) for key in contents.RESOURCES}
+    files = {key: getattr(asked.embeddings, key) for key in contents.RESOURCES}
     changes: dict[str, Any] = {name: getattr(asked, name) for name in (*FREE, *PLACED)}
-    changes["resources"] = recipe.resources.model_copy(update=files)
+    changes["resources"] = recipe.embeddings.model_copy(update=files)
     recipe = completing.fitted(recipe.model_copy(update=changes))
     return Completed(recipe, plain, record["facts"], tuple(record["choices"]))
 
@@ -157,7 +157,7 @@ def changed_files(recipe: Recipe, run: Run) -> list[str]:
     if vocabulary is None or run.stage("graft").fingerprint() is None:
         return []
     if learnt.resources(recipe) and not stages.is_grafted(run, recipe, vocabulary):
-        return ["the contents of [resources]"]
+        return ["the contents of [embeddings]"]
     return changed_teachers(recipe, run)
 
 

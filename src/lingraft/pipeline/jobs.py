@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lingraft.models.source import LoadedSource
     from lingraft.pipeline.stages import Context
-    from lingraft.recipe import Phase, Recipe, Training
+    from lingraft.recipe import Hardware, Phase, Recipe
 
 LONGEST = 512
 """Tokens of a sentence that a teacher reads."""
@@ -117,12 +117,12 @@ def _teacher(
     return {"teacher": teacher, "distilled": distilled(phase, recipe.texts).name}
 
 
-def training_here(recipe: Recipe, section: Phase) -> Training:
+def training_here(recipe: Recipe, section: Phase) -> Hardware:
     """Return how this machine is used in a phase: on a GPU with as many tokens at once as suit it.
 
     Short passes leave a large GPU idle. The gradients are the same, up to rounding.
     """
-    training = recipe.training
+    training = recipe.hardware
     if training.micro_batch_tokens is not None or device_for().type != "cuda":
         return training
     loaded = shapes_of(recipe)

@@ -19,7 +19,7 @@ from lingraft.training.machine import multiplies_bf16
 
 if TYPE_CHECKING:
     from lingraft.pipeline.outline import Outline
-    from lingraft.recipe import Phase, Training
+    from lingraft.recipe import Hardware, Phase
 
 PROGRAM = 600_000_000
 """Bytes of Python with torch and transformers, before any model."""
@@ -48,7 +48,7 @@ class Need:
         return PROGRAM + sum(dataclasses.astuple(self))
 
 
-def need(target: Outline, phase: Phase, training: Training) -> Need:
+def need(target: Outline, phase: Phase, training: Hardware) -> Need:
     """Estimate what a phase takes.
 
     Args:
@@ -90,7 +90,7 @@ def need(target: Outline, phase: Phase, training: Training) -> Need:
     )
 
 
-def _row_and_tokens(target: Outline, phase: Phase, training: Training) -> tuple[int, int]:
+def _row_and_tokens(target: Outline, phase: Phase, training: Hardware) -> tuple[int, int]:
     """Tokens of a row, and of what goes through the model at once."""
     most = target.recipe.tokenizer.max_tokens
     context = getattr(target.model.config, "max_position_embeddings", None) or 2 * most
@@ -99,7 +99,7 @@ def _row_and_tokens(target: Outline, phase: Phase, training: Training) -> tuple[
         for objective in phase.objectives_of(entry):
             if objective in READ_PAIRS:
                 unit = max(unit, 2 * min(entry.max_tokens or most, training.row_tokens))
-            elif objective == "clm" or phase.join_sentences:
+            elif objective == "clm" or phase.packing:
                 unit = max(unit, min(most, context))
     row = max(training.row_tokens, -(-unit // ROW_MULTIPLE) * ROW_MULTIPLE)
     batch = max(phase.batch.size, phase.mixture.bilingual_batch or 0)
@@ -107,7 +107,7 @@ def _row_and_tokens(target: Outline, phase: Phase, training: Training) -> tuple[
     return row, max(row, min(training.at_once, batch))
 
 
-def training_for(target: Outline, phase: Phase, training: Training) -> Training:
+def training_for(target: Outline, phase: Phase, training: Hardware) -> Hardware:
     """Choose how many tokens go through the model at once, where the recipe leaves it open.
 
     4,096; on a GPU, for which that is little, twice as many as long as half of its memory holds
@@ -137,9 +137,9 @@ def verdict(needs: dict[str, Need]) -> str:
     if total <= usable:
         return f"{said}: it fits"
     return (
-        f"{said}: it does not fit; set training.gradient_checkpointing=true, train the body by "
+        f"{said}: it does not fit; set hardware.gradient_checkpointing=true, train the body by "
         "LoRA or not at all (phases.….train), divide it over several GPUs "
-        "(training.sharding=fsdp2), or take a smaller source"
+        "(hardware.sharding=fsdp2), or take a smaller source"
     )
 
 

@@ -43,7 +43,7 @@ class Counted:
     """How much of a model a phase trains, and how deep its backward pass goes."""
 
     parameters: int
-    """That the optimiser moves."""
+    """That the optimizer moves."""
     gradients: int
     """Numbers with a gradient: of matrices of which rows train all, and these rows."""
     layers: int

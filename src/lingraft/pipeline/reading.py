@@ -82,7 +82,7 @@ def _reading(
         train = load("train")
         if reads != "documents":  # whose share is one of documents, not of their pieces
             train = _share(train, section.sentences, stream)
-        if section.join_sentences and reads == "sentences":
+        if section.packing and reads == "sentences":
             train = Blocks.of(train, Edges.of(tokenizer), min(max_tokens, longest))
         return Reading(
             entry.stream,
@@ -163,9 +163,9 @@ def check_shares(folder: Path, recipe: Recipe) -> None:
     """
     streams = {stream.name: stream for stream in recipe.texts}
     for phase in recipe.phases:
-        if phase.sentences is not None:
+        if phase.max_train_sentences is not None:
             for name in [entry.stream for entry in phase.data] or streams:
-                training_text(folder, streams[name], phase.sentences)
+                training_text(folder, streams[name], phase.max_train_sentences)
 
 
 def _share(units: Text, sentences: int | None, stream: Stream) -> Text:

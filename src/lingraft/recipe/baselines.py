@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Budget, Distil, Graft, Method
+from lingraft.recipe import Budget, Distil, Graft, Training
 from lingraft.recipe.methods import (
     EMBEDDINGS,
     masked_sentences,
@@ -19,13 +19,13 @@ from lingraft.recipe.sharing import shares_of, split
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.recipe import Optimiser, Recipe
+    from lingraft.recipe import Optimizer, Recipe
     from lingraft.recipe.record import MethodRecord
 
 
 def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
     """Refuse a baseline that cannot share the run's tokenizer, or its budget."""
-    own, ours = METHODS[recipe.method.name].tokenizer, recipe.tokenizer
+    own, ours = METHODS[recipe.training.method].tokenizer, recipe.tokenizer
     given = {key: value for key, value in ours if key not in own or value != own[key]}
     kind = (given | record.tokenizer).get("kind", "source")
     if kind != ours.kind:
@@ -35,7 +35,7 @@ def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
         )
     if not recipe.phases:
         raise RecipeError(
-            f"baselines: method '{recipe.method.name}' does not train, so there is no budget to "
+            f"baselines: method '{recipe.training.method}' does not train, so there is no budget to "
             "share; leave the baselines out, or make them the recipe's own method"
         )
     units = {phase.budget.unit for phase in recipe.phases}
@@ -47,11 +47,11 @@ def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
 
 
 def _at_peak(
-    optimiser: Optimiser, peak: float, factor: float | None, train: Sequence[str]
-) -> Optimiser:
+    optimizer: Optimizer, peak: float, factor: float | None, train: Sequence[str]
+) -> Optimizer:
     """At another learning rate; of parts' own rates that of the embeddings alone, by a factor."""
     rates = own_rates(peak, factor, train)
-    return optimiser.model_copy(update={"learning_rate": peak, "rates": rates, "weight_decays": {}})
+    return optimizer.model_copy(update={"learning_rate": peak, "rates": rates, "weight_decays": {}})
 
 
 def baseline(recipe: Recipe, index: int) -> Recipe:
@@ -69,16 +69,16 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     _check_shared(recipe, section.method, record)
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
-    shares = shares_of(record.stretches, Method() if record.has_shares else recipe.method)
-    own = METHODS[recipe.method.name].graft
+    shares = shares_of(record.stretches, Training() if record.has_shares else recipe.training)
+    own = METHODS[recipe.training.method].graft
     alike = {key for key, value in record.graft.items() if key in own and own[key] == value}
     taken_back = Graft().model_dump(include=set(own) - alike)
     prescribed = {key: value for key, value in record.graft.items() if key not in alike}
-    peak = section.learning_rate or last.optimiser.learning_rate
+    peak = section.learning_rate or last.optimizer.learning_rate
     graft = recipe.graft.model_copy(update=taken_back | prescribed)
-    factor, own_rate = None, last.optimiser.rates.get(EMBEDDINGS)
+    factor, own_rate = None, last.optimizer.rates.get(EMBEDDINGS)
     if own_rate is not None and graft.source_weights != "random":
-        factor = own_rate / last.optimiser.learning_rate
+        factor = own_rate / last.optimizer.learning_rate
     phases = tuple(
         last.model_copy(
             update={
@@ -88,18 +88,18 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
                 **(pairs_of(recipe, stretch, PRESETS[record.preset]) or masked_sentences(last)),
                 "budget": Budget(value=value, unit=total.unit),
                 "lora": stretch.lora,
-                "optimiser": _at_peak(
-                    last.optimiser, peak * stretch.rate / record.stretches[-1].rate, factor, train
+                "optimizer": _at_peak(
+                    last.optimizer, peak * stretch.rate / record.stretches[-1].rate, factor, train
                 ),
             }
         )
         for stretch, value in zip(record.stretches, split(total, shares), strict=True)
-        for train in [stretch.train or preset_of(recipe.method).first_phase]
+        for train in [stretch.train or preset_of(recipe.training).first_phase]
     )
     return recipe.model_copy(
         update={
             "name": f"{recipe.name}-{section.method}",
-            "method": recipe.method.model_copy(update={"name": section.method}),
+            "training": recipe.training.model_copy(update={"name": section.method}),
             "graft": graft,
             "phases": phases,
             "baselines": (),

@@ -12,7 +12,7 @@ github.com/gucci-j/lowres-cve. in-place: arXiv:2607.15232. chinese-llama: Cui et
 
 from __future__ import annotations
 
-from lingraft.recipe.phase import Batch, Budget, Lora, Optimiser, Schedule, Validation
+from lingraft.recipe.phase import Batch, Budget, Lora, Optimizer, Schedule, Validation
 from lingraft.recipe.record import ALL, NO_ITL, MethodRecord, Preset, Stretch
 
 NEW, NEW_HEAD = "embeddings.new", "head.new"
@@ -29,8 +29,8 @@ ROWS_AND_LAYERS: dict[str, MethodRecord] = {
     "blocks": MethodRecord(
         "LLaMA Pro: a copy of every fourth layer that adds nothing at first; the copies alone "
         "train",
-        NO_ITL | {"layers_every": 4, "layer_initialiser": "identity"},
-        (Stretch("phase-1", ("itl",)),),
+        NO_ITL | {"inserted_every": 4, "inserted_init": "identity"},
+        (Stretch("phase-1", ("inserted",)),),
         {"kind": "keep"},
     ),
     "eeve": MethodRecord(
@@ -98,7 +98,7 @@ OF_DECODERS: dict[str, Preset] = {
         ("embeddings", "output_bias"),
         Budget(value=1, unit="epochs"),
         Batch(size=65_536, unit="tokens"),
-        Optimiser(learning_rate=2e-4, weight_decay=0.01),
+        Optimizer(learning_rate=2e-4, weight_decay=0.01),
         Schedule(shape="cosine", warmup=0.05),
         EVERYTHING,
     ),
@@ -107,7 +107,7 @@ OF_DECODERS: dict[str, Preset] = {
         ("embeddings", "output_bias"),
         Budget(value=2, unit="epochs"),
         Batch(size=8, unit="sentences"),
-        Optimiser(learning_rate=1e-4, weight_decay=0.01),
+        Optimizer(learning_rate=1e-4, weight_decay=0.01),
         Schedule(shape="cosine", warmup=0.05),
         EVERYTHING,
     ),
@@ -116,7 +116,7 @@ OF_DECODERS: dict[str, Preset] = {
         ("embeddings", "output_bias"),
         Budget(value=2_000_000_000, unit="tokens"),
         Batch(size=131_072, unit="tokens"),  # 64 rows of 2,048
-        Optimiser(learning_rate=1e-3, betas=(0.9, 0.95), weight_decay=0.1),
+        Optimizer(learning_rate=1e-3, betas=(0.9, 0.95), weight_decay=0.1),
         Schedule(shape="cosine", warmup=10, floor=0.05),  # 1e-5 of the 2e-4 of the longest stage
         EVERYTHING,
     ),

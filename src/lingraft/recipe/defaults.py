@@ -207,7 +207,7 @@ LAYERS = (
     guess(1, "open-method", "as in XPT"),
 )
 TABLE: dict[str, tuple[Row, ...]] = {
-    "method.name": (
+    "training.method": (
         Row(METHOD, "open-method narrow short", "one phase ends as low as two"),
         Row(METHOD, "open-method", "one phase ends as low as two", "little-causal"),
     ),
@@ -217,35 +217,35 @@ TABLE: dict[str, tuple[Row, ...]] = {
         Row(LATIN, "open-pieces latin narrow short", "2.5 to 5 % lower than with 4,000"),
         guess(lambda f: vocabulary_for(f.characters, f.tokens), "sized", "by text and budget"),
     ),
-    "graft.embeddings": (
+    "embeddings.init": (
         guess("focus", "new-rows vectors wide !narrow little", "lowest of three at width 256"),
         Row("focus", "new-rows vectors", "lower than mean and random rows"),
         Row("mean", "new-rows", "FOCUS needs gensim, a minute and 20,000 characters"),
     ),
-    "resources.vector_width": (
+    "embeddings.vector_width": (
         Row(64, "learns wide under-12M", "as low as FOCUS' 300, in less time"),
         Row(300, "learns", "as in FOCUS"),
     ),
-    "resources.vector_units": (
+    "embeddings.vector_units": (
         Row(3_000_000, "learns wide under-12M", "as low as FOCUS' five million, in less time"),
     ),
-    "graft.layers_before": LAYERS,
-    "graft.layers_after": LAYERS,
-    "method.masking_rate": (Row(0.4, "masked", "a step teaches more than with 0.15", "short"),),
-    "method.dropout": (
+    "graft.inserted_before": LAYERS,
+    "graft.inserted_after": LAYERS,
+    "training.masking_rate": (Row(0.4, "masked", "a step teaches more than with 0.15", "short"),),
+    "training.dropout": (
         Row(0.0, "masked few-passes", "lower where a text is read few times"),
         guess(None, "masked own-dropout", "the source's own: the text is read many times"),
         Row(0.1, "masked", "lower where a text is read many times"),
     ),
-    "method.embedding_rate_factor": (
+    "training.embedding_rate_factor": (
         Row(FASTER, "at-once", "new rows have more to learn than layers"),
     ),
-    "method.batch": (
+    "training.batch": (
         Row({"size": 512, "unit": "tokens"}, "short little", "lower than 256, 1,024 and 2,048"),
         Row({"size": 1_024, "unit": "tokens"}, "short", "lower than 2,048"),
         guess(_batch, why="grows with the square root of the budget"),
     ),
-    "method.learning_rate": (
+    "training.learning_rate": (
         Row(partial(rate_by_step, NARROW_RATE), "narrow at-once !short", "long steps bear more"),
         Row(NARROW_RATE / 2, "narrow at-once", "lowest of 5e-4, 1e-3 and 2e-3"),
         Row(NARROW_RATE / 2, "little-causal at-once", "lowest of 5e-4, 1e-3 and 2e-3"),
@@ -257,14 +257,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
         guess(partial(rate_by_width, RATE / 2), "at-once", "from width 384, by width"),
         guess(partial(rate_by_width, RATE), why="from width 384, by width"),
     ),
-    "method.warmup": (Row(0.1, why="a tenth of a phase, as in all studies"),),
-    "method.first_phase_warmup": (Row(0.3, "two-phases", "shorter, some seeds learn nothing"),),
-    "method.first_phase_share": (Row(0.4, "two-phases !own-shares", "as in all studies"),),
-    "validation.sentences": (guess(validated, "timed", "ten take 5 % of the time"),),
-    "evaluation.sentences": (
+    "training.warmup": (Row(0.1, why="a tenth of a phase, as in all studies"),),
+    "training.first_phase_warmup": (Row(0.3, "two-phases", "shorter, some seeds learn nothing"),),
+    "training.first_phase_share": (Row(0.4, "two-phases !own-shares", "as in all studies"),),
+    "validation.max_sentences": (guess(validated, "timed", "ten take 5 % of the time"),),
+    "evaluation.max_sentences": (
         guess(partial(evaluated, "sentences", 300), "timed", "all take 10 % of the time"),
     ),
-    "evaluation.words": (
+    "evaluation.max_words": (
         guess(partial(evaluated, "words", 100), "timed !causal", "all take 10 % of the time"),
     ),
 }
@@ -300,6 +300,6 @@ def at_steps(facts: Facts, steps: float) -> Facts:
     for power in range(SMALLEST_STEP, LARGEST_STEP + 1):
         facts = replace(facts, tokens=steps * 2**power)
         chosen = {one.key: one.value for one in defaults(facts)}
-        if chosen["method.batch"]["size"] <= 2**power:
+        if chosen["training.batch"]["size"] <= 2**power:
             break
     return facts

@@ -17,7 +17,7 @@ FEWEST = 32
 KEPT_OF_THE_TOKENIZER = (
     "normalisation",
     "character_coverage",
-    "train_sentences",
+    "max_train_sentences",
     "max_tokens",
     "language_code",
 )
@@ -79,8 +79,8 @@ def joined(
             "vocab_size": max(fewest, size * len(new)),
             "streams": [stream["name"] for stream in new],
         },
-        "method": {"name": METHOD},
-        "training": theirs.training.model_dump(mode="json", exclude_none=True),
+        "training": {"method": METHOD},
+        "hardware": theirs.hardware.model_dump(mode="json", exclude_none=True),
         "evaluation": evaluation | {"before": before},
     }
 

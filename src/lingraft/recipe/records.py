@@ -17,7 +17,7 @@ from typing import Any
 from lingraft.errors import RecipeError
 from lingraft.recipe.base import PARTS
 from lingraft.recipe.decoders import OF_DECODERS, ROWS_AND_LAYERS
-from lingraft.recipe.phase import Batch, Budget, Optimiser, Schedule, Validation
+from lingraft.recipe.phase import Batch, Budget, Optimizer, Schedule, Validation
 from lingraft.recipe.record import ALL, AUTO, NO_ITL, MethodRecord, Preset, Stretch
 
 # no method that freezes the body has cross-attention
@@ -93,7 +93,7 @@ METHODS: dict[str, MethodRecord] = {
         {"embeddings": "match"},
     ),
     "metaxlm-dict": _metaxlm(
-        "MetaXLM, where words of resources.lexicons start as their translation (+Dict)",
+        "MetaXLM, where words of embeddings.lexicons start as their translation (+Dict)",
         {"embeddings": "dictionary"},
     ),
     "metaxlm-freeze": _metaxlm(
@@ -134,49 +134,49 @@ METHODS |= ROWS_AND_LAYERS
 PRESETS: dict[str, Preset] = OF_DECODERS | {
     AUTO: Preset(
         "decided by source, text and budget (docs/budgets.md)",
-        ("embeddings", "output_bias", "itl"),
+        ("embeddings", "output_bias", "inserted"),
         Budget(value=1e6, unit="tokens"),
         Batch(size=2_048, unit="tokens"),
-        Optimiser(learning_rate=2e-3, max_gradient_norm=1.0),
+        Optimizer(learning_rate=2e-3, max_gradient_norm=1.0),
         Schedule(shape="wsd", warmup=0.1, decay=0.4),  # as low as a line, and a run can go on
         Validation(),
     ),
     "xpt2021": Preset(
         "Lee et al. 2021, 100k-400k sentences; phase 1 freezes everything "
         "that comes from the source",
-        ("embeddings", "output_bias", "itl"),
+        ("embeddings", "output_bias", "inserted"),
         Budget(value=60_000, unit="steps"),
         Batch(size=256, unit="sentences"),
-        Optimiser(learning_rate=1e-4),
+        Optimizer(learning_rate=1e-4),
         Schedule(shape="linear", warmup=1_000),
         UNTIL_CONVERGENCE,
     ),
     "chameleon2022": Preset(
         "Son et al. 2022; positions and language-model head train in phase 1 too",
-        ("embeddings", "output_bias", "itl", "positions", "head"),
+        ("embeddings", "output_bias", "inserted", "positions", "head"),
         Budget(value=100_000, unit="steps"),
         Batch(size=512, unit="sentences"),
-        Optimiser(learning_rate=3e-4),
+        Optimizer(learning_rate=3e-4),
         Schedule(shape="linear", warmup=1_000),
         UNTIL_CONVERGENCE,
     ),
     "metaxlm2021": Preset(
         "Chi et al. 2021, table 7; a first phase freezes what xpt2021's does",
-        ("embeddings", "output_bias", "itl"),
+        ("embeddings", "output_bias", "inserted"),
         Budget(value=200_000, unit="steps"),
         Batch(size=64, unit="sentences"),
-        Optimiser(learning_rate=1e-4, max_gradient_norm=1.0),
+        Optimizer(learning_rate=1e-4, max_gradient_norm=1.0),
         Schedule(shape="linear", warmup=10_000),
         Validation(every_steps=1_000),
         dropout=0.1,
-        join_sentences=True,  # "several sentences that consist of at most 512 tokens"; SPEC G.3
+        packing=True,  # "several sentences that consist of at most 512 tokens"; SPEC G.3
     ),
     "veco2021": Preset(
         "Luo et al. 2021, table 8, large model; a first phase trains cross-attention alone",
         ("cross_attention",),
         Budget(value=240_000, unit="steps"),
         Batch(size=1_024, unit="sentences"),
-        Optimiser(learning_rate=2e-4),
+        Optimizer(learning_rate=2e-4),
         Schedule(shape="linear", warmup=12_000),
         Validation(every_steps=1_000),
         dropout=0.1,

@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from lingraft.devices import Device
-from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section
+from lingraft.recipe.base import STAGE_NAMES, Initializer, Names, Section
 from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.evaluation import Evaluation
-from lingraft.recipe.method import Baseline, Method
 from lingraft.recipe.phase import Data, Phase
 from lingraft.recipe.places import Places
 from lingraft.recipe.streams import SHORT_FORM, Stream, check_data, check_names, check_streams
 from lingraft.recipe.token_distillation import TokenDistillation
+from lingraft.recipe.training import Baseline, Training
 
 
 class Source(Section):
@@ -96,7 +96,7 @@ class Tokenizer(Section):
     tokens is exactly the same."""
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9995
     """Share of the text's characters that Unigram and WordPiece keep; the rest becomes unknown."""
-    train_sentences: Annotated[int, Field(ge=1)] = 2_000_000
+    max_train_sentences: Annotated[int, Field(ge=1)] = 2_000_000
     """Train the vocabulary on at most this many sentences, spread over the corpus; 'trim' reads all
     of it."""
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -130,11 +130,11 @@ class Tokenizer(Section):
 
 
 DRAWN = ("random", "random-statistics")
-"""Initialisers that take no row of the source."""
+"""Initializers that take no row of the source."""
 READ_LEXICONS = ("dictionary", "wechsel")
-"""Initialisers that cannot do without bilingual dictionaries."""
+"""Initializers that cannot do without bilingual dictionaries."""
 RUN_MODEL = ("token-distillation",)
-"""Initialisers that run the source, which has to be a causal language model."""
+"""Initializers that run the source, which has to be a causal language model."""
 
 
 class Graft(Section):
@@ -143,13 +143,13 @@ class Graft(Section):
     source_weights: Literal["pretrained", "random"] = "pretrained"
     """'random' keeps the architecture and draws every weight anew (scratch, and the 'w/ random'
     ablation); rows that `embeddings` takes from the source are still the pretrained ones."""
-    layers_before: Annotated[int, Field(ge=0, le=1_000)] = 1
+    inserted_before: Annotated[int, Field(ge=0, le=1_000)] = 1
     """Implicit translation layers (ITL) before the first source layer."""
-    layers_after: Annotated[int, Field(ge=0, le=1_000)] = 1
+    inserted_after: Annotated[int, Field(ge=0, le=1_000)] = 1
     """Implicit translation layers after the last source layer."""
-    layers_every: Annotated[int, Field(ge=0, le=1_000)] = 0
+    inserted_every: Annotated[int, Field(ge=0, le=1_000)] = 0
     """One more layer after every so many source layers (LLaMA Pro); 0 has none between them."""
-    layer_initialiser: Literal["random", "copy", "identity"] = "random"
+    inserted_init: Literal["random", "copy", "identity"] = "random"
     """How inserted layers start. 'random': drawn as the family draws its own (the paper). 'copy': a
     copy of the neighbouring source layer. 'identity': such a copy that adds nothing at first, so
     that the model starts as the source was. Not all families can: `lingraft list families`."""
@@ -161,28 +161,28 @@ class Graft(Section):
     """Cross-attention between self-attention and feed-forward of every layer, which the objective
     `ca_mlm` trains (VECO). Stock transformers loads the resulting model without it, lingraft with
     it."""
-    embeddings: Initialiser = "random"
-    """Initialiser of the new word embeddings: `lingraft list initialisers`."""
-    output_embeddings: Initialiser | None = None
-    """Initialiser of the new rows of the output projection, where it is not tied to the word
+    embeddings: Initializer = "random"
+    """Initializer of the new word embeddings: `lingraft list initializers`."""
+    output_embeddings: Initializer | None = None
+    """Initializer of the new rows of the output projection, where it is not tied to the word
     embeddings; None makes them from the same rows as `embeddings`."""
     embedding_norms: Literal["made", "all", "script"] = "made"
-    """Length of new rows that are no copies. 'made': as the initialiser made them. 'all': rescaled
+    """Length of new rows that are no copies. 'made': as the initializer made them. 'all': rescaled
     to the median length of the source's rows. 'script': to the median of those in the piece's
     script."""
     output_norms: Literal["made", "all", "script"] = "made"
     """The same for an output projection that is not tied."""
     token_distillation: TokenDistillation = TokenDistillation()
-    """How the initialiser of this name learns."""
+    """How the initializer of this name learns."""
     copy_special_tokens: bool | None = None
     """Copy the rows of the special tokens (all but padding) from the source, by role. If left out,
-    all initialisers do this but 'random' and 'random-statistics', which draw every row (the
+    all initializers do this but 'random' and 'random-statistics', which draw every row (the
     paper)."""
 
     @property
     def places(self) -> Places:
         """Where layers are inserted."""
-        return Places(self.layers_before, self.layers_after, self.layers_every)
+        return Places(self.inserted_before, self.inserted_after, self.inserted_every)
 
     @property
     def of_output(self) -> tuple[str, ...]:
@@ -191,7 +191,7 @@ class Graft(Section):
         return tuple(key for key, value in untold.items() if getattr(self, key) != value)
 
     @property
-    def initialisers(self) -> tuple[Initialiser, ...]:
+    def initializers(self) -> tuple[Initializer, ...]:
         """Of the word embeddings and, where it has its own, of the output projection."""
         output = self.output_embeddings
         return (self.embeddings,) if output is None else (self.embeddings, output)
@@ -209,8 +209,8 @@ class Graft(Section):
         return self.model_copy(update={"copy_special_tokens": self.copies_special_tokens or None})
 
 
-class Resources(Section):
-    """What some embedding initialisers learn from, beside the source model and the text."""
+class Embeddings(Section):
+    """What some embedding initializers learn from, beside the source model and the text."""
 
     lexicons: Names = ()
     """Bilingual dictionaries, target-language word first: TSV, or two words a line as in MUSE."""
@@ -234,13 +234,13 @@ class Resources(Section):
 MICRO_BATCH = 4_096
 """Tokens that go through a model at once, where nothing is known of the machine."""
 FROZEN_IN_FP32 = (
-    'training.frozen_weights: "bf16" needs products in bf16; set training.precision="bf16" too, '
+    'hardware.frozen_weights: "bf16" needs products in bf16; set hardware.precision="bf16" too, '
     'or frozen_weights="fp32"'
 )
 """What is said of frozen weights in bf16 beside products in fp32."""
 
 
-class Training(Section):
+class Hardware(Section):
     """How the machine is used. Nothing here changes what is learnt, up to rounding."""
 
     device: Device = "auto"
@@ -263,7 +263,7 @@ class Training(Section):
     trains is always kept in fp32, with gradients and moments in fp32."""
     sharding: Literal["none", "fsdp2"] = "none"
     """With several processes: each keeps the whole model (none), or its part of weights, gradients
-    and optimiser state (fsdp2)."""
+    and optimizer state (fsdp2)."""
     compile: Literal["auto"] | bool = "auto"
     """Compile the layers (torch.compile): the first steps take minutes. Needs a C++ compiler or, on
     a GPU, Triton. auto: on a GPU, in phases of 50 million tokens or more (not measured), whose
@@ -273,7 +273,7 @@ class Training(Section):
     checkpoint_steps: Annotated[int, Field(ge=1)] | None = None
     """Write one also every so many steps."""
     keep_stable: Literal["auto"] | bool = "auto"
-    """With schedule.shape = 'wsd': keep weights and optimiser as they are when the last phase's
+    """With schedule.shape = 'wsd': keep weights and optimizer as they are when the last phase's
     rate begins to fall, so that a longer run can go on from there (three times the weights). auto:
     where the disk has room; cells of a study keep nothing."""
     log_steps: Annotated[int, Field(ge=1)] = 10
@@ -321,17 +321,17 @@ class Recipe(Section):
     one number is of the first."""
     tokenizer: Tokenizer = Tokenizer()
     """The vocabulary."""
-    method: Method = Method()
+    method: Training = Training()
     """Shorthand for graft and phases."""
     graft: Graft = Graft()
     """How the model starts."""
-    resources: Resources = Resources()
-    """What some initialisers need."""
+    resources: Embeddings = Embeddings()
+    """What some initializers need."""
     phases: Annotated[tuple[Phase, ...], Field(strict=False)] = ()
     """Training, in order; filled in by the method where absent."""
     baselines: Annotated[tuple[Baseline, ...], Field(strict=False)] = ()
     """Methods to compare with."""
-    training: Training = Training()
+    training: Hardware = Hardware()
     """Use of the machine."""
     evaluation: Evaluation = Evaluation()
     """Intrinsic evaluation."""

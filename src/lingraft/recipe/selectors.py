@@ -7,9 +7,9 @@
     output_bias.new, .old           the same of the output bias
     layers[:2], layers[-2:], layers[0,5], layers[::2]
                                     layers of the grafted model, inserted ones counted
-    inserted.gains                  of optimiser.rates alone: the gains that make an inserted block
+    inserted.gains                  of optimizer.rates alone: the gains that make an inserted block
                                     begin as the identity
-    lora                            of optimiser.rates alone: what a phase's LoRA adds
+    lora                            of optimizer.rates alone: what a phase's LoRA adds
 
 'embeddings' is both matrices, tied or not. Where they are tied, 'embeddings.…' is both too and
 'head.…' does not exist.
@@ -29,7 +29,7 @@ from lingraft.recipe.base import PARTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ALIASES = {"inserted": "itl"}
+ALIASES = {"inserted": "inserted"}
 MATRICES = ("embeddings", "head", "output_bias")
 """What has a row for each piece of the vocabulary."""
 Rows = Literal["new", "old", "rows"]
@@ -101,19 +101,19 @@ def selector(name: str) -> Selector:
 
 def _trained(name: str) -> str:
     if name in (GAINS, LORA):
-        raise ValueError(f"'{name}' is a name of optimiser.rates, not of what trains")
+        raise ValueError(f"'{name}' is a name of optimizer.rates, not of what trains")
     return selector(name).name
 
 
 def _rated(name: str) -> str:
     if name == "all":
-        raise ValueError("'all' has optimiser.learning_rate; name parts here")
+        raise ValueError("'all' has optimizer.learning_rate; name parts here")
     return selector(name).name
 
 
 def _layered(name: str) -> str:
     layers = selector(name)
-    if not layers.items and layers.part not in ("body", "itl"):
+    if not layers.items and layers.part not in ("body", "inserted"):
         raise ValueError(f"LoRA is for layers: 'body', 'inserted' or 'layers[…]'; got '{name}'")
     return name
 

@@ -100,7 +100,7 @@ def facts(variant: Variant) -> Facts | None:
     return Facts(
         steps=sum(steps),
         tokens=sum(int(result["tokens"]) for _, _, result in done),
-        learning_rate=max(plan.optimiser.highest for plan in plans),
+        learning_rate=max(plan.optimizer.highest for plan in plans),
         reach=sum(plan.reach(own) for plan, own in zip(plans, steps, strict=True)),
         warmup=max(plan.warmup_share(own) for plan, own in zip(plans, steps, strict=True)),
         learnt=learnt,
@@ -121,7 +121,7 @@ def _impatient(phase: PhaseRecord) -> bool:
 
 def _new_pieces(variant: Variant, tokenizer: Mapping[str, Any]) -> tuple[int, str]:
     """How many pieces are new to the model, and the setting that decides on their number."""
-    extension, kind = tokenizer.get("extension"), variant.recipe.tokenizer.kind
+    extension, kind = tokenizer.get("extension"), variant.recipe.tokenizer.action
     if kind == "given":
         return 0, ""
     size = "--vocab-size" if _by_option(variant) else "tokenizer.vocab_size"

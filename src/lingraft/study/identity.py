@@ -16,14 +16,14 @@ from lingraft.recipe.methods import as_written
 from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
 
 if TYPE_CHECKING:
-    from lingraft.recipe import Recipe, Resources
+    from lingraft.recipe import Embeddings, Recipe
 
 NOT_DECISIVE = {"name", "baselines", "training", "export"}
 """Names, the use of the machine, and what only other things read."""
 SHOWN = "samples"
 """Of [evaluation]: how many texts are shown."""
 WITHOUT_RESOURCES = {"random", "random-statistics", "match", "mean", "first-piece"}
-"""Initialisers that read nothing of [resources]."""
+"""Initializers that read nothing of [embeddings]."""
 
 
 def cell(recipe: Recipe) -> str:
@@ -33,11 +33,11 @@ def cell(recipe: Recipe) -> str:
         DataError: a file that the recipe names is not there.
     """
     plain = _plain(recipe)
-    plain["method"] = recipe.method.name
+    plain["method"] = recipe.training.method
     plain.get("evaluation", {}).pop(SHOWN, None)
     plain.pop("resources", None)
-    if not WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):
-        plain["resources"] = _resources(recipe.resources)
+    if not WITHOUT_RESOURCES.issuperset(recipe.embeddings.initializers):
+        plain["resources"] = _resources(recipe.embeddings)
     return fingerprint(FORMAT["study"], plain)
 
 
@@ -85,7 +85,7 @@ def _plain(recipe: Recipe) -> dict[str, Any]:
     return plain
 
 
-def _resources(section: Resources) -> dict[str, Any]:
+def _resources(section: Embeddings) -> dict[str, Any]:
     plain = section.model_dump(mode="json", exclude_defaults=True)
     for key, value in plain.items():
         if key == "lexicons":

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from lingraft.errors import RecipeError
 from lingraft.finetuning.recipe import HUB, MAX_SEEDS, Finetune, TaskOptions
 from lingraft.paths import path_of
-from lingraft.recipe import Section, Training
+from lingraft.recipe import Hardware, Section
 from lingraft.recipe.decoding import checked, load
 from lingraft.tasks.settings import Count
 
@@ -63,7 +63,7 @@ class StudyTask(TaskOptions):
             raise ValueError(f"a seed is there twice in {list(seeds)}")
         return seeds
 
-    def finetune(self, training: Training) -> Finetune:
+    def finetune(self, training: Hardware) -> Finetune:
         """What `lingraft finetune` would be asked for; model and seeds are filled in later.
 
         Args:
@@ -94,7 +94,7 @@ class Study(Section):
     """Dotted paths of the recipe and their values, in every cell."""
     grids: Annotated[tuple[dict[str, Axis], ...], Field(strict=False, min_length=1)]
     """Axes and their values; a grid is all combinations, a study the union of its grids. `method`
-    is method.name, `sentences` is method.sentences, anything else a dotted path of the recipe."""
+    is training.method, `sentences` is training.max_train_sentences, anything else a dotted path of the recipe."""
     rules: Annotated[tuple[Rule, ...], Field(strict=False)] = ()
     """Applied in order, after `set` and before the axes."""
     tasks: Annotated[tuple[StudyTask, ...], Field(strict=False)] = ()

@@ -240,7 +240,7 @@ def write_recipe(run: Run, recipe: Recipe) -> None:
     """
     from lingraft.pipeline.completing import fitted
 
-    training = recipe.training.model_copy(update={"micro_batch_tokens": recipe.training.at_once})
+    training = recipe.hardware.model_copy(update={"micro_batch_tokens": recipe.hardware.at_once})
     recipe = recipe.model_copy(update={"training": training})
     write_text(run.recipe_path, to_toml(fitted(recipe)))
 

@@ -100,7 +100,7 @@ def make(
     if mode == "keep":
         kept = {"source": len(source), "added": 0, "unreachable": 0}
         return tokenizer_files.wrapped(state, source), kept
-    limit = sys.maxsize if mode == "trim" else section.train_sentences  # what occurs, wherever
+    limit = sys.maxsize if mode == "trim" else section.max_train_sentences  # what occurs, wherever
     sample = Sample(sentences, limit, seed)
     in_use = [*map(str, source.special_tokens_map.values()), str(source.chat_template or "")]
     new_state, counts = (
@@ -178,7 +178,7 @@ def _check(new: PreTrainedTokenizerFast, state: dict[str, Any], pad_id: int | No
     if moved or (pad_id is not None and new.pad_token_id != pad_id):
         raise UnsupportedModelError(
             f"the source tokenizer's vocabulary cannot be changed: '{[*moved, new.pad_token][0]}' "
-            'would get another id; use tokenizer.kind = "source" for a vocabulary of its own'
+            'would get another id; use tokenizer.algorithm = "source" for a vocabulary of its own'
         )
 
 
@@ -227,7 +227,7 @@ def _append(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) ->
         if len(vocabulary) != end:
             raise UnsupportedModelError(
                 f"the source tokenizer's {len(vocabulary)} pieces reach up to id {end - 1}; ids "
-                'with gaps cannot be extended; use tokenizer.kind = "source" for a vocabulary of '
+                'with gaps cannot be extended; use tokenizer.algorithm = "source" for a vocabulary of '
                 "its own"
             )
         known = {*vocabulary, *lacking}

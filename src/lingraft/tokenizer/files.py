@@ -102,7 +102,7 @@ def train(
             four times.
         pad_id: the id that the padding token must get, because position rows depend on it; None
             where it does not matter.
-        seed: decides which sentences are taken where there are more than `section.train_sentences`.
+        seed: decides which sentences are taken where there are more than `section.max_train_sentences`.
         causal: whether it is for a causal model, whose texts have no token behind them.
 
     Returns:
@@ -129,7 +129,7 @@ def train(
         kind = cast("Kind", section.kind)
         frame = default_frame(kind, causal=causal)
     frame = frame.with_pad_at(pad_id)
-    sample = Sample(sentences, section.train_sentences, seed)
+    sample = Sample(sentences, section.max_train_sentences, seed)
     backend = _backend(kind, section, frame, sample)
     size = backend.get_vocab_size()
     if size < section.vocab_size:

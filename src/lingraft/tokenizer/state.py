@@ -128,12 +128,12 @@ def check_continues(state: Mapping[str, Any]) -> None:
     kind = kind_of_state(state)
     if kind not in MERGING:
         raise UnsupportedModelError(
-            f"tokenizer.kind: 'extend' goes on with the source's merges, and a {kind} vocabulary "
+            f"tokenizer.action: 'extend' goes on with the source's merges, and a {kind} vocabulary "
             "has none; use 'append'"
         )
     if not state["model"].get("merges"):
         raise UnsupportedModelError(
-            "tokenizer.kind: 'extend' goes on with the source's merges, and its tokenizer.json "
+            "tokenizer.action: 'extend' goes on with the source's merges, and its tokenizer.json "
             "has none; save the tokenizer again, or use 'replace'"
         )
 

@@ -112,7 +112,7 @@ def warn(language: str, found: Mapping[str, float | int | None]) -> None:
     if kept is not None and kept < FEWEST_KEPT:
         logger.warning(
             "tokenizer: it takes away %.1f %% of the accents, vowel signs and joiners of the %s "
-            "text, as the source's does; a new vocabulary (tokenizer.kind = 'source') keeps them",
+            "text, as the source's does; a new vocabulary (tokenizer.algorithm = 'source') keeps them",
             100 * (1 - kept),
             language,
         )

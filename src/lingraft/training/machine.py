@@ -25,7 +25,7 @@ from lingraft.training import compiling
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lingraft.recipe import Training
+    from lingraft.recipe import Hardware
     from lingraft.rundir import Run
 
 PACKAGES = (
@@ -58,7 +58,7 @@ def multiplies_bf16(name: devices.Device = "auto") -> bool:
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
-def resolve_precision(training: Training) -> str:
+def resolve_precision(training: Hardware) -> str:
     """'bf16', 'fp16' or 'fp32'.
 
     Raises:
@@ -68,13 +68,13 @@ def resolve_precision(training: Training) -> str:
     if precision == "auto":
         return "bf16" if multiplies_bf16(training.device) else "fp16" if on_gpu else "fp32"
     if precision == "bf16" and on_gpu and not multiplies_bf16(training.device):
-        raise RecipeError('training.precision: this GPU has no bf16; use "fp16", "fp32" or "auto"')
+        raise RecipeError('hardware.precision: this GPU has no bf16; use "fp16", "fp32" or "auto"')
     if precision == "fp16" and not on_gpu:
-        raise RecipeError('training.precision: "fp16" needs CUDA; use "bf16", "fp32" or "auto"')
+        raise RecipeError('hardware.precision: "fp16" needs CUDA; use "bf16", "fp32" or "auto"')
     return precision
 
 
-def accelerator_for(training: Training, folder: Path) -> Accelerator:
+def accelerator_for(training: Hardware, folder: Path) -> Accelerator:
     """The device, the processes and the precision of a run; one per process.
 
     Raises:
@@ -85,7 +85,7 @@ def accelerator_for(training: Training, folder: Path) -> Accelerator:
         if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true":
             raise RecipeError(
                 f"accelerate launch was told to use {title} (by an option, or its config file); "
-                'launch without it and set training.sharding="fsdp2"'
+                'launch without it and set hardware.sharding="fsdp2"'
             )
     devices.choose(run=training.device)
     precision = resolve_precision(training)
@@ -96,7 +96,7 @@ def accelerator_for(training: Training, folder: Path) -> Accelerator:
         raise RecipeError(FROZEN_IN_FP32)
     if training.sharding == "fsdp2" and precision == "fp16":
         raise RecipeError(
-            'training.sharding: "fsdp2" does not go with fp16; use "none", or precision="fp32"'
+            'hardware.sharding: "fsdp2" does not go with fp16; use "none", or precision="fp32"'
         )
     AcceleratorState._reset_state()  # else it keeps the first run's precision for the process
     patient = InitProcessGroupKwargs(timeout=dt.timedelta(days=1))

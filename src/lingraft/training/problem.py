@@ -208,7 +208,7 @@ class MaskedText:
             objective_for(reading.objective, job.phase),
             job.vocabulary,
             reading.masking,
-            job.training.row_tokens,
+            job.hardware.row_tokens,
             self.micro_batch_tokens,
             job.seed,
             f"{job.phase.name}/{reading.label}" if reading.stream else job.phase.name,

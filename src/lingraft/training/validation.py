@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lingraft.models.packed import PackedModel
     from lingraft.objectives.common import Objective, TokenIds
-    from lingraft.recipe import Phase, Training
+    from lingraft.recipe import Hardware, Phase
     from lingraft.tokenizer.pairs import TokenPairs
     from lingraft.tokenizer.shards import Tokens
     from lingraft.training.data import Reading
@@ -82,7 +82,7 @@ class Validator:
         objective: Objective,
         vocabulary: TokenIds,
         phase: Phase,
-        training: Training,
+        training: Hardware,
         masking: Masking | None = None,
         packed: PackedModel | None = None,
     ) -> Validator:
@@ -98,7 +98,7 @@ class Validator:
             "validation",
             row_of_pass(packed, training.at_once, tokens.lengths, AT_A_TIME, "sentences"),
         )
-        most = phase.validation.sentences
+        most = phase.validation.max_sentences
         if isinstance(tokens, Documents):
             most = documents_for(most, tokens.lengths)
         return cls(batcher, min(most, len(tokens)))
@@ -142,7 +142,7 @@ class HeldOut:
         readings: Sequence[Reading],
         vocabulary: TokenIds,
         phase: Phase,
-        training: Training,
+        training: Hardware,
         packed: PackedModel | None = None,
     ) -> HeldOut:
         """The validation text of what a phase reads, for a model."""

@@ -224,7 +224,7 @@ def lowest(positions: NDArray[np.float64], n_sentences: int) -> NDArray[np.bool_
     """Which training sentences come first by their positions; of equal ones the first."""
     if n_sentences >= len(positions):
         logger.warning(
-            "corpus.sentences = %s asks for more than the %s training sentences there are",
+            "corpus.max_train_sentences = %s asks for more than the %s training sentences there are",
             f"{n_sentences:,}",
             f"{len(positions):,}",
         )

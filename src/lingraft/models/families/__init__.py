@@ -61,7 +61,7 @@ def check_vocabulary(family: Family, kind: str) -> None:
     """
     if family.own_pattern and kind in ("unigram", "byte-bpe", "wordpiece"):
         raise RecipeError(
-            f"tokenizer.kind: transformers reads every {family.model_type} tokenizer by the "
+            f"tokenizer.action: transformers reads every {family.model_type} tokenizer by the "
             f"family's own pattern, so it would cut text otherwise than this '{kind}'; choose "
             "qwen3 or llama, or keep to the source's kind ('source', 'extend', …)"
         )

@@ -71,7 +71,7 @@ def takes_weights(recipe: Recipe) -> bool:
     pretrained = graft.source_weights == "pretrained" or graft.copies_special_tokens
     teachers = (phase.distil.teacher for phase in recipe.phases if phase.distil)
     taught = any(teacher in (None, recipe.source.model) for teacher in teachers)
-    rows = any(initialiser not in DRAWN for initialiser in graft.initialisers)
+    rows = any(initializer not in DRAWN for initializer in graft.initializers)
     return recipe.source.model is not None and (pretrained or rows or taught)
 
 
@@ -287,7 +287,7 @@ def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
 def _peak_rates(phase: PhaseRecord) -> str:
     """As planned; the highest that was logged where the plan is gone."""
     if phase.plan is not None:
-        return phase.plan.optimiser.peaks
+        return phase.plan.optimizer.peaks
     peak = max((row["learning_rate"] for row in phase.train), default=None)
     return numbers.ABSENT if peak is None else f"{peak:.2g}"
 
