@@ -55,7 +55,7 @@ Options of every command stand before its name: `--quiet` (warnings and errors o
 """
 EXAMPLE = re.compile(r"^(?P<says>[A-Z][\w ]*): +(?P<code>lingraft .*(?:\n +.*)*)$", re.MULTILINE)
 """A line of a command's docstring that says how to call it; it may go on, indented."""
-LISTS_INTRODUCTION = """# Methods, initialisers and more
+LISTS_INTRODUCTION = """# Methods, initializers and more
 
 What `lingraft list` prints. This page is made from the code. Tasks and models have
 pages of their own: [tasks](../tasks.md), [models](../models.md).
@@ -206,6 +206,6 @@ def _example(match: re.Match[str]) -> str:
 
 def lists() -> str:
     """The tables of `lingraft list`, without those that have a page."""
-    wanted = ("methods", "presets", "initialisers", "objectives", "families")
+    wanted = ("methods", "presets", "initializers", "objectives", "families")
     shown = (f"## {name.capitalize()}\n\n{markdown(TABLES[name](), plain)}\n" for name in wanted)
     return LISTS_INTRODUCTION + "\n" + "\n".join(shown)

@@ -296,8 +296,8 @@ def command() -> Callable[..., Finished]:
 
 
 TINY_RUN = ("--preset", "xpt2021", "--vocab-size", 300)
-TINY_RUN += ("--set", "method.batch={size=8, unit='sentences'}")
-TINY_RUN += ("--set", "tokenizer.max_tokens=64", "--set", "training.row_tokens=64")
+TINY_RUN += ("--set", "training.batch={size=8, unit='sentences'}")
+TINY_RUN += ("--set", "tokenizer.max_tokens=64", "--set", "hardware.row_tokens=64")
 TINY_RUN += ("--set", "evaluation.samples=1")
 
 
@@ -386,12 +386,12 @@ def tiny_job(tmp_path: Path, tiny_job_in: Callable[..., Job]) -> Callable[..., J
 def tiny_job_in(tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
     """A phase's job for the tiny RoBERTa without translation layers, in its own folder.
 
-    `tiny_job_in(parent, "name", phase={...}, training={...}, **fields)`: settings of the recipe's
-    [[phases]] and [training], and fields of `Job`, to change. Three steps of 16 sentences.
+    `tiny_job_in(parent, "name", phase={...}, hardware={...}, **fields)`: settings of the recipe's
+    [[phases]] and [hardware], and fields of `Job`, to change. Three steps of 16 sentences.
     """
     from lingraft.models.families import FAMILIES
     from lingraft.objectives.common import TokenIds
-    from lingraft.recipe import Phase, Training
+    from lingraft.recipe import Hardware, Phase
     from lingraft.training.data import Reading
     from lingraft.training.phase import Job
 
@@ -399,7 +399,7 @@ def tiny_job_in(tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
         parent: Path,
         name: str = "job",
         phase: dict[str, object] | None = None,
-        training: dict[str, object] | None = None,
+        hardware: dict[str, object] | None = None,
         **fields: object,
     ) -> Job:
         settings = {
@@ -409,12 +409,12 @@ def tiny_job_in(tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
             "batch": {"size": 16},
             "masking": {"rate": 0.3},
         } | (phase or {})
-        use = {"precision": "fp32", "row_tokens": 16, "log_steps": 1} | (training or {})
+        use = {"precision": "fp32", "row_tokens": 16, "log_steps": 1} | (hardware or {})
         folder = parent / name
         folder.mkdir(exist_ok=True)
         defaults = {
             "phase": Phase.model_validate(settings),
-            "training": Training.model_validate(use),
+            "hardware": Hardware.model_validate(use),
             "family": FAMILIES["roberta"],
             "itl_layers": frozenset[int](),
             "vocabulary": TokenIds(320, 319, 1, (0, 1, 2, 3, 319)),

@@ -17,7 +17,7 @@ from lingraft.tokenizer import documents
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Batcher
 
-FAST = ("--set", "training.checkpoint_steps=2", "--set", "tokenizer.max_tokens=16")
+FAST = ("--set", "hardware.checkpoint_steps=2", "--set", "tokenizer.max_tokens=16")
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
@@ -111,7 +111,7 @@ def test_a_source_that_cannot_pad_gets_a_vocabulary_of_another_kind(
     tmp_path, shorthand, command, tiny_tokenizer
 ):
     out = tmp_path / "run"
-    finished = command(*shorthand(out, "mistral"), *FAST, "--set", "tokenizer.kind=unigram")
+    finished = command(*shorthand(out, "mistral"), *FAST, "--set", "tokenizer.algorithm=unigram")
     assert finished.status == 0, finished.err
     assert Run(out).stage("tokenizer").result()["kind"] == "unigram"
     ours = AutoTokenizer.from_pretrained(out / "model")
@@ -124,7 +124,7 @@ def test_a_source_that_names_no_length_reads_texts_as_long_as_are_wanted(
     tmp_path, shorthand, command, tiny_tokenizer
 ):
     out = tmp_path / "run"
-    longer = ("--set", "tokenizer.max_tokens=600", "--set", "training.row_tokens=600")
+    longer = ("--set", "tokenizer.max_tokens=600", "--set", "hardware.row_tokens=600")
     finished = command(*shorthand(out, "bloom"), *FAST, *longer)
     assert finished.status == 0, finished.err
     assert Run(out).stage("tokenizer").result()["max_tokens"] == 600

@@ -176,7 +176,7 @@ def test_check_says_what_will_be_done(adapted, command):
     assert "corpus → tokenizer → graft → phase-1 → phase-2 → evaluation → model → report" in out
     assert "text: 1 file, 0.0 MB as stored" in out
     assert "model: bert, " in out
-    assert "embeddings, output_bias, itl" in out
+    assert "embeddings, output_bias, inserted" in out
 
 
 def test_several_values_may_follow_text(command, shorthand, korean_text, tmp_path):
@@ -195,7 +195,7 @@ def test_several_values_may_follow_text(command, shorthand, korean_text, tmp_pat
         ("adapt --learning_rate 1e-3", "adapt --learning-rate 1e-3"),
         ("--quiet adapt --vocab_size=300", "--quiet adapt --vocab-size=300"),
         ("adapt --set a_b=c_d --out a_b", "adapt --set a_b=c_d --out a_b"),
-        ("adapt --set=method.learning_rate=1", "adapt --set=method.learning_rate=1"),
+        ("adapt --set=training.learning_rate=1", "adapt --set=training.learning_rate=1"),
         ("corpus --no_such thing", "corpus --no_such thing"),
     ],
 )
@@ -234,9 +234,9 @@ def test_the_options_of_the_short_form_reach_the_recipe(command, shorthand, tmp_
     assert command(*shorthand(tmp_path / "mine", steps=4), *more, *changed).status == 0
     recipe = lingraft.read_recipe(tmp_path / "mine" / "recipe.toml")
     assert (recipe.name, recipe.language, recipe.seed) == ("mine", "ko", 7)
-    assert (recipe.method.name, recipe.method.preset) == ("xpt-sp", "chameleon2022")
+    assert (recipe.training.method, recipe.training.preset) == ("xpt-sp", "chameleon2022")
     assert [phase.budget.value for phase in recipe.phases] == [2]
-    assert recipe.phases[0].optimiser.learning_rate == 3e-4
+    assert recipe.phases[0].optimizer.learning_rate == 3e-4
     assert recipe.phases[0].batch.size == 8
     assert recipe.tokenizer.vocab_size == 300
     assert [baseline.method for baseline in recipe.baselines] == ["scratch"]
@@ -250,7 +250,7 @@ def test_learning_rate_and_batch_of_the_short_form_hold_in_every_phase(
     sizes += ("--preset", "xpt2021")
     assert command(*given, *sizes, "--out", tmp_path / "run").status == 0
     recipe = lingraft.read_recipe(tmp_path / "run" / "recipe.toml")
-    assert [phase.optimiser.learning_rate for phase in recipe.phases] == [2e-3, 2e-3]
+    assert [phase.optimizer.learning_rate for phase in recipe.phases] == [2e-3, 2e-3]
     assert {(phase.batch.size, phase.batch.unit) for phase in recipe.phases} == {(128, "tokens")}
 
 

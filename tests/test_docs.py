@@ -32,17 +32,17 @@ MADE = ("tutorial.md", "reference/recipes.md", "reference/cli.md")
 """Pages that are made with the site; tests/test_site.py builds it with strict links."""
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TINY = [
-    "corpus.sentences=150",
-    "evaluation.sentences=10",
-    "evaluation.words=3",
+    "corpus.max_train_sentences=150",
+    "evaluation.max_sentences=10",
+    "evaluation.max_words=3",
     "evaluation.samples=1",
     "tokenizer.vocab_size=1500",
     "phases.0.budget={value=1, unit='steps'}",
     "phases.0.batch={size=4, unit='sentences'}",
-    "phases.0.validation.sentences=4",
+    "phases.0.validation.max_sentences=4",
     "phases.1.budget={value=1, unit='steps'}",
     "phases.1.batch={size=4, unit='sentences'}",
-    "phases.1.validation.sentences=4",
+    "phases.1.validation.max_sentences=4",
 ]
 STREAMS = {"--text ko=": 2, "metaxlm-demo": 5, "--language-field": 3, "--join": 4}
 """How many streams a command has, by what is in it; of one text they have none."""
@@ -54,8 +54,8 @@ def tiny(line: str) -> list[str]:
     method = re.search(r"--method (\S+)", line)
     record = METHODS[method[1] if method else "xpt"]
     if "--source" in line and "--preset" not in line and record.preset == "auto":
-        budget = ["method.budget={value=4, unit='steps'}", "graft.embeddings=mean"]
-        budget += ["method.batch={size=64, unit='tokens'}"]
+        budget = ["training.budget={value=4, unit='steps'}", "embeddings.init=mean"]
+        budget += ["training.batch={size=64, unit='tokens'}"]
         texts = [f"streams.{n}.{TINY[0]}" for n in range(number)] or [TINY[0]]
         return [*texts, *TINY[1:5], *(budget if "lapt" not in line else budget[::2])]
     phases = 1 if number > 2 else len(record.stretches)
@@ -160,11 +160,11 @@ def test_links_to_files_in_the_repository_lead_somewhere(page: str) -> None:
     assert [t for t in missing if t.removeprefix("../") not in MADE] == []
 
 
-def test_papers_names_every_preset_and_initialiser() -> None:
-    from lingraft.embeddings import INITIALISERS
+def test_papers_names_every_preset_and_initializer() -> None:
+    from lingraft.embeddings import INITIALIZERS
     from lingraft.recipe.records import METHODS, PRESETS
 
     pages = (ROOT / "docs/papers.md", ROOT / "docs/differences.md")
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    names = (*PRESETS, *INITIALISERS, *METHODS)
+    names = (*PRESETS, *INITIALIZERS, *METHODS)
     assert [name for name in names if name not in text] == []

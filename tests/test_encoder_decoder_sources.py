@@ -14,7 +14,7 @@ from lingraft.models.parts import goes_with_place, layer_index
 from lingraft.rundir import Run, read_json
 from lingraft.training.data import Batcher
 
-FAST = ("--set", "training.checkpoint_steps=2", "--set", "evaluation.sentences=8")
+FAST = ("--set", "hardware.checkpoint_steps=2", "--set", "evaluation.max_sentences=8")
 
 
 def weights(folder):
@@ -49,7 +49,7 @@ def test_the_first_phase_moves_new_layers_and_rows_alone_the_second_everything(r
         trains = name == record.word_embeddings or (
             layer_index(name, record) in new and not goes_with_place(name, record)
         )
-        # keys' biases have a gradient of zero but for rounding, which the optimiser may pass on
+        # keys' biases have a gradient of zero but for rounding, which the optimizer may pass on
         if not trains or not name.endswith("k_proj.bias"):
             assert torch.equal(after[name], tensor) != trains, name
         if name not in record.output_bias and not name.endswith("k_proj.bias"):

@@ -37,13 +37,13 @@ def trained():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         layer = torch.nn.Linear(4, 4)
-        optimiser = torch.optim.SGD(layer.parameters(), 0.1)
+        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
         for _ in range(2):
             with torch.autocast("cpu", torch.bfloat16):
                 loss = layer(torch.ones(2, 4)).float().square().sum()
             loss.backward()
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
     return layer.weight.detach()
 
 
@@ -68,8 +68,8 @@ def recipe(korean_text, tiny_source):
         "source": {"model": str(tiny_source("bert"))},
         "corpus": {"text": [str(korean_text)]},
         "tokenizer": {"vocab_size": 300},
-        "method": {
-            "name": "xpt-sp",
+        "training": {
+            "method": "xpt-sp",
             "preset": "xpt2021",
             "budget": {"value": 1},
             "batch": {"size": 4},
@@ -110,4 +110,4 @@ def test_ctrl_c_is_no_error_that_an_application_catches(recipe, tmp_path, monkey
 
     monkeypatch.setattr(loop._Trainer, "take_step", interrupted)
     with pytest.raises(KeyboardInterrupt, match="a checkpoint is written"):
-        lingraft.adapt(recipe, tmp_path / "run", settings=["method.budget.value=3"])
+        lingraft.adapt(recipe, tmp_path / "run", settings=["training.budget.value=3"])

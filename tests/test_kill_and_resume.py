@@ -90,7 +90,7 @@ def launch():
 @pytest.fixture(scope="module")
 def arguments(shorthand):
     def of(out, *more):
-        settings = ("training.checkpoint_steps=2", "corpus.valid=0.05", "evaluation.words=40")
+        settings = ("hardware.checkpoint_steps=2", "corpus.valid=0.05", "evaluation.max_words=40")
         options = [option for setting in settings for option in ("--set", setting)]
         return [*shorthand(out, steps=STEPS), *options, *more]
 

@@ -19,9 +19,9 @@ WORDS = ("the", "old", "green", "house", "tree", "dog", "walks", "sees")
 RECIPE = """
 name = "replayed"
 source.model = "{source}"
-tokenizer = {{ kind = "extend", new_pieces = 64, max_tokens = 32, streams = ["ko"] }}
-graft = {{ layers_before = 0, layers_after = 0, embeddings = "mean" }}
-training = {{ precision = "fp32", row_tokens = 32, checkpoint_steps = 2 }}
+tokenizer = {{ action = "extend", new_pieces = 64, max_tokens = 32, streams = ["ko"] }}
+graft = {{ inserted_before = 0, inserted_after = 0, embeddings = "mean" }}
+hardware = {{ precision = "fp32", row_tokens = 32, checkpoint_steps = 2 }}
 evaluation = {{ samples = 0, sentences = 10, untouched = false }}
 [[streams]]
 name = "ko"
@@ -40,7 +40,7 @@ train = {train}
 lora = {{ parts = ["body"], rank = 2, dropout = {dropout} }}
 budget.value = 6
 batch.size = 8
-optimiser.learning_rate = 1e-2
+optimizer.learning_rate = 1e-2
 data = [{{ stream = "ko" }}, {{ stream = "en", share = 0.3 }}]
 """
 PHASES = (

@@ -47,7 +47,7 @@ def model(tmp_path, korean_text, command):
     ended = command(
         *("adapt", "--source", tiny_judged.save(tmp_path / "source"), "--text", korean_text),
         *("--lang", "ko", "--preset", "xpt2021", "--steps", 4, "--vocab-size", 400, "--out", out),
-        *("--set", "method.batch={size=500, unit='tokens'}", "--set", "tokenizer.max_tokens=64"),
+        *("--set", "training.batch={size=500, unit='tokens'}", "--set", "tokenizer.max_tokens=64"),
         *("--set", "evaluation.samples=0", "--set", "evaluation.untouched=false"),
     )
     assert ended.status == 0, ended.err

@@ -200,9 +200,12 @@ def test_the_tutorial_runs_from_top_to_bottom(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), *sys.path]))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.read(NOTEBOOK, 4)
-    smaller = {'tokens="100k"': "steps=2", "corpus.sentences=3000": "corpus.sentences=150"}
-    smaller |= {"evaluation.sentences=200": "evaluation.sentences=10"}
-    smaller |= {"evaluation.words=100": "evaluation.words=3"}
+    smaller = {
+        'tokens="100k"': "steps=2",
+        "corpus.max_train_sentences=3000": "corpus.max_train_sentences=150",
+    }
+    smaller |= {"evaluation.max_sentences=200": "evaluation.max_sentences=10"}
+    smaller |= {"evaluation.max_words=100": "evaluation.max_words=3"}
     for old, new in smaller.items():
         changed = [cell for cell in notebook.cells if old in cell.source]
         assert changed, old

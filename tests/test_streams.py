@@ -32,14 +32,14 @@ def arguments(tiny_source, korean_text, english_text):
 
     def of(out, *more):
         settings = (
-            "method.batch={size=8}",
+            "training.batch={size=8}",
             "tokenizer.max_tokens=64",
-            "training.row_tokens=64",
-            "training.checkpoint_steps=2",
-            "training.precision=fp32",
-            "training.log_steps=1",
-            "evaluation.sentences=20",
-            "evaluation.words=10",
+            "hardware.row_tokens=64",
+            "hardware.checkpoint_steps=2",
+            "hardware.precision=fp32",
+            "hardware.log_steps=1",
+            "evaluation.max_sentences=20",
+            "evaluation.max_words=10",
             "streams.1.corpus.valid=0.1",
             "streams.1.corpus.test=0.1",
         )
@@ -212,7 +212,7 @@ def test_metaxlm_with_a_translation_layer_and_xlm_beside_it_train_and_are_export
 ):
     lines = ["나무\ttree\n", "집\thouse\n"]
     (tmp_path / "ko-en.tsv").write_text("".join(lines), encoding="utf-8")
-    more = ("--method", "metaxlm", "--baseline", "xlm", "--set", "graft.layers_before=1")
+    more = ("--method", "metaxlm", "--baseline", "xlm", "--set", "graft.inserted_before=1")
     ended = command(*arguments(tmp_path / "run", *more))
     assert ended.status == 0, ended.err
     run = Run(tmp_path / "run")
@@ -269,8 +269,8 @@ def test_one_file_in_two_languages_is_two_streams(
         "--language-field",
         "lang",
     )
-    sizes = ("--steps", 2, "--vocab-size", 400, "--set", "evaluation.words=5")
-    sizes += ("--set", "method.batch={size=4}", "--method", "metaxlm")
+    sizes = ("--steps", 2, "--vocab-size", 400, "--set", "evaluation.max_words=5")
+    sizes += ("--set", "training.batch={size=4}", "--method", "metaxlm")
     ended = command(*start, "--out", tmp_path / "run", *sizes)
     assert ended.status == 0, ended.err
     run = Run(tmp_path / "run")
@@ -298,9 +298,9 @@ def paired(command, tiny_source, korean_text, english_text, tmp_path):
         f"""
 source.model = "{tiny_source("roberta")}"
 tokenizer = {{vocab_size = 400, max_tokens = 64}}
-training = {{precision = "fp32", row_tokens = 64}}
+hardware = {{precision = "fp32", row_tokens = 64}}
 evaluation = {{sentences = 5, words = 3}}
-method = {{name = "xpt-sp", preset = "xpt2021", budget = {{value = 2}}, batch = {{size = 8}}}}
+training = {{name = "xpt-sp", preset = "xpt2021", budget = {{value = 2}}, batch = {{size = 8}}}}
 [[streams]]
 name = "ko"
 language = "ko"
@@ -345,9 +345,9 @@ def test_two_streams_of_one_language_are_drawn_and_scored_by_their_names(
         f'{{name = "{name}", language = "ko", corpus = {{text = ["{tmp_path / name}.txt"]}}}}'
         for name in ("news", "books")
     ]
-    sizes = ("tokenizer.max_tokens=64", "evaluation.sentences=8", "evaluation.words=4")
-    sizes += ("method.batch={size=4}", "method.join_sentences=true", "tokenizer.vocab_size=400")
-    sizes += ("method.name=xpt-sp", "method.preset=xpt2021", "method.budget={value=4}")
+    sizes = ("tokenizer.max_tokens=64", "evaluation.max_sentences=8", "evaluation.max_words=4")
+    sizes += ("training.batch={size=4}", "training.packing=true", "tokenizer.vocab_size=400")
+    sizes += ("training.method=xpt-sp", "training.preset=xpt2021", "training.budget={value=4}")
     recipe = tmp_path / "recipe.toml"
     source = f'[source]\nmodel = "{tiny_source("roberta")}"\n'
     recipe.write_text(f"streams = [{', '.join(streams)}]\n{source}", encoding="utf-8")

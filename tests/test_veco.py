@@ -50,20 +50,20 @@ corpus.test = 0.1
 name = "en-ko"
 language = "en/ko"
 corpus = {{ text = ["{folder}/en-ko.tsv"], valid = 0.1, test = 0.1 }}
-[method]
-name = "veco"
+[training]
+method = "veco"
 budget.value = 10
 batch.size = 6
 learning_rate = 0.01
 warmup = 0
-[training]
+[hardware]
 precision = "fp32"
 row_tokens = 64
 checkpoint_steps = 2
 log_steps = 1
 [evaluation]
-sentences = 10
-words = 5
+max_sentences = 10
+max_words = 5
 samples = 1
 """
 

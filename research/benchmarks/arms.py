@@ -46,7 +46,7 @@ Arm = tuple["PreTrainedModel", dict[str, Any]]
 RATE, BETAS, EPSILON, CLIP = 1e-4, (0.9, 0.999), 1e-8, 1.0
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 """What seconds are; a processor's are steadier where others use the machine."""
-SAME_OPTIMISER = {
+SAME_OPTIMIZER = {
     "learning_rate": RATE,
     "weight_decay": 0.0,
     "betas": BETAS,
@@ -214,9 +214,9 @@ def phase_of(asked: argparse.Namespace, batch: dict[str, Any]) -> Phase:
             "train": list(TRAINED[asked.phase]),
             "budget": {"value": asked.tokens, "unit": "tokens"},
             "batch": batch,
-            "optimiser": SAME_OPTIMISER,
+            "optimizer": SAME_OPTIMIZER,
             "schedule": {"shape": "constant", "warmup": 0},
-            "validation": {"every_steps": 10**9, "sentences": 8},
+            "validation": {"every_steps": 10**9, "max_sentences": 8},
         }
     )
 

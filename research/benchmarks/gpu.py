@@ -5,7 +5,7 @@
 
 Models have random weights and texts made-up tokens. All arms of a model start from the same
 weights, read the same sentences or documents, take as many steps of as many tokens with the same
-optimiser, and are scored by the same stock forward pass on the same held-out text. Speed is real
+optimizer, and are scored by the same stock forward pass on the same held-out text. Speed is real
 tokens (no padding) a second, the median of windows after a warm-up; the device is waited for at
 their ends. MFU is of the operations that the text needs (`lingraft.training.throughput`), whatever
 an arm computes. `waits` is the share of some more steps in which the GPU runs no kernel.
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from arms import PLAIN_TRAINER, SAME_OPTIMISER
+from arms import PLAIN_TRAINER, SAME_OPTIMIZER
 from made_up import BOS, EOS, PAD, TextShape, made_up, token_ids
 from shared import head, parser_of, row, write
 from vs_run_clm import blocks as labelled_blocks
@@ -352,9 +352,9 @@ def train_ours(arm: Arm, model: Model, asked: argparse.Namespace, meter: Meter) 
             "budget": {"value": 10**6, "unit": "steps"},
             "batch": {"size": model.batch, "unit": "tokens" if model.causal else "sentences"},
             "objective": "clm" if model.causal else "mlm",
-            "optimiser": SAME_OPTIMISER,
+            "optimizer": SAME_OPTIMIZER,
             "schedule": {"shape": "constant", "warmup": 0},
-            "validation": {"every_steps": 10**9, "sentences": 8},
+            "validation": {"every_steps": 10**9, "max_sentences": 8},
         }
     )
     with tempfile.TemporaryDirectory() as out:

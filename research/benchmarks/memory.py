@@ -84,7 +84,7 @@ def run_stage(stage: str, folder: Path) -> None:
         corpus_stage.prepare(section, "ko", out)
     elif stage == "vocabulary":
         wanted = recipe.Tokenizer(
-            kind="byte-bpe", vocab_size=VOCABULARY, train_sentences=TRAINED_ON
+            algorithm="byte-bpe", vocab_size=VOCABULARY, max_train_sentences=TRAINED_ON
         )
         made, _ = make(wanted, None, lambda: read_lines(out / "train.txt"), pad_id=None, seed=0)
         tokenizer.save(made, out)
@@ -160,9 +160,9 @@ class Trained:
         plain = {
             "streams": [stream],
             "source": {"model": str(folder / "source")},
-            "tokenizer": {"kind": "keep", "max_tokens": self.longest},
-            "method": {"name": self.method, "batch": {"size": 4096, "unit": "tokens"}},
-            "graft": {"embeddings": "mean"},
+            "tokenizer": {"action": "keep", "max_tokens": self.longest},
+            "training": {"method": self.method, "batch": {"size": 4096, "unit": "tokens"}},
+            "embeddings": {"init": "mean"},
         }
         return recipe_from(plain, list(self.sets))
 
@@ -196,7 +196,7 @@ class Trained:
         model_class = stock_class(config)
         build(model_class, config, 0).save_pretrained(folder / "source")
         loaded, graft = source.load_model(str(folder / "source")), self.recipe(folder).graft
-        sizes = (graft.layers_before, graft.layers_after, graft.layer_initialiser)
+        sizes = (graft.inserted_before, graft.inserted_after, graft.inserted_init)
         plans = layer_plans(loaded.model.config, family, *sizes)
         model, _ = rebuild(loaded.model, family, plans, config_changes={}, seed=0)
         model.save_pretrained(folder / "graft")
@@ -214,10 +214,10 @@ CROSSED = "graft.cross_attention=true"
 TRAININGS = {
     "llama 6 × 384": Trained("llama", 6, 384, 8_000),
     "llama 6 × 384, activations computed again": Trained(
-        "llama", 6, 384, 8_000, ("training.gradient_checkpointing=true",)
+        "llama", 6, 384, 8_000, ("hardware.gradient_checkpointing=true",)
     ),
     "llama 4 × 512, 64,000 pieces, short batches": Trained(
-        "llama", 4, 512, 64_000, ("training.micro_batch_tokens=1024",)
+        "llama", 4, 512, 64_000, ("hardware.micro_batch_tokens=1024",)
     ),
     "gpt2 6 × 384": Trained("gpt2", 6, 384, 8_000),
     "roberta 6 × 384": Trained("roberta", 6, 384, 8_000),
@@ -226,7 +226,7 @@ TRAININGS = {
     ),
     "roberta 4 × 256": Trained("roberta", 4, 256, 8_000),
     "roberta 4 × 256, rows of 512": Trained(
-        "roberta", 4, 256, 8_000, ("training.row_tokens=512",), longest=512
+        "roberta", 4, 256, 8_000, ("hardware.row_tokens=512",), longest=512
     ),
     "bart 3 and 3 × 256": Trained("bart", 3, 256, 8_000),
     "ca_mlm, short pairs": on_pairs("ca_mlm", LONGEST, CROSSED, filled=False),
@@ -284,10 +284,10 @@ def run_training(name: str, folder: Path) -> None:
             phase=phase.model_copy(
                 update={
                     "budget": Budget(value=3),
-                    "validation": Validation(every_steps=3, sentences=16),
+                    "validation": Validation(every_steps=3, max_sentences=16),
                 }
             ),
-            training=recipe.training,
+            training=recipe.hardware,
             seed=0,
             folder=folder / "phase",
             metrics_path=folder / "metrics.jsonl",
@@ -298,7 +298,7 @@ def run_training(name: str, folder: Path) -> None:
             vocabulary=token_ids(rows),
         ),
         loaded.model,
-        accelerator_for(recipe.training, folder),
+        accelerator_for(recipe.hardware, folder),
     )
 
 

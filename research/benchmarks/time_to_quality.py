@@ -69,7 +69,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXT = ROOT / "demo/data/libreoffice-help.en-ko.jsonl.gz"
 WARMUP = 0.1
 """Of the Trainer's steps; then its rate falls in a line, which is its default."""
-UNWATCHED = Validation(every_steps=10**9, sentences=8)
+UNWATCHED = Validation(every_steps=10**9, max_sentences=8)
 
 
 class Reached(Exception):
@@ -156,7 +156,7 @@ def recipe_of(asked: argparse.Namespace, tokens: float, seed: int, pieces: int |
         "seed": seed,
         "source": {"model": asked.source},
         "corpus": {"text": asked.text},
-        "method": {"preset": "auto", "budget": {"value": tokens, "unit": "tokens"}},
+        "training": {"preset": "auto", "budget": {"value": tokens, "unit": "tokens"}},
     }
     recipe = recipe_from(plain | ({"tokenizer": {"vocab_size": pieces}} if pieces else {}))
     return complete(recipe).recipe
@@ -168,7 +168,7 @@ def prepare(asked: argparse.Namespace, folder: Path) -> None:
         recipe_of(asked, count(asked.tokens, "--tokens"), 0, asked.vocab_size),
         Run(folder),
     )
-    context = Context(recipe, run, accelerator_for(recipe.training, folder))
+    context = Context(recipe, run, accelerator_for(recipe.hardware, folder))
     stages.tokenizer(context, stages.corpus(context))
 
 

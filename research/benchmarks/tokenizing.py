@@ -36,7 +36,7 @@ def clock() -> tuple[float, float]:
 
 
 def measure(kind: str, text: Path, pairs: int, folder: Path) -> dict[str, Any]:
-    section = recipe.Tokenizer(kind=kind, vocab_size=VOCABULARY, train_sentences=TRAINED_ON)
+    section = recipe.Tokenizer(action=kind, vocab_size=VOCABULARY, max_train_sentences=TRAINED_ON)
     tokenizer, _ = make(section, None, lambda: read_lines(text), pad_id=None, seed=0)
     backend = plain_backend(tokenizer)
     lines = list(read_lines(text))

@@ -3,7 +3,7 @@
     python research/benchmarks/vs_run_clm.py --model base --pairs 5 --json vs_run_clm.json
     python research/benchmarks/vs_run_clm.py --model small --opponents bf16 --tokens 60000 --phase 1
 
-Same initial weights of a Llama, documents, context, optimiser (AdamW, constant rate, gradients
+Same initial weights of a Llama, documents, context, optimizer (AdamW, constant rate, gradients
 clipped to 1), trained parameters (all; with --phase 1 embeddings, first and last layer) and tokens
 in a step; equal real tokens. `run_clm` joins the documents and cuts them into blocks, so that
 documents see each other; `packed` keeps them apart as trl does (best fit into rows of the context,
@@ -13,7 +13,7 @@ spares it reading.
 
 Every arm runs in a process of its own, so that memory and allocator are its own too, and the arms
 alternate: A B A B … A ratio is taken within a pair. Speed is real tokens (no padding) a second
-after the warm-up, data, optimiser and logging included. After the same number of real tokens, both
+after the warm-up, data, optimizer and logging included. After the same number of real tokens, both
 models are scored on the same held-out documents, each by itself: the quality gate.
 """
 

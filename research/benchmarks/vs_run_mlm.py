@@ -3,16 +3,16 @@
     python research/benchmarks/vs_run_mlm.py --model base --pairs 5 --json vs_run_mlm.json
     python research/benchmarks/vs_run_mlm.py --model small --opponents default tuned --tokens 20000
 
-Same initial weights, sentences, mask rate, dropout, optimiser (AdamW, constant rate, gradients
+Same initial weights, sentences, mask rate, dropout, optimizer (AdamW, constant rate, gradients
 clipped to 1), trained parameters (all; with --phase 1 embeddings, output bias, first and last
 layer) and sentences in a step; equal real tokens. What differs is theirs: the collator masks by
 coins, the order of sentences, and padding. `run_mlm` trains on batches of 8; these are accumulated
-to the common batch, which spares it optimiser steps. Its sentences are lists in memory, not Arrow
+to the common batch, which spares it optimizer steps. Its sentences are lists in memory, not Arrow
 tables, which spares it reading.
 
 Every arm runs in a process of its own, so that memory and allocator are its own too, and the arms
 alternate: A B A B … A ratio is taken within a pair. Speed is real tokens (no padding) a second
-after the warm-up, data, optimiser and logging included. After the same number of real tokens, both
+after the warm-up, data, optimizer and logging included. After the same number of real tokens, both
 models are scored on the same held-out sentences under the same masks: the quality gate.
 """
 

@@ -4,7 +4,7 @@
     python research/benchmarks/vs_seq2seq_trainer.py --model bart --opponents default --tokens 20000
 
 Same initial weights (a fresh model of 6 + 3 layers of width 256, as `EncoderDecoderModel` or BART),
-made-up pairs, label smoothing, dropout, optimiser (AdamW, constant rate, gradients clipped to 1)
+made-up pairs, label smoothing, dropout, optimizer (AdamW, constant rate, gradients clipped to 1)
 and pairs in a step; equal real tokens of both sides. What differs is theirs: the order of pairs,
 padding, and pairs that go through the model at once.
 
@@ -40,7 +40,7 @@ from lingraft.finetuning.recipe import phase_of
 from lingraft.models.encoder_decoder import tie_embeddings
 from lingraft.models.loading import save
 from lingraft.pretrained.load import load_model
-from lingraft.recipe import Training
+from lingraft.recipe import Hardware
 from lingraft.tasks.settings import Settings
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
@@ -199,7 +199,7 @@ def speed(marks: Sequence[Mark], warmup: float) -> dict[str, float]:
 
 def train_ours(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """lingraft's own loop."""
-    use = Training(micro_batch_tokens=asked.micro_batch_tokens, log_steps=50)
+    use = Hardware(micro_batch_tokens=asked.micro_batch_tokens, log_steps=50)
     accelerator = accelerator_for(use, asked.folder)
     model = loaded(asked.folder).to(accelerator.device)
     made = coder()

@@ -19,15 +19,15 @@ layers = torch.nn.Sequential(
         for layer in (torch.nn.Linear(256, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 256))
     )
 )
-optimiser = torch.optim.AdamW(layers.parameters(), 1e-4)
+optimizer = torch.optim.AdamW(layers.parameters(), 1e-4)
 rows_ND = torch.randn(2048, 256)
 
 
 def step() -> None:
-    """Forward, backward, optimiser."""
+    """Forward, backward, optimizer."""
     layers(rows_ND).square().mean().backward()
-    optimiser.step()
-    optimiser.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 for _ in range(2):

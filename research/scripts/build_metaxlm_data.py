@@ -9,7 +9,7 @@ translations of one manual: what is held out in one language may be training tex
 
 Lines that are a text of a task that the study is judged by, by letters and digits alone, or share
 13 words in a row with one, are left out (`lingraft.corpus.cleaning.decontamination`). Beside OUT,
-in OUT-lexicon, go the bilingual lexicons of the dictionary initialiser.
+in OUT-lexicon, go the bilingual lexicons of the dictionary initializer.
 """
 
 from __future__ import annotations

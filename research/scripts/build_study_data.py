@@ -12,7 +12,7 @@ SOURCE.md (pages/results.md has the table). A document is never cut by the split
 Lines that are a text of a task that the study is judged by, by letters and digits alone, or share
 13 words in a row with one, are left out (`lingraft.corpus.cleaning.decontamination`), and so are
 the pages whose English original is in the source model's text (C++ and PowerShell documentation).
-Beside OUT, in OUT-lexicon, goes the bilingual lexicon of the dictionary initialiser.
+Beside OUT, in OUT-lexicon, goes the bilingual lexicon of the dictionary initializer.
 """
 
 from __future__ import annotations

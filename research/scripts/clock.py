@@ -29,7 +29,11 @@ TEXTS = {
         f"mono_ko_debian_docs/{name}" for name in ("gimp.txt.xz", "handbook.txt", "gnome.txt.xz")
     ],
 }
-SETTINGS = ["evaluation.sentences=1500", "evaluation.words=600", "tokenizer.vocab_size=4000"]
+SETTINGS = [
+    "evaluation.max_sentences=1500",
+    "evaluation.max_words=600",
+    "tokenizer.vocab_size=4000",
+]
 
 
 def adapt(*options: str, code: Path = ROOT) -> None:

@@ -134,7 +134,7 @@ def study(name: str, folder: Path) -> tuple[str, dict[str, str]]:
     of_data = [*drawings["data_figures"], *drawings["factor_figures"]]
     of_tasks = [*drawings["task_figures"], *drawings["task_factor_figures"]]
     of_examples = [*drawings["curve_figures"], *drawings["curve_factor_figures"]]
-    curves = [*drawings["loss_figures"][-1:], *drawings["initialiser_figures"][-1:]]
+    curves = [*drawings["loss_figures"][-1:], *drawings["initializer_figures"][-1:]]
     figures = (*of_data, *of_tasks, *of_examples, *curves)
     start = f"figures/{name}"
     pictures = {plot.name: _picture(plot, f"../{start}-{plot.name}.svg") for plot in figures}
@@ -154,7 +154,7 @@ def study(name: str, folder: Path) -> tuple[str, dict[str, str]]:
         *_factors(results, resampling, results.task_metrics),
         *_under("How many examples it is worth", of_examples, pictures),
         *_factors(curve, resampling, curve.task_metrics if curve else ()),
-        *_initialisers(results, resampling),
+        *_initializers(results, resampling),
         *_under(
             "Bits per byte while training" if causal_tables.shown(results) else "Losses",
             curves,
@@ -316,10 +316,10 @@ def _tasks(results: Results, resampling: Resampling) -> Iterable[str]:
             yield _differences(less)
 
 
-def _initialisers(results: Results, resampling: Resampling) -> Iterable[str]:
-    table = causal_tables.initialisers(results, resampling)
+def _initializers(results: Results, resampling: Resampling) -> Iterable[str]:
+    table = causal_tables.initializers(results, resampling)
     if table is not None:
-        yield "### Initialisers of the embeddings"
+        yield "### Initializers of the embeddings"
         yield _shown(table)
 
 

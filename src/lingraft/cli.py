@@ -41,7 +41,7 @@ GONE = {
     "research/benchmarks/ of the repository",
     "score-translations": "sacrebleu does it by itself: sacrebleu REFERENCE -i FILE… -m bleu chrf "
     "--chrf-word-order 2 --paired-bs -f text (docs/translation.md)",
-    "probe": "compare initialisers with a study: lingraft study recipes/probe-initialisers.toml "
+    "probe": "compare initializers with a study: lingraft study recipes/probe-initializers.toml "
     "(docs/study.md)",
     "probe-source": "give the run and its tasks to lingraft finetune RUN --restore-source --task "
     "glue-rte (docs/finetuning-languages.md)",
@@ -272,12 +272,12 @@ def check_words(arguments: list[str]) -> None:
 
 GPU_FULL = (
     "the GPU's memory is full; look whether another program fills it, or let less go through it at "
-    "once (--set training.micro_batch_tokens=2048; of a fine-tuning micro_batch_tokens, of align "
-    "and translate --batch-tokens) or keep less (--set training.gradient_checkpointing=true)"
+    "once (--set hardware.micro_batch_tokens=2048; of a fine-tuning micro_batch_tokens, of align "
+    "and translate --batch-tokens) or keep less (--set hardware.gradient_checkpointing=true)"
 )
 MEMORY_FULL = (
     "the memory is full; close other programs, let less go through it at once (--set "
-    "training.micro_batch_tokens=1024; of a fine-tuning micro_batch_tokens, of align and translate "
+    "hardware.micro_batch_tokens=1024; of a fine-tuning micro_batch_tokens, of align and translate "
     "--batch-tokens), or take a smaller model"
 )
 PRECEDENCE_SECONDS = 10.0

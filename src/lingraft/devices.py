@@ -40,7 +40,7 @@ def device_for(name: Device = "auto") -> Any:
         wanted = "cuda" if here["cuda"] else "cpu"
     if not here.get(wanted, False):
         known = " or ".join(one for one, is_here in here.items() if is_here)
-        raise RecipeError(f"device (training.device, --device): no {wanted} is here; use {known}")
+        raise RecipeError(f"device (hardware.device, --device): no {wanted} is here; use {known}")
     return torch.device(wanted)
 
 

@@ -21,9 +21,9 @@ TINY = (
     "--steps",
     2,
     "--set",
-    "method.batch={size=8, unit='sentences'}",
+    "training.batch={size=8, unit='sentences'}",
 )
-TINY += ("--set", "tokenizer.max_tokens=64", "--set", "training.row_tokens=64")
+TINY += ("--set", "tokenizer.max_tokens=64", "--set", "hardware.row_tokens=64")
 FILES = ("corpus/train.txt", "corpus/valid.txt", "corpus/test.txt", "model/model.safetensors")
 
 
@@ -102,7 +102,7 @@ def test_a_vocabulary_is_trimmed_to_replayed_text_too_and_learnt_without_it(
 
     monkeypatch.setattr("lingraft.pipeline.adapt.adapt", stop)
     start = ("adapt", "--source", tiny_source("xlm-roberta"), "--text", korean_text, "--lang", "ko")
-    method = ("--method", "continued", "--steps", 10, "--set", f"tokenizer.kind={kind}")
+    method = ("--method", "continued", "--steps", 10, "--set", f"tokenizer.action={kind}")
     ended = command(*start, *method, "--replay", "en.txt")
     assert "enough" in ended.err
     (recipe,) = asked

@@ -63,9 +63,9 @@ def vocabulary_for(source, size=SIZE):
 GRAFTS = {}
 
 
-def graft(source, family, before=1, after=1, *, initialiser="random", **options):
+def graft(source, family, before=1, after=1, *, initializer="random", **options):
     """A graft and its account, made once where nothing else is asked for: do not change it."""
-    key = (family, before, after, initialiser)
+    key = (family, before, after, initializer)
     if options:
         return make(source, *key, **options)
     if key not in GRAFTS:
@@ -73,11 +73,11 @@ def graft(source, family, before=1, after=1, *, initialiser="random", **options)
     return GRAFTS[key]
 
 
-def make(source, family, before, after, initialiser, **options):
+def make(source, family, before, after, initializer, **options):
     return rebuild(
         source,
         FAMILIES[family],
-        layer_plans(source.config, FAMILIES[family], before, after, initialiser),
+        layer_plans(source.config, FAMILIES[family], before, after, initializer),
         **{"config_changes": IDS, "seed": 3, "vocabulary": vocabulary_for(source)} | options,
     )
 
@@ -151,9 +151,9 @@ def test_only_the_translation_layers_are_of_the_part_itl(family, sources):
     for name in grafted.state_dict():
         part, number = part_of(name, record, itl), layer_index(name, record)
         if number is None or goes_with_place(name, record):
-            assert part != "itl", name
+            assert part != "inserted", name
         else:
-            assert part == ("itl" if number in itl else "body"), name
+            assert part == ("inserted" if number in itl else "body"), name
 
 
 @every
@@ -197,7 +197,7 @@ def test_what_belongs_to_the_first_place_stays_there(family, sources):
 @some
 def test_an_itl_that_copies_equals_its_neighbour(family, sources):
     source = sources(family)
-    grafted, _ = graft(source, family, 1, 1, initialiser="copy")
+    grafted, _ = graft(source, family, 1, 1, initializer="copy")
     for number, origin in new_layers(family, 1, 1).items():
         theirs = layer(source, family, origin)
         for name, tensor in layer(grafted, family, number).items():
@@ -235,8 +235,8 @@ def test_the_seed_decides_the_fresh_layers(family, sources):
 
 @every
 def test_the_account_names_every_tensor_of_the_target_once(family, sources):
-    initialiser = ("random", "copy")[[*FAMILIES].index(family) % 2]
-    grafted, account = graft(sources(family), family, 2, 1, initialiser=initialiser)
+    initializer = ("random", "copy")[[*FAMILIES].index(family) % 2]
+    grafted, account = graft(sources(family), family, 2, 1, initializer=initializer)
     named = [entry.tensor for entry in account.entries if entry.kind != "dropped"]
     assert sorted(named) == sorted(
         tied_once(grafted.state_dict(), FAMILIES[family], tied=is_tied(grafted))

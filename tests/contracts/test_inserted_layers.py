@@ -26,8 +26,8 @@ def sources(tiny_model):
     return functools.cache(tiny_model)
 
 
-def deepened(source, record, places, initialiser="identity"):
-    plans = layer_plans(source.config, record, *places[:2], initialiser, places.every)
+def deepened(source, record, places, initializer="identity"):
+    plans = layer_plans(source.config, record, *places[:2], initializer, places.every)
     return rebuild(source, record, plans, config_changes={}, seed=0)[0].eval()
 
 

@@ -32,8 +32,8 @@ SMALL = {
     "language": "ko",
     "corpus": {"min_characters": 2},
     "tokenizer": {"vocab_size": 400, "max_tokens": 32},
-    "training": {"precision": "fp32", "row_tokens": 32},
-    "evaluation": {"sentences": 4, "words": 2, "samples": 1},
+    "hardware": {"precision": "fp32", "row_tokens": 32},
+    "evaluation": {"max_sentences": 4, "max_words": 2, "samples": 1},
 }
 
 
@@ -82,9 +82,9 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
     def context(family, method, folder, parent=None):
         tables = {
             "source": {"model": str(tiny_source(family))},
-            "method": METHOD | papers(method),
+            "training": METHOD | papers(method),
         }
-        tables["resources"] = {"lexicons": [str(lexicon)]}
+        tables["embeddings"] = {"lexicons": [str(lexicon)]}
         if any(stretch.objectives for stretch in METHODS[method].stretches):
             tables["streams"] = pair_streams
             plain = {
@@ -94,7 +94,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
             tables["corpus"] = SMALL["corpus"] | {"text": [str(korean_text)]}
             plain = SMALL
         recipe = recipe_from(plain | tables)
-        looks = Validation(every_steps=2, sentences=4)  # each look writes weights
+        looks = Validation(every_steps=2, max_sentences=4)  # each look writes weights
         changes = [
             {"validation": looks}
             | ({"distil": phase.distil.model_copy(update={"stream": ""})} if phase.distil else {})
@@ -112,7 +112,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
 
     @functools.cache
     def shared(family, kind):
-        method = next(name for name, m in METHODS.items() if m.tokenizer.get("kind") == kind)
+        method = next(name for name, m in METHODS.items() if m.tokenizer.get("action") == kind)
         made = context(family, method, f"{family}-{kind}")
         return made.run.path, stages.tokenizer(made, stages.corpus(made))
 
@@ -122,7 +122,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
             parent, made = None, context(family, method, f"{family}/{method}")
             tokenizer_made = stages.tokenizer(made, stages.corpus(made))
         else:
-            parent, tokenizer_made = shared(family, METHODS[method].tokenizer.get("kind"))
+            parent, tokenizer_made = shared(family, METHODS[method].tokenizer.get("action"))
             made = context(family, method, f"{family}/{method}", parent)
         trained = pipeline.train(made, pipeline.graft(made, tokenizer_made))
         pipeline.export(made, trained, evaluating.evaluate(made, trained))
@@ -177,8 +177,8 @@ def test_the_plan_of_a_method_has_the_sizes_of_its_model(family, method, run_of)
     section = made.recipe.tokenizer.model_copy(update={"vocab_size": vocabulary["vocab_size"]})
     plan = preflight.check(made.recipe.model_copy(update={"tokenizer": section}))
     said, done = plan.by_part, graft["parameters"]["by_part"]
-    if section.kind in ("add", "keep"):  # at most: what is added, and rows without a piece
+    if section.action in ("add", "keep"):  # at most: what is added, and rows without a piece
         for part in ("embeddings", "output_bias"):
             most, rows = said.pop(part), done.pop(part)
-            assert most > rows or (most == rows and section.kind == "keep")
+            assert most > rows or (most == rows and section.action == "keep")
     assert said == done

@@ -32,12 +32,12 @@ CASES = [
 """Every method on a tied source, and on one with a head of its own."""
 SMALL = {
     "language": "ko",
-    "training": {"precision": "fp32", "row_tokens": 32},
-    "evaluation": {"sentences": 4, "words": 2, "samples": 1},
+    "hardware": {"precision": "fp32", "row_tokens": 32},
+    "evaluation": {"max_sentences": 4, "max_words": 2, "samples": 1},
 }
 TRAINED = {"budget": {"value": 8}, "batch": {"size": 4}, "learning_rate": 0.01, "warmup": 0}
 CHANGED = {
-    "blocks": {"graft": {"layers_every": 1}},  # of two layers
+    "blocks": {"graft": {"inserted_every": 1}},  # of two layers
     "eeve": {"tokenizer": {"new_pieces": 40}},
     "two-by-two": {"tokenizer": {"new_pieces": 40}},
     "in-place": {"tokenizer": {"new_pieces": 40}},
@@ -54,7 +54,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text):
         tables = {"tokenizer": {}} | CHANGED[method]
         tables["tokenizer"] = {"max_tokens": 32} | tables["tokenizer"]
         tables |= {"source": {"model": str(tiny_source(family))}}
-        tables |= {"corpus": {"text": [str(korean_text)]}, "method": TRAINED | papers(method)}
+        tables |= {"corpus": {"text": [str(korean_text)]}, "training": TRAINED | papers(method)}
         return lingraft.adapt(SMALL | tables, tmp_path_factory.mktemp(method) / family)
 
     return run
@@ -102,7 +102,7 @@ def test_the_plan_says_how_many_parameters_each_phase_trains(family, method, run
     said = [phase["trainable"] for phase in plan.phases]
     # of a vocabulary that is not made yet the most that there can be
     assert all(a >= b > 0 for a, b in zip(said, done, strict=True))
-    assert said == done or recipe.tokenizer.kind != "keep"
+    assert said == done or recipe.tokenizer.action != "keep"
     by_lora = "LoRA on body" in plan.phases[0]["trains"]
     assert by_lora is (method == "chinese-llama")
 
@@ -119,8 +119,8 @@ def test_eeve_has_seven_phases_and_four_where_the_head_is_tied(run_of):
 def test_a_tied_head_is_known_where_rules_decide_and_in_baselines(
     tmp_path, tiny_source, korean_text
 ):
-    asked = {"name": "in-place", "preset": "auto", "budget": {"value": 8, "unit": "steps"}}
-    tables = {"method": asked, "baselines": [{"method": "eeve"}]} | CHANGED["in-place"]
+    asked = {"method": "in-place", "preset": "auto", "budget": {"value": 8, "unit": "steps"}}
+    tables = {"training": asked, "baselines": [{"method": "eeve"}]} | CHANGED["in-place"]
     tables |= {"source": {"model": str(tiny_source("gpt2"))}}
     tables |= {"corpus": {"text": [str(korean_text)]}}
     run = lingraft.adapt(SMALL | tables, tmp_path / "run")
@@ -137,7 +137,7 @@ def test_a_tied_head_is_known_where_rules_decide_and_in_baselines(
 def test_a_method_for_another_kind_of_model_is_refused(tiny_source, korean_text):
     recipe = recipe_from(
         SMALL
-        | {"source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}, "method": {"name": "veco"}}
+        | {"source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}, "training": {"method": "veco"}}
     )
     with pytest.raises(RecipeError, match="method 'veco' is for masked language models, and a"):
         suited(recipe, FAMILIES["llama"])
@@ -146,9 +146,9 @@ def test_a_method_for_another_kind_of_model_is_refused(tiny_source, korean_text)
 def test_a_causal_model_has_no_share_of_masked_tokens():
     tables = {
         "source": {"model": "m"},
-        "method": {"name": "xpt-sp", "preset": "xpt2021", "masking_rate": 0.4},
+        "training": {"method": "xpt-sp", "preset": "xpt2021", "masking_rate": 0.4},
     }
     recipe = recipe_from(SMALL | {"corpus": {"text": ["ko.txt"]}} | tables)
-    with pytest.raises(RecipeError, match=r"method\.masking_rate: llama predicts every token"):
+    with pytest.raises(RecipeError, match=r"training\.masking_rate: llama predicts every token"):
         suited(recipe, FAMILIES["llama"])
     assert suited(recipe, FAMILIES["roberta"]).phases[0].masking.rate == 0.4

@@ -230,7 +230,7 @@ def test_a_subset_larger_than_the_corpus_takes_all_and_warns(
     with caplog.at_level(logging.WARNING, logger="lingraft"):
         result = prepare(tmp_path / "out", corpus_file(tmp_path), sentences=10_000)
     assert result["subset"] == {"not in the subset": 0}
-    assert "corpus.sentences = 10,000 asks for more than" in caplog.text
+    assert "corpus.max_train_sentences = 10,000 asks for more than" in caplog.text
 
 
 def test_a_text_without_line_ends_that_is_stepped_over_is_warned_of(

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings import INITIALIZERS
 from lingraft.embeddings.material import Material
 from lingraft.errors import DataError, RecipeError
-from lingraft.recipe import Resources
+from lingraft.recipe import Embeddings
 from lingraft.tokenizer.vocabulary import Vocabulary, canonical_form
 
 
@@ -24,9 +24,9 @@ def run(tmp_path, tiny_tokenizer):
         path.write_text(lexicon, encoding="utf-8")
         tokenizer = tiny_tokenizer("roberta")
         named = (str(path),) if lexicon else ()
-        material = Material(tokenizer, tokenizer, tuple, Resources(lexicons=named), 0)
+        material = Material(tokenizer, tokenizer, tuple, Embeddings(lexicons=named), 0)
         source_VD = torch.arange(640.0).reshape(320, 2)
-        return INITIALISERS["dictionary"].function(
+        return INITIALIZERS["dictionary"].function(
             source_VD,
             vocabulary("byte-bpe", "Ġhouse", "Ġdog", "Ġcaf"),
             vocabulary("unigram", *pieces),
@@ -64,9 +64,11 @@ def test_a_lexicon_with_its_columns_swapped_is_refused_with_what_was_counted(run
     with pytest.raises(DataError) as caught:
         run("house 집\ndog 개\ncat 집\n", "▁집", "▁개")
     said = str(caught.value)
-    assert said.startswith("resources.lexicons: lexicon.txt: seems to be the other way round: 0 of")
+    assert said.startswith(
+        "embeddings.lexicons: lexicon.txt: seems to be the other way round: 0 of"
+    )
     assert "second, 2 the opposite;" in said
-    assert said.endswith("set resources.source_first = true if they are the other way round")
+    assert said.endswith("set embeddings.source_first = true if they are the other way round")
 
 
 def test_a_word_that_both_languages_have_does_not_turn_a_lexicon_round(run):
@@ -75,7 +77,7 @@ def test_a_word_that_both_languages_have_does_not_turn_a_lexicon_round(run):
 
 
 def test_a_lexicon_of_other_words_is_refused(run):
-    with pytest.raises(DataError, match=r"none of their 1 words .*; set resources.source_first ="):
+    with pytest.raises(DataError, match=r"none of their 1 words .*; set embeddings.source_first ="):
         run("새 bird\n", "▁집", "▁개")
 
 
@@ -93,12 +95,12 @@ def test_of_several_dictionaries_the_first_with_a_known_translation_wins_and_eac
     (tmp_path / "ru/full.txt").write_text("개 dog\nдом house\n집 dog\n", encoding="utf-8")
     named = tuple(str(tmp_path / name / "full.txt") for name in ("ko", "ru"))
     tokenizer = tiny_tokenizer("roberta")
-    made = INITIALISERS["dictionary"].function(
+    made = INITIALIZERS["dictionary"].function(
         torch.arange(640.0).reshape(320, 2),
         vocabulary("byte-bpe", "Ġhouse", "Ġdog"),
         vocabulary("unigram", "▁집", "▁개", "▁дом", "▁새", "▁кот"),
         generator=torch.Generator().manual_seed(0),
-        material=Material(tokenizer, tokenizer, tuple, Resources(lexicons=named), 0),
+        material=Material(tokenizer, tokenizer, tuple, Embeddings(lexicons=named), 0),
     )
     assert made.provenance.source_ids.tolist() == [0, 1, 0, -1, -1]
     none = {"exact": 0, "nfkc": 0, "lower": 0, "accents": 0}
@@ -109,5 +111,5 @@ def test_of_several_dictionaries_the_first_with_a_known_translation_wins_and_eac
 
 
 def test_no_lexicon_is_refused(run):
-    with pytest.raises(RecipeError, match=r"^resources\.lexicons: is empty"):
+    with pytest.raises(RecipeError, match=r"^embeddings\.lexicons: is empty"):
         run("", "▁집")

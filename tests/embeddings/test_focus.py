@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings import INITIALIZERS
 from lingraft.embeddings.focus import added_up, combine_alike, find_anchors, sparsemax
 from lingraft.embeddings.material import Material
 from lingraft.errors import DataError
-from lingraft.recipe import Resources
+from lingraft.recipe import Embeddings
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 
@@ -68,8 +68,8 @@ def test_vectors_are_learnt_from_the_text_and_follow_the_seed(tiny_tokenizer, ti
     source_VD = torch.randn(320, 4, generator=torch.Generator().manual_seed(1))
 
     def run(seed):
-        material = Material(tokenizer, tokenizer, lambda: tiny_text * 3, Resources(), seed)
-        return INITIALISERS["focus"].function(
+        material = Material(tokenizer, tokenizer, lambda: tiny_text * 3, Embeddings(), seed)
+        return INITIALIZERS["focus"].function(
             source_VD,
             source,
             vocabulary,

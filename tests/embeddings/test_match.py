@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings import INITIALIZERS
 from lingraft.embeddings.match import find_matches
 from lingraft.tokenizer.vocabulary import Vocabulary, canonical_form
 
@@ -22,7 +22,7 @@ def test_a_case_of_three_tokens_by_hand():
     source = vocabulary("byte-bpe", "Ġthe", "ĠcafÃ©")
     target = vocabulary("unigram", "▁café", "▁The", "▁집")
     source_VD = torch.tensor([[9.0, 9.0], [1.0, 2.0], [3.0, 4.0]])
-    made = INITIALISERS["match"].function(
+    made = INITIALIZERS["match"].function(
         source_VD, source, target, generator=torch.Generator().manual_seed(0)
     )
     drawn = torch.empty(4, 2).normal_(0, 0.02, generator=torch.Generator().manual_seed(0))

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import torch
 
-from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings import INITIALIZERS
 from lingraft.embeddings.material import Material
-from lingraft.recipe import Resources
+from lingraft.recipe import Embeddings
 from lingraft.tokenizer.vocabulary import Vocabulary, canonical_form
 
 
@@ -14,12 +14,12 @@ def target(*pieces: str) -> Vocabulary:
 
 
 def run(tokenizer, source_VD, wanted, name="mean"):
-    return INITIALISERS[name].function(
+    return INITIALIZERS[name].function(
         source_VD,
         Vocabulary.of(tokenizer),
         wanted,
         generator=torch.Generator().manual_seed(0),
-        material=Material(tokenizer, tokenizer, tuple, Resources(), 0),
+        material=Material(tokenizer, tokenizer, tuple, Embeddings(), 0),
     )
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings import INITIALIZERS
 from lingraft.tokenizer.vocabulary import Canonical, Vocabulary
 
 
@@ -10,7 +10,7 @@ def drawn(name: str, source_VD: torch.Tensor, size: int) -> torch.Tensor:
     """New rows of that many pieces, the first of them padding, which is left out."""
     source, target = words(len(source_VD) - 1), words(size)
     generator = torch.Generator().manual_seed(0)
-    made = INITIALISERS[name].function(source_VD, source, target, generator=generator)
+    made = INITIALIZERS[name].function(source_VD, source, target, generator=generator)
     assert made.provenance.counts() == {"pad": 1, "fresh": size - 1}
     return made.target_UD[1:]
 

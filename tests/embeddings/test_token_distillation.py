@@ -12,12 +12,12 @@ import torch
 from stopping import killed_at
 from tiny_tokenizers import TEXT
 
-from lingraft.embeddings import INITIALISERS, row_training, token_distillation
+from lingraft.embeddings import INITIALIZERS, row_training, token_distillation
 from lingraft.embeddings.material import Material, Pretrained
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import ATTENTION
-from lingraft.recipe import Resources, TokenDistillation, Tokenizer
+from lingraft.recipe import Embeddings, TokenDistillation, Tokenizer
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -33,7 +33,7 @@ OF = {"gpt2": "gpt2", "llama": "llama-3"}
 @functools.cache
 def tokenizers(name):
     source = causal_tokenizers.build(name)
-    section = Tokenizer(kind="extend", new_pieces=25)
+    section = Tokenizer(action="extend", new_pieces=25)
     ours, _ = extension.make(section, source, lambda: KOREAN, pad_id=None, seed=0, causal=True)
     return source, ours
 
@@ -63,12 +63,12 @@ class Case:
         pretrained = Pretrained(
             self.model, self.family, self.settings, embeddings_UD, folder, self.facts
         )
-        resources = Resources()
+        resources = Embeddings()
         return Material(self.source, self.target, lambda: text, resources, 3, pretrained)
 
     def rows(self, name="token-distillation", *, output=None, **more):
         weight_VD = self.input() if output is None else self.output()
-        return INITIALISERS[name].function(
+        return INITIALIZERS[name].function(
             weight_VD,
             self.theirs,
             self.ours,
@@ -279,7 +279,7 @@ def test_a_killed_training_goes_on_to_the_same_rows(case, tmp_path, monkeypatch)
 def test_what_cannot_be_is_one_line(case, tiny_model):
     with pytest.raises(RecipeError, match=r"layer: 9 is too high, the source has 2 layers"):
         case(layer=9).rows()
-    graft = {"graft": {"token_distillation": {"layer": 0}}, "source": {"model": "m"}}
+    graft = {"embeddings": {"token_distillation": {"layer": 0}}, "source": {"model": "m"}}
     with pytest.raises(RecipeError, match="layers are counted from 1"):
         recipe_from(graft | {"language": "ko", "corpus": {"text": ["a.txt"]}})
     made = case()

@@ -14,7 +14,7 @@ from lingraft.embeddings.material import Material
 from lingraft.embeddings.segmentation import Segmenter
 from lingraft.embeddings.vectors import Units, WordVectors, average_over_words, read_word_vectors
 from lingraft.errors import DataError, RecipeError
-from lingraft.recipe import Resources
+from lingraft.recipe import Embeddings
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 LEARN = """
@@ -29,7 +29,7 @@ for n_grams in (False, True):
 def test_a_file_of_vectors_is_read(tmp_path):
     path = tmp_path / "ko.vec"
     path.write_text("3 2\n집 1 2.5\nNew York -1e-2 0\n개 3 4 \n", encoding="utf-8")
-    made = read_word_vectors(path, "resources.target_vectors")
+    made = read_word_vectors(path, "embeddings.target_vectors")
     assert made.words == ["집", "New York", "개"]
     assert np.allclose(made.vectors_WE, [[1, 2.5], [-0.01, 0], [3, 4]])
     assert made.frequencies_W.tolist() == [1, 1 / 2, 1 / 3]
@@ -51,7 +51,7 @@ def test_a_file_that_is_no_word_vectors_is_refused_in_a_line(tmp_path, text, mes
     path = tmp_path / "ko.vec"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=message) as error:
-        read_word_vectors(path, "resources.target_vectors")
+        read_word_vectors(path, "embeddings.target_vectors")
     assert "\n" not in str(error.value)
 
 
@@ -59,7 +59,7 @@ def test_fasttexts_own_format_is_refused_with_what_to_take_instead(tmp_path):
     path = tmp_path / "cc.ko.300.bin"
     path.write_bytes(struct.pack("<ii", 793_712_314, 12) + bytes(100))
     with pytest.raises(DataError, match=r"is a model in a binary format; .* \(\.vec\)") as error:
-        read_word_vectors(path, "resources.target_vectors")
+        read_word_vectors(path, "embeddings.target_vectors")
     assert "\n" not in str(error.value)
 
 
@@ -67,13 +67,13 @@ def test_fasttexts_own_format_is_refused_with_what_to_take_instead(tmp_path):
 def test_a_file_of_vectors_that_lacks_some_is_read_and_says_so(rest, tmp_path, caplog):
     path = tmp_path / "ko.vec"
     path.write_bytes("2 2\n집 1 2\n".encode() + rest)
-    assert read_word_vectors(path, "resources.target_vectors").words == ["집"]
+    assert read_word_vectors(path, "embeddings.target_vectors").words == ["집"]
     assert "has vectors of 1 different words, and its first line speaks of 2" in caplog.text
 
 
 def test_a_file_of_vectors_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"none\.vec: no such file; resources\.source_vectors"):
-        read_word_vectors(tmp_path / "none.vec", "resources.source_vectors")
+    with pytest.raises(DataError, match=r"none\.vec: no such file; embeddings\.source_vectors"):
+        read_word_vectors(tmp_path / "none.vec", "embeddings.source_vectors")
 
 
 def test_a_piece_is_the_mean_of_its_words_weighted_by_frequency(tiny_tokenizer):
@@ -121,7 +121,7 @@ def test_units_that_are_used_alike_get_like_vectors():
 def test_rare_pieces_get_no_vector(tiny_tokenizer):
     tokenizer = tiny_tokenizer("roberta")
     text = ["dog cat"] * 10 + ["zzz"] * 3
-    material = Material(tokenizer, tokenizer, lambda: text, Resources(), 0)
+    material = Material(tokenizer, tokenizer, lambda: text, Embeddings(), 0)
     made = vectors.target_piece_vectors(material)
     seen = set(tokenizer("dog cat", add_special_tokens=False)["input_ids"])
     assert set(made.any(dim=1).nonzero().flatten().tolist()) == seen
@@ -140,7 +140,7 @@ def test_pieces_are_learnt_from_about_so_many_units_spread_over_the_text(
     text = (["dog dog dog"] * 7 + ["cat cat cat"] * 7) * 200
     units = sum(map(len, tokenizer(text, add_special_tokens=False)["input_ids"]))
     for wanted, every in ((None, 1), (3 * units, 1), (units * 9 // 10, 3), (units // 11, 33)):
-        resources = Resources(vector_width=7, vector_units=wanted)
+        resources = Embeddings(vector_width=7, vector_units=wanted)
         material = Material(tokenizer, tokenizer, lambda: text, resources, 0)
         assert vectors.target_piece_vectors(material).shape[1] == 7
         assert len(seen[-1].ids) == pytest.approx(units / every, rel=0.05)
@@ -151,7 +151,7 @@ def test_vectors_of_the_source_are_learnt_from_its_text(tmp_path, tiny_tokenizer
     path = tmp_path / "en.txt"
     path.write_text("The dog, the cat!\n" * 10, encoding="utf-8")
     tokenizer = tiny_tokenizer("roberta")
-    resources = Resources(source_text=(str(path),))
+    resources = Embeddings(source_text=(str(path),))
     material = Material(tokenizer, tokenizer, tuple, resources, 0)
     made = vectors.source_word_vectors(material, "wechsel")
     assert dict(zip(made.words, made.frequencies_W.tolist(), strict=True)) == {
@@ -178,7 +178,7 @@ def test_half_a_character_has_a_vector_from_the_words_it_is_in(tmp_path, tiny_to
     tokenizer = tiny_tokenizer("roberta")
     path = tmp_path / "ko.vec"
     path.write_text("1 2\n뷁 0 2\n", encoding="utf-8")
-    resources = Resources(target_vectors=str(path))
+    resources = Embeddings(target_vectors=str(path))
     made = vectors.target_piece_vectors(Material(tokenizer, tokenizer, tuple, resources, 0))
     vocabulary = Vocabulary.of(tokenizer)
     ids = [vocabulary.canonical[i].text for i in made.any(dim=1).nonzero().flatten().tolist()]

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from lingraft.corpus.lexicon import Lexicon
-from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings import INITIALIZERS
 from lingraft.embeddings.material import Material
 from lingraft.embeddings.vectors import WordVectors
 from lingraft.embeddings.wechsel import align, combine_nearest, principal_components, procrustes
 from lingraft.errors import DataError, RecipeError
-from lingraft.recipe import Resources
+from lingraft.recipe import Embeddings
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 
@@ -102,7 +102,7 @@ def test_a_lexicon_that_is_the_other_way_round_is_refused_though_it_shares_a_wor
     target = word_vectors(["가", "나", "pdf"], np.eye(3))
     source = word_vectors(["the", "dog", "pdf"], np.eye(3))
     lexicon = Lexicon.of([("the", "가"), ("dog", "나"), ("pdf", "pdf")])
-    with pytest.raises(DataError, match=r"other way round: 1 pairs .* 3 with the columns swapped"):
+    with pytest.raises(DataError, match=r"other way round: 1 pairs .* 3 with swapped columns"):
         align(target, source, lexicon)
 
 
@@ -114,12 +114,12 @@ def test_a_new_piece_is_made_of_the_pieces_of_its_translation(tmp_path, tiny_tok
     source_tokenizer, target_tokenizer = tiny_tokenizer("roberta"), tiny_tokenizer("xlm-roberta")
     source, target = Vocabulary.of(source_tokenizer), Vocabulary.of(target_tokenizer)
     source_VD = torch.randn(320, 4, generator=torch.Generator().manual_seed(1))
-    resources = Resources(
+    resources = Embeddings(
         lexicons=(str(tmp_path / "lexicon.tsv"),),
         source_vectors=str(tmp_path / "source.vec"),
         target_vectors=str(tmp_path / "target.vec"),
     )
-    made = INITIALISERS["wechsel"].function(
+    made = INITIALIZERS["wechsel"].function(
         source_VD,
         source,
         target,
@@ -137,9 +137,9 @@ def test_nothing_to_have_the_vectors_of_the_source_from_is_refused(tmp_path, tin
     (tmp_path / "lexicon.tsv").write_text("가\tthe\n", encoding="utf-8")
     tokenizer = tiny_tokenizer("roberta")
     vocabulary = Vocabulary.of(tokenizer)
-    resources = Resources(lexicons=(str(tmp_path / "lexicon.tsv"),))
-    with pytest.raises(RecipeError, match=r"^resources\.source_vectors: is not set.*source_text"):
-        INITIALISERS["wechsel"].function(
+    resources = Embeddings(lexicons=(str(tmp_path / "lexicon.tsv"),))
+    with pytest.raises(RecipeError, match=r"^embeddings\.source_vectors: is not set.*source_text"):
+        INITIALIZERS["wechsel"].function(
             torch.ones(320, 4),
             vocabulary,
             vocabulary,

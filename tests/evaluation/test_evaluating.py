@@ -11,6 +11,7 @@ from lingraft.recipe.decoding import decode, load
 from lingraft.rundir import Run
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
+from tests.support.vocabulary_kinds import keys_of
 
 
 def test_the_stage_leaves_every_word_beside_its_averages_and_blocks(adapted):
@@ -51,14 +52,14 @@ def test_with_the_sources_vocabulary_words_are_scored_within_all_positions(
         "language": "ko",
         "source": {"model": str(tiny_source("roberta"))},
         "corpus": {"text": [str(korean_text)]},
-        "tokenizer": {"kind": kind, "max_tokens": 16},
-        "method": {
-            "name": "scratch",
+        "tokenizer": keys_of(kind) | {"max_tokens": 16},
+        "training": {
+            "method": "scratch",
             "preset": "xpt2021",
             "budget": {"value": 1},
             "batch": {"size": 8},
         },
-        "graft": {"layers_before": 0, "layers_after": 0},
+        "graft": {"inserted_before": 0, "inserted_after": 0},
     }
     run = lingraft.adapt(recipe, tmp_path / "run")
     assert asked == [read]

@@ -18,7 +18,7 @@ LABELS = [
         f"phase-{number}.{layers}.{whose}-vocab"
         for number in (1, 2)
         for whose in ("target", "source")
-        for layers in ("itl", "no-itl")
+        for layers in ("inserted", "no-itl")
     ),
     "random.target-vocab",
     "random.source-vocab",
@@ -146,7 +146,7 @@ def test_a_run_without_inserted_layers_has_no_rows_without_them(adapted):
     from lingraft.recipe.methods import read_recipe
 
     made = read_recipe(
-        adapted("roberta") / "recipe.toml", ["graft.layers_before=0", "graft.layers_after=0"]
+        adapted("roberta") / "recipe.toml", ["graft.inserted_before=0", "graft.inserted_after=0"]
     )
     assert [one.label for one in source_parts.variants(["phase-1"], made)] == [
         *("source", "phase-1.target-vocab", "phase-1.source-vocab"),

@@ -20,12 +20,12 @@ from lingraft.training.loop import train_phase
 # gradient g, so that g can be read from the weights; at the usual 1e-6 it would be its sign.
 FIRST_STEP = {
     "budget": {"value": 1},
-    "optimiser": {"learning_rate": 1.0, "epsilon": 1.0, "weight_decay": 0.0},
+    "optimizer": {"learning_rate": 1.0, "epsilon": 1.0, "weight_decay": 0.0},
     "schedule": {"shape": "constant", "warmup": 0},
 }
 EPOCH = {
     "budget": {"value": 1, "unit": "epochs"},
-    "optimiser": {"learning_rate": 0.05, "epsilon": 1.0},
+    "optimizer": {"learning_rate": 0.05, "epsilon": 1.0},
 }
 
 
@@ -37,7 +37,7 @@ def objective(request):
 
 @pytest.fixture
 def jobs(tiny_job, tiny_tokens, objective):
-    """The two jobs of this file, under a name and with settings of [training] to change.
+    """The two jobs of this file, under a name and with settings of [hardware] to change.
 
     33 sentences, or documents of one piece, are batches of 16, 16 and 1.
     """
@@ -50,7 +50,7 @@ def jobs(tiny_job, tiny_tokens, objective):
     def made(name, **training):
         return [
             tiny_job(
-                f"{name}-{what}", phase=phase | {"objective": objective}, training=training, **data
+                f"{name}-{what}", phase=phase | {"objective": objective}, hardware=training, **data
             )
             for what, phase in (("first-step", FIRST_STEP), ("epoch", EPOCH))
         ]

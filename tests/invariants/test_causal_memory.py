@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
-from lingraft.recipe import Training
+from lingraft.recipe import Hardware
 from lingraft.training import checkpoint, machine
 from lingraft.training.checkpoint import weights
 from lingraft.training.compiling import encoder_layers
@@ -26,7 +26,7 @@ PHASE = {
     "objective": "clm",
     "budget": {"value": 4},
     "batch": {"size": 9},  # on two processes: three micro-batches and two
-    "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3, "max_gradient_norm": 0.5},
+    "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3, "max_gradient_norm": 0.5},
     "validation": {"every_steps": 4},
 }
 STILL = {
@@ -40,7 +40,7 @@ def clm_job(tiny_job):
     def made(name, family="llama", train=("all",), **training):
         phase = PHASE | {"train": list(train)}
         fields = {"family": FAMILIES[family], "vocabulary": IDS, "itl_layers": frozenset({0})}
-        return tiny_job(name, phase=phase, training=training, **fields)
+        return tiny_job(name, phase=phase, hardware=training, **fields)
 
     return made
 
@@ -77,7 +77,7 @@ def test_frozen_matrices_in_bf16_change_not_a_bit(family, clm_job, tiny_model):
     found = []
     for kept in ("fp32", "bf16"):
         AcceleratorState._reset_state(reset_partial_state=True)
-        job = clm_job(kept, family, train=("embeddings", "itl"), frozen_weights=kept)
+        job = clm_job(kept, family, train=("embeddings", "inserted"), frozen_weights=kept)
         model = published(tiny_model(family))
         train_phase(job, model, Accelerator(cpu=True, mixed_precision="bf16"))
         first, last = encoder_layers(model)
@@ -114,7 +114,7 @@ def test_what_bf16_would_round_stays_in_fp32_and_all_is_fp32_while_it_is_saved(t
 
 
 def test_frozen_weights_in_bf16_need_products_in_bf16(tmp_path):
-    wanted = Training(precision="fp32", frozen_weights="bf16")
+    wanted = Hardware(precision="fp32", frozen_weights="bf16")
     with pytest.raises(RecipeError, match=r'frozen_weights: "bf16" needs products in bf16'):
         machine.accelerator_for(wanted, tmp_path)
 
@@ -125,7 +125,7 @@ def test_frozen_weights_in_bf16_need_products_in_bf16(tmp_path):
     [
         ("llama", False, ("all",), False),
         ("gpt2", True, ("all",), False),
-        ("llama", True, ("embeddings", "itl"), True),
+        ("llama", True, ("embeddings", "inserted"), True),
     ],
     ids=["llama untied", "gpt2 tied", "llama frozen bf16"],
 )

@@ -7,14 +7,14 @@ import torch
 from torch._dynamo.utils import counters
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Training
+from lingraft.recipe import Hardware
 from lingraft.training import compiling
 from lingraft.training.checkpoint import weights
 from lingraft.training.loop import train_phase
 
 PHASE = {
     "budget": {"value": 6},
-    "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3},
+    "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3},
     "validation": {"every_steps": 3},
 }
 
@@ -44,7 +44,7 @@ def test_compiled_layers_give_the_loss_curve_and_the_weights_of_plain_ones(
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     found = [
         trained(
-            tiny_job(f"compile-{compiled}", phase=PHASE, training={"compile": compiled}, **text),
+            tiny_job(f"compile-{compiled}", phase=PHASE, hardware={"compile": compiled}, **text),
             tiny_model("roberta", **still),
             accelerator,
         )
@@ -65,6 +65,6 @@ def test_without_a_compiler_the_recipe_is_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(RecipeError, match="no-such-compiler is not there; install it") as error:
-        compiling.check(Training(compile=True))
+        compiling.check(Hardware(compile=True))
     assert "\n" not in str(error.value)
-    compiling.check(Training())
+    compiling.check(Hardware())

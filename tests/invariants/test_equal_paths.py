@@ -106,7 +106,7 @@ def test_activations_computed_again_give_the_same_gradients_with_the_same_dropou
     for again in (False, True):
         model = tiny_model(family).train()
         if train == "phase 1":
-            freeze(model, FAMILIES[family], frozenset({0}), frozenset({"embeddings", "itl"}))
+            freeze(model, FAMILIES[family], frozenset({0}), frozenset({"embeddings", "inserted"}))
         if again:
             recompute_activations(model)
             assert model.is_activation_checkpointing
@@ -124,7 +124,7 @@ def test_a_phase_that_computes_activations_again_ends_in_the_same_weights(
     ended = []
     for again in (False, True):
         training = {"gradient_checkpointing": again}
-        job = tiny_job(f"again-{again}", training=training, family=FAMILIES[family])
+        job = tiny_job(f"again-{again}", hardware=training, family=FAMILIES[family])
         model = tiny_model(family)
         train_phase(job, model, accelerator)
         assert model.is_activation_checkpointing == again
@@ -145,7 +145,7 @@ def test_the_loss_in_bf16_stays_within_a_band_of_fp32(tiny_job, tiny_model, tiny
     phase = {
         "budget": {"value": 60},
         "validation": {"every_steps": 60},
-        "optimiser": {"learning_rate": 3e-3},
+        "optimizer": {"learning_rate": 3e-3},
         "schedule": {"warmup": 0},
     }
     found = []

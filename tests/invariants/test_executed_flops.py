@@ -19,7 +19,7 @@ from lingraft.training.phase import WithObjective
 D, INNER, V, LAYERS = 32, 48, 320, 4
 ITL = frozenset({0, 3})
 LINEAR = 2 * (4 * D * D + 2 * D * INNER)
-FIRST_PHASE = frozenset({"embeddings", "output_bias", "itl"})
+FIRST_PHASE = frozenset({"embeddings", "output_bias", "inserted"})
 EVERYTHING = FIRST_PHASE | {"positions", "embedding_norm", "body", "head"}
 
 

@@ -16,7 +16,7 @@ from lingraft.training.phase import Stopped
 
 WSD = {
     "schedule": {"shape": "wsd", "decay": 0.25, "warmup": 4},
-    "optimiser": {"learning_rate": 0.01},
+    "optimizer": {"learning_rate": 0.01},
 }
 
 
@@ -32,7 +32,7 @@ def job(tiny_job):
 
     def made(name, steps, unit="steps", **training):
         phase = WSD | {"budget": {"value": steps, "unit": unit}}
-        plain = tiny_job(name, phase=phase, training=training)
+        plain = tiny_job(name, phase=phase, hardware=training)
         return replace(
             plain, fingerprint=f"{steps} {unit}", stable_fingerprint="but for its budget"
         )

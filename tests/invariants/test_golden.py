@@ -24,17 +24,17 @@ from lingraft.pipeline import stages
 FILE = Path(__file__).with_name("golden.json")
 WRITING = bool(os.environ.get("LINGRAFT_WRITE_GOLDEN"))
 RUNS = {
-    "roberta, xpt": ("roberta", {"name": "xpt", "preset": "xpt2021"}),
-    "modernbert, xpt": ("modernbert", {"name": "xpt", "preset": "chameleon2022"}),
-    "roberta, adapters": ("roberta", {"name": "adapters", "preset": "xpt2021"}),
+    "roberta, xpt": ("roberta", {"method": "xpt", "preset": "xpt2021"}),
+    "modernbert, xpt": ("modernbert", {"method": "xpt", "preset": "chameleon2022"}),
+    "roberta, adapters": ("roberta", {"method": "adapters", "preset": "xpt2021"}),
 }
 TRAINED = {"learning_rate": 0.01, "budget": {"value": 6}, "batch": {"size": 8}}
 OTHERS = {
     "name": "golden",
     "language": "ko",
     "tokenizer": {"vocab_size": 300, "max_tokens": 64},
-    "training": {"precision": "fp32", "row_tokens": 64, "micro_batch_tokens": 64, "log_steps": 1},
-    "evaluation": {"sentences": 12, "words": 8, "samples": 1},
+    "hardware": {"precision": "fp32", "row_tokens": 64, "micro_batch_tokens": 64, "log_steps": 1},
+    "evaluation": {"max_sentences": 12, "max_words": 8, "samples": 1},
 }
 
 
@@ -56,7 +56,7 @@ def found(tiny_source, korean_text, tmp_path_factory):
         recipe = OTHERS | {
             "source": {"model": str(tiny_source(family))},
             "corpus": {"text": [text.name], "valid": 0.05, "test": 0.1},
-            "method": method | TRAINED,
+            "training": method | TRAINED,
         }
         batches: list[str] = []
         original = PackedModel.logits

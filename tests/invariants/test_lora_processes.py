@@ -18,7 +18,7 @@ PHASE = {
     "lora": {"parts": ["body"], "rank": 4, "alpha": 8},
     "budget": {"value": 4},
     "batch": {"size": 9},  # uneven: one process has a sentence more
-    "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3, "max_gradient_norm": 0.5},
+    "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3, "max_gradient_norm": 0.5},
     "validation": {"every_steps": 4},
 }
 
@@ -32,7 +32,7 @@ def test_two_processes_with_lora_give_the_weights_of_one(
     fields = {"family": FAMILIES["llama"], "vocabulary": IDS}
     fields |= {"new_rows": tuple(i >= 300 for i in range(rows))}
     alone, together = (
-        tiny_job(name, phase=PHASE, training={"micro_batch_tokens": 32}, **fields)
+        tiny_job(name, phase=PHASE, hardware={"micro_batch_tokens": 32}, **fields)
         for name in ("one", "two")
     )
     with one_process():

@@ -16,13 +16,13 @@ from lingraft.training.phase import Stopped
 # 40 sentences are three batches of 16 at most: ten steps cross three ends of an epoch.
 SETTINGS = {
     "budget": {"value": 10},
-    "optimiser": {"learning_rate": 0.01},
+    "optimizer": {"learning_rate": 0.01},
     "validation": {"every_steps": 4},
 }
 ROWS = ["embeddings.new", "output_bias.new", "layers[-1]"]
 NEW = tuple(i % 7 == 3 for i in range(320))
 LORA = {"parts": ["body"], "rank": 2, "dropout": 0.1}
-KINDS = {"all": ["all"], "frozen": ["embeddings", "output_bias", "itl"], "rows": ROWS}
+KINDS = {"all": ["all"], "frozen": ["embeddings", "output_bias", "inserted"], "rows": ROWS}
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def job(tiny_job):
     return lambda name, train, **training: tiny_job(
         name,
         phase=SETTINGS | {"train": train} | ({"lora": LORA} if train == ROWS else {}),
-        training=training,
+        hardware=training,
         itl_layers=frozenset({0, 2}),
         new_rows=NEW,
     )

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without to
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 PHASE = {
     "budget": {"value": 4},
-    "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3},
+    "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3},
     "validation": {"every_steps": 2},
 }
 
@@ -78,7 +78,7 @@ def test_a_phase_in_rows_of_a_pass_ends_with_the_weights_of_one_in_short_rows(
     for name in ("short", "even"):
         if name == "even":
             as_on_a_gpu()
-        job = tiny_job(name, phase=PHASE | phase, training=training)
+        job = tiny_job(name, phase=PHASE | phase, hardware=training)
         model = tiny_model("roberta", **STILL)
         train_phase(job, model, accelerator)
         lines = job.metrics_path.read_text().splitlines()

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.slow  # two processes import torch, then train seven jo
 PHASE = {
     "budget": {"value": 10},
     "batch": {"size": 9},  # 9 sentences on two processes: three micro-batches and two
-    "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3, "max_gradient_norm": 0.5},
+    "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3, "max_gradient_norm": 0.5},
     "validation": {"every_steps": 4},
 }
-FIRST_PHASE = ["embeddings", "output_bias", "itl"]
+FIRST_PHASE = ["embeddings", "output_bias", "inserted"]
 NEW = tuple(i % 7 == 3 or i > 310 for i in range(320))
 ROWS = ["embeddings.new", "output_bias.new", "layers[0]"]
 # Where each job goes on: the checkpoint of step 5 that another one left.
@@ -42,7 +42,7 @@ def runs(tmp_path_factory, tiny_job_in, tiny_model, tiny_tokens, one_process):
         training = {"micro_batch_tokens": 32, "sharding": sharding, "checkpoint_steps": 5}
         phase = PHASE | {"train": list(train)}
         layers = {"itl_layers": frozenset({0, 2}), "train": tiny_tokens(33), "new_rows": NEW}
-        return tiny_job_in(folder, name, phase=phase, training=training, **layers)
+        return tiny_job_in(folder, name, phase=phase, hardware=training, **layers)
 
     with one_process() as accelerator:
         trained = {"one": ["all"], "one, frozen": FIRST_PHASE, "one, rows": ROWS}
@@ -130,7 +130,7 @@ def test_a_checkpoint_of_shards_has_the_form_of_one_process(runs):
     paths = [checkpoint.latest(job(name).folder) for name in ("one", "fsdp2")]
     whole, sharded = (load_file(path / "model.safetensors") for path in paths)
     assert {n: t.shape for n, t in whole.items()} == {n: t.shape for n, t in sharded.items()}
-    whole, sharded = (torch.load(path / "optimiser.pt", weights_only=True) for path in paths)
+    whole, sharded = (torch.load(path / "optimizer.pt", weights_only=True) for path in paths)
     assert whole["state"].keys() == sharded["state"].keys()
     for number, moments in whole["state"].items():
         for name, tensor in moments.items():

@@ -17,7 +17,7 @@ from lingraft.training.loop import train_phase
 # As in test_batching: from such a first step the gradient can be read.
 PHASE = {
     "budget": {"value": 1},
-    "optimiser": {"learning_rate": 1.0, "epsilon": 1.0, "weight_decay": 0.0},
+    "optimizer": {"learning_rate": 1.0, "epsilon": 1.0, "weight_decay": 0.0},
     "schedule": {"shape": "constant", "warmup": 0},
 }
 WIDE, NARROW = {"row_tokens": 64}, {"micro_batch_tokens": 16}
@@ -34,7 +34,7 @@ def train(tiny_job, model, accelerator, monkeypatch):
     monkeypatch.setitem(OBJECTIVES, "mlm", TWO_TERMS)
 
     def run(name, **training):
-        job, started = tiny_job(name, phase=PHASE, training=training), model()
+        job, started = tiny_job(name, phase=PHASE, hardware=training), model()
         train_phase(job, started, accelerator)
         return weights(started), rows(job)
 
@@ -83,7 +83,7 @@ def test_micro_batches_give_each_term_as_the_big_batch_does(train):
 
 @pytest.mark.slow
 def test_two_processes_give_each_term_as_one_does(train, tiny_job, model, tmp_path):
-    job = tiny_job("two", phase=PHASE, training=NARROW)
+    job = tiny_job("two", phase=PHASE, hardware=NARROW)
     train_together(tmp_path, model(), [job], setup="two_terms")
     ours = [load_file(job.folder / f"rank-{rank}.safetensors") for rank in (0, 1)]
     assert all(torch.equal(tensor, ours[1][name]) for name, tensor in ours[0].items())

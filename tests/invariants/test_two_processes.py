@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 SCRIPT = Path(__file__).with_name("adapting.py")
 SETTINGS = (
-    "training.precision=fp32",
+    "hardware.precision=fp32",
     "phases.0.dropout=0",
     "phases.1.dropout=0",
     "phases.0.batch.size=9",
     "phases.1.batch.size=9",
-    "evaluation.sentences=10",
-    "evaluation.words=2",
+    "evaluation.max_sentences=10",
+    "evaluation.max_words=2",
 )
 
 

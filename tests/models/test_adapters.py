@@ -252,11 +252,11 @@ def test_a_phase_with_adapters_goes_on_from_its_checkpoint_to_the_same_bits(
 ):
     from lingraft.training.data import Batcher
 
-    steps = {"budget": {"value": 6}, "optimiser": {"learning_rate": 0.01}}
+    steps = {"budget": {"value": 6}, "optimizer": {"learning_rate": 0.01}}
     dropout = {"hidden_dropout_prob": 0.1}
     whole = adapted_model("roberta", **dropout)
     train_phase(tiny_job("straight", phase=steps), whole, accelerator)
-    broken = tiny_job("killed", phase=steps, training={"checkpoint_steps": 2})
+    broken = tiny_job("killed", phase=steps, hardware={"checkpoint_steps": 2})
     with killed_at(5, Batcher, "step", of_training), pytest.raises(KeyboardInterrupt):
         train_phase(broken, adapted_model("roberta", **dropout), accelerator)
     again = adapted_model("roberta", **dropout)

@@ -9,7 +9,7 @@ from lingraft.errors import DataError
 from lingraft.models import export
 from lingraft.models.source import load_model
 from lingraft.pretrained import checksums
-from lingraft.recipe import Optimiser
+from lingraft.recipe import Optimizer
 from lingraft.training import checkpoint
 from lingraft.training.trained import Trained
 
@@ -21,17 +21,17 @@ def flip(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.pt", "state.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "state.json"])
 def test_a_changed_bit_of_a_checkpoint_is_one_line(name, tiny_model, tmp_path):
     model = tiny_model("bert")
-    optimiser = Trained(model).optimiser(Optimiser(learning_rate=0.01))
+    optimizer = Trained(model).optimizer(Optimizer(learning_rate=0.01))
     model(input_ids=torch.arange(8)[None]).logits.square().mean().backward()
-    optimiser.step()
-    path = checkpoint.save(tmp_path, 5, model, optimiser, {"step": 5})
-    assert checkpoint.load(path, model, optimiser) == {"step": 5}
+    optimizer.step()
+    path = checkpoint.save(tmp_path, 5, model, optimizer, {"step": 5})
+    assert checkpoint.load(path, model, optimizer) == {"step": 5}
     flip(path / name)
     with pytest.raises(DataError, match=f"{name}: is not what was written"):
-        checkpoint.load(path, model, optimiser)
+        checkpoint.load(path, model, optimizer)
 
 
 def test_a_changed_bit_of_a_look_is_one_line(tiny_model, tmp_path):

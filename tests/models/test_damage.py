@@ -58,12 +58,12 @@ def test_a_matrix_with_many_damaged_rows_is_refused(damaged, tiny_tokenizer):
         damage.mend("x", loaded, tiny_tokenizer("roberta"))
 
 
-@pytest.mark.parametrize("initialiser", ["mean", "random-statistics"])
-def test_no_row_of_a_graft_is_made_of_damaged_ones(initialiser, damaged, shorthand, command):
+@pytest.mark.parametrize("initializer", ["mean", "random-statistics"])
+def test_no_row_of_a_graft_is_made_of_damaged_ones(initializer, damaged, shorthand, command):
     folder = damaged()
     arguments = [*shorthand(folder.parent / "run", steps=2)]
     arguments[arguments.index("--source") + 1] = folder
-    ended = command(*arguments, "--set", f"graft.embeddings={initialiser}")
+    ended = command(*arguments, "--set", f"embeddings.init={initializer}")
     assert ended.status == 0, ended.err
     said = ended.err + ended.out
     assert said.index(f"30 times too long ({LONG} '") < said.index("corpus: done")

@@ -10,6 +10,7 @@ from lingraft.models.kinds import KINDS
 from lingraft.models.loading import stock_class
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import files as tokenizer_files
+from tests.support.vocabulary_kinds import keys_of
 
 
 def test_a_family_is_found_by_its_model_type():
@@ -60,7 +61,7 @@ def vocabularies():
     text = ["In 2024, 12345 people said: don't!", "나는 학교에 갔다."] * 9
     return {
         kind: tokenizer_files.train(
-            Section(kind=kind, vocab_size=330), None, lambda: text, pad_id=None, seed=0
+            Section(**keys_of(kind), vocab_size=330), None, lambda: text, pad_id=None, seed=0
         )
         for kind in tokenizer_files.TRAINED
     }

@@ -107,7 +107,7 @@ def test_an_untied_head_is_a_matrix_of_its_own_that_trains_with_the_embeddings(
     assert sum(sizes.values()) == sum(parameter.numel() for parameter in target.parameters())
     assert sizes["embeddings"] == 2 * 320 * 32
     before = {name: tensor.clone() for name, tensor in tensors.items()}
-    phase = {"train": ["embeddings"], "optimiser": {"learning_rate": 0.01}}
+    phase = {"train": ["embeddings"], "optimizer": {"learning_rate": 0.01}}
     train_phase(tiny_job(phase=phase, family=record), target, accelerator)
     moved = {name for name, tensor in target.state_dict().items() if not tensor.equal(before[name])}
     assert moved == {record.word_embeddings, record.decoder}

@@ -20,8 +20,8 @@ ROBERTA = FAMILIES["roberta"]
         ("roberta.embeddings.position_embeddings.weight", "positions"),
         ("roberta.embeddings.token_type_embeddings.weight", "embedding_norm"),
         ("roberta.embeddings.LayerNorm.bias", "embedding_norm"),
-        ("roberta.encoder.layer.0.attention.self.query.weight", "itl"),
-        ("roberta.encoder.layer.13.output.LayerNorm.weight", "itl"),
+        ("roberta.encoder.layer.0.attention.self.query.weight", "inserted"),
+        ("roberta.encoder.layer.13.output.LayerNorm.weight", "inserted"),
         ("roberta.encoder.layer.1.attention.self.query.weight", "body"),
         ("roberta.encoder.layer.10.attention.self.query.weight", "body"),
         ("lm_head.dense.weight", "head"),
@@ -52,20 +52,20 @@ def test_the_translation_layers_are_the_first_and_the_last():
 
 def test_all_means_every_part():
     assert trained_parts(("all",), "phase-2") == set(PARTS)
-    assert trained_parts(("itl", "embeddings"), "phase-1") == {"itl", "embeddings"}
+    assert trained_parts(("inserted", "embeddings"), "phase-1") == {"inserted", "embeddings"}
 
 
 def test_all_beside_another_part_is_refused():
     with pytest.raises(RecipeError) as caught:
-        trained_parts(("all", "itl"), "phase-1")
+        trained_parts(("all", "inserted"), "phase-1")
     assert str(caught.value) == (
         "phase 'phase-1': train holds 'all' and other parts; 'all' stands alone"
     )
 
 
 def test_a_part_named_twice_is_refused():
-    with pytest.raises(RecipeError, match="phase 'x': train names a part twice: itl, itl"):
-        trained_parts(("itl", "itl"), "x")
+    with pytest.raises(RecipeError, match="phase 'x': train names a part twice: inserted, inserted"):
+        trained_parts(("inserted", "inserted"), "x")
 
 
 def test_tied_names_are_counted_once():

@@ -250,7 +250,7 @@ def test_tlm_starts_positions_anew_where_it_is_asked_to(pairs):
 STEP = {
     "objective": "ca_mlm",
     "budget": {"value": 1},
-    "optimiser": {"learning_rate": 1.0, "epsilon": 1.0, "weight_decay": 0.0},
+    "optimizer": {"learning_rate": 1.0, "epsilon": 1.0, "weight_decay": 0.0},
     "schedule": {"shape": "constant", "warmup": 0},
 }
 
@@ -267,7 +267,7 @@ def job(tiny_job, pairs):
         only = phase.get("train") == ["cross_attention"]
         also = () if only else (reading("tlm", longest=64),)
         one = reading("ca_mlm", also)
-        return tiny_job(name, phase=phase, training=training, readings=(one,))
+        return tiny_job(name, phase=phase, hardware=training, readings=(one,))
 
     return made
 
@@ -331,7 +331,7 @@ def test_lora_beside_cross_attention_learns_from_states_without_it_too(job, veco
 
 
 def test_a_killed_phase_goes_on_to_the_same_bits(job, veco, accelerator):
-    phase = STEP | {"budget": {"value": 6}, "optimiser": {"learning_rate": 0.01}}
+    phase = STEP | {"budget": {"value": 6}, "optimizer": {"learning_rate": 0.01}}
     dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
     whole = veco(**dropout)
     train_phase(job("straight", phase), whole, accelerator)

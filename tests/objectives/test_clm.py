@@ -61,7 +61,7 @@ def test_its_loss_and_gradient_are_those_of_the_stock_class_one_piece_at_a_time(
 def test_a_phase_trains_a_causal_model_and_says_its_loss_in_nats_per_token(
     tiny_job, tiny_tokens, tiny_model, accelerator
 ):
-    phase = {"objective": "clm", "optimiser": {"learning_rate": 0.01}}
+    phase = {"objective": "clm", "optimizer": {"learning_rate": 0.01}}
     phase |= {"budget": {"value": 7, "unit": "epochs"}}
     train, valid = Documents.of(tiny_tokens(40), 12), Documents.of(tiny_tokens(20, seed=1), 12)
     job = tiny_job(phase=phase, family=FAMILIES["llama"], vocabulary=IDS, train=train, valid=valid)

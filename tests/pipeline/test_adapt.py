@@ -102,19 +102,19 @@ def test_a_phase_that_the_recipe_has_no_more_is_no_part_of_the_model(finished, c
 @pytest.mark.parametrize(
     ("change", "stages"),
     [
-        ("export.licence=mit", {"model"}),
+        ("export.license=mit", {"model"}),
         ("evaluation.seed=1", {"evaluation", "model"}),
-        ("phases.1.optimiser.learning_rate=1e-3", {"phase-2", "evaluation", "model"}),
+        ("phases.1.optimizer.learning_rate=1e-3", {"phase-2", "evaluation", "model"}),
         ("phases.0.masking.rate=0.2", STAGES - {"corpus", "tokenizer", "graft"}),
-        ("graft.embeddings=match", STAGES - {"corpus", "tokenizer"}),
+        ("embeddings.init=match", STAGES - {"corpus", "tokenizer"}),
         ("tokenizer.vocab_size=290", STAGES - {"corpus"}),
         ("corpus.min_characters=3", STAGES),
         ("seed=1", STAGES - {"corpus", "tokenizer"}),
         ("corpus.split_seed=1", STAGES),
-        ("phases.1.sentences=50", {"phase-2", "evaluation", "model"}),
-        ("resources.sentences=5", STAGES - {"corpus", "tokenizer"}),
-        ("training.log_steps=3", set()),
-        ("training.micro_batch_tokens=128", set()),
+        ("phases.1.max_train_sentences=50", {"phase-2", "evaluation", "model"}),
+        ("embeddings.max_sentences=5", STAGES - {"corpus", "tokenizer"}),
+        ("hardware.log_steps=3", set()),
+        ("hardware.micro_batch_tokens=128", set()),
     ],
 )
 def test_a_change_redoes_what_depends_on_it_and_nothing_else(change, stages, redone):
@@ -125,19 +125,19 @@ def test_a_change_redoes_what_depends_on_it_and_nothing_else(change, stages, red
 def test_another_precision_is_refused_and_auto_is_what_it_takes(
     there, here, redone, finished, command, processor
 ):
-    redone("--resume", "--set", f"training.precision={there}")
+    redone("--resume", "--set", f"hardware.precision={there}")
     before = made(finished)
     processor(there)
-    assert redone("--set", "training.precision=auto") == set()
+    assert redone("--set", "hardware.precision=auto") == set()
     processor(here)
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
     assert f"(differs in: the precision, {there} there and {here} here: " in refused.err
-    assert f"training.precision={there} keeps what is trained); --resume" in refused.err
+    assert f"hardware.precision={there} keeps what is trained); --resume" in refused.err
     assert made(finished) == before
     refused = command("stage", finished, "phase-1")
     assert f"differs in the precision, {there} there and {here} here" in refused.err
     assert made(finished) == before
-    assert redone("--set", f"training.precision={there}") == set()
+    assert redone("--set", f"hardware.precision={there}") == set()
 
 
 def test_a_phase_that_is_trained_by_itself_notes_its_machine(finished, command):
@@ -159,13 +159,13 @@ def test_a_phase_that_is_trained_by_itself_notes_its_machine(finished, command):
 def test_a_resource_that_changes_is_read_again(redone, finished, command, tmp_path):
     lexicon = tmp_path / "ko-en.tsv"
     lexicon.write_text("나\tI\n", encoding="utf-8")
-    change = ("--resume", "--set", f'resources.lexicons=["{lexicon}"]')
+    change = ("--resume", "--set", f'embeddings.lexicons=["{lexicon}"]')
     assert "graft" in redone(*change)
     assert redone(*change) == set()
     lexicon.write_text("나\tI\n너\tyou\n", encoding="utf-8")
     before = made(finished)
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert "holds another run (differs in: the contents of [resources]); --resume" in refused.err
+    assert "holds another run (differs in: the contents of [embeddings]); --resume" in refused.err
     assert made(finished) == before
     assert redone(*change) == STAGES - {"corpus", "tokenizer"}
 
@@ -175,14 +175,14 @@ def test_a_resource_that_lies_elsewhere_now_redoes_nothing(redone, finished, com
     for path in paths:
         path.parent.mkdir()
         path.write_text("나\tI\n", encoding="utf-8")
-    changes = [f'resources.lexicons=["{path}"]' for path in paths]
+    changes = [f'embeddings.lexicons=["{path}"]' for path in paths]
     assert "graft" in redone("--resume", "--set", changes[0])
     paths[0].unlink()
     assert redone("--resume", "--set", changes[1]) == set()
     assert redone("--set", changes[1]) == set()
     paths[1].write_text("너\tyou\n", encoding="utf-8")
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert "(differs in: the contents of [resources]); --resume" in refused.err
+    assert "(differs in: the contents of [embeddings]); --resume" in refused.err
 
 
 def test_a_teacher_that_changes_is_not_trained_with_in_silence(redone, finished, command, tmp_path):
@@ -203,11 +203,11 @@ def test_a_teacher_that_changes_is_not_trained_with_in_silence(redone, finished,
 
 def test_an_epoch_of_a_phase_is_over_its_own_sentences(redone, finished):
     budget = "phases.1.budget={value=2, unit='epochs'}"
-    redone("--resume", "--set", "phases.1.sentences=50", "--set", budget)
+    redone("--resume", "--set", "phases.1.max_train_sentences=50", "--set", budget)
     assert Run(finished).stage("phase-2").result()["sentences"] == 100
 
 
-@pytest.mark.parametrize("train", ["layers[9]", "itl"])
+@pytest.mark.parametrize("train", ["layers[9]", "inserted"])
 def test_what_a_later_phase_cannot_train_is_refused_before_text_is_read(
     tmp_path, tiny_source, korean_text, train
 ):
@@ -217,7 +217,7 @@ def test_what_a_later_phase_cannot_train_is_refused_before_text_is_read(
             "language": "ko",
             "source": {"model": str(tiny_source("modernbert"))},
             "corpus": {"text": [str(korean_text)]},
-            "graft": {"layers_before": 0, "layers_after": 0},
+            "graft": {"inserted_before": 0, "inserted_after": 0},
             "phases": [phases[0] | {"train": ["all"]}, phases[1] | {"train": [train]}],
         }
     )
@@ -227,7 +227,7 @@ def test_what_a_later_phase_cannot_train_is_refused_before_text_is_read(
 
 
 def test_a_phase_that_wants_more_sentences_than_there_are_is_refused(finished, command):
-    change = ("--resume", "--set", "phases.1.sentences=100000")
+    change = ("--resume", "--set", "phases.1.max_train_sentences=100000")
     ended = command("--quiet", "adapt", finished / "recipe.toml", "--out", finished, *change)
     assert ended.status == 1
     number = Run(finished).stage("tokenizer").result()["tokens"]["train"]["sentences"]
@@ -238,22 +238,22 @@ def test_a_later_phase_that_wants_too_many_sentences_is_refused_before_the_first
     tmp_path, command, shorthand
 ):
     out = tmp_path / "run"
-    ended = command(*shorthand(out), "--set", "phases.1.sentences=100000")
+    ended = command(*shorthand(out), "--set", "phases.1.max_train_sentences=100000")
     assert "100,000 sentences were asked for" in ended.err
     assert {path.parent.name for path in out.glob("*/done.json")} == {"corpus", "tokenizer"}
 
 
 def _shares(recipe, embeddings, *shares):
-    """The recipe with another initialiser, and phases that take so many sentences."""
+    """The recipe with another initializer, and phases that take so many sentences."""
     phases = tuple(
-        phase.model_copy(update={"sentences": share})
+        phase.model_copy(update={"max_train_sentences": share})
         for phase, share in zip(recipe.phases, shares, strict=True)
     )
-    graft = recipe.graft.model_copy(update={"embeddings": embeddings})
-    return recipe.model_copy(update={"phases": phases, "graft": graft})
+    section = recipe.embeddings.model_copy(update={"init": embeddings})
+    return recipe.model_copy(update={"phases": phases, "embeddings": section})
 
 
-def test_an_initialiser_learns_from_what_the_phases_train_on_and_no_more(adapted):
+def test_an_initializer_learns_from_what_the_phases_train_on_and_no_more(adapted):
     run = Run(adapted("roberta"))
     recipe = read_recipe(run.recipe_path)
 
@@ -269,12 +269,12 @@ def test_an_initialiser_learns_from_what_the_phases_train_on_and_no_more(adapted
     assert all(row.strip("�") in text for row in more)  # long sentences are cut, between bytes too
 
 
-def test_an_initialiser_learns_from_so_many_sentences_of_each_language(tmp_path):
+def test_an_initializer_learns_from_so_many_sentences_of_each_language(tmp_path):
     texts = [
         {"name": name, "language": name, "corpus": {"text": [f"{name}.txt"]}}
         for name in ("ko", "ja")
     ]
-    asked = {"source": {"model": "no/where"}, "streams": texts, "resources": {"sentences": 2}}
+    asked = {"source": {"model": "no/where"}, "streams": texts, "embeddings": {"max_sentences": 2}}
     for name in ("ko", "ja"):
         folder = tmp_path / "corpus" / name
         folder.mkdir(parents=True)
@@ -411,14 +411,14 @@ def test_a_run_from_an_architecture_needs_no_source(korean_text, tmp_path):
             }
         },
         "corpus": {"text": [str(korean_text)]},
-        "tokenizer": {"kind": "unigram", "vocab_size": 200},
-        "method": {
-            "name": "scratch",
+        "tokenizer": {"algorithm": "unigram", "vocab_size": 200},
+        "training": {
+            "method": "scratch",
             "preset": "xpt2021",
             "budget": {"value": 2},
             "batch": {"size": 8},
         },
-        "graft": {"layers_before": 0, "layers_after": 0},
+        "graft": {"inserted_before": 0, "inserted_after": 0},
     }
     run = lingraft.adapt(recipe, tmp_path / "run")
     result = run.stage("graft").result()
@@ -461,8 +461,8 @@ def two_steps(source, text, method):
         "source": {"model": str(source)},
         "corpus": {"text": [str(text)]},
         "tokenizer": {"vocab_size": 300},
-        "method": {
-            "name": method,
+        "training": {
+            "method": method,
             "preset": "xpt2021",
             "budget": {"value": 2},
             "batch": {"size": 8},
@@ -578,7 +578,7 @@ def test_settings_belong_to_a_recipe_that_is_not_complete_yet(adapted, tmp_path)
 def test_runs_of_one_process_may_differ_in_precision(korean_text, tiny_source, tmp_path):
     recipe = two_steps(tiny_source("bert"), korean_text, "xpt-sp")
     for precision in ("bf16", "fp32"):
-        settings = [f"training.precision={precision}"]
+        settings = [f"hardware.precision={precision}"]
         run = lingraft.adapt(recipe, tmp_path / precision, settings=settings)
         written = json.loads((run.path / "environment.json").read_text())
         assert written["precision"] == precision
@@ -589,9 +589,9 @@ def test_the_environment_is_that_of_the_last_training_and_the_command_the_newest
     path = finished / "environment.json"
     trained = read_json(path) | {"cpu": "of the training", "started": "2026-01-01"}
     write_record(path, trained)
-    redone("--resume", "--set", 'export.licence="mit"')
+    redone("--resume", "--set", 'export.license="mit"')
     now = read_json(path)
-    assert "export.licence" in now["command"]
+    assert "export.license" in now["command"]
     assert now == trained | {"command": now["command"]}
     assert "of the training" in (finished / "model/README.md").read_text()
     redone("--resume", "--set", "phases.1.budget.value=2")
@@ -600,7 +600,7 @@ def test_the_environment_is_that_of_the_last_training_and_the_command_the_newest
 
 def test_tensorboard_gets_the_metrics_where_it_is_asked_for(redone, finished):
     pytest.importorskip("tensorboard")
-    changes = ("training.trackers=['tensorboard']", "phases.1.masking.rate=0.2")
+    changes = ("hardware.trackers=['tensorboard']", "phases.1.masking.rate=0.2")
     redone("--resume", "--set", changes[0], "--set", changes[1])
     assert list((finished / "lingraft").rglob("events.out.tfevents.*"))
 
@@ -651,7 +651,7 @@ def test_a_full_disk_is_one_line_and_what_was_done_is_kept(
     stage, command, shorthand, adapted, tmp_path
 ):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    arguments = (*shorthand(tmp_path / "run"), "--set", "training.checkpoint_steps=2")
+    arguments = (*shorthand(tmp_path / "run"), "--set", "hardware.checkpoint_steps=2")
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (SIZES[stage], hard))
         ended = command("--quiet", *arguments)
@@ -693,7 +693,7 @@ def test_continued_is_scored_beside_the_source_as_it_is(
     run = tmp_path / "run"
     start = ("adapt", "--source", tiny_source("roberta"), "--text", korean_text, "--lang", "ko")
     more = ("--method", "continued", "--preset", "xpt2021", "--steps", 1, "--learning-rate", 1e-30)
-    small = ("--set", "evaluation.sentences=9", "--set", "evaluation.words=2")
+    small = ("--set", "evaluation.max_sentences=9", "--set", "evaluation.max_words=2")
     ended = command(*start, *more, *small, "--out", run)
     assert ended.status == 0, ended.err
     result = Run(run).stage("evaluation").result()

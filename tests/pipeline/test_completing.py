@@ -25,7 +25,7 @@ def tables(tiny_source, tmp_path, korean_text):
         "language": "ko",
         "source": {"model": str(tiny_source("bert"))},
         "corpus": {"text": [str(text)]},
-        "method": {"budget": TOKENS},
+        "training": {"budget": TOKENS},
     }
 
 
@@ -43,7 +43,7 @@ def test_a_file_python_and_the_command_line_ask_for_one_thing(tables, command, t
     first, again = complete(asked(tables)), complete(short)
     assert first.choices == again.choices
     assert first.recipe.model_copy(update={"name": "run"}) == again.recipe
-    assert first.recipe.method.name == "xpt-sp"
+    assert first.recipe.training.method == "xpt-sp"
     (tmp_path / "asked.toml").write_text(to_toml(asked(tables)).replace("phases = []\n", ""))
     (tmp_path / "done.toml").write_text(to_toml(first.recipe))
     assert complete(read_recipe(tmp_path / "done.toml")).recipe == first.recipe
@@ -58,7 +58,7 @@ def test_check_says_what_a_run_will_do(tables, command, tmp_path):
 model = "{tables["source"]["model"]}"
 [corpus]
 text = {tables["corpus"]["text"]}
-[method]
+[training]
 budget = {{value = 20e3, unit = "tokens"}}
 """
     )
@@ -69,27 +69,27 @@ budget = {{value = 20e3, unit = "tokens"}}
 
 
 def test_what_is_given_is_kept(tables):
-    given = ("method.learning_rate=0.5", "graft.embeddings=random", "tokenizer.vocab_size=99")
+    given = ("training.learning_rate=0.5", "embeddings.init=random", "tokenizer.vocab_size=99")
     completed = complete(asked(tables, *given))
     (phase,) = completed.recipe.phases
-    assert phase.optimiser.learning_rate == 0.5
-    assert completed.recipe.graft.embeddings == "random"
+    assert phase.optimizer.learning_rate == 0.5
+    assert completed.recipe.embeddings.init == "random"
     assert completed.recipe.tokenizer.vocab_size == 99
     named = {key for key, (_, source) in values(completed).items() if source == "given"}
-    assert named == {"method.learning_rate", "graft.embeddings", "tokenizer.vocab_size"}
+    assert named == {"training.learning_rate", "embeddings.init", "tokenizer.vocab_size"}
     assert not any(key.startswith("resources.") for key in values(completed))  # nothing reads them
 
 
 def test_a_method_that_is_named_keeps_its_layers(tables):
-    whole = complete(asked(tables, "method.name=xpt")).recipe
-    assert (whole.graft.layers_before, len(whole.phases)) == (1, 2)
-    papers = complete(asked(tables, "method.preset=xpt2021"))
-    assert (papers.recipe.method.name, papers.choices) == ("xpt", ())
+    whole = complete(asked(tables, "training.method=xpt")).recipe
+    assert (whole.graft.inserted_before, len(whole.phases)) == (1, 2)
+    papers = complete(asked(tables, "training.preset=xpt2021"))
+    assert (papers.recipe.training.method, papers.choices) == ("xpt", ())
 
 
 def test_without_a_budget_it_asks_for_one(tables):
-    with pytest.raises(RecipeError, match=r"^method\.budget: is not given"):
-        complete(asked(tables | {"method": {}}))
+    with pytest.raises(RecipeError, match=r"^training\.budget: is not given"):
+        complete(asked(tables | {"training": {}}))
 
 
 def begin(completed, run):
@@ -100,22 +100,27 @@ def begin(completed, run):
 def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, monkeypatch):
     """However fast the machine is when the run goes on."""
     monkeypatch.setattr(facts, "tokens_a_second", lambda *_: 1_000.0)
-    recipe, run = asked(tables, "method.budget={value = 5, unit = 'minutes'}"), Run(tmp_path / "r")
+    recipe, run = (
+        asked(tables, "training.budget={value = 5, unit = 'minutes'}"),
+        Run(tmp_path / "r"),
+    )
     first = folder.complete(recipe, run)
     assert first.facts["tokens"] == 300_000
     (phase,) = first.recipe.phases
     assert (phase.budget.value, phase.budget.unit) == (5, "minutes")
-    assert phase.validation.sentences < 2_000
-    assert first.recipe.evaluation.sentences < 10_000
+    assert phase.validation.max_sentences < 2_000
+    assert first.recipe.evaluation.max_sentences < 10_000
     begin(first, run)
     assert read_json(run.choices_path) == first.plain()
     assert read_recipe(run.recipe_path) == first.recipe
     monkeypatch.setattr(facts, "tokens_a_second", lambda *_: 1e9)
     assert folder.complete(recipe, run).recipe == first.recipe
-    same = asked(tables, "method.budget={value = 0.0833333333333333333, unit = 'hours'}", "name=x")
+    same = asked(
+        tables, "training.budget={value = 0.0833333333333333333, unit = 'hours'}", "name=x"
+    )
     assert folder.complete(same, run).recipe.phases == first.recipe.phases
     assert folder.complete(recipe, run, overwrite=True).recipe != first.recipe
-    other = asked(tables, "method.budget={value = 5, unit = 'minutes'}", "method.warmup=0.2")
+    other = asked(tables, "training.budget={value = 5, unit = 'minutes'}", "training.warmup=0.2")
     assert folder.complete(other, run).facts["tokens"] == 3e11
 
 
@@ -140,7 +145,7 @@ def test_a_run_that_kept_no_choices_is_known_by_its_recipe(tables, tmp_path, acc
     run.choices_path.unlink()
     folder.prepare(folder.complete(recipe, run), run, resume=False, overwrite=False)
     run.choices_path.unlink()
-    other = folder.complete(asked(tables, "method.learning_rate=0.5"), run)
+    other = folder.complete(asked(tables, "training.learning_rate=0.5"), run)
     with pytest.raises(RecipeError, match=r"\(differs in: .*phases\); --resume"):
         folder.prepare(other, run, resume=False, overwrite=False)
 

@@ -38,7 +38,7 @@ def test_run_and_card_say_so_and_the_plan_knew_the_size(made, command):
     folder, _, _ = made
     recipe = tomllib.loads((folder / "run" / "recipe.toml").read_text("utf-8"))
     size = len(AutoTokenizer.from_pretrained(folder / "tokenizer"))
-    assert recipe["tokenizer"]["kind"] == "given"
+    assert recipe["tokenizer"]["action"] == "use"
     assert recipe["tokenizer"]["vocab_size"] == size
     card = (folder / "run" / "model" / "README.md").read_text("utf-8")
     assert f"{size} pieces, taken over from a local tokenizer" in card

@@ -30,8 +30,8 @@ def recipe(tiny_source, korean_text):
             "source": {"model": str(tiny_source("roberta"))},
             "corpus": {"text": [str(korean_text)]},
             "tokenizer": {"vocab_size": 300, "max_tokens": 64},
-            "evaluation": {"sentences": 8, "words": 2, "samples": 0},
-            "training": {"row_tokens": 64, "precision": "fp32"},
+            "evaluation": {"max_sentences": 8, "max_words": 2, "samples": 0},
+            "hardware": {"row_tokens": 64, "precision": "fp32"},
             "phases": [
                 phase("phase-1", 4) | {"train": ["embeddings"]},
                 phase("phase-2", steps) | {"train": ["all"]},
@@ -126,7 +126,7 @@ def linear(run):
         (None, ("--minutes", 3), "its first phase has a budget in steps; give that"),
         (old, ("--steps", 20), "an older version of lingraft made it"),
         (unfinished, ("--steps", 20), "it is not finished"),
-        (not_kept, ("--steps", 20), "training.keep_stable"),
+        (not_kept, ("--steps", 20), "hardware.keep_stable"),
         (linear, ("--steps", 20), "falls from the start (schedule.shape = 'linear')"),
     ],
 )

@@ -34,7 +34,7 @@ def graft(tiny_source, tiny_tokenizer, tmp_path):
             "language": "ko",
             "source": {"model": str(tiny_source(family))},
             "corpus": {"text": ["unread.txt"]},
-            "method": {"name": method},
+            "training": {"method": method},
             "tokenizer": {"vocab_size": 400},
         }
         recipe = recipe_from(data | tables)
@@ -76,7 +76,7 @@ def test_a_kept_vocabulary_without_new_layers_gives_the_source_s_logits_bit_for_
     assert torch.equal(logits(target), logits(source)[..., :pieces])
     assert pieces == len(tiny_tokenizer(family))
     assert target.config.pad_token_id == source.config.pad_token_id
-    assert counts["embeddings"]["initialiser"] == "kept"
+    assert counts["embeddings"]["initializer"] == "kept"
     assert set(counts["embeddings"]["provenance"]) == {"kept"}
     assert set(counts["account"]) >= {"copied"}
     assert counts["account"]["fresh"]["tensors"] == 0
@@ -100,7 +100,8 @@ def test_a_new_language_code_gets_a_row_behind_a_kept_vocabulary(
     source.save_pretrained(tmp_path / "source")
     data = {"language": "sw", "source": {"model": str(tmp_path / "source")}}
     recipe = recipe_from(
-        data | {"corpus": {"text": ["u.txt"]}, "method": {"name": "continued", "preset": "xpt2021"}}
+        data
+        | {"corpus": {"text": ["u.txt"]}, "training": {"method": "continued", "preset": "xpt2021"}}
     )
     ours, _ = extension.make(recipe.tokenizer, theirs, lambda: TEXT, pad_id=1, seed=0)
     speak(ours, "sw_KE")
@@ -112,11 +113,11 @@ def test_a_new_language_code_gets_a_row_behind_a_kept_vocabulary(
 
 
 @every_family
-@pytest.mark.parametrize("initialiser", ["random", "mean"])
+@pytest.mark.parametrize("initializer", ["random", "mean"])
 def test_an_extended_vocabulary_keeps_every_row_and_bias_of_the_source(
-    family, initialiser, graft, tiny_source, tiny_tokenizer
+    family, initializer, graft, tiny_source, tiny_tokenizer
 ):
-    folder, counts = graft(family, "lapt", graft={"embeddings": initialiser})
+    folder, counts = graft(family, "lapt", embeddings={"init": initializer})
     size = len(tiny_tokenizer(family))
     source_rows, source_bias = rows_and_bias(tiny_source(family), family)
     rows, bias = rows_and_bias(folder / "model", family)
@@ -153,7 +154,7 @@ def test_added_rows_of_lapt_are_means_of_the_source_pieces_with_their_biases(
 
 @every_family
 def test_random_source_weights_keep_no_row(family, graft, tiny_source):
-    folder, counts = graft(family, "scratch", tokenizer={"kind": "keep"})
+    folder, counts = graft(family, "scratch", tokenizer={"action": "keep"})
     source_rows, _ = rows_and_bias(tiny_source(family), family)
     rows, _ = rows_and_bias(folder / "model", family)
     assert "kept" not in counts["embeddings"]["provenance"]
@@ -231,17 +232,18 @@ def test_a_source_tokenizer_with_more_pieces_than_rows_is_refused(tiny_tokenizer
     assert source.within(source.size) == source
 
 
-@pytest.mark.parametrize("initialiser", ["match", "random-statistics"])
+@pytest.mark.parametrize("initializer", ["match", "random-statistics"])
 def test_an_untied_output_projection_is_carried_over_as_the_embeddings_were(
-    initialiser, graft, tiny_model, tiny_tokenizer, tmp_path
+    initializer, graft, tiny_model, tiny_tokenizer, tmp_path
 ):
     source = tiny_model("bert", tie_word_embeddings=False)
     source.save_pretrained(tmp_path / "untied")
     tiny_tokenizer("bert").save_pretrained(tmp_path / "untied")
-    settings = {"embeddings": initialiser, "layers_before": 1, "layers_after": 0}
-    folder, counts = graft(
-        "bert", "lapt", source={"model": str(tmp_path / "untied")}, graft=settings
-    )
+    tables = {
+        "embeddings": {"init": initializer},
+        "graft": {"inserted_before": 1, "inserted_after": 0},
+    }
+    folder, counts = graft("bert", "lapt", source={"model": str(tmp_path / "untied")}, **tables)
     target = load_model(str(folder / "model")).model
     theirs, ours = (m.get_output_embeddings().weight.detach() for m in (source, target))
     rows = provenance(folder)
@@ -250,7 +252,7 @@ def test_an_untied_output_projection_is_carried_over_as_the_embeddings_were(
     assert len(copied) > 100
     assert all(torch.equal(ours[to], theirs[origin]) for to, origin in copied)
     assert not torch.equal(ours, target.get_input_embeddings().weight)
-    deviation = 0.02 if initialiser == "match" else float(theirs.std())
+    deviation = 0.02 if initializer == "match" else float(theirs.std())
     assert deviation == 0.02 or (fresh and deviation > 0.06)
     assert fresh == [] or 0.7 < float(ours[fresh].std()) / deviation < 1.4
     parts = counts["parameters"]["by_part"]

@@ -33,7 +33,7 @@ def danish(tmp_path_factory):
 def joined(command, adapted, danish, tmp_path_factory):
     """The old run and the one in which Danish has joined its Korean."""
     old, out = adapted("roberta"), tmp_path_factory.mktemp("joined") / "run"
-    sizes = ("--steps", 4, "--vocab-size", 400, "--set", "method.batch={size=8}")
+    sizes = ("--steps", 4, "--vocab-size", 400, "--set", "training.batch={size=8}")
     ended = command("adapt", "--join", old, "--text", f"da={danish}", "--out", out, *sizes)
     assert ended.status == 0, ended.err
     return Run(old), Run(out), ended
@@ -44,9 +44,9 @@ def test_the_recipe_holds_both_languages_and_the_run_s_model(joined):
     recipe = load(new.recipe_path)
     assert [stream["name"] for stream in recipe["streams"]] == ["ko", "da"]
     assert recipe["source"]["model"] == str(old.model_path)
-    assert (recipe["tokenizer"]["kind"], recipe["tokenizer"]["streams"]) == ("add", ["da"])
+    assert (recipe["tokenizer"]["action"], recipe["tokenizer"]["streams"]) == ("add", ["da"])
     assert recipe["evaluation"]["before"] == ["ko"]
-    assert recipe["method"]["name"] == "join"
+    assert recipe["training"]["method"] == "join"
 
 
 def test_old_pieces_keep_their_ids_and_rows_bit_for_bit_until_training(joined):
@@ -107,7 +107,7 @@ def test_the_source_s_figures_are_those_of_the_old_run(joined):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "bart"])
 def test_a_language_joins_a_model_of_another_kind(family, command, adapted, danish, tmp_path):
-    sizes = ("--steps", 2, "--vocab-size", 400, "--set", "method.batch={size=8}")
+    sizes = ("--steps", 2, "--vocab-size", 400, "--set", "training.batch={size=8}")
     texts = ("--text", f"da={danish}", "--out", tmp_path / "run")
     ended = command("adapt", "--join", adapted(family), *texts, *sizes)
     assert ended.status == 0, ended.err
@@ -138,10 +138,10 @@ def test_each_language_gets_as_many_pieces_whenever_it_joins():
 @pytest.mark.parametrize(
     ("section", "size"),
     [
-        ({"kind": "keep"}, SIZE),
-        ({"kind": "trim"}, SIZE),
-        ({"kind": "given", "model": "g"}, SIZE),
-        ({"kind": "extend", "new_pieces": 700}, 700),
+        ({"action": "keep"}, SIZE),
+        ({"action": "trim"}, SIZE),
+        ({"action": "use", "model": "g"}, SIZE),
+        ({"action": "extend", "new_pieces": 700}, 700),
         ({"vocab_size": 600}, 600),
         ({"vocab_size": 40}, 40),
     ],

@@ -25,8 +25,8 @@ def target(tiny_source):
         phase = {"name": "p", "train": list(train), "budget": {"value": 1}}
         phase |= {"batch": {"size": size, "unit": "tokens"}}
         data = {"language": "ko", "source": {"model": str(tiny_source("llama"))}}
-        data |= {"corpus": {"text": ["a.txt"]}, "phases": [phase], "training": training}
-        data |= {"tokenizer": {"kind": "extend", "new_pieces": 100}}
+        data |= {"corpus": {"text": ["a.txt"]}, "phases": [phase], "hardware": training}
+        data |= {"tokenizer": {"action": "extend", "new_pieces": 100}}
         recipe = recipe_from(data)
         loaded = shapes_of(recipe)
         return outline(suited(recipe, loaded.family, tied=True), loaded)
@@ -35,7 +35,7 @@ def target(tiny_source):
 
 
 def needed(made):
-    return need(made, made.recipe.phases[0], made.recipe.training)
+    return need(made, made.recipe.phases[0], made.recipe.hardware)
 
 
 def test_weights_gradients_and_moments_are_those_of_the_built_model(target):
@@ -91,4 +91,4 @@ def test_what_does_not_fit_is_told_what_to_change(target, gpu):
     gpu(80 * GB)
     assert verdict(needs).endswith("this GPU has 80.0 GB: it fits")
     gpu(GB // 2)
-    assert "it does not fit; set training.gradient_checkpointing=true" in verdict(needs)
+    assert "it does not fit; set hardware.gradient_checkpointing=true" in verdict(needs)

@@ -26,15 +26,15 @@ TEXT = [
 ] * 9
 METHODS = {
     "layers around, vocabulary replaced": {
-        "method": {"name": "xpt", "preset": "xpt2021"},
-        "tokenizer": {"kind": "source", "vocab_size": 320},
-        "graft": {"layers_before": 1, "layers_after": 1},
+        "training": {"method": "xpt", "preset": "xpt2021"},
+        "tokenizer": {"algorithm": "source", "vocab_size": 320},
+        "graft": {"inserted_before": 1, "inserted_after": 1},
     },
     "layers between, vocabulary kept": {
-        "tokenizer": {"kind": "keep"},
-        "graft": {"layers_before": 0, "layers_after": 0, "layers_every": 1},
+        "tokenizer": {"action": "keep"},
+        "graft": {"inserted_before": 0, "inserted_after": 0, "inserted_every": 1},
         "phases": [
-            {"name": "rows", "train": ["embeddings.old", "itl"], "budget": {"value": 1}},
+            {"name": "rows", "train": ["embeddings.old", "inserted"], "budget": {"value": 1}},
             {
                 "name": "maps",
                 "train": ["embeddings"],
@@ -46,11 +46,11 @@ METHODS = {
 }
 MORE = {
     "pieces added, new rows": {
-        "tokenizer": {"kind": "append", "vocab_size": 320},
+        "tokenizer": {"action": "append", "vocab_size": 320},
         "phases": [{"name": "rows", "train": ["embeddings.new"], "budget": {"value": 1}}],
     },
-    "adapters": {"method": {"name": "adapters"}, "tokenizer": {"kind": "keep"}},
-    "cross-attention": {"graft": {"cross_attention": True}, "tokenizer": {"kind": "keep"}},
+    "adapters": {"training": {"method": "adapters"}, "tokenizer": {"action": "keep"}},
+    "cross-attention": {"graft": {"cross_attention": True}, "tokenizer": {"action": "keep"}},
 }
 CASES = [(family, method) for method in METHODS for family in FAMILIES]
 CASES += [("bert", method) for method in MORE] + [("gemma3_text", "pieces added, new rows")]
@@ -66,8 +66,8 @@ def recipe_for(folder, tables):
 def test_counts_are_those_of_the_built_model(family, method, tiny_source, tmp_path):
     record = FAMILIES[family]
     tables = (METHODS | MORE)[method]
-    if record.own_pattern and tables["tokenizer"]["kind"] == "source":
-        tables = tables | {"tokenizer": {"kind": "replace", "vocab_size": 450}}
+    if record.own_pattern and "algorithm" in tables["tokenizer"]:
+        tables = tables | {"tokenizer": {"action": "replace", "vocab_size": 450}}
     recipe = recipe_for(tiny_source(family), tables)
     theirs = stages.source_tokenizer(recipe)
     pad, _ = stages.position_settings(recipe)
@@ -90,7 +90,7 @@ def test_counts_are_those_of_the_built_model(family, method, tiny_source, tmp_pa
         counted = said.counted(phase)
         assert counted.parameters == trained.count
         gradients = sum(p.numel() for p in real.parameters() if p.requires_grad)
-        assert need(said, phase, recipe.training).weights == 4 * result["parameters"]["total"]
+        assert need(said, phase, recipe.hardware).weights == 4 * result["parameters"]["total"]
         assert counted.gradients == gradients + sum(r.parameter.numel() for r in trained.rows)
 
 

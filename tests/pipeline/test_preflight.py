@@ -15,6 +15,7 @@ from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 from lingraft.tokenizer import extension
 from lingraft.tokenizer import files as tokenizer_files
+from tests.support.vocabulary_kinds import keys_of
 
 
 def planned(run, *assignments):
@@ -74,7 +75,7 @@ def test_packed_text_is_estimated_by_what_it_roughly_holds(
 
 def test_learning_rates_of_parts_are_told_beside_that_of_the_rest(adapted):
     rates = "{learning_rate=1e-3, rates={embeddings=4e-3, output_bias=2.5e-4}}"
-    plan = planned(adapted("bert"), f"phases.0.optimiser={rates}")
+    plan = planned(adapted("bert"), f"phases.0.optimizer={rates}")
     assert plan.phases[0]["learning_rates"] == "0.001; embeddings 0.004; output bias 0.00025"
 
 
@@ -90,7 +91,7 @@ def small(tiny_source, korean_text, **tables):
         "language": "ko",
         "source": {"model": str(tiny_source("bert"))},
         "corpus": {"text": [str(korean_text)]},
-        "method": {"preset": "xpt2021"},
+        "training": {"preset": "xpt2021"},
     }
     return recipe_from(data | tables)
 
@@ -107,10 +108,10 @@ def test_a_hub_model_that_is_not_here_is_noted_and_not_downloaded(tiny_source, k
 
 
 def test_settings_of_an_output_projection_that_is_tied_are_named(tiny_source, korean_text):
-    graft = {"output_embeddings": "mean", "output_norms": "all"}
-    notes = preflight.check(small(tiny_source, korean_text, graft=graft)).notes
-    for key in graft:
-        assert any(note.startswith(f"graft.{key} is without effect") for note in notes)
+    section = {"output_init": "mean", "output_norms": "all"}
+    notes = preflight.check(small(tiny_source, korean_text, embeddings=section)).notes
+    for key in section:
+        assert any(note.startswith(f"embeddings.{key} is without effect") for note in notes)
     assert not any(
         "effect" in one for one in preflight.check(small(tiny_source, korean_text)).notes
     )
@@ -119,8 +120,8 @@ def test_settings_of_an_output_projection_that_is_tied_are_named(tiny_source, ko
 def test_a_t5_from_nothing_has_no_sentinels_for_spans(tiny_source, korean_text):
     tables = {
         "source": {"architecture": {"model_type": "t5", "d_model": 32, "num_layers": 2}},
-        "tokenizer": {"kind": "unigram"},
-        "method": {"name": "scratch", "preset": "xpt2021"},
+        "tokenizer": {"algorithm": "unigram"},
+        "training": {"method": "scratch", "preset": "xpt2021"},
     }
     with pytest.raises(RecipeError, match=r"phase 'phase-1': masking\.scheme: 'spans'.*infilling"):
         preflight.check(small(tiny_source, korean_text, **tables))
@@ -166,8 +167,8 @@ def test_an_architecture_has_the_size_of_the_model_that_is_built_of_it(tiny_sour
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "modernbert"}},
-        method={"name": "scratch", "preset": "xpt2021"},
-        tokenizer={"kind": "unigram"},
+        training={"method": "scratch", "preset": "xpt2021"},
+        tokenizer={"algorithm": "unigram"},
     )
     plan = preflight.check(recipe)
     config = AutoConfig.for_model("modernbert", vocab_size=recipe.tokenizer.vocab_size)
@@ -183,8 +184,8 @@ def test_an_architecture_has_no_old_rows(matrix, tiny_source, korean_text):
     phase = {"name": "one", "budget": {"value": 1}}
     tables = {
         "source": {"architecture": {"model_type": "modernbert"}},
-        "method": {"name": "scratch", "preset": "xpt2021"},
-        "tokenizer": {"kind": "unigram"},
+        "training": {"method": "scratch", "preset": "xpt2021"},
+        "tokenizer": {"algorithm": "unigram"},
     }
     new = tables | {"phases": [phase | {"train": [f"{matrix}.new"]}]}
     assert preflight.check(small(tiny_source, korean_text, **new)).parameters
@@ -204,10 +205,10 @@ def norm_bias(tiny_source, tiny_model, tmp_path):
 @pytest.mark.parametrize(
     ("graft", "refused"),
     [
-        ({"layers_before": 1}, True),
-        ({"layers_before": 0, "layers_every": 1, "layer_initialiser": "copy"}, True),
-        ({"layers_before": 0, "layers_every": 1}, False),
-        ({"layers_before": 1, "source_weights": "random"}, False),
+        ({"inserted_before": 1}, True),
+        ({"inserted_before": 0, "inserted_every": 1, "inserted_init": "copy"}, True),
+        ({"inserted_before": 0, "inserted_every": 1}, False),
+        ({"inserted_before": 1, "source_weights": "random"}, False),
     ],
     ids=str,
 )
@@ -230,7 +231,7 @@ def test_layers_that_are_decided_on_are_checked_before_anything_is_made(
 
     def asked(tokens):
         auto = {"budget": {"value": tokens, "unit": "tokens"}}
-        return small(tiny_source, korean_text, source=norm_bias, method=auto)
+        return small(tiny_source, korean_text, source=norm_bias, training=auto)
 
     little = completing.complete(asked(300_000)).recipe
     assert not any(little.graft.places)
@@ -244,8 +245,8 @@ def test_an_unknown_architecture_is_refused(tiny_source, korean_text):
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "xlnet"}},
-        method={"name": "scratch", "preset": "xpt2021"},
-        tokenizer={"kind": "unigram"},
+        training={"method": "scratch", "preset": "xpt2021"},
+        tokenizer={"algorithm": "unigram"},
     )
     with pytest.raises(UnsupportedModelError, match="models of type 'xlnet'"):
         preflight.check(recipe)
@@ -256,8 +257,8 @@ def test_an_architecture_with_a_baseline_that_needs_weights_is_refused(tiny_sour
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "bert"}},
-        method={"name": "scratch", "preset": "xpt2021"},
-        tokenizer={"kind": "unigram"},
+        training={"method": "scratch", "preset": "xpt2021"},
+        tokenizer={"algorithm": "unigram"},
         baselines=[{"method": "xpt"}],
     )
     with pytest.raises(RecipeError, match="there are no weights to start from"):
@@ -285,8 +286,8 @@ def test_an_architecture_has_no_source_tokenizer(kind, tiny_source, korean_text)
         tiny_source,
         korean_text,
         source={"architecture": {"model_type": "bert"}},
-        method={"name": "scratch", "preset": "xpt2021"},
-        tokenizer={"kind": kind},
+        training={"method": "scratch", "preset": "xpt2021"},
+        tokenizer=keys_of(kind),
     )
     with pytest.raises(RecipeError, match="needs a source model"):
         preflight.check(recipe)
@@ -307,7 +308,7 @@ def test_a_source_with_adapters_is_refused_before_anything_is_made(
 )
 def test_a_resource_that_is_not_there_is_refused(key, value, tiny_source, korean_text):
     with pytest.raises(DataError, match=r"resources: \./no\.tsv: no such file"):
-        preflight.check(small(tiny_source, korean_text, resources={key: value}))
+        preflight.check(small(tiny_source, korean_text, embeddings={key: value}))
 
 
 def test_evaluations_that_are_not_to_be_learnt_must_be_there_and_are_no_text(
@@ -329,23 +330,25 @@ def test_a_baseline_that_needs_another_tokenizer_is_refused(tiny_source, korean_
 
 
 def test_an_epoch_of_few_sentences_is_estimated_by_them(tiny_source, korean_text):
-    method = {"name": "xpt-sp", "preset": "xpt2021", "budget": {"value": 2, "unit": "epochs"}}
+    method = {"method": "xpt-sp", "preset": "xpt2021", "budget": {"value": 2, "unit": "epochs"}}
     plans = [
-        preflight.check(small(tiny_source, korean_text, method=method | more))
-        for more in ({}, {"sentences": 10})
+        preflight.check(small(tiny_source, korean_text, training=method | more))
+        for more in ({}, {"max_train_sentences": 10})
     ]
     whole, few = (plan.phases[0]["tokens_estimate"] for plan in plans)
     assert few == 2 * 10 * preflight.TOKENS_PER_SENTENCE < whole
 
 
-def too_small(tiny_source, korean_text, **method):
-    return checks.too_small(small(tiny_source, korean_text, method={"preset": "xpt2021"} | method))
+def too_small(tiny_source, korean_text, **keys):
+    return checks.too_small(small(tiny_source, korean_text, training={"preset": "xpt2021"} | keys))
 
 
 def test_steps_too_few_for_their_learning_rate_are_noted_before_training(tiny_source, korean_text):
     (note,) = too_small(tiny_source, korean_text, budget={"value": 60})
     assert "the learning rates of all 60 steps add up to 0.003" in note
-    recipe = small(tiny_source, korean_text, method={"preset": "xpt2021", "budget": {"value": 60}})
+    recipe = small(
+        tiny_source, korean_text, training={"preset": "xpt2021", "budget": {"value": 60}}
+    )
     assert preflight.check(recipe).notes[-1:] == [note]
 
 
@@ -358,7 +361,7 @@ def test_a_plan_that_can_learn_has_no_such_note(tiny_source, korean_text):
 def test_embeddings_that_learn_faster_move_as_far_as_their_own_rate_allows(
     tiny_source, korean_text
 ):
-    few = {"name": "xpt-sp", "budget": {"value": 60}}
+    few = {"method": "xpt-sp", "budget": {"value": 60}}
     assert too_small(tiny_source, korean_text, **few)
     assert too_small(tiny_source, korean_text, **few, embedding_rate_factor=8) == []
 
@@ -368,7 +371,7 @@ def test_steps_that_depend_on_the_text_are_not_judged(tiny_source, korean_text):
 
 
 def test_training_on_with_nothing_new_is_never_called_too_small(tiny_source, korean_text):
-    assert too_small(tiny_source, korean_text, name="continued", budget={"value": 2}) == []
+    assert too_small(tiny_source, korean_text, method="continued", budget={"value": 2}) == []
 
 
 def test_adapt_warns_before_it_trains_on_a_plan_that_is_too_small(shorthand, command, tmp_path):
@@ -377,22 +380,22 @@ def test_adapt_warns_before_it_trains_on_a_plan_that_is_too_small(shorthand, com
 
 
 @pytest.mark.parametrize(
-    ("method", "notes"), [({"name": "metaxlm"}, 1), ({"name": "metaxlm-dict"}, 0)]
+    ("method", "notes"), [({"method": "metaxlm"}, 1), ({"method": "metaxlm-dict"}, 0)]
 )
 def test_dictionaries_that_nothing_reads_are_noted(
     method, notes, tiny_source, korean_text, tmp_path
 ):
     (tmp_path / "ko.tsv").write_text("나무\ttree\n", encoding="utf-8")
     resources = {"lexicons": [str(tmp_path / "ko.tsv")]}
-    recipe = small(tiny_source, korean_text, method=method, resources=resources)
+    recipe = small(tiny_source, korean_text, training=method, embeddings=resources)
     said = preflight.check(recipe).notes
     assert sum("reads no dictionaries" in note for note in said) == notes
     beside = small(
         tiny_source,
         korean_text,
-        method={"name": "metaxlm"},
+        training={"method": "metaxlm"},
         baselines=[{"method": "metaxlm-dict"}],
-        resources=resources,
+        embeddings=resources,
     )
     assert checks.unread(beside) == []
 
@@ -403,7 +406,7 @@ def of_kind(source, text, kind, **tokenizer):
             "language": "ko",
             "source": {"model": str(source)},
             "corpus": {"text": [str(text)]},
-            "tokenizer": {"kind": kind, "vocab_size": 400, "new_pieces": 40} | tokenizer,
+            "tokenizer": keys_of(kind) | {"vocab_size": 400, "new_pieces": 40} | tokenizer,
         }
     )
 

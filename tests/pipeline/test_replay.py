@@ -29,12 +29,12 @@ def runs(tmp_path_factory, english, korean_text, command):
 
     def run(name, *more):
         settings = (
-            "method.batch={size=500, unit='tokens'}",
+            "training.batch={size=500, unit='tokens'}",
             "tokenizer.max_tokens=64",
             "evaluation.samples=0",
-            "evaluation.sentences=40",
+            "evaluation.max_sentences=40",
             "evaluation.untouched=false",
-            "training.precision='fp32'",
+            "hardware.precision='fp32'",
         )
         ended = command(
             *("adapt", "--source", source, "--text", korean_text, "--lang", "ko"),

@@ -55,11 +55,11 @@ def test_what_does_not_suit(
     given, source, words, tiny_source, tiny_tokenizer, korean_text, tmp_path
 ):
     folder = general(given, tiny_tokenizer, tmp_path)
-    recipe = asked(tiny_source(source), korean_text, kind="given", model=str(folder))
+    recipe = asked(tiny_source(source), korean_text, action="use", model=str(folder))
     assert words in by_check(recipe)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_tokenizer_that_the_run_keeps_is_refused(family, tiny_source, korean_text):
-    recipe = asked(tiny_source(family), korean_text, kind="keep")
+    recipe = asked(tiny_source(family), korean_text, action="keep")
     assert by_check(recipe) == ""

@@ -23,6 +23,7 @@ from lingraft.rundir import Run
 from lingraft.tokenizer import extension
 from lingraft.tokenizer.files import load, plain_backend
 from lingraft.tokenizer.vocabulary import Vocabulary
+from tests.support.vocabulary_kinds import keys_of
 
 KOREAN = [*TEXT[3:6], "2024년에 365일, 학교에서 문서를 저장한다.", "문서의 형식과 도구 모음"] * 9
 ROWS, WIDTH = 448, 32
@@ -56,7 +57,7 @@ class Grafted:
         data = {"language": "ko", "source": {"model": str(folder / "source")}}
         data |= {
             "corpus": {"text": ["unread.txt"]},
-            "method": {"name": "lapt", "preset": "xpt2021"},
+            "training": {"method": "lapt", "preset": "xpt2021"},
             **tables,
         }
         recipe = recipe_from(data)
@@ -98,12 +99,13 @@ class Grafted:
 
 @pytest.fixture
 def graft(tmp_path):
-    def made(family="qwen", kind="extend", *, tied=False, stops=(), images=False, **more):
-        tokenizer = {"kind": kind, "new_pieces": 60, "vocab_size": 420} | more.pop("tokenizer", {})
+    def made(family="qwen", action="extend", *, tied=False, stops=(), images=False, **more):
+        tokenizer = keys_of(action) | {"new_pieces": 60, "vocab_size": 420}
+        tokenizer |= more.pop("tokenizer", {})
         return Grafted(
             tmp_path,
             family,
-            {"tokenizer": tokenizer, "graft": more},
+            {"tokenizer": tokenizer, "embeddings": more},
             tied=tied,
             stops=stops,
             images=images,
@@ -155,7 +157,7 @@ def test_a_replaced_vocabulary_keeps_the_rows_of_bytes_and_of_all_special_tokens
     family, tied, graft
 ):
     """Chat and reserved tokens, and a padding token that ends texts, have no other source."""
-    made = graft(family, "replace", tied=tied, embeddings="mean")
+    made = graft(family, "replace", tied=tied, init="mean")
     to, origin = made.kept
     theirs = made.tokenizers["theirs"]
     names = {str(token) for token in theirs.added_tokens_decoder.values()}
@@ -180,31 +182,31 @@ def test_rows_of_reserved_tokens_are_made_anew(graft):
 
 
 @pytest.mark.parametrize("family", ["qwen", "gemma"])
-def test_input_and_output_rows_have_initialisers_of_their_own(family, graft):
-    made = graft(family, embeddings="mean", output_embeddings="first-piece")
+def test_input_and_output_rows_have_initializers_of_their_own(family, graft):
+    made = graft(family, init="mean", output_init="first-piece")
     for index in made.new:
         ids = made.source_ids(index)
         torch.testing.assert_close(made.input()[index], made.input("source")[ids].mean(0))
         assert torch.equal(made.output()[index], made.output("source")[ids[0]])
     output = made.counts["embeddings"]["output"]
-    assert output["initialiser"] == "first-piece"
+    assert output["initializer"] == "first-piece"
     assert output["provenance"] == {"combined": 60, "kept": made.theirs.size}
 
 
 def test_a_tied_model_has_no_output_rows_of_its_own_and_says_so(graft):
-    made = graft(tied=True, output_embeddings="first-piece", output_norms="all")
-    for key in ("output_embeddings", "output_norms"):
+    made = graft(tied=True, output_init="first-piece", output_norms="all")
+    for key in ("output_init", "output_norms"):
         assert any(f"{key}: without effect" in note for note in made.counts["notes"])
     assert "output" not in made.counts["embeddings"]
 
 
 @pytest.mark.parametrize("norms", ["made", "script"])
-def test_output_rows_have_an_initialiser_of_their_own_and_are_reported_apart(norms, graft):
-    keys = {"embeddings": "mean", "embedding_norms": norms, "output_embeddings": "first-piece"}
+def test_output_rows_have_an_initializer_of_their_own_and_are_reported_apart(norms, graft):
+    keys = {"init": "mean", "norms": norms, "output_init": "first-piece"}
     made = graft("qwen", **keys)
     said = made.counts["embeddings"]
-    assert said["initialiser"] == "mean"
-    assert said["output"]["initialiser"] == "first-piece"
+    assert said["initializer"] == "mean"
+    assert said["output"]["initializer"] == "first-piece"
     (inputs,), outputs = (
         [group for rule, group in said["norms"]["groups"].items() if rule == "mean"],
         said["output"]["norms"]["groups"]["combined"],
@@ -219,7 +221,7 @@ def test_output_rows_have_an_initialiser_of_their_own_and_are_reported_apart(nor
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 def test_token_distillation_trains_new_rows_of_both_matrices_and_no_others(tied, graft):
     fast = {"learning_rate": 0.01, "snippets": 4, "snippet_tokens": 24}
-    made = graft("llama-3", tied=tied, embeddings="token-distillation", token_distillation=fast)
+    made = graft("llama-3", tied=tied, init="token-distillation", token_distillation=fast)
     to, origin = made.kept
     assert torch.equal(made.input()[to], made.input("source")[origin])
     assert torch.equal(made.output()[to], made.output("source")[origin])
@@ -230,7 +232,7 @@ def test_token_distillation_trains_new_rows_of_both_matrices_and_no_others(tied,
     assert said["norms"]["groups"]["learnt"]["rows"] == len(learnt)
     assert ("output" in said) is not tied
     if not tied:
-        assert said["output"]["initialiser"] == "token-distillation"
+        assert said["output"]["initializer"] == "token-distillation"
         assert said["output"]["provenance"]["learnt"] == len(learnt)
         assert not torch.equal(made.output()[learnt], made.input()[learnt])
         assert said["token_distillation"]["output"]["pieces"] == len(learnt)
@@ -239,7 +241,7 @@ def test_token_distillation_trains_new_rows_of_both_matrices_and_no_others(tied,
 @pytest.mark.parametrize("to", ["all", "script"])
 def test_new_rows_get_the_median_length_of_the_source_s_and_keep_their_direction(to, graft):
     plain = graft("gemma", tokenizer={"new_pieces": 100})
-    made = graft("gemma", tokenizer={"new_pieces": 100}, embedding_norms=to, output_norms="made")
+    made = graft("gemma", tokenizer={"new_pieces": 100}, norms=to, output_norms="made")
     norms_V = made.input("source").norm(dim=1)
     groups = {"": [i for i, form in enumerate(made.theirs.canonical) if form is not None]}
     for i in groups[""]:
@@ -272,17 +274,16 @@ def test_a_run_with_the_vocabulary_ends_in_a_stock_model_and_says_what_became_of
         "language": "ko",
         "source": {"model": str(tiny_source("roberta"))},
         "corpus": {"text": [str(korean_text)], "test": 0.1},
-        "tokenizer": {"kind": kind, "vocab_size": 340, "new_pieces": 40, "max_tokens": 64},
-        "graft": {"embedding_norms": "all", "embeddings": "mean"},
-        "resources": {"source_text": [str(english)]},
-        "method": {
-            "name": "xpt-sp",
+        "tokenizer": keys_of(kind) | {"vocab_size": 340, "new_pieces": 40, "max_tokens": 64},
+        "embeddings": {"norms": "all", "init": "mean", "source_text": [str(english)]},
+        "training": {
+            "method": "xpt-sp",
             "preset": "xpt2021",
             "budget": {"value": 3},
             "batch": {"size": 4},
         },
-        "training": {"precision": "fp32", "row_tokens": 64, "micro_batch_tokens": 64},
-        "evaluation": {"sentences": 6, "words": 4, "samples": 1},
+        "hardware": {"precision": "fp32", "row_tokens": 64, "micro_batch_tokens": 64},
+        "evaluation": {"max_sentences": 6, "max_words": 4, "samples": 1},
     }
     run = lingraft.adapt(recipe, tmp_path / "run")
     model, info = AutoModelForMaskedLM.from_pretrained(run.path / "model", output_loading_info=True)
@@ -325,8 +326,8 @@ def test_a_causal_model_s_vocabulary_is_trimmed_by_documents_with_their_line_end
             "language": "en",
             "source": {"model": str(source)},
             "corpus": {"text": [str(tmp_path / "en.txt")], "document": "block", "test": 0.1},
-            "method": {"name": "lapt", "preset": "xpt2021"},
-            "tokenizer": {"kind": "trim", "max_tokens": 64},
+            "training": {"method": "lapt", "preset": "xpt2021"},
+            "tokenizer": {"action": "trim", "max_tokens": 64},
         }
     )
     made = stages.Context(recipe, Run(tmp_path / "run"), accelerator)
@@ -342,7 +343,7 @@ def test_check_refuses_to_go_on_with_what_has_no_merges(tiny_source, korean_text
             "language": "ko",
             "source": {"model": str(tiny_source("bert"))},
             "corpus": {"text": [str(korean_text)]},
-            "tokenizer": {"kind": "extend"},
+            "tokenizer": {"action": "extend"},
         }
     )
     with pytest.raises(lingraft.errors.UnsupportedModelError, match="use 'append'"):
@@ -350,10 +351,10 @@ def test_check_refuses_to_go_on_with_what_has_no_merges(tiny_source, korean_text
 
 
 @pytest.mark.parametrize("kind", ["keep", "extend", "append", "replace", "trim", "source"])
-@pytest.mark.parametrize("initialiser", ["mean", "random-statistics"])
-def test_a_special_token_that_the_model_has_no_row_for_is_no_obstacle(kind, initialiser, graft):
+@pytest.mark.parametrize("initializer", ["mean", "random-statistics"])
+def test_a_special_token_that_the_model_has_no_row_for_is_no_obstacle(kind, initializer, graft):
     """Gemma 3's tokenizer has one of images; its models of 270 M and 1 B parameters read none."""
-    made = graft("gemma", kind, images=True, embeddings=initialiser)
+    made = graft("gemma", kind, images=True, init=initializer)
     assert made.theirs.size == len(made.input("source")) + 1
     assert len(made.input()) == (made.ours.size if kind != "keep" else made.theirs.size - 1)
     ours, theirs = made.kept
@@ -381,7 +382,7 @@ def test_a_source_without_a_tokenizer_is_told_before_any_text_is_read(
     adapting = [bare if word == tiny_source("roberta") else word for word in start]
     (tmp_path / "recipe.toml").write_text(
         f'language = "ko"\nsource.model = "{bare}"\ncorpus.text = ["{start[4]}"]\n'
-        'method = {name = "xpt-sp", preset = "xpt2021", budget = {value = 3}}\n',
+        'training = {method = "xpt-sp", preset = "xpt2021", budget = {value = 3}}\n',
         encoding="utf-8",
     )
     for words in (adapting, ("check", tmp_path / "recipe.toml")):
@@ -390,8 +391,8 @@ def test_a_source_without_a_tokenizer_is_told_before_any_text_is_read(
 
 
 def test_a_depth_that_no_memory_holds_is_one_line(shorthand, tmp_path, command):
-    ended = command(*shorthand(tmp_path / "run"), "--set", f"graft.layers_before={2**62}")
-    assert "graft.layers_before: must be less than or equal to 1000; got" in ended.err
+    ended = command(*shorthand(tmp_path / "run"), "--set", f"graft.inserted_before={2**62}")
+    assert "graft.inserted_before: must be less than or equal to 1000; got" in ended.err
 
 
 def test_a_tokenizer_json_of_another_form_is_one_line(tiny_source, tmp_path):

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Evaluation, Graft, Method, Resources, Schedule, Tokenizer, Validation
+from lingraft.recipe import Embeddings, Evaluation, Graft, Schedule, Tokenizer, Training, Validation
 from lingraft.recipe.defaults import (
     EVALUATING,
     FEW_PASSES,
@@ -29,9 +29,14 @@ from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.records import METHODS
 
 COLUMNS = (
-    *("method.name", "graft.embeddings", "resources.vector_width"),
-    *("graft.layers_before", "tokenizer.kind", "tokenizer.vocab_size", "method.masking_rate"),
-    *("method.dropout", "method.embedding_rate_factor", "method.batch", "method.learning_rate"),
+    *("training.method", "embeddings.init", "embeddings.vector_width"),
+    *("graft.inserted_before", "tokenizer.action", "tokenizer.vocab_size", "training.masking_rate"),
+    *(
+        "training.dropout",
+        "training.embedding_rate_factor",
+        "training.batch",
+        "training.learning_rate",
+    ),
 )
 SITUATIONS = """\
 masked  256  0.05M 1M   -           | xpt-sp focus 64  0   -     4000  0.4 0       4 512  0.001
@@ -43,7 +48,7 @@ masked  256  1M    5M   xpt         | -      focus 64  -   -     8000  0.4 0    
 masked  256  1M    5M   scratch     | -      -     64  -   -     8000  0.4 0       - 1024 0.002
 masked  256  1M    5M   continued   | -      -     64  -   -     -     0.4 0       4 1024 0.001
 masked  256  1M    5M   lapt        | -      -     64  -   -     8000  0.4 0       4 1024 0.001
-masked  256  1M    5M   kind=extend | xpt-sp focus 64  0   -     -     0.4 0       4 1024 0.001
+masked  256  1M    5M   action=extend | xpt-sp focus 64  0   -     -     0.4 0       4 1024 0.001
 masked  256  1M    5M   step=4096   | xpt-sp focus 64  0   -     8000  0.4 0       4 1024 0.001
 masked  256  2M    0.5M -           | xpt-sp focus 64  0   -     4000  0.4 0.1>0   4 1024 0.001
 masked  256  5M    1M   -           | xpt-sp focus 64  0   -     4000  0.4 own>0.1 4 2048 0.0014
@@ -63,7 +68,7 @@ masked  1024 100M  5G   xpt         | -      focus 300 -   -     50000 0.4 0    
 causal  256  0.05M 1M   -           | xpt-sp focus 300 0   -     4000  -   -       4 512  0.001
 causal  256  0.3M  1M   latin       | xpt-sp focus 300 0   -     4000  -   -       4 512  0.001
 causal  256  0.3M  1M   lapt        | -      -     300 -   -     4000  -   -       4 512  0.001
-causal  256  0.3M  1M   kind=keep   | xpt-sp -     300 0   -     -     -   -       4 512  0.001
+causal  256  0.3M  1M   action=keep | xpt-sp -     300 0   -     -     -   -       4 512  0.001
 causal  256  5M    20M  -           | xpt-sp focus 300 0   -     8000  -   -       4 2048 0.00075
 causal  384  0.1M  20M  -           | xpt-sp focus 300 0   ->add 4000>2000 -   -       4 512  0.0005
 causal  2048 1.8M  20M  seconds=9e4 | xpt-sp focus 300 0   ->add 8000  -   -       4 1024 9.4e-05
@@ -74,7 +79,7 @@ seq2seq 768  50M   500M no-vectors  | xpt-sp mean  -   1   -     32000 -   -    
 """
 """Kind, width, tokens, characters and more, and the value of each of the columns: - is left to the
 library, own to the source. OLD>NEW: before, a rule that no study supports chose OLD."""
-CHANGED = {"graft.layers_before", "tokenizer.kind", "tokenizer.vocab_size", "method.dropout"}
+CHANGED = {"graft.inserted_before", "tokenizer.action", "tokenizer.vocab_size", "training.dropout"}
 UNITS = {"M": 1e6, "G": 1e9}
 
 
@@ -93,7 +98,7 @@ def facts_of(text):
         number(tokens),
         seconds=float(options["seconds"]) if "seconds" in options else None,
         method=next((word for word in words if word in METHODS), None),
-        tokenizer=options.get("kind"),
+        tokenizer=options.get("action"),
         step=int(options["step"]) if "step" in options else None,
         has_dropout="dropout" in words,
         has_vectors="no-vectors" not in words,
@@ -115,7 +120,7 @@ def plain(found, key):
     """A value as the table of situations writes it."""
     if key not in found:
         return "-"
-    value = found[key]["size"] if key == "method.batch" else found[key]
+    value = found[key]["size"] if key == "training.batch" else found[key]
     return "own" if value is None else value
 
 
@@ -131,12 +136,12 @@ def test_each_situation_gets_what_was_measured_or_what_replaced_it(line):
             assert plain(found, key) == pytest.approx(number(wanted)), key
         else:
             assert plain(found, key) == wanted, key
-    two = {"method.first_phase_warmup": 0.3, "method.first_phase_share": 0.4}
+    two = {"training.first_phase_warmup": 0.3, "training.first_phase_share": 0.4}
     assert {key: found[key] for key in two if key in found} == (two if "xpt " in facts else {})
-    narrow = found.get("resources.vector_width") == 64
-    assert found.get("resources.vector_units") == (3_000_000 if narrow else None)
-    assert found["method.warmup"] == 0.1
-    assert found.get("graft.layers_after") == found.get("graft.layers_before")
+    narrow = found.get("embeddings.vector_width") == 64
+    assert found.get("embeddings.vector_units") == (3_000_000 if narrow else None)
+    assert found["training.warmup"] == 0.1
+    assert found.get("graft.inserted_after") == found.get("graft.inserted_before")
 
 
 def any_facts(draw):
@@ -150,7 +155,7 @@ def any_facts(draw):
         draw.choice([3e5, 1e6, 5e6, spread(1e4, 1e10)]),
         seconds=draw.choice([None, None, spread(10, 1e6)]),
         method=draw.choice([None, *METHODS]),
-        tokenizer=draw.choice([None, None, "unigram", "keep", "extend", "add", "given"]),
+        tokenizer=draw.choice([None, None, "new", "keep", "extend", "add", "use"]),
         source_weights=draw.choice([None, "pretrained", "random"]),
         tied=draw.random() < 0.5,
         has_dropout=draw.random() < 0.5,
@@ -162,9 +167,9 @@ def any_facts(draw):
 
 
 SECTIONS = {
-    "method": Method,
+    "training": Training,
     "graft": Graft,
-    "resources": Resources,
+    "embeddings": Embeddings,
     "tokenizer": Tokenizer,
     "validation": Validation,
     "evaluation": Evaluation,
@@ -176,12 +181,12 @@ def test_any_facts_get_values_that_a_recipe_can_have_and_each_row_is_reached():
     for _ in range(3_000):
         facts = any_facts(draw)
         found, known = values(facts), conditions(facts)
-        assert {"method.batch", "method.learning_rate", "method.warmup"} <= {*found}
+        assert {"training.batch", "training.learning_rate", "training.warmup"} <= {*found}
         for name, section in SECTIONS.items():
             of = {key.partition(".")[2]: v for key, v in found.items() if key.startswith(name)}
             section.model_validate(of)
         for key in found:
-            known["adds"] |= found.get("tokenizer.kind") == "add"
+            known["adds"] |= found.get("tokenizer.action") == "add"
             rows = TABLE[key]
             reached.add((key, next(n for n, row in enumerate(rows) if hold(row.when, known))))
     assert reached == {(key, n) for key, rows in TABLE.items() for n in range(len(rows))}
@@ -193,7 +198,7 @@ def test_more_text_and_budget_never_get_a_smaller_vocabulary_or_batch():
         for tokens in sizes:
             by_text = [values(replaced(facts, n, tokens))["tokenizer.vocab_size"] for n in sizes]
             by_budget = [values(replaced(facts, tokens, n))["tokenizer.vocab_size"] for n in sizes]
-            batches = [values(replaced(facts, tokens, n))["method.batch"]["size"] for n in sizes]
+            batches = [values(replaced(facts, tokens, n))["training.batch"]["size"] for n in sizes]
             for grown in (by_text, by_budget, batches):
                 assert grown == sorted(grown)
     assert [vocabulary_for(1e11, n) for n in (1e4, 4e5, 1e6, 1e9)] == [4_000, 8_000, 16_000, 50_000]
@@ -221,7 +226,7 @@ def replaced(facts, characters, tokens):
 )
 def test_a_choice_is_called_measured_where_it_was(facts, measured):
     found = decided(facts)
-    for key in ("method.learning_rate", "graft.layers_before", "graft.embeddings"):
+    for key in ("training.learning_rate", "graft.inserted_before", "embeddings.init"):
         assert found[key].measured == measured
     assert not found["tokenizer.vocab_size"].measured
 
@@ -231,17 +236,17 @@ def test_dropout_depends_on_passes_alone(width):
     for tokens in (3e5, 3e6, 3e8):
         text = 3 * tokens / FEW_PASSES
         few, many = (Facts("masked", width, text * times, tokens) for times in (1, 0.99))
-        assert (values(few)["method.dropout"], values(many)["method.dropout"]) == (0.0, 0.1)
+        assert (values(few)["training.dropout"], values(many)["training.dropout"]) == (0.0, 0.1)
 
 
 def test_focus_needs_text_that_it_may_read():
     for text, share, wanted in ((1, 1, "focus"), (0.99, 1, "mean"), (5, 0.1, "mean")):
         facts = Facts("masked", 256, text * FOCUS_CHARACTERS, 1e6, has_vectors=True, share=share)
-        assert values(facts)["graft.embeddings"] == wanted
+        assert values(facts)["embeddings.init"] == wanted
 
 
 def test_validation_and_evaluation_take_their_share_of_a_budget_in_time():
-    keys = ("validation.sentences", "evaluation.sentences", "evaluation.words")
+    keys = ("validation.max_sentences", "evaluation.max_sentences", "evaluation.max_words")
     for tokens in (1e4, 3e5, 1e6, 2e6, 1e8):
         looked, scored, words = map(
             values(Facts("masked", 256, 1e6, tokens, seconds=300)).__getitem__, keys
@@ -250,7 +255,7 @@ def test_validation_and_evaluation_take_their_share_of_a_budget_in_time():
         if scored > 300:
             assert (2 * scored + 4 * words) * 30 <= EVALUATING * FORWARD * tokens
     assert (looked, scored, words) == (2_000, 10_000, 2_000)
-    assert "evaluation.words" not in values(Facts("causal", 256, 1e6, 3e5, seconds=300))
+    assert "evaluation.max_words" not in values(Facts("causal", 256, 1e6, 3e5, seconds=300))
     assert not {*keys} & values(Facts("masked", 256, 1e6, 1e6)).keys()
 
 
@@ -264,7 +269,7 @@ def test_a_budget_in_steps_counts_tokens_by_the_batch_that_it_gets():
 def test_a_shape_that_is_given_goes_before_the_presets():
     def schedule(**method):
         small = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
-        return recipe_from(small | {"method": {"preset": "xpt2021"} | method}).phases[-1].schedule
+        return recipe_from(small | {"training": {"preset": "xpt2021"} | method}).phases[-1].schedule
 
     assert schedule() == Schedule(shape="linear", warmup=1_000)
     given = schedule(schedule="wsd", decay=0.2, warmup=0.05)

@@ -23,42 +23,43 @@ from lingraft.recipe.records import METHODS, PRESETS
 from lingraft.recipe.streams import distilled, replayed
 
 SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
-PHASE = {"name": "one", "train": ["itl"], "budget": {"value": 3}}
+PHASE = {"name": "one", "train": ["inserted"], "budget": {"value": 3}}
 
 
 def recipe(*assignments, **tables):
     """With a paper's settings where the method has no paper's own."""
-    method = tables.get("method", {})
-    record = METHODS.get(method.get("name", "xpt"))
+    training = tables.get("training", {})
+    record = METHODS.get(training.get("method", "xpt"))
     if "phases" not in tables and record is not None and record.preset == AUTO:
-        tables["method"] = {"preset": "xpt2021"} | method
+        tables["training"] = {"preset": "xpt2021"} | training
     return recipe_from(SMALL | tables, assignments)
 
 
 def test_xpt_freezes_the_source_first_and_then_trains_everything():
     first, second = recipe().phases
-    assert (first.name, first.train) == ("phase-1", ("embeddings", "output_bias", "itl"))
+    assert (first.name, first.train) == ("phase-1", ("embeddings", "output_bias", "inserted"))
     assert (second.name, second.train) == ("phase-2", ("all",))
     assert first.budget.value == second.budget.value == 30_000
 
 
 def test_the_papers_disagree_on_what_the_first_phase_freezes():
-    first = recipe(method={"preset": "chameleon2022"}).phases[0]
+    first = recipe(training={"preset": "chameleon2022"}).phases[0]
     assert set(first.train) - set(recipe().phases[0].train) == {"positions", "head"}
-    assert (first.optimiser.learning_rate, first.batch.size) == (3e-4, 512)
+    assert (first.optimizer.learning_rate, first.batch.size) == (3e-4, 512)
 
 
 def test_xpt_sp_is_xpt_in_one_phase():
-    one, two = recipe(method={"name": "xpt-sp"}), recipe()
+    one, two = recipe(training={"method": "xpt-sp"}), recipe()
     assert one.graft == two.graft
     assert [phase.train for phase in one.phases] == [("all",)]
     assert one.phases[0].budget.value == sum(phase.budget.value for phase in two.phases)
 
 
 def test_scratch_takes_nothing_from_the_source():
-    graft = recipe(method={"name": "scratch"}).graft
-    assert (graft.source_weights, graft.embeddings) == ("random", "random")
-    assert (graft.layers_before, graft.layers_after) == (1, 1)
+    scratch = recipe(training={"method": "scratch"})
+    graft = scratch.graft
+    assert (graft.source_weights, scratch.embeddings.init) == ("random", "random")
+    assert (graft.inserted_before, graft.inserted_after) == (1, 1)
 
 
 NO_ITL = [("adapters", "matched"), ("mono-trans", 0), ("xpt-no-itl", 0)]
@@ -67,8 +68,8 @@ NO_ITL += [("continued", 0), ("lapt", 0)]
 
 @pytest.mark.parametrize(("method", "adapters"), NO_ITL)
 def test_methods_without_translation_layers_have_none(method, adapters):
-    graft = recipe(method={"name": method}).graft
-    assert (graft.layers_before, graft.layers_after) == (0, 0)
+    graft = recipe(training={"method": method}).graft
+    assert (graft.inserted_before, graft.inserted_after) == (0, 0)
     assert graft.adapters == adapters
     assert graft.source_weights == "pretrained"
 
@@ -86,82 +87,87 @@ METAXLM = {
 
 @pytest.mark.parametrize("method", METAXLM)
 def test_metaxlm_and_its_ablations_have_the_source_s_depth_and_one_phase(method):
-    graft = recipe(method={"name": method}).graft
-    assert (graft.source_weights, graft.embeddings) == METAXLM[method]
-    assert (graft.layers_before, graft.layers_after, graft.adapters) == (0, 0, 0)
-    (phase,) = recipe(method={"name": method}).phases
+    whole = recipe(training={"method": method})
+    assert (whole.graft.source_weights, whole.embeddings.init) == METAXLM[method]
+    assert (*whole.graft.places, whole.graft.adapters) == (0, 0, 0, 0)
+    (phase,) = whole.phases
     frozen = {"body", "cross_attention"} if method == "metaxlm-freeze" else set()
     assert phase.trained == set(PARTS) - frozen
 
 
 def test_metaxlm_takes_table_7_of_its_paper_unless_another_preset_is_named():
-    (phase,) = recipe(method={"name": "metaxlm"}).phases
-    optimiser = phase.optimiser
+    (phase,) = recipe(training={"method": "metaxlm"}).phases
+    optimizer = phase.optimizer
     assert (phase.budget.value, phase.budget.unit) == (200_000, "steps")
     assert (phase.batch.size, phase.batch.unit) == (64, "sentences")
-    assert (optimiser.learning_rate, optimiser.betas) == (1e-4, (0.9, 0.98))
-    assert (optimiser.epsilon, optimiser.weight_decay) == (1e-6, 0.01)
-    assert (optimiser.max_gradient_norm, phase.dropout) == (1.0, 0.1)
-    assert phase.join_sentences
+    assert (optimizer.learning_rate, optimizer.betas) == (1e-4, (0.9, 0.98))
+    assert (optimizer.epsilon, optimizer.weight_decay) == (1e-6, 0.01)
+    assert (optimizer.max_gradient_norm, phase.dropout) == (1.0, 0.1)
+    assert phase.packing
     assert (phase.schedule.shape, phase.schedule.warmup) == ("linear", 10_000)
-    (phase,) = recipe(method={"name": "metaxlm", "preset": "xpt2021"}).phases
-    assert (phase.batch.size, phase.optimiser.max_gradient_norm, phase.dropout) == (256, None, None)
-    assert not phase.join_sentences
+    (phase,) = recipe(training={"method": "metaxlm", "preset": "xpt2021"}).phases
+    assert (phase.batch.size, phase.optimizer.max_gradient_norm, phase.dropout) == (256, None, None)
+    assert not phase.packing
 
 
 def test_sentences_are_joined_as_the_recipe_says_and_pairs_never():
-    (phase,) = recipe(method={"name": "metaxlm", "join_sentences": False}).phases
-    assert not phase.join_sentences
-    assert all(p.join_sentences for p in recipe(method={"join_sentences": True}).phases)
-    pairs = recipe(method={"name": "veco", "preset": "metaxlm2021"}, baselines=[{"method": "xlm"}])
-    assert not any(phase.join_sentences for phase in pairs.phases)
+    (phase,) = recipe(training={"method": "metaxlm", "packing": False}).phases
+    assert not phase.packing
+    assert all(p.packing for p in recipe(training={"packing": True}).phases)
+    pairs = recipe(
+        training={"method": "veco", "preset": "metaxlm2021"}, baselines=[{"method": "xlm"}]
+    )
+    assert not any(phase.packing for phase in pairs.phases)
 
 
 def test_only_xlm_kd_has_a_teacher_as_a_method_and_as_a_baseline():
     with_teacher = [
         name
         for name in METHODS
-        if any(phase.distil for phase in recipe(method={"name": name}).phases)
+        if any(phase.distil for phase in recipe(training={"method": name}).phases)
     ]
     assert with_teacher == ["xlm-kd"]
-    mine = recipe(method={"name": "xlm-kd"}, baselines=[{"method": "metaxlm"}])
+    mine = recipe(training={"method": "xlm-kd"}, baselines=[{"method": "metaxlm"}])
     assert baseline(mine, 0).phases[0].distil is None
-    mine = recipe(method={"name": "metaxlm"}, baselines=[{"method": "xlm-kd"}])
+    mine = recipe(training={"method": "metaxlm"}, baselines=[{"method": "xlm-kd"}])
     assert baseline(mine, 0).phases[0].distil is not None
 
 
 def test_a_gradient_norm_that_the_recipe_names_wins_over_the_preset():
-    method = {"name": "metaxlm", "max_gradient_norm": 0.5}
-    assert recipe(method=method).phases[0].optimiser.max_gradient_norm == 0.5
+    method = {"method": "metaxlm", "max_gradient_norm": 0.5}
+    assert recipe(training=method).phases[0].optimizer.max_gradient_norm == 0.5
 
 
 def test_mono_trans_trains_the_embeddings_alone():
-    (phase,) = recipe(method={"name": "mono-trans"}).phases
+    (phase,) = recipe(training={"method": "mono-trans"}).phases
     assert set(phase.train) == {"embeddings", "output_bias"}
 
 
 def test_xpt_on_a_random_source_is_xpt_but_for_the_weights():
-    ours, xpt = recipe(method={"name": "xpt-random"}), recipe()
+    ours, xpt = recipe(training={"method": "xpt-random"}), recipe()
     assert ours.phases == xpt.phases
     assert ours.graft == xpt.graft.model_copy(update={"source_weights": "random"})
 
 
 @pytest.mark.parametrize(
-    ("method", "kind"), [("continued", "keep"), ("lapt", "add"), ("xpt", "source")]
+    ("method", "action"), [("continued", "keep"), ("lapt", "add"), ("xpt", "new")]
 )
-def test_a_method_says_which_vocabulary_it_needs(method, kind):
-    assert recipe(method={"name": method}).tokenizer.kind == kind
+def test_a_method_says_which_vocabulary_it_needs(method, action):
+    assert recipe(training={"method": method}).tokenizer.action == action
 
 
 def test_new_rows_of_lapt_are_means_of_the_source_s_pieces():
-    assert recipe(method={"name": "lapt"}).graft.embeddings == "mean"
+    assert recipe(training={"method": "lapt"}).embeddings.init == "mean"
 
 
 def test_what_the_recipe_says_of_the_tokenizer_wins_over_the_method():
-    tables = {"method": {"name": "lapt"}, "tokenizer": {"kind": "unigram", "vocab_size": 99}}
+    tables = {
+        "training": {"method": "lapt"},
+        "tokenizer": {"algorithm": "unigram", "vocab_size": 99},
+    }
     ours = recipe(**tables).tokenizer
-    assert (ours.kind, ours.vocab_size) == ("unigram", 99)
-    assert recipe("tokenizer.vocab_size=99", method={"name": "lapt"}).tokenizer.kind == "add"
+    assert (ours.action, ours.algorithm, ours.vocab_size) == ("new", "unigram", 99)
+    assert recipe("tokenizer.vocab_size=99", training={"method": "lapt"}).tokenizer.action == "add"
 
 
 FIXED = [name for name in PRESETS if name != "auto"]
@@ -175,7 +181,7 @@ THREE = [
 
 @pytest.mark.parametrize(("method", "preset"), THREE)
 def test_every_method_expands_under_every_preset_and_survives_toml(method, preset, tmp_path):
-    whole = recipe(method={"name": method, "preset": preset})
+    whole = recipe(training={"method": method, "preset": preset})
     assert [phase.name for phase in whole.phases] == [s.name for s in METHODS[method].stretches]
     assert expand(whole) == whole
     path = tmp_path / "recipe.toml"
@@ -188,8 +194,8 @@ def test_every_method_expands_under_every_preset_and_survives_toml(method, prese
 
 
 def test_what_the_recipe_says_of_the_graft_wins_over_the_method():
-    graft = recipe(method={"name": "scratch"}, graft={"embeddings": "match"}).graft
-    assert (graft.embeddings, graft.source_weights) == ("match", "random")
+    whole = recipe(training={"method": "scratch"}, embeddings={"init": "match"})
+    assert (whole.embeddings.init, whole.graft.source_weights) == ("match", "random")
 
 
 @pytest.mark.parametrize(
@@ -198,78 +204,78 @@ def test_what_the_recipe_says_of_the_graft_wins_over_the_method():
 )
 def test_steps_are_split_in_whole_numbers_and_none_is_lost(steps, share, split):
     method = {"budget": {"value": steps}, "first_phase_share": share}
-    assert tuple(phase.budget.value for phase in recipe(method=method).phases) == split
+    assert tuple(phase.budget.value for phase in recipe(training=method).phases) == split
 
 
 def test_tokens_are_split_by_share():
     method = {"budget": {"value": 1e6, "unit": "tokens"}, "first_phase_share": 0.25}
-    phases = recipe(method=method).phases
+    phases = recipe(training=method).phases
     assert [phase.budget.value for phase in phases] == [250_000, 750_000]
 
 
 @pytest.mark.parametrize(("steps", "warmup"), [(60_000, 1_000), (1_000, 0.06)])
 def test_a_short_run_warms_up_for_a_share_of_it(steps, warmup):
-    assert recipe(method={"budget": {"value": steps}}).phases[0].schedule.warmup == warmup
+    assert recipe(training={"budget": {"value": steps}}).phases[0].schedule.warmup == warmup
 
 
 @pytest.mark.parametrize(
     ("method", "warmup"), [("chinese-llama", 0.05), ("two-by-two", 0.05), ("eeve", 10)]
 )
 def test_the_warm_up_of_decoders_is_that_of_their_preset(method, warmup):
-    phases = recipe(method={"name": method}).phases
+    phases = recipe(training={"method": method}).phases
     assert {phase.schedule.warmup for phase in phases} == {warmup}
 
 
 def test_chinese_llama_trains_a_vocabulary_of_20000_pieces_to_add_what_the_source_lacks():
     """Its 49,953 pieces are Llama's 32,000 and 17,953 of these."""
-    tokenizer = recipe(method={"name": "chinese-llama"}).tokenizer
-    assert (tokenizer.kind, tokenizer.vocab_size) == ("append", 20_000)
+    tokenizer = recipe(training={"method": "chinese-llama"}).tokenizer
+    assert (tokenizer.action, tokenizer.vocab_size) == ("append", 20_000)
 
 
 def test_a_share_of_warm_up_holds_in_short_runs_too():
-    method = {"name": "two-by-two", "budget": {"value": 1_000, "unit": "tokens"}}
-    assert recipe(method=method).phases[0].schedule.warmup == 0.05
+    method = {"method": "two-by-two", "budget": {"value": 1_000, "unit": "tokens"}}
+    assert recipe(training=method).phases[0].schedule.warmup == 0.05
 
 
 def test_the_papers_budget_ends_by_patience_and_a_given_one_does_not():
     assert recipe().phases[0].validation.patience == 10
-    assert recipe(method={"budget": {"value": 100}}).phases[0].validation.patience is None
+    assert recipe(training={"budget": {"value": 100}}).phases[0].validation.patience is None
 
 
 def test_shorthand_fills_in_batch_and_learning_rate():
     method = {"batch": {"size": 7, "unit": "tokens"}, "learning_rate": 0.5}
-    for phase in recipe(method=method).phases:
+    for phase in recipe(training=method).phases:
         assert (phase.batch.size, phase.batch.unit) == (7, "tokens")
-        assert phase.optimiser.learning_rate == 0.5
+        assert phase.optimizer.learning_rate == 0.5
 
 
 def test_shorthand_sets_sentences_clipping_and_warm_up_of_every_phase():
-    method = {"sentences": 6_000, "max_gradient_norm": 1.0, "warmup": 0.25}
-    for phase in recipe(method=method).phases:
-        assert phase.sentences == 6_000
-        assert phase.optimiser.max_gradient_norm == 1.0
+    method = {"max_train_sentences": 6_000, "max_gradient_norm": 1.0, "warmup": 0.25}
+    for phase in recipe(training=method).phases:
+        assert phase.max_train_sentences == 6_000
+        assert phase.optimizer.max_gradient_norm == 1.0
         assert phase.schedule.warmup == 0.25
 
 
 def test_shorthand_of_the_first_phase_goes_before_that_of_all():
     method = {"learning_rate": 0.5, "warmup": 0.1}
     method |= {"first_phase_learning_rate": 0.25, "first_phase_warmup": 7}
-    first, second = recipe(method=method).phases
-    assert (first.optimiser.learning_rate, first.schedule.warmup) == (0.25, 7)
-    assert (second.optimiser.learning_rate, second.schedule.warmup) == (0.5, 0.1)
+    first, second = recipe(training=method).phases
+    assert (first.optimizer.learning_rate, first.schedule.warmup) == (0.25, 7)
+    assert (second.optimizer.learning_rate, second.schedule.warmup) == (0.5, 0.1)
 
 
 def test_a_single_phase_is_no_first_phase():
-    method = {"name": "scratch", "first_phase_learning_rate": 0.25, "first_phase_warmup": 7}
-    (phase,) = recipe(method=method | {"learning_rate": 0.5, "warmup": 0.1}).phases
-    assert (phase.optimiser.learning_rate, phase.schedule.warmup) == (0.5, 0.1)
+    method = {"method": "scratch", "first_phase_learning_rate": 0.25, "first_phase_warmup": 7}
+    (phase,) = recipe(training=method | {"learning_rate": 0.5, "warmup": 0.1}).phases
+    assert (phase.optimizer.learning_rate, phase.schedule.warmup) == (0.5, 0.1)
 
 
 @pytest.mark.parametrize("name", ["xpt", "xpt-sp", "scratch"])
 def test_how_many_tokens_are_predicted_holds_for_every_phase(name):
     for rate, wanted in ((None, 0.15), (0.3, 0.3)):
-        method = {"name": name} | ({"masking_rate": rate} if rate else {})
-        made = recipe(method=method, baselines=[{"method": "scratch"}])
+        method = {"method": name} | ({"masking_rate": rate} if rate else {})
+        made = recipe(training=method, baselines=[{"method": "scratch"}])
         rates = [phase.masking.rate for phase in (*made.phases, *baseline(made, 0).phases)]
         assert set(rates) == {wanted}
 
@@ -277,25 +283,25 @@ def test_how_many_tokens_are_predicted_holds_for_every_phase(name):
 def test_embeddings_may_learn_faster_than_the_rest_also_in_a_baseline():
     method = {"learning_rate": 1e-3, "embedding_rate_factor": 4}
     others = [{"method": name, "learning_rate": 3e-3} for name in ("xpt-sp", "scratch")]
-    made = recipe(method=method, baselines=others)
-    assert [phase.optimiser.rates for phase in made.phases] == [{"embeddings": 4e-3}] * 2
+    made = recipe(training=method, baselines=others)
+    assert [phase.optimizer.rates for phase in made.phases] == [{"embeddings": 4e-3}] * 2
     for index, rates in enumerate(({"embeddings": 0.012}, {})):  # scratch draws its layers, too
         (phase,) = baseline(made, index).phases
-        assert (phase.optimiser.learning_rate, phase.optimiser.rates) == (3e-3, rates)
+        assert (phase.optimizer.learning_rate, phase.optimizer.rates) == (3e-3, rates)
 
 
 def test_a_phase_that_trains_no_embeddings_has_no_rate_for_them():
-    method = {"name": "veco", "embedding_rate_factor": 4}
-    rates = [phase.optimiser.rates for phase in recipe_from(PAIRED | {"method": method}).phases]
+    method = {"method": "veco", "embedding_rate_factor": 4}
+    rates = [phase.optimizer.rates for phase in recipe_from(PAIRED | {"training": method}).phases]
     assert rates == [{}, {"embeddings": 8e-4}]
 
 
 def test_a_method_may_train_without_the_dropout_of_its_source():
     for value in (None, 0.0, 0.3):
-        made = recipe(method={} if value is None else {"dropout": value})
+        made = recipe(training={} if value is None else {"dropout": value})
         assert {phase.dropout for phase in made.phases} == {value}
     assert (
-        baseline(recipe(method={"dropout": 0.0}, baselines=[{"method": "scratch"}]), 0)
+        baseline(recipe(training={"dropout": 0.0}, baselines=[{"method": "scratch"}]), 0)
         .phases[0]
         .dropout
         == 0.0
@@ -303,15 +309,17 @@ def test_a_method_may_train_without_the_dropout_of_its_source():
 
 
 def test_a_warm_up_of_zero_is_a_value():
-    assert [p.schedule.warmup for p in recipe(method={"warmup": 0}).phases] == [0, 0]
+    assert [p.schedule.warmup for p in recipe(training={"warmup": 0}).phases] == [0, 0]
 
 
 def test_shorthand_beside_phases_is_refused():
-    with pytest.raises(RecipeError, match=r"method\.batch: has no effect because the recipe gives"):
-        recipe(phases=[PHASE], method={"batch": {"size": 7}})
+    with pytest.raises(
+        RecipeError, match=r"training\.batch: has no effect because the recipe gives"
+    ):
+        recipe(phases=[PHASE], training={"batch": {"size": 7}})
 
 
-@pytest.mark.parametrize("setting", ["method.preset='auto'", "method.name='xpt-sp'"])
+@pytest.mark.parametrize("setting", ["training.preset='auto'", "training.method='xpt-sp'"])
 def test_a_setting_that_would_replace_phases_beside_them_is_refused(setting):
     key = setting.partition("=")[0]
     with pytest.raises(RecipeError, match=f"--set {key}: .* of recipe are those of method 'xpt'"):
@@ -319,13 +327,13 @@ def test_a_setting_that_would_replace_phases_beside_them_is_refused(setting):
 
 
 def test_preset_auto_beside_phases_is_refused_but_where_a_run_has_left_both():
-    with pytest.raises(RecipeError, match=r"^method\.preset: 'auto' has no effect"):
-        recipe(phases=[PHASE], method={"preset": "auto"})
+    with pytest.raises(RecipeError, match=r"^training\.preset: 'auto' has no effect"):
+        recipe(phases=[PHASE], training={"preset": "auto"})
     auto = {"preset": "auto", "budget": {"value": 1, "unit": "minutes"}}
-    left = tomllib.loads(to_toml(as_written(with_phases(recipe(method=auto)))))
-    assert left["method"]["preset"] == "auto"
+    left = tomllib.loads(to_toml(as_written(with_phases(recipe(training=auto)))))
+    assert left["training"]["preset"] == "auto"
     assert recipe_from(left).phases
-    assert recipe_from(left, ["method.preset='auto'"]).phases
+    assert recipe_from(left, ["training.preset='auto'"]).phases
 
 
 def test_phases_that_the_recipe_gives_are_kept():
@@ -334,7 +342,7 @@ def test_phases_that_the_recipe_gives_are_kept():
 
 def test_a_phase_can_be_overridden_whether_the_recipe_or_the_method_gives_it():
     assert recipe("phases.0.budget.value=9", phases=[PHASE]).phases[0].budget.value == 9
-    changed = recipe("phases.1.budget.value=9", method={"budget": {"value": 10}})
+    changed = recipe("phases.1.budget.value=9", training={"budget": {"value": 10}})
     assert [phase.budget.value for phase in changed.phases] == [5, 9]
 
 
@@ -350,11 +358,11 @@ def test_defaults_are_not_taken_for_what_was_given(given, change):
 
 def test_a_share_to_hide_is_the_family_s_unless_it_is_given():
     for given, rate in (({}, 0.3), ({"masking_rate": 0.15}, 0.15)):
-        assert suited(recipe(method=given), FAMILIES["bart"]).phases[0].masking.rate == rate
+        assert suited(recipe(training=given), FAMILIES["bart"]).phases[0].masking.rate == rate
 
 
 def test_shorthand_applies_before_a_phase_is_overridden():
-    changed = recipe("method.budget.value=10", "phases.0.budget.value=1", "method.name=xpt")
+    changed = recipe("training.budget.value=10", "phases.0.budget.value=1", "training.method=xpt")
     assert [phase.budget.value for phase in changed.phases] == [1, 5]
 
 
@@ -363,14 +371,14 @@ def test_shorthand_applies_before_a_phase_is_overridden():
 )
 def test_an_unknown_method_is_refused_with_the_nearest(name, hint):
     with pytest.raises(RecipeError, match=f"method '{name}' is not known; .*{hint}"):
-        recipe(method={"name": name})
+        recipe(training={"method": name})
 
 
 def test_a_baseline_gets_the_same_budget_and_the_last_phases_settings():
-    mine = recipe("phases.1.optimiser.learning_rate=0.5", baselines=[{"method": "scratch"}])
+    mine = recipe("phases.1.optimizer.learning_rate=0.5", baselines=[{"method": "scratch"}])
     other = baseline(mine, 0)
     assert [phase.budget.value for phase in other.phases] == [60_000]
-    assert other.phases[0].optimiser.learning_rate == 0.5
+    assert other.phases[0].optimizer.learning_rate == 0.5
     assert other.graft.source_weights == "random"
     assert (other.seed, other.corpus, other.tokenizer, other.evaluation) == (
         mine.seed, mine.corpus, mine.tokenizer, mine.evaluation,
@@ -380,69 +388,69 @@ def test_a_baseline_gets_the_same_budget_and_the_last_phases_settings():
 
 def test_a_baseline_can_have_its_own_learning_rate():
     mine = recipe(baselines=[{"method": "xpt-sp", "learning_rate": 0.25}])
-    assert baseline(mine, 0).phases[0].optimiser.learning_rate == 0.25
+    assert baseline(mine, 0).phases[0].optimizer.learning_rate == 0.25
 
 
 def test_a_baseline_of_two_phases_splits_the_budget():
-    method = {"name": "scratch", "budget": {"value": 10}, "first_phase_share": 0.2}
-    mine = recipe(method=method, baselines=[{"method": "xpt"}])
+    method = {"method": "scratch", "budget": {"value": 10}, "first_phase_share": 0.2}
+    mine = recipe(training=method, baselines=[{"method": "xpt"}])
     for one in (mine, as_written(mine)):
         assert [phase.budget.value for phase in baseline(one, 0).phases] == [2, 8]
 
 
 def test_a_baseline_of_a_scratch_run_starts_from_the_source():
-    mine = recipe(method={"name": "scratch"}, baselines=[{"method": "xpt"}])
+    mine = recipe(training={"method": "scratch"}, baselines=[{"method": "xpt"}])
     assert baseline(mine, 0).graft.source_weights == "pretrained"
 
 
 def test_xlm_as_the_baseline_of_metaxlm_has_its_layers_and_settings():
     mine = recipe(
-        method={"name": "metaxlm"}, graft={"layers_before": 1}, baselines=[{"method": "xlm"}]
+        training={"method": "metaxlm"}, graft={"inserted_before": 1}, baselines=[{"method": "xlm"}]
     )
     for one in (mine, as_written(mine)):
         other = baseline(one, 0)
-        assert (other.graft.layers_before, other.graft.layers_after) == (1, 0)
-        assert (other.graft.source_weights, other.graft.embeddings) == ("random", "random")
+        assert (other.graft.inserted_before, other.graft.inserted_after) == (1, 0)
+        assert (other.graft.source_weights, other.embeddings.init) == ("random", "random")
         assert other.phases == mine.phases
 
 
 def test_a_baseline_trains_on_the_run_s_sentences():
-    mine = recipe(method={"sentences": 100}, baselines=[{"method": "scratch"}])
-    assert baseline(mine, 0).phases[0].sentences == 100
+    mine = recipe(training={"max_train_sentences": 100}, baselines=[{"method": "scratch"}])
+    assert baseline(mine, 0).phases[0].max_train_sentences == 100
 
 
 def test_a_baseline_of_an_adapter_run_has_no_adapters_and_its_own_layers():
-    mine = recipe(method={"name": "adapters"}, baselines=[{"method": "scratch"}])
+    mine = recipe(training={"method": "adapters"}, baselines=[{"method": "scratch"}])
     graft = baseline(mine, 0).graft
-    assert (graft.adapters, graft.layers_before, graft.layers_after) == (0, 1, 1)
+    assert (graft.adapters, graft.inserted_before, graft.inserted_after) == (0, 1, 1)
 
 
 @pytest.mark.parametrize(
     ("method", "other", "needs", "has"),
     [
-        ("xpt", "continued", "keep", "source"),
-        ("xpt", "lapt", "add", "source"),
-        ("lapt", "scratch", "source", "add"),
+        ("xpt", "continued", "keep", "new"),
+        ("xpt", "lapt", "add", "new"),
+        ("lapt", "scratch", "new", "add"),
         ("lapt", "continued", "keep", "add"),
-        ("continued", "xpt", "source", "keep"),
+        ("continued", "xpt", "new", "keep"),
     ],
 )
 def test_a_baseline_that_needs_another_tokenizer_is_refused(method, other, needs, has):
-    mine = recipe(method={"name": method}, baselines=[{"method": other}])
+    mine = recipe(training={"method": method}, baselines=[{"method": other}])
     for one in (mine, as_written(mine)):
         with pytest.raises(RecipeError) as caught:
             baseline(one, 0)
         assert str(caught.value) == (
-            f"baselines: method '{other}' needs tokenizer.kind = \"{needs}\", but baselines share "
-            f"the run's, which is \"{has}\"; run '{other}' by itself (a study does)"
+            f"baselines: method '{other}' needs tokenizer.action = \"{needs}\", but baselines "
+            f"share the run's, which is \"{has}\"; run '{other}' by itself (a study does)"
         )
 
 
 def test_a_baseline_shares_a_tokenizer_that_the_recipe_itself_asks_for():
-    tables = {"tokenizer": {"kind": "extend"}, "baselines": [{"method": "scratch"}]}
-    assert baseline(recipe(**tables), 0).tokenizer.kind == "extend"
-    tables = {"tokenizer": {"kind": "unigram"}, "baselines": [{"method": "xpt-sp"}]}
-    assert baseline(recipe(**tables), 0).tokenizer.kind == "unigram"
+    tables = {"tokenizer": {"action": "extend"}, "baselines": [{"method": "scratch"}]}
+    assert baseline(recipe(**tables), 0).tokenizer.action == "extend"
+    tables = {"tokenizer": {"algorithm": "unigram"}, "baselines": [{"method": "xpt-sp"}]}
+    assert baseline(recipe(**tables), 0).tokenizer.algorithm == "unigram"
 
 
 def test_decode_alone_does_not_expand():
@@ -459,12 +467,12 @@ PAIRED = {
 
 
 def test_how_many_tokens_are_predicted_holds_where_pairs_are_read():
-    made = recipe_from(PAIRED | {"method": {"name": "veco", "masking_rate": 0.4}})
+    made = recipe_from(PAIRED | {"training": {"method": "veco", "masking_rate": 0.4}})
     assert {entry.masking.rate for phase in made.phases for entry in phase.data} == {0.4}
 
 
 def test_veco_takes_table_8_of_its_paper():
-    first, second = recipe_from(PAIRED | {"method": {"name": "veco"}}).phases
+    first, second = recipe_from(PAIRED | {"training": {"method": "veco"}}).phases
     assert (first.train, second.train) == (("cross_attention",), ("all",))
     assert (first.budget.value, second.budget.value) == (24_000, 216_000)  # 0.1: SPEC A.4
     for phase in (first, second):
@@ -473,7 +481,7 @@ def test_veco_takes_table_8_of_its_paper():
         assert [entry.masking.rate for entry in phase.data] == [0.15, 0.25]
         assert [entry.max_tokens for entry in phase.data] == [512, 128]
         assert phase.dropout == 0.1
-        use = phase.optimiser
+        use = phase.optimizer
         assert (use.learning_rate, use.betas, use.epsilon) == (2e-4, (0.9, 0.98), 1e-6)
         assert (use.weight_decay, phase.schedule.warmup) == (
             0.01,
@@ -483,20 +491,20 @@ def test_veco_takes_table_8_of_its_paper():
 
 
 def test_what_a_recipe_says_of_the_first_phase_wins_over_veco():
-    method = {"name": "veco", "first_phase_share": 0.5, "budget": {"value": 10}}
-    phases = recipe_from(PAIRED | {"method": method}).phases
+    method = {"method": "veco", "first_phase_share": 0.5, "budget": {"value": 10}}
+    phases = recipe_from(PAIRED | {"training": method}).phases
     assert [phase.budget.value for phase in phases] == [5, 5]
 
 
 def test_without_translations_veco_reads_neighbours_alone():
-    _, second = recipe(method={"name": "veco"}).phases
+    _, second = recipe(training={"method": "veco"}).phases
     assert second.mixture.draw == "sentences"
     assert [(entry.objective, entry.also) for entry in second.data] == [("ca_mlm", ())]
 
 
 def test_a_baseline_of_veco_reads_masked_sentences_of_the_same_text():
     mine = recipe_from(
-        PAIRED | {"method": {"name": "veco"}, "baselines": [{"method": "continued"}]}
+        PAIRED | {"training": {"method": "veco"}, "baselines": [{"method": "continued"}]}
     )
     other = baseline(mine, 0)
     assert not other.graft.cross_attention
@@ -525,7 +533,9 @@ def test_the_stream_that_a_teacher_reads_too_is_english_by_any_of_its_codes():
     streams = [
         {"name": code, "language": code, "corpus": {"text": ["a"]}} for code in ("ko", "eng")
     ]
-    made = recipe_from({"streams": streams, "source": {"model": "m"}, "method": {"name": "xlm-kd"}})
+    made = recipe_from(
+        {"streams": streams, "source": {"model": "m"}, "training": {"method": "xlm-kd"}}
+    )
     assert distilled(made.phases[0], made.texts).name == "eng"
 
 
@@ -544,11 +554,11 @@ def test_a_teacher_of_states_that_nothing_learns_is_refused():
 
 @pytest.mark.parametrize("steps", [7, 8, 100, 1_001])
 def test_steps_are_divided_over_any_number_of_phases(steps):
-    phases = recipe(method={"name": "eeve", "budget": {"value": steps}}).phases
+    phases = recipe(training={"method": "eeve", "budget": {"value": steps}}).phases
     budgets = [phase.budget.value for phase in phases]
     assert sum(budgets) == steps
     assert min(budgets) >= 1
-    tied = with_tied_head(recipe(method={"name": "eeve", "budget": {"value": steps}}))
+    tied = with_tied_head(recipe(training={"method": "eeve", "budget": {"value": steps}}))
     assert [phase.name[-1] for phase in tied.phases] == ["3", "4", "6", "7"]
     assert sum(phase.budget.value for phase in tied.phases) == steps
     assert with_tied_head(tied) == tied

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from script_modules import load
 
 from lingraft import recipe as recipes
-from lingraft.recipe import Corpus, Masking, Optimiser, Phase, Recipe, Section
+from lingraft.recipe import Corpus, Masking, Optimizer, Phase, Recipe, Section
 from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.records import PRESETS
 
@@ -20,14 +20,14 @@ SECTIONS = [
 
 
 def test_the_names_in_recipes_are_those_of_the_tables():
-    from lingraft.embeddings import INITIALISERS
+    from lingraft.embeddings import INITIALIZERS
     from lingraft.objectives import OBJECTIVES
 
-    assert set(get_args(recipes.Initialiser)) == set(INITIALISERS)
+    assert set(get_args(recipes.Initializer)) == set(INITIALIZERS)
     assert set(get_args(recipes.Objective)) == set(OBJECTIVES)
     pairs = {name for name, objective in OBJECTIVES.items() if "pairs" in objective.reads}
     assert set(READ_PAIRS) == pairs
-    preset, none = get_args(recipes.Method.model_fields["preset"].annotation)
+    preset, none = get_args(recipes.Training.model_fields["preset"].annotation)
     assert set(get_args(preset)) == set(PRESETS)
     assert none is type(None)
 
@@ -50,19 +50,20 @@ def test_a_section_cannot_be_changed():
 
 def test_defaults_are_the_papers_values():
     assert Masking() == Masking(rate=0.15, scheme="bert")
-    optimiser = Optimiser()
-    assert (optimiser.betas, optimiser.epsilon, optimiser.weight_decay) == ((0.9, 0.98), 1e-6, 0.01)
-    assert optimiser.max_gradient_norm is None
+    optimizer = Optimizer()
+    assert (optimizer.betas, optimizer.epsilon, optimizer.weight_decay) == ((0.9, 0.98), 1e-6, 0.01)
+    assert optimizer.max_gradient_norm is None
     assert recipes.Batch() == recipes.Batch(size=256, unit="sentences")
     graft = recipes.Graft()
-    assert (graft.layers_before, graft.layers_after, graft.embeddings) == (1, 1, "random")
+    assert (graft.inserted_before, graft.inserted_after) == (1, 1)
+    assert recipes.Embeddings().init == "random"
     assert recipes.Tokenizer().vocab_size == 50_000
 
 
 @pytest.mark.parametrize("betas", [(1.0, 0.9), (0.9, 1.0), (-0.1, 0.9), (0.9,), (0.9, 0.9, 0.9)])
 def test_decay_rates_are_two_shares_below_one(betas):
     with pytest.raises(ValidationError):
-        Optimiser(betas=betas)
+        Optimizer(betas=betas)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])

@@ -50,7 +50,7 @@ def test_python_and_the_command_line_make_one_recipe(command, monkeypatch) -> No
     with pytest.raises(RecipeError, match="caught"):
         lingraft.adapt(out="runs/x", **form)
     assert asked[2] == asked[3]
-    assert (asked[3].tokenizer.kind, asked[3].tokenizer.model) == ("given", "t")
+    assert (asked[3].tokenizer.action, asked[3].tokenizer.model) == ("use", "t")
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_python_and_the_command_line_make_one_recipe(command, monkeypatch) -> No
 )
 def test_a_budget_chooses_what_is_left_open(given, budget) -> None:
     recipe = recipe_of(NEEDED | given, "runs/x")
-    assert recipe.method.budget is not None
-    assert (recipe.method.budget.value, recipe.method.budget.unit) == budget
-    assert recipe.method.preset == "auto"
+    assert recipe.training.budget is not None
+    assert (recipe.training.budget.value, recipe.training.budget.unit) == budget
+    assert recipe.training.preset == "auto"
 
 
 def test_without_a_budget_it_asks_for_one(tiny_source, korean_text) -> None:

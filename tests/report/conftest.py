@@ -73,8 +73,8 @@ GRAFT = {
     "parameters": {
         "total": 6_389_920,
         "by_part": {
-            "embeddings": 1_024_000, "output_bias": 4_000, "embedding_norm": 256, "itl": 1_573_376,
-            "body": 3_722_240, "head": 66_048,
+            "embeddings": 1_024_000, "output_bias": 4_000, "embedding_norm": 256,
+            "inserted": 1_573_376, "body": 3_722_240, "head": 66_048,
         },
     },
     "account": {
@@ -85,11 +85,11 @@ GRAFT = {
     },
     "notes": ["The first source layer had no attention norm: it has one of weight one."],
     "embeddings": {
-        "initialiser": "match", "provenance": {"fresh": 3_655, "exact": 341, "special": 4},
+        "initializer": "match", "provenance": {"fresh": 3_655, "exact": 341, "special": 4},
     },
 }  # fmt: skip
 ENVIRONMENT = {
-    "command": "lingraft adapt demo/recipe.toml --set training.precision=bf16",
+    "command": "lingraft adapt demo/recipe.toml --set hardware.precision=bf16",
     "lingraft": "0.1.0", "python": "3.11.2", "torch": "2.10.0", "transformers": "5.23.0",
     "tokenizers": "0.22.1",
     "platform": "Linux x86_64", "cpu": "2 cores", "devices": ["cpu"], "threads": 2,
@@ -105,9 +105,9 @@ def recipe_data(**changes):
         "source": {"model": "/home/someone/models/english-small"},
         "corpus": {"text": ["/home/someone/text/libreoffice-help.ko.txt.xz"]},
         "tokenizer": {"vocab_size": 4_000},
-        "graft": {"embeddings": "match"},
+        "embeddings": {"init": "match"},
         "phases": [
-            phase("phase-1", ["embeddings", "output_bias", "itl"], 350_000),
+            phase("phase-1", ["embeddings", "output_bias", "inserted"], 350_000),
             phase("phase-2", ["all"], 530_000),
         ],
         "baselines": [{"method": "scratch"}],
@@ -118,7 +118,7 @@ def recipe_data(**changes):
 def phase(name, train, tokens):
     return {
         "name": name, "train": train, "budget": {"value": float(tokens), "unit": "tokens"},
-        "batch": {"size": 2_048, "unit": "tokens"}, "optimiser": {"learning_rate": 2e-3},
+        "batch": {"size": 2_048, "unit": "tokens"}, "optimizer": {"learning_rate": 2e-3},
     }  # fmt: skip
 
 
@@ -161,7 +161,7 @@ def write_training(folder, phases, floor):
     for name, steps, per_step in phases:
         last = [row for row in rows if row["phase"] == name and row["kind"] == "valid"][-1]
         first_of_two = len(phases) == 2 and name == "phase-1"
-        parts = ["embeddings", "output_bias", "itl"] if first_of_two else ["all"]
+        parts = ["embeddings", "output_bias", "inserted"] if first_of_two else ["all"]
         finish(folder / name, {
             "steps": steps, "tokens": steps * per_step, "sentences": steps * 110,
             "masked": steps * per_step // 7,

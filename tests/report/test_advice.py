@@ -8,6 +8,7 @@ from lingraft.report.pages import run as run_page
 from lingraft.report.tables import compare
 from lingraft.report.variants import labelled
 from lingraft.rundir import write_json
+from tests.support.vocabulary_kinds import keys_of
 
 UNIGRAMS = 411.6
 
@@ -28,7 +29,7 @@ def about(word, changes):
 def phase(name, steps, *, rate=2e-3, batch=2_048, warmup=0.1):
     return {
         "name": name, "train": ["all"], "budget": {"value": float(steps), "unit": "steps"},
-        "batch": {"size": batch, "unit": "tokens"}, "optimiser": {"learning_rate": rate},
+        "batch": {"size": batch, "unit": "tokens"}, "optimizer": {"learning_rate": rate},
         "schedule": {"warmup": warmup},
     }  # fmt: skip
 
@@ -87,10 +88,10 @@ def test_a_model_that_has_learnt_but_still_falls_is_told_to_train_longer(trained
 @pytest.mark.parametrize("unit", ["minutes", "hours", "tokens"])
 def test_longer_training_is_advised_in_the_unit_that_the_run_was_asked_for(trained, unit):
     run = trained(46.4, losses=(4.0, 3.9))
-    # the phases of a run that was asked for minutes end in tokens, and its [method] has no budget
+    # the phases of a run that was asked for minutes end in tokens, and its [training] has no budget
     write_json(
         run.choices_path,
-        {"asked": {"method": {"preset": "xpt2021", "budget": {"value": 5, "unit": unit}}}},
+        {"asked": {"training": {"preset": "xpt2021", "budget": {"value": 5, "unit": unit}}}},
     )
     write_json(run.path / "environment.json", {"command": f"lingraft adapt --source a --{unit} 5"})
     (found,) = said(run)
@@ -107,7 +108,7 @@ def test_longer_training_is_advised_by_the_option_that_was_given_to_a_join(train
 def test_epochs_which_no_option_gives_are_advised_by_their_key(trained):
     run = trained(46.4, losses=(4.0, 3.9))
     budget = {"value": 1, "unit": "epochs"}
-    write_json(run.choices_path, {"asked": {"method": {"preset": "xpt2021", "budget": budget}}})
+    write_json(run.choices_path, {"asked": {"training": {"preset": "xpt2021", "budget": budget}}})
     write_json(run.path / "environment.json", {"command": "lingraft adapt --source a --yes"})
     assert said(run)[0].startswith("More epochs (budget.value): ")
 
@@ -206,7 +207,7 @@ def test_a_vocabulary_too_large_for_the_tokens_is_named_with_the_tokens_for_each
     ],
 )
 def test_pieces_of_the_source_are_not_counted_as_new(kind, counts, said_so, build):
-    builder = build(baselines=[], phases=[phase("phase-1", 400)], tokenizer={"kind": kind})
+    builder = build(baselines=[], phases=[phase("phase-1", 400)], tokenizer=keys_of(kind))
     builder.corpus().tokenizer(vocab_size=150_000, extension={"source": 130_000} | counts)
     changes = said(builder.model(perplexity=1_722.0, scratch=True).run)
     about_pieces = [change for change in changes if change.startswith("A smaller vocabulary")]

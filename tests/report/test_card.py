@@ -22,7 +22,7 @@ def parts(text):
 
 
 def test_the_front_matter_is_what_the_hub_wants(build):
-    front, _ = parts(card.model_card(build(export={"licence": "apache-2.0"}).whole().run))
+    front, _ = parts(card.model_card(build(export={"license": "apache-2.0"}).whole().run))
     assert front["language"] == "ko"
     assert front["license"] == "apache-2.0"
     assert front["library_name"] == "transformers"
@@ -119,14 +119,16 @@ def test_the_language_no_stays_norwegian(build):
     ("graft", "taken"),
     [
         ({}, True),
-        ({"source_weights": "random", "embeddings": "random"}, False),
-        ({"source_weights": "random", "embeddings": "match"}, True),
+        ({"source_weights": "random"}, False),
+        ({"source_weights": "random", "init": "match"}, True),
     ],
 )
 def test_a_model_that_takes_nothing_from_the_source_is_not_said_to_be_made_from_it(
     build, graft, taken
 ):
-    run = build(source={"model": "org/some-model"}, graft=graft).whole().run
+    graft = dict(graft)
+    init = {"init": graft.pop("init", "random")}
+    run = build(source={"model": "org/some-model"}, graft=graft, embeddings=init).whole().run
     front, body = parts(card.model_card(run))
     assert front.get("base_model") == ("org/some-model" if taken else None)
     assert ("made from org/some-model with" in body) == taken
@@ -143,7 +145,7 @@ def test_a_model_that_takes_nothing_from_the_source_is_not_said_to_be_made_from_
 def test_a_drawn_model_that_another_than_the_source_teaches_is_not_made_from_it(
     build, teacher, taken
 ):
-    graft = {"source_weights": "random", "embeddings": "random"}
+    graft = {"source_weights": "random"}
     (main, *_) = variants(build(source={"model": "org/some-model"}, graft=graft).run)
     distil = Distil(stream="ko", teacher=teacher)
     phases = tuple(p.model_copy(update={"distil": distil}) for p in main.recipe.phases)
@@ -287,7 +289,7 @@ def test_a_run_without_a_word_that_could_be_scored_has_a_card(build):
 
 def test_resources_in_the_card_are_file_names(build):
     resources = {"lexicons": ["/home/someone/ko-en.tsv"], "source_vectors": "/home/someone/en.vec"}
-    body = card.model_card(build(resources=resources).whole().run)
+    body = card.model_card(build(embeddings=resources).whole().run)
     assert "/home/someone" not in body
     assert "ko-en.tsv" in body
     assert "en.vec" in body
@@ -341,7 +343,7 @@ def test_a_causal_model_is_used_by_generate_and_measured_on_every_token(build):
 
 
 def test_the_hubs_own_classes_read_the_card_and_its_metrics(build):
-    text = card.model_card(build(export={"licence": "apache-2.0"}).whole().run)
+    text = card.model_card(build(export={"license": "apache-2.0"}).whole().run)
     read = ModelCard(text)
     front, _ = parts(text)
     assert read.data.model_name == front["model-index"][0]["name"]

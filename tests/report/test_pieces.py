@@ -4,6 +4,7 @@ from lingraft.report.pages import run
 from lingraft.report.pieces import readable, running
 from lingraft.report.variants import labelled
 from lingraft.tokenizer.state import BYTE_OF
+from tests.support.vocabulary_kinds import keys_of
 
 LETTERS = {byte: letter for letter, byte in BYTE_OF.items()}
 
@@ -46,7 +47,7 @@ def test_pieces_in_a_row_make_the_sentence(kind, pieces):
 def test_a_source_s_piece_is_read_as_the_new_ones_are_where_the_tokenizer_is_of_its_kind(
     build, kind
 ):
-    builder = build(tokenizer={"kind": kind}).whole()
+    builder = build(tokenizer=keys_of(kind)).whole()
     path = builder.run.stage("graft").path / "provenance.tsv"
     path.write_text("head\n319\tĠF\texact\t275\tĠf\n", encoding="utf-8")
     found = run.provenance(labelled([builder.run])[0], "byte-bpe")

@@ -200,7 +200,7 @@ def test_learning_rates_of_parts_stand_in_the_table_of_phases_and_the_curve_poin
     assert "their own" not in plots.learning_rates(labelled([run])).caption
     path = run.path / "recipe.toml"
     data = tomllib.loads(path.read_text())
-    data["phases"][1]["optimiser"]["rates"] = {"embeddings": 8e-3}
+    data["phases"][1]["optimizer"]["rates"] = {"embeddings": 8e-3}
     path.write_text(tomli_w.dumps(data))
     variants = labelled([run])
     table = sections.schedule(variants[:1])

@@ -17,9 +17,9 @@ RESAMPLING = Resampling(200)
 SPEED = "speed/characters_per_second@1"
 
 
-def causal_rows(initialiser, seed, bits, text="same", kind="replace", per_token=2.0):
+def causal_rows(initializer, seed, bits, text="same", kind="replace", per_token=2.0):
     """The rows of a cell that has learnt Korean, with `bits` of a byte."""
-    axes = {"graft.embeddings": initialiser, "tokenizer.kind": kind}
+    axes = {"embeddings.init": initializer, "tokenizer.action": kind}
     *_, end = cell_rows("xpt-sp", None, seed, 3.0, **axes)
     common = {key: getattr(end, key) for key in ("study", "cell", "fingerprint", "axes")}
     sums = tuple(((bits + 0.01 * (n % 3 - 1)) * 100, 100.0) for n in range(BLOCKS))
@@ -59,10 +59,10 @@ def test_a_causal_model_that_diverged_does_not_keep_the_best_from_its_mark(diver
     found = results_of(
         [
             row.model_copy(update=lost)
-            if isinstance(row, MetricRow) and initialiser == diverged
+            if isinstance(row, MetricRow) and initializer == diverged
             else row
-            for initialiser, bits in values.items()
-            for row in causal_rows(initialiser, 0, bits)
+            for initializer, bits in values.items()
+            for row in causal_rows(initializer, 0, bits)
         ]
     )
     column = causal_tables.quality(found, None).column("bits/byte")
@@ -83,10 +83,10 @@ def test_a_causal_model_of_other_seeds_is_not_said_to_have_masked_tokens():
     assert less.notes == ("XPT and scratch lack a metric or a seed that both have.",)
 
 
-def test_initialisers_of_causal_models_are_compared_by_the_byte(rows):
-    table = causal_tables.initialisers(results_of(rows), RESAMPLING)
+def test_initializers_of_causal_models_are_compared_by_the_byte(rows):
+    table = causal_tables.initializers(results_of(rows), RESAMPLING)
     assert [column.title for column in table.columns] == [
-        "initialiser", "method", "sentences", "bits/byte", "en.txt, kept", "tokens/char",
+        "initializer", "method", "sentences", "bits/byte", "en.txt, kept", "tokens/char",
         "bits/byte less random", "seeds",
     ]  # fmt: skip
     by_name = {line.cells[0].text: line.cells for line in table.rows}
@@ -103,23 +103,23 @@ def test_bits_of_other_documents_are_marked_and_never_the_best(rows):
     found = results_of(rows)
     table = causal_tables.quality(found, None)
     bits = {
-        name.split("embeddings ")[1].split(",")[0]: cell
+        name.split("init ")[1].split(",")[0]: cell
         for name, cell in table.column("bits/byte").items()
     }
     assert (bits["mean"].mark, bits["focus"].mark) == ("‡", "")
     assert [name for name, cell in bits.items() if cell.rank == BEST] == ["focus"]
     note = next(note for note in table.notes if note.startswith("‡"))
-    assert "embeddings mean, kind keep (4,000 bytes): bits of other held-out documents" in note
-    assert any(note.startswith("‡") for note in causal_tables.initialisers(found, RESAMPLING).notes)
-    alike = [row for row in rows if row.axes["tokenizer.kind"] == "replace"]
+    assert "init mean, action keep (4,000 bytes): bits of other held-out documents" in note
+    assert any(note.startswith("‡") for note in causal_tables.initializers(found, RESAMPLING).notes)
+    alike = [row for row in rows if row.axes["tokenizer.action"] == "replace"]
     assert not any("‡" in note for note in causal_tables.quality(results_of(alike), None).notes)
 
 
-def not_knowing(rows, initialisers, prefix="likelihood", vocabulary="small"):
+def not_knowing(rows, initializers, prefix="likelihood", vocabulary="small"):
     """The rows, with ten tokens of a text unknown to some cells, whose vocabulary is another."""
     made = []
     for row in rows:
-        if row.axes["graft.embeddings"] in initialisers:
+        if row.axes["embeddings.init"] in initializers:
             if getattr(row, "metric", "") == f"{prefix}/bits_per_byte":
                 update = {"metric": f"{prefix}/unknown", "value": 10.0, "blocks": None}
                 made.append(row.model_copy(update=update))
@@ -137,10 +137,10 @@ def test_bits_of_a_model_to_which_some_of_the_text_is_unknown_are_never_the_best
     bits = {name.split()[-1]: cell for name, cell in table.column("bits/byte").items()}
     assert [name for name, cell in bits.items() if cell.rank == BEST] == ["focus"]
     assert [name for name, cell in bits.items() if cell.mark] == ["mean"]
-    note = "‡ Some of the text is unknown to XPT-SP, embeddings mean, whose bits are then too few."
+    note = "‡ Some of the text is unknown to XPT-SP, init mean, whose bits are then too few."
     assert note in table.notes
     assert "the same held-out documents" in table.notes[0]
-    side_by_side = causal_tables.initialisers(found, RESAMPLING)
+    side_by_side = causal_tables.initializers(found, RESAMPLING)
     assert note in side_by_side.notes
     assert "unknown" not in " ".join(column.title for column in table.columns)
 

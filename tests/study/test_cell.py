@@ -148,7 +148,7 @@ def test_progress_adds_the_phases_before_to_the_last_row(tmp_path):
 
 
 def test_what_is_frozen_saves_a_third_of_the_operations_on_it(study):
-    head = '[set]\n"method.budget" = { value = 1000, unit = "tokens" }\n'
+    head = '[set]\n"training.budget" = { value = 1000, unit = "tokens" }\n'
     whole, frozen = grid.cells(
         study('[[grids]]\nmethod = ["xpt-sp", "mono-trans"]\n', 'base = "base.toml"\n' + head)
     )
@@ -167,7 +167,7 @@ def test_a_causal_model_predicts_every_token_and_looks_its_input_up(
     source = shutil.copytree(tiny_source("llama"), tmp_path / "source")
     config = AutoConfig.from_pretrained(source, tie_word_embeddings=tied)
     AutoModelForCausalLM.from_config(config).save_pretrained(source)
-    head = 'base = "base.toml"\n[set]\n"method.budget" = { value = 1000, unit = "tokens" }\n'
+    head = 'base = "base.toml"\n[set]\n"training.budget" = { value = 1000, unit = "tokens" }\n'
     body = '[[grids]]\nmethod = ["xpt-sp"]\n'
     (one,) = grid.cells(write_study(tmp_path, source, korean_text, body, head))
     cost = estimate.cost_of(one.recipe)
@@ -284,7 +284,7 @@ def test_a_cell_leaves_no_paths_of_this_machine_in_the_results(study, tmp_path):
 )
 def test_a_cell_learns_what_the_kind_of_its_source_learns(family, objective, tiny_source, tmp_path):
     lines = ['language = "ko"', "[source]", f'model = "{tiny_source(family)}"']
-    lines += ["[corpus]", 'text = ["ko.txt"]', "[method]", 'preset = "xpt2021"']
+    lines += ["[corpus]", 'text = ["ko.txt"]', "[training]", 'preset = "xpt2021"']
     (tmp_path / "asked.toml").write_text("\n".join(lines), encoding="utf-8")
     studydir.write_recipe(Run(tmp_path), read_recipe(tmp_path / "asked.toml"))
     phases = cell.recipe_in(Run(tmp_path)).phases

@@ -244,9 +244,9 @@ def straight(tiny_source, korean_text, tmp_path_factory):
     place = tmp_path_factory.mktemp("straight")
     body = '[[grids]]\nmethod = ["xpt-sp"]\nseed = [0, 1]\n'
     head = 'name = "tiny"\nbase = "base.toml"\n[set]\n'
-    head += '"method.budget" = { value = 60 }\n"method.batch" = { size = 8 }\n'
+    head += '"training.budget" = { value = 60 }\n"training.batch" = { size = 8 }\n'
     head += '"phases.0.validation" = { sentences = 10, every_steps = 20 }\n'
-    head += '"training.checkpoint_steps" = 10\n'
+    head += '"hardware.checkpoint_steps" = 10\n'
     study = write_study(place, tiny_source("roberta"), korean_text, body, head)
     assert run_here(study, place / "out")[0].done == 2
     return study, place / "out"

@@ -35,11 +35,11 @@ def ids(found):
 
 def test_only_finds_a_number_however_it_is_written(study):
     grids = (
-        '[[grids]]\nmethod = ["xpt"]\nsentences = [100]\n"method.learning_rate" = [5e-4, 1e-3]\n'
+        '[[grids]]\nmethod = ["xpt"]\nsentences = [100]\n"training.learning_rate" = [5e-4, 1e-3]\n'
     )
-    (half,) = cells(study(grids), "method.learning_rate=5e-4,sentences=1e2")
-    assert half.axes["method.learning_rate"] == 0.0005
-    assert len(cells(study(grids), "method.learning_rate=*")) == 2
+    (half,) = cells(study(grids), "training.learning_rate=5e-4,sentences=1e2")
+    assert half.axes["training.learning_rate"] == 0.0005
+    assert len(cells(study(grids), "training.learning_rate=*")) == 2
 
 
 def test_a_study_is_the_union_of_its_grids_in_their_order(study):
@@ -54,9 +54,9 @@ def test_a_study_is_the_union_of_its_grids_in_their_order(study):
         "xpt-n100-s0", "xpt-n100-s1", "xpt-n200-s0", "xpt-n200-s1", "xpt-sp-s7",
     ]  # fmt: skip
     assert found[3].axes == {"method": "scratch", "sentences": 200, "seed": 1}
-    assert found[3].recipe.method.name == "scratch"
+    assert found[3].recipe.training.method == "scratch"
     assert found[3].recipe.seed == 1
-    assert {phase.sentences for phase in found[3].recipe.phases} == {200}
+    assert {phase.max_train_sentences for phase in found[3].recipe.phases} == {200}
     assert found[-1].axes["sentences"] is None
 
 
@@ -69,16 +69,20 @@ def test_a_method_fills_in_the_phases_that_the_base_recipe_gives_itself(study):
 
 def test_what_a_method_prescribes_wins_over_what_the_base_writes_out(study):
     body = '[[grids]]\nmethod = ["xpt-sp", "scratch", "adapters", "auto"]\n'
-    written = {"graft": {"embeddings": "focus", "source_weights": "pretrained", "layers_before": 2}}
-    by_xpt = {cell.axes["method"]: cell.recipe.graft for cell in cells(study(body, **written))}
-    assert (by_xpt["xpt-sp"].embeddings, by_xpt["xpt-sp"].layers_before) == ("focus", 2)
-    assert (by_xpt["scratch"].source_weights, by_xpt["scratch"].embeddings) == ("random", "random")
-    assert by_xpt["scratch"].layers_before == 2
-    assert (by_xpt["adapters"].adapters, by_xpt["adapters"].layers_before) == ("matched", 0)
+    written = {
+        "graft": {"source_weights": "pretrained", "inserted_before": 2},
+        "embeddings": {"init": "focus"},
+    }
+    made = {cell.axes["method"]: cell.recipe for cell in cells(study(body, **written))}
+    by_xpt = {name: recipe.graft for name, recipe in made.items()}
+    assert (made["xpt-sp"].embeddings.init, by_xpt["xpt-sp"].inserted_before) == ("focus", 2)
+    assert made["scratch"].embeddings.init == by_xpt["scratch"].source_weights == "random"
+    assert by_xpt["scratch"].inserted_before == 2
+    assert (by_xpt["adapters"].adapters, by_xpt["adapters"].inserted_before) == ("matched", 0)
     assert by_xpt["auto"].source_weights == "pretrained"
     of_scratch = {
-        "method": {
-            "name": "scratch",
+        "training": {
+            "method": "scratch",
             "preset": "xpt2021",
             "budget": {"value": 4},
             "batch": {"size": 8},
@@ -92,25 +96,25 @@ def test_what_a_method_prescribes_wins_over_what_the_base_writes_out(study):
 
 
 def test_what_a_study_sets_wins_over_what_a_method_prescribes(study):
-    body = '[[grids]]\nmethod = ["scratch"]\n"graft.embeddings" = ["match"]\n'
+    body = '[[grids]]\nmethod = ["scratch"]\n"embeddings.init" = ["match"]\n'
     (cell,) = cells(study(body))
-    assert cell.recipe.graft.embeddings == "match"
+    assert cell.recipe.embeddings.init == "match"
 
 
 def test_a_recipe_that_occurs_twice_is_one_cell(study):
     found = cells(
         study(
             '[[grids]]\nmethod = ["xpt"]\nseed = [0]\n'
-            '[[grids]]\nmethod = ["xpt"]\n"graft.embeddings" = ["random", "match"]\n'
+            '[[grids]]\nmethod = ["xpt"]\n"embeddings.init" = ["random", "match"]\n'
         )
     )
     assert len(found) == 2
     assert found[0].id == "xpt-s0"
-    assert found[1].axes["graft.embeddings"] == "match"
+    assert found[1].axes["embeddings.init"] == "match"
 
 
 def test_ids_show_further_axes_and_do_not_depend_on_the_other_cells(study):
-    body = '[[grids]]\nmethod = ["xpt"]\n"graft.embeddings" = ["match", "mean"]\n'
+    body = '[[grids]]\nmethod = ["xpt"]\n"embeddings.init" = ["match", "mean"]\n'
     first = ids(cells(study(body)))
     assert [name.startswith("xpt-s0-") for name in first] == [True, True]
     assert "-match-" in first[0]
@@ -120,22 +124,24 @@ def test_ids_show_further_axes_and_do_not_depend_on_the_other_cells(study):
 def test_rules_apply_to_the_cells_that_match_and_axes_win_over_them(study):
     found = cells(
         study(
-            '[[grids]]\nmethod = ["scratch", "xpt-sp"]\n"method.learning_rate" = [1e-3]\n'
+            '[[grids]]\nmethod = ["scratch", "xpt-sp"]\n"training.learning_rate" = [1e-3]\n'
             '[[grids]]\nmethod = ["scratch"]\nseed = [5]\n'
             '[[rules]]\nwhen = { method = "scratch" }\n'
-            'set = { "method.learning_rate" = 2e-3, "phases.0.dropout" = 0.25 }\n'
+            'set = { "training.learning_rate" = 2e-3, "phases.0.dropout" = 0.25 }\n'
         )
     )
-    rates = [cell.recipe.phases[0].optimiser.learning_rate for cell in found]
+    rates = [cell.recipe.phases[0].optimizer.learning_rate for cell in found]
     assert rates == [1e-3, 1e-3, 2e-3]
     assert [cell.recipe.phases[0].dropout for cell in found] == [0.25, None, 0.25]
 
 
 def test_settings_may_be_tables_lists_and_paths_into_the_phases(study):
-    head = HEAD + '"phases.0.train" = ["embeddings", "itl"]\n"graft" = { layers_before = 0 }\n'
+    head = (
+        HEAD + '"phases.0.train" = ["embeddings", "inserted"]\n"graft" = { inserted_before = 0 }\n'
+    )
     (cell,) = cells(study('[[grids]]\nmethod = ["xpt-sp"]\n', head))
-    assert cell.recipe.phases[0].train == ("embeddings", "itl")
-    assert cell.recipe.graft.layers_before == 0
+    assert cell.recipe.phases[0].train == ("embeddings", "inserted")
+    assert cell.recipe.graft.inserted_before == 0
 
 
 def test_only_takes_methods_ids_and_conditions(study):
@@ -166,13 +172,13 @@ ERRORS = {
         "grids: 'sentence' is no axis and no key of a recipe. Did you mean 'sentences'?",
     ),
     "a path that a recipe lacks": (
-        '[[grids]]\n"method.lerning_rate" = [1e-3]\n',
-        "study 'tiny', cell method.lerning_rate=0.001: method.lerning_rate: no such key. "
+        '[[grids]]\n"training.lerning_rate" = [1e-3]\n',
+        "study 'tiny', cell training.lerning_rate=0.001: training.lerning_rate: no such key. "
         "Did you mean 'learning_rate'?",
     ),
     "a method that is no name": (
         "[[grids]]\nmethod = [[]]\nseed = [0]",
-        "study 'tiny', cell method=[], seed=0: method.name: must be a string; got []",
+        "study 'tiny', cell method=[], seed=0: training.method: must be a string; got []",
     ),
     "an unknown method": (
         '[[grids]]\nmethod = ["xtp"]\n',
@@ -215,7 +221,7 @@ def test_a_recipe_in_place_of_a_study_is_told_apart(study, tmp_path):
 
 
 def test_a_study_that_was_written_out_has_the_same_cells(study, tmp_path):
-    whole = study('[[grids]]\nmethod = ["xpt"]\n"graft.embeddings" = ["match"]\n')
+    whole = study('[[grids]]\nmethod = ["xpt"]\n"embeddings.init" = ["match"]\n')
     (tmp_path / "elsewhere").mkdir()
     copy = tmp_path / "elsewhere" / "copy.toml"
     copy.write_text(to_toml(whole))
@@ -240,7 +246,7 @@ def test_the_study_file_in_the_guide_has_cells():
     assert [task["name"] for task in data["tasks"]] == ["korsts", "klue-nli"]
     found = cells(decode(data | {"base": str(ROOT / "recipes" / data["base"])}))
     assert len(found) == 3 * 3 * 3 + 2
-    assert {cell.recipe.phases[-1].optimiser.learning_rate for cell in found} == {2e-3, 3e-3}
+    assert {cell.recipe.phases[-1].optimizer.learning_rate for cell in found} == {2e-3, 3e-3}
 
 
 def test_the_smoke_study_is_three_methods_two_sizes_and_two_seeds():
@@ -253,8 +259,8 @@ def test_the_smoke_study_is_three_methods_two_sizes_and_two_seeds():
 def test_an_axis_wins_over_a_rule_for_a_key_of_its_table(study):
     (cell,) = cells(
         study(
-            '[[grids]]\nmethod = ["xpt-sp"]\n"method.batch" = [{ size = 16 }]\n'
-            '[[rules]]\nwhen = { method = "xpt-sp" }\nset = { "method.batch.size" = 12 }\n'
+            '[[grids]]\nmethod = ["xpt-sp"]\n"training.batch" = [{ size = 16 }]\n'
+            '[[rules]]\nwhen = { method = "xpt-sp" }\nset = { "training.batch.size" = 12 }\n'
         )
     )
     assert cell.recipe.phases[0].batch.size == 16
@@ -277,22 +283,22 @@ class TestFingerprint:
         text = {"text": [str(moved)], "valid": 0.05, "test": 0.1}
         first = of()
         assert of(name="other", corpus=text) == first
-        assert of(training={"row_tokens": 32}, export={"licence": "mit"}) == first
-        assert of(resources={"lexicons": ["nowhere.txt"]}) == first
+        assert of(hardware={"row_tokens": 32}, export={"license": "mit"}) == first
+        assert of(embeddings={"lexicons": ["nowhere.txt"]}) == first
 
     def test_copied_special_tokens_count_the_same_whether_said_or_not(self, of):
-        matched = of(graft={"embeddings": "match"})
-        assert of(graft={"embeddings": "match", "copy_special_tokens": True}) == matched
-        assert of(graft={"embeddings": "match", "copy_special_tokens": False}) != matched
-        assert of(graft={"copy_special_tokens": False}) == of()
+        matched = of(embeddings={"init": "match"})
+        assert of(embeddings={"init": "match", "copy_special_tokens": True}) == matched
+        assert of(embeddings={"init": "match", "copy_special_tokens": False}) != matched
+        assert of(embeddings={"copy_special_tokens": False}) == of()
 
     @pytest.mark.parametrize(
         "changes",
         [
             {"seed": 1},
             {"tokenizer": {"vocab_size": 301, "max_tokens": 64}},
-            {"evaluation": {"sentences": 20, "words": 21}},
-            {"graft": {"embeddings": "match"}},
+            {"evaluation": {"max_sentences": 20, "max_words": 21}},
+            {"embeddings": {"init": "match"}},
         ],
         ids=lambda changes: next(iter(changes)),
     )
@@ -305,8 +311,7 @@ class TestFingerprint:
         text = tmp_path / "more.txt"
         text.write_text(korean_text.read_text() + "문장 하나 더.\n")
         lexicon = tmp_path / "lexicon.tsv"
-        with_lexicon = {"graft": {"embeddings": "dictionary"}}
-        with_lexicon |= {"resources": {"lexicons": [str(lexicon)]}}
+        with_lexicon = {"embeddings": {"init": "dictionary", "lexicons": [str(lexicon)]}}
         lexicon.write_text("집\thouse\n")
         found = [of(), of(**with_lexicon)]
         lexicon.write_text("집\thome\n")
@@ -321,7 +326,7 @@ class TestFingerprint:
         def with_kept(name, text):
             path = tmp_path / name
             path.write_text(text)
-            return of(evaluation={"sentences": 20, "words": 20, "kept": [str(path)]})
+            return of(evaluation={"max_sentences": 20, "max_words": 20, "kept": [str(path)]})
 
         assert with_kept("one.txt", "A text.") == with_kept("two.txt", "A text.")
         assert len({of(), with_kept("one.txt", "A text."), with_kept("one.txt", "Another.")}) == 3
@@ -352,33 +357,33 @@ class TestFingerprint:
         places = [tmp_path / name for name in ("here", "there")]
         for place in places:
             shutil.copytree(tiny_source("roberta"), place)
-        first, moved = (of(tokenizer={"kind": "given", "model": str(one)}) for one in places)
+        first, moved = (of(tokenizer={"action": "use", "model": str(one)}) for one in places)
         assert moved == first
         state = places[0] / "tokenizer.json"
         state.write_text(state.read_text("utf-8") + "\n", "utf-8")
-        assert of(tokenizer={"kind": "given", "model": str(places[0])}) != first
+        assert of(tokenizer={"action": "use", "model": str(places[0])}) != first
 
 
-@pytest.mark.parametrize("axis", ["training.precision", "evaluation.samples", "export.licence"])
+@pytest.mark.parametrize("axis", ["hardware.precision", "evaluation.samples", "export.license"])
 def test_an_axis_that_decides_no_result_is_refused(study, axis):
-    values = {"training.precision": '"fp32", "bf16"', "evaluation.samples": "1, 2"}
+    values = {"hardware.precision": '"fp32", "bf16"', "evaluation.samples": "1, 2"}
     body = f'[[grids]]\nmethod = ["xpt"]\n"{axis}" = [{values.get(axis, """ "mit", "gpl" """)}]\n'
     with pytest.raises(RecipeError, match=f"'{axis}' decides no result"):
         cells(study(body))
 
 
 def test_two_cells_of_one_name_are_refused(study):
-    rule = '[[rules]]\nwhen = { sentences = 100 }\nset = { "method.learning_rate" = 1e-3 }\n'
+    rule = '[[rules]]\nwhen = { sentences = 100 }\nset = { "training.learning_rate" = 1e-3 }\n'
     body = '[[grids]]\nmethod = ["xpt"]\nsentences = [100]\n[[grids]]\nmethod = ["xpt"]\n'
-    head = HEAD + '"method.sentences" = 100\n'
+    head = HEAD + '"training.max_train_sentences" = 100\n'
     with pytest.raises(RecipeError, match="two cells that differ are both 'xpt-n100-s0'"):
         cells(study(body + rule, head))
 
 
 def test_the_size_of_a_cell_is_that_of_its_phases(study):
     rule = '[[rules]]\nwhen = { method = "xpt" }\n'
-    rule += 'set = { "phases.0.optimiser.learning_rate" = 1e-3 }\n'
-    head = HEAD + '"method.sentences" = 100\n'
+    rule += 'set = { "phases.0.optimizer.learning_rate" = 1e-3 }\n'
+    head = HEAD + '"training.max_train_sentences" = 100\n'
     found = cells(study('[[grids]]\nmethod = ["xpt", "scratch"]\n' + rule, head))
     assert ids(found) == ["xpt-n100-s0", "scratch-n100-s0"]
 
@@ -402,9 +407,9 @@ def test_a_recipe_of_several_streams_counts_their_text_by_content(tmp_path):
 
 
 def test_a_study_compares_settings_that_are_said(study):
-    budget = '"method.budget" = { value = 5, unit = "minutes" }'
+    budget = '"training.budget" = { value = 5, unit = "minutes" }'
     with pytest.raises(RecipeError, match="a study compares settings that are said: give budgets"):
-        cells(study('[[grids]]\nmethod = ["xpt"]\n', without("method.budget") + budget + "\n"))
+        cells(study('[[grids]]\nmethod = ["xpt"]\n', without("training.budget") + budget + "\n"))
 
 
 def without(key):
@@ -416,17 +421,17 @@ def test_cells_of_auto_are_complete_and_share_the_vocabulary_of_the_base(
 ):
     """Each cell has settings of its own, but for how many pieces there are."""
     budgets = ", ".join(f'{{ value = {n}, unit = "tokens" }}' for n in ("20e3", "1e6", "1e8"))
-    body = f'[[grids]]\nmethod = ["auto", "scratch"]\n"method.budget" = [{budgets}]\n'
+    body = f'[[grids]]\nmethod = ["auto", "scratch"]\n"training.budget" = [{budgets}]\n'
     read = study(body, 'name = "tiny"\nbase = "base.toml"\n')
     bare = f'language = "ko"\nsource.model = "{tiny_source("bert")}"\n'
     bare += f'corpus.text = ["{korean_text}"]\n'
     (tmp_path / "base.toml").write_text(bare)
     with pytest.raises(RecipeError, match=r"give tokenizer\.vocab_size: cells share"):
         cells(read)
-    (tmp_path / "base.toml").write_text(bare + 'method.budget = {value = 1e6, unit = "tokens"}\n')
+    (tmp_path / "base.toml").write_text(bare + 'training.budget = {value = 1e6, unit = "tokens"}\n')
     found = cells(read)
     assert len(found) == 6
     assert all(cell.recipe.phases for cell in found)
     assert len({cell.recipe.phases[0].batch.size for cell in found}) == 3
     assert {cell.recipe.tokenizer.vocab_size for cell in found} == {4_000}
-    assert {cell.recipe.method.name for cell in found} == {"xpt-sp", "scratch"}
+    assert {cell.recipe.training.method for cell in found} == {"xpt-sp", "scratch"}

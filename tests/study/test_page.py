@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from outlines import outline
-from synthetic_study import cell_rows, failed_rows, initialiser_rows, study_rows
+from synthetic_study import cell_rows, failed_rows, initializer_rows, study_rows
 from synthetic_tasks import floor_rows, task_rows
 
 from lingraft.errors import DataError
@@ -23,7 +23,7 @@ EVIL = "<script>alert(1)</script>"
 @pytest.fixture(scope="module")
 def rows():
     made = study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000, 16_000))
-    return made + initialiser_rows() + failed_rows("lapt", 4_000, 0, f"no room {EVIL}")
+    return made + initializer_rows() + failed_rows("lapt", 4_000, 0, f"no room {EVIL}")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_failed_cells_stand_with_their_message_and_missing_ones_by_name(text):
 
 
 def test_every_section_has_its_tables_and_figures(text):
-    for name in ("quality", "differences", "data", "factor", "initialisers", "curves"):
+    for name in ("quality", "differences", "data", "factor", "initializers", "curves"):
         assert f'id="{name}"' in text
     section = text.partition('id="factor"')[2].partition("</section>")[0]
     assert section.count("<figure>") == 2
@@ -252,7 +252,7 @@ def test_the_page_of_a_study_file_knows_the_cells_that_are_missing(tmp_path):
     base = tmp_path / "base.toml"
     base.write_text(
         'name = "base"\nlanguage = "ko"\n[source]\nmodel = "x"\n[corpus]\ntext = ["x.txt"]\n'
-        "[tokenizer]\nvocab_size = 300\n[method]\npreset = 'xpt2021'\n",
+        "[tokenizer]\nvocab_size = 300\n[training]\npreset = 'xpt2021'\n",
         encoding="utf-8",
     )
     study = Study(name="demo", base=str(base), grids=({"method": ("xpt",), "seed": (0, 1)},))

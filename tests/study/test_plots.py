@@ -5,7 +5,7 @@ import re
 from urllib.parse import unquote
 
 import pytest
-from synthetic_study import cell_rows, initialiser_rows, study_rows
+from synthetic_study import cell_rows, initializer_rows, study_rows
 
 from lingraft.stats import Resampling
 from lingraft.study import factor, page, plots
@@ -18,7 +18,7 @@ RESAMPLING = Resampling(200)
 @pytest.fixture(scope="module")
 def found():
     methods = ["xpt", "scratch"]
-    return collect(study_rows(methods, sizes=(1_000, 4_000, 16_000)) + initialiser_rows())
+    return collect(study_rows(methods, sizes=(1_000, 4_000, 16_000)) + initializer_rows())
 
 
 def test_a_figure_against_data_has_a_line_for_each_method(found):
@@ -69,19 +69,19 @@ def test_losses_show_the_unigram_entropy_and_where_the_second_phase_begins(found
     assert plots._boundaries(scratch, plots.LOSSES) == []
 
 
-def test_initialisers_have_a_figure_of_their_own(found):
-    drawing = plots.learning(found, 16_000, initialisers=True)
+def test_initializers_have_a_figure_of_their_own(found):
+    drawing = plots.learning(found, 16_000, initializers=True)
     assert [name for name, _ in drawing.names] == [
-        "XPT, embeddings focus", "XPT, embeddings match", "XPT, embeddings random",
+        "XPT, init focus", "XPT, init match", "XPT, init random",
     ]  # fmt: skip
-    assert plots.learning(found, 1_000, initialisers=True) is None
+    assert plots.learning(found, 1_000, initializers=True) is None
 
 
-def test_the_figure_of_initialisers_has_what_they_are_measured_against():
-    rows = [row for row in initialiser_rows() if row.axes["graft.embeddings"] != "random"]
-    drawing = plots.learning(collect(study_rows() + rows), 16_000, initialisers=True)
+def test_the_figure_of_initializers_has_what_they_are_measured_against():
+    rows = [row for row in initializer_rows() if row.axes["embeddings.init"] != "random"]
+    drawing = plots.learning(collect(study_rows() + rows), 16_000, initializers=True)
     assert [name for name, _ in drawing.names] == [
-        "XPT", "XPT, embeddings focus", "XPT, embeddings match",
+        "XPT", "XPT, init focus", "XPT, init match",
     ]  # fmt: skip
 
 
@@ -139,11 +139,11 @@ def test_a_log_axis_of_less_than_a_decade_has_round_labels(found):
 
 
 def crossed(kinds=("keep", "extend"), embeddings=("mean", "random", "focus", "omp"), **more):
-    """A study of every kind of vocabulary with every initialiser."""
+    """A study of every kind of vocabulary with every initializer."""
     rows = []
     for at, kind in enumerate(kinds):
         for place, name in enumerate(embeddings):
-            axes = {"tokenizer.kind": kind, "graft.embeddings": name}
+            axes = {"tokenizer.action": kind, "embeddings.init": name}
             rows += cell_rows("xpt", 16_000, 0, 3 + at + place / 10, **axes, **more)
     return rows
 
@@ -160,9 +160,9 @@ def test_six_lines_are_one_figure():
 
 
 def test_more_lines_stand_in_panels_by_the_axis_that_needs_fewest(many):
-    assert [panel.title for panel in many.panels] == ["kind extend", "kind keep"]
+    assert [panel.title for panel in many.panels] == ["action extend", "action keep"]
     assert [name.partition(":")[0] for name, _ in many.panels[0].names] == [
-        "embeddings focus", "embeddings mean", "embeddings omp", "embeddings random",
+        "init focus", "init mean", "init omp", "init random",
     ]  # fmt: skip
     placed = [index for panel in many.panels for _, index in panel.names]
     assert sorted(placed) == [index for _, index in many.names]
@@ -170,7 +170,7 @@ def test_more_lines_stand_in_panels_by_the_axis_that_needs_fewest(many):
 
 def test_behind_a_name_in_a_panel_stands_the_last_value(many):
     shown = {name for panel in many.panels for name, _ in panel.names}
-    assert {"embeddings mean: 3.02", "embeddings mean: 4.02"} & shown
+    assert {"init mean: 3.02", "init mean: 4.02"} & shown
     assert all(name.rpartition(": ")[2] in many.description for name in shown)
 
 
@@ -207,16 +207,16 @@ def test_a_crowded_panel_is_split_again_and_axes_that_go_together_are_said_once(
     rows = []
     lines = [("replace", 0)] * 7 + [("replace", 1)] * 4 + [("extend", 0)] * 5 + [("keep", 0)]
     for rate, (kind, layers) in enumerate(lines):
-        axes = {"graft.layers_before": layers, "graft.layers_after": layers}
-        axes |= {"tokenizer.kind": kind, "method.learning_rate": rate}
+        axes = {"graft.inserted_before": layers, "graft.inserted_after": layers}
+        axes |= {"tokenizer.action": kind, "training.learning_rate": rate}
         rows += cell_rows("xpt", 16_000, 0, 3 + rate / 10, **axes)
     drawing = plots.learning(collect(rows), 16_000)
-    both = "layers_before/after"
-    alone = f"{both} 0, kind keep, learning_rate 16"
+    both = "inserted_before/after"
+    alone = f"{both} 0, action keep, learning_rate 16"
     assert {panel.title: len(panel.names) for panel in drawing.panels} == {
-        f"{both} 0, kind replace": 7,
-        f"{both} 1, kind replace": 4,
-        f"{both} 0, kind extend": 5,
+        f"{both} 0, action replace": 7,
+        f"{both} 1, action replace": 4,
+        f"{both} 0, action extend": 5,
         alone: 1,
     }
     (name,) = (panel.names[0][0] for panel in drawing.panels if panel.title == alone)
@@ -236,8 +236,8 @@ def test_without_another_axis_methods_stand_in_order_beside_the_reference():
     assert all(panel.names[0][0] == "scratch" for panel in drawing.panels)
 
 
-def test_a_figure_is_not_shown_twice_where_every_label_names_an_initialiser():
+def test_a_figure_is_not_shown_twice_where_every_label_names_an_initializer():
     found = collect(crossed())
     sections = page.figures(found, RESAMPLING)
     assert len(sections["loss_figures"]) == 1
-    assert sections["initialiser_figures"] == []
+    assert sections["initializer_figures"] == []

@@ -40,10 +40,10 @@ def test_a_single_seed_has_no_deviation():
 def test_further_axes_that_vary_become_part_of_the_label():
     rows = []
     for name in ("random", "focus"):
-        rows += cell_rows("xpt", 1_000, 0, 3.0, **{"graft.embeddings": name, "a.b": 1})
+        rows += cell_rows("xpt", 1_000, 0, 3.0, **{"embeddings.init": name, "a.b": 1})
     rows += cell_rows("xpt", 1_000, 0, 3.5, **{"a.b": 1})
     found = collect(rows)
-    assert found.labels == ("XPT", "XPT, embeddings focus", "XPT, embeddings random")
+    assert found.labels == ("XPT", "XPT, init focus", "XPT, init random")
     assert found.plain == found.labels  # one method alone has nothing beside it
     beside = collect(rows + cell_rows("scratch", 1_000, 0, 4.0, **{"a.b": 1}))
     assert set(beside.plain) == {"XPT", "scratch"}

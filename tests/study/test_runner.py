@@ -224,18 +224,18 @@ def test_cells_of_other_settings_are_named_before_their_folders_are_deleted(
 
 def test_rows_are_named_as_the_present_study_names_their_cell(again, make, tmp_path):
     _, out = again
-    body = '[[grids]]\nmethod = ["xpt-sp"]\n"graft.layers_before" = [1]\n'
+    body = '[[grids]]\nmethod = ["xpt-sp"]\n"graft.inserted_before" = [1]\n'
     renamed = make(tmp_path / "renamed", body)
     found = planning.current_rows(renamed, out)
     assert {row.cell for row in found} == {grid.cells(renamed)[0].id}
-    assert found[0].axes["graft.layers_before"] == 1
+    assert found[0].axes["graft.inserted_before"] == 1
 
 
 def test_a_cell_that_has_another_id_since_there_is_another_axis_keeps_its_folder_and_weights(
     again, make, tmp_path
 ):
     _, out = again
-    body = '[[grids]]\nmethod = ["xpt-sp"]\n"graft.layers_before" = [1]\nseed = [1]\n'
+    body = '[[grids]]\nmethod = ["xpt-sp"]\n"graft.inserted_before" = [1]\nseed = [1]\n'
     renamed = make(tmp_path / "renamed", body)
     (plan,) = planning.plan(renamed, (), out / "results.jsonl", StudyDir(out))
     assert plan.has_weights
@@ -260,8 +260,8 @@ def test_a_method_that_has_fewer_phases_where_the_source_is_tied_runs_in_a_study
     tiny_source, korean_text, tmp_path
 ):
     body = '[[grids]]\nmethod = ["eeve"]\n'
-    head = 'name = "tiny"\nbase = "base.toml"\n[set]\n"method.budget" = { value = 10 }\n'
-    head += '"method.batch" = { size = 8 }\n"tokenizer.new_pieces" = 20\n'
+    head = 'name = "tiny"\nbase = "base.toml"\n[set]\n"training.budget" = { value = 10 }\n'
+    head += '"training.batch" = { size = 8 }\n"tokenizer.new_pieces" = 20\n'
     scored = {"sentences": 10, "words": 0, "samples": 0, "untouched": False}
     study = write_study(tmp_path, tiny_source("llama"), korean_text, body, head, evaluation=scored)
     tally, _ = run_here(study, tmp_path / "out")
@@ -306,7 +306,8 @@ def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(make, tmp_pat
 def test_the_message_of_a_failed_cell_is_the_error_that_its_process_met(make, tmp_path):
     body = (
         '[[grids]]\nmethod = ["xpt-sp", "scratch"]\n'
-        '[[rules]]\nwhen = { method = "scratch" }\nset = { "method.sentences" = 100000 }\n'
+        '[[rules]]\nwhen = { method = "scratch" }\n'
+        'set = { "training.max_train_sentences" = 100000 }\n'
     )
     study = make(tmp_path, body)
     tally, _ = run_here(study, tmp_path / "out")
@@ -365,7 +366,7 @@ class Counted:
 
 
 def test_as_many_cells_run_at_a_time_as_there_are_jobs_and_the_cheapest_start_first(make, tmp_path):
-    body = '[[grids]]\n"method.budget" = [{value=8}, {value=2}, {value=4}]\nseed = [0, 1]\n'
+    body = '[[grids]]\n"training.budget" = [{value=8}, {value=2}, {value=4}]\nseed = [0, 1]\n'
     study, stub = make(tmp_path, body), Stub()
     tally, _ = run_here(study, tmp_path / "out", start=stub, jobs=2)
     assert stub.most == 2
@@ -391,7 +392,7 @@ class Crowded(Stub):
 
 
 def test_a_cell_that_is_refused_waits_until_another_has_ended_and_stops_none(make, tmp_path):
-    body = '[[grids]]\n"method.budget" = [{value=8}, {value=2}, {value=4}]\nseed = [0, 1]\n'
+    body = '[[grids]]\n"training.budget" = [{value=8}, {value=2}, {value=4}]\nseed = [0, 1]\n'
     study, stub = make(tmp_path, body), Crowded()
     tally, _ = run_here(study, tmp_path / "out", start=stub, jobs=3)
     assert (len(tally.failed), stub.most, len(stub.cells)) == (6, 2, 6)
@@ -490,7 +491,7 @@ def test_a_study_of_several_processes_is_refused_and_not_called_another_lingraft
 
 def test_another_study_needs_resume_or_overwrite(again, make, tmp_path):
     _, out = again
-    head = 'name = "other"\nbase = "base.toml"\n[set]\n"method.budget" = { value = 2 }\n'
+    head = 'name = "other"\nbase = "base.toml"\n[set]\n"training.budget" = { value = 2 }\n'
     other = make(tmp_path / "other", '[[grids]]\nmethod = ["scratch"]\n', head)
     with pytest.raises(RecipeError, match="holds the study 'tiny', not 'other'"):
         run_here(other, out, only=("scratch",))
@@ -554,7 +555,7 @@ def test_a_study_that_was_killed_leaves_nothing_running_and_ends_with_the_same_n
 ):
     body = '[[grids]]\nmethod = ["xpt-sp"]\nseed = [0, 1]\n'
     head = 'name = "tiny"\nbase = "base.toml"\n[set]\n'
-    head += f'"method.budget" = {{ value = {LONG} }}\n"method.batch" = {{ size = 8 }}\n'
+    head += f'"training.budget" = {{ value = {LONG} }}\n"training.batch" = {{ size = 8 }}\n'
     head += '"phases.0.validation" = { sentences = 10, every_steps = 50 }\n'
     study = make(tmp_path, body, head)
     out, study_file = tmp_path / "out", tmp_path / "study.toml"

@@ -21,9 +21,9 @@ BASE = {
     "language": "ko",
     "source": {"architecture": {"model_type": "roberta", "hidden_size": 32}},
     "corpus": {"text": ["ko.txt"]},
-    "tokenizer": {"kind": "unigram", "vocab_size": 300},
-    "method": {
-        "name": "scratch",
+    "tokenizer": {"algorithm": "unigram", "vocab_size": 300},
+    "training": {
+        "method": "scratch",
         "preset": "xpt2021",
         "budget": {"value": 4},
         "batch": {"size": 8},
@@ -39,7 +39,7 @@ def test_fingerprints_of_cells_are_those_of_before_there_were_tasks(tasks, tmp_p
     axes = {"method": ["scratch"], "sentences": [100, 200], "seed": [0]}
     study = decode({"name": "fixed", "base": BASE, "grids": [axes], "tasks": tasks})
     found = [identity.cell(cell.recipe) for cell in grid.cells(study)]
-    assert found == ["33488a1fa1b0ba62", "6a5be8e231cb75ce"]
+    assert found == ["ed921dd6831d9c16", "77cf8f7d1d49042c"]
     assert [plan.fingerprint for plan in steps.task_plans(study)] == ["c44b4079669903f0"][
         : len(tasks)
     ]

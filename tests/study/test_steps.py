@@ -49,9 +49,9 @@ name = "tiny"
 base = "base.toml"
 keep = "KEEP"
 [set]
-"method.budget" = { value = 2, unit = "steps" }
-"method.batch" = { size = 8, unit = "sentences" }
-"evaluation.words" = 0
+"training.budget" = { value = 2, unit = "steps" }
+"training.batch" = { size = 8, unit = "sentences" }
+"evaluation.max_words" = 0
 """
 
 

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from synthetic_study import cell_rows, initialiser_rows, study_rows
+from synthetic_study import cell_rows, initializer_rows, study_rows
 
 from lingraft.report.table import BEST, Table
 from lingraft.stats import Resampling
@@ -15,7 +15,7 @@ RESAMPLING = Resampling(500)
 
 @pytest.fixture(scope="module")
 def rows():
-    return study_rows() + initialiser_rows()
+    return study_rows() + initializer_rows()
 
 
 column = Table.column
@@ -152,9 +152,9 @@ def test_equal_precision_is_not_marked(rows):
     assert not any("§" in str(table) for table in shown)
 
 
-def test_initialisers_of_another_precision_than_their_base_are_marked():
-    rows = [row for row in initialiser_rows() if row.axes["graft.embeddings"] != "random"]
-    table = tables.initialisers(collect(study_rows() + in_bf16(rows)), RESAMPLING)
+def test_initializers_of_another_precision_than_their_base_are_marked():
+    rows = [row for row in initializer_rows() if row.axes["embeddings.init"] != "random"]
+    table = tables.initializers(collect(study_rows() + in_bf16(rows)), RESAMPLING)
     gains = column(table, "bits/char less the base recipe's")
     assert gains["focus"].whole.startswith("−0.099§ [")
     assert table.notes
@@ -192,17 +192,17 @@ def test_factors_have_a_row_for_each_method_and_size(rows):
     ]  # fmt: skip
 
 
-def test_initialisers_are_compared_with_the_random_one(rows):
-    table = tables.initialisers(collect(rows), RESAMPLING)
+def test_initializers_are_compared_with_the_random_one(rows):
+    table = tables.initializers(collect(rows), RESAMPLING)
     gains = column(table, "bits/char less random")
     assert list(gains) == ["focus", "match", "random"]
     assert gains["random"].text == "–"
     assert gains["focus"].text == "−0.099"
 
 
-def test_without_random_initialisers_are_compared_with_that_of_the_base_recipe():
-    rows = [row for row in initialiser_rows() if row.axes["graft.embeddings"] != "random"]
-    table = tables.initialisers(collect(study_rows() + rows), RESAMPLING)
+def test_without_random_initializers_are_compared_with_that_of_the_base_recipe():
+    rows = [row for row in initializer_rows() if row.axes["embeddings.init"] != "random"]
+    table = tables.initializers(collect(study_rows() + rows), RESAMPLING)
     gains = column(table, "bits/char less the base recipe's")
     assert list(gains) == ["the base recipe's", "focus", "match"]  # of one size: 16,000 sentences
     assert gains["the base recipe's"].text == "–"
@@ -210,8 +210,8 @@ def test_without_random_initialisers_are_compared_with_that_of_the_base_recipe()
     assert column(table, "method")["focus"].text == "XPT"
 
 
-def test_there_is_no_table_of_initialisers_where_they_do_not_vary():
-    assert tables.initialisers(collect(study_rows()), RESAMPLING) is None
+def test_there_is_no_table_of_initializers_where_they_do_not_vary():
+    assert tables.initializers(collect(study_rows()), RESAMPLING) is None
 
 
 def test_machines_that_differ_are_counted():

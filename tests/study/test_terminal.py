@@ -21,9 +21,9 @@ def wide_rows():
         for row in cell_rows(
             "xpt", 1_000, seed, 3 + at / 10 + layers,
             **{
-                "graft.layers_before": layers, "graft.layers_after": layers,
-                "tokenizer.kind": "replace" if at else "extend", "graft.embeddings": name,
-                "method.replay": '{ "en" = 0.1 }' if layers else '{ "en" = 0.3 }',
+                "graft.inserted_before": layers, "graft.inserted_after": layers,
+                "tokenizer.kind": "replace" if at else "extend", "embeddings.init": name,
+                "training.replay": '{ "en" = 0.1 }' if layers else '{ "en" = 0.3 }',
             },
         )
     ]  # fmt: skip
@@ -49,8 +49,8 @@ def test_a_wide_study_fits_and_no_word_or_number_is_broken(width, wide):
     lines, (made,) = screen(wide, width)
     assert max(map(len, lines)) <= width
     words = " ".join(lines).split()
-    assert {"embeddings", "PPL", "hits@1", "bits/char"} <= set(words)
-    assert words.count("layers_before/after") == 8
+    assert {"init", "PPL", "hits@1", "bits/char"} <= set(words)
+    assert words.count("inserted_before/after") == 8
     for row in made.rows:
         for cell in row.cells[1:]:
             assert cell.text in words or f"{cell.text}*" in words
@@ -68,13 +68,13 @@ def test_what_is_the_same_in_all_rows_stands_above_once(wide):
 
 
 def test_a_part_that_all_labels_share_is_said_above_and_a_differing_one_stays():
-    rows = [row for row in wide_rows() if row.axes["graft.layers_before"] == 0]
+    rows = [row for row in wide_rows() if row.axes["graft.inserted_before"] == 0]
     axes = {key: value for key, value in rows[0].axes.items() if "." in key}
-    other = cell_rows("xpt", 4_000, 0, 3.0, **axes | {"graft.layers_before": 1})
+    other = cell_rows("xpt", 4_000, 0, 3.0, **axes | {"graft.inserted_before": 1})
     lines, (small, _) = screen(collect(rows + other), 120)
-    assert "layers_before 0" in small.title
-    assert all("layers_before" not in row.cells[0].text for row in small.rows)
-    assert any("embeddings focus" in line for line in lines)
+    assert "inserted_before 0" in small.title
+    assert all("inserted_before" not in row.cells[0].text for row in small.rows)
+    assert any("init focus" in line for line in lines)
 
 
 def test_more_columns_are_shown_where_there_is_room_and_a_note_says_where_the_others_are(wide):

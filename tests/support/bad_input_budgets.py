@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-AUTO = '[method]\npreset = "auto"\n'
+AUTO = '[training]\npreset = "auto"\n'
 
 
 def add(cases):
@@ -18,7 +18,7 @@ def add(cases):
         "--minutes", "5", "--set", "phases.0.dropout=0.1"
     )
     cases["a budget in time and a warm-up in steps"] = adapt(
-        "--minutes", "5", "--set", "method.warmup=10"
+        "--minutes", "5", "--set", "training.warmup=10"
     )
     cases["budgets in time and in steps"] = mixed
     cases["a recipe that does not ship"] = lambda _: ["recipe", "dmeo"]

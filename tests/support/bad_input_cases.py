@@ -87,10 +87,12 @@ class Place:
             self.source()
         if "preset" not in more and "[[phases]]" not in more:  # else a budget is missing, too
             preset = 'preset = "xpt2021"\n'
-            start += "" if "[method]" in more or "method." in start else f"\nmethod.{preset}"
-            name = more.partition("[method]")[2].partition('name = "')[2].partition('"')[0] or "xpt"
+            start += "" if "[training]" in more or "method." in start else f"\nmethod.{preset}"
+            name = (
+                more.partition("[training]")[2].partition('name = "')[2].partition('"')[0] or "xpt"
+            )
             if name in METHODS and METHODS[name].preset == AUTO:
-                more = more.replace("[method]\n", f"[method]\n{preset}")
+                more = more.replace("[training]\n", f"[training]\n{preset}")
         tables = [start, "[source]", source, "[corpus]", corpus, more]
         self.write("recipe.toml", "\n".join(tables) + "\n")
         return ["check", "recipe.toml"]
@@ -216,25 +218,25 @@ CASES["settings for a model that is checked"] = lambda place: [
 recipe_case("a count of pieces where none are added", "[tokenizer]\nmin_count = 30")
 recipe_case("a recipe that is not TOML", "name = ")
 recipe_case("a recipe without a language", start="seed = 1")
-recipe_case("a recipe without [source]", start='language = "ko"\n[method]', source="[training]")
+recipe_case("a recipe without [source]", start='language = "ko"\n[training]', source="[hardware]")
 recipe_case("a key that does not exist", "[tokenizer]\nvocab_sizes = 300")
 recipe_case("a table that does not exist", "[tokeniser]\nvocab_size = 300")
 recipe_case("a string in a number's place", '[tokenizer]\nvocab_size = "300"')
 recipe_case("a string in a list's place", corpus='text = "ko.txt"')
 recipe_case("an empty list of texts", corpus="text = []")
 recipe_case("a value out of range", "[tokenizer]\nvocab_size = 3")
-recipe_case("an infinite budget", "[method]\nbudget = { value = inf }")
+recipe_case("an infinite budget", "[training]\nbudget = { value = inf }")
 recipe_case(
     "held-out shares that leave nothing", corpus='text = ["ko.txt"]\nvalid = 0.6\ntest = 0.4'
 )
 recipe_case(
     "frozen weights in bf16 beside products in fp32",
-    '[training]\nprecision = "fp32"\nfrozen_weights = "bf16"',
+    '[hardware]\nprecision = "fp32"\nfrozen_weights = "bf16"',
 )
 recipe_case("a name that cannot be a folder", start='language = "ko"\nname = "a/b"')
-recipe_case("a method that does not exist", '[method]\nname = "xtp"')
-recipe_case("a preset that does not exist", '[method]\npreset = "xpt2020"')
-recipe_case("an initialiser that does not exist", '[graft]\nembeddings = "fokus"')
+recipe_case("a method that does not exist", '[training]\nmethod = "xtp"')
+recipe_case("a preset that does not exist", '[training]\npreset = "xpt2020"')
+recipe_case("an initializer that does not exist", '[embeddings]\ninit = "fokus"\n')
 recipe_case("an objective that does not exist", PHASE.format("one", "all") + 'objective = "nsp"')
 recipe_case("a part that does not exist", PHASE.format("one", "heads"))
 recipe_case("a part beside 'all'", PHASE.format("one", 'all", "itl'))
@@ -242,13 +244,13 @@ recipe_case("a part that is named twice", PHASE.format("one", 'itl", "itl'))
 recipe_case("two phases of one name", 2 * PHASE.format("one", "all"))
 recipe_case("a phase that has a stage's name", PHASE.format("corpus", "all"))
 recipe_case(
-    "shorthand beside phases", PHASE.format("one", "all") + "[method]\nlearning_rate = 1e-3"
+    "shorthand beside phases", PHASE.format("one", "all") + "[training]\nlearning_rate = 1e-3"
 )
 recipe_case("both a model and an architecture", source='model = "source"\narchitecture = {}')
 recipe_case("neither a model nor an architecture", source="")
 recipe_case("an architecture without model_type", source="architecture = { hidden_size = 8 }")
 recipe_case("an architecture with a method that needs weights", source=MODERN)
-recipe_case("an architecture without a kind of tokenizer", '[method]\nname = "scratch"',
+recipe_case("an architecture without a kind of tokenizer", '[training]\nmethod = "scratch"',
             source=MODERN)  # fmt: skip
 recipe_case("a language that does not exist", start='language = "korean"')
 recipe_case("a script that does not exist", corpus='text = ["ko.txt"]\nscripts = ["Korean"]')
@@ -265,12 +267,12 @@ recipe_case(
 @case("a tracker that is not installed")
 def _(place):
     checks.TRACKER_MODULES["mlflow"] = "lingraft_has_no_such_module"
-    return place.recipe('[training]\ntrackers = ["mlflow"]')
+    return place.recipe('[hardware]\ntrackers = ["mlflow"]')
 
 
 @case("an architecture that transformers does not accept")
 def _(place):
-    method = '[method]\nname = "scratch"\n[tokenizer]\nkind = "unigram"\nvocab_size = 300'
+    method = '[training]\nmethod = "scratch"\n[tokenizer]\nalgorithm = "unigram"\nvocab_size = 300'
     place.recipe(method, source=MODERN.replace(" }", ", hidden_sizes = 8 }"))
     return ["adapt", "recipe.toml", "--out", "run"]
 
@@ -281,8 +283,8 @@ adapt_case("fewer steps than phases", "--steps", "1")
 adapt_case("a learning rate of nothing", "--learning-rate", "0")
 adapt_case("a batch of no tokens", "--batch-tokens", "0")
 adapt_case("a vocabulary that is too small for the alphabet", "--set", "tokenizer.vocab_size=60")
-adapt_case("a learning rate that breaks the weights", "--set", "method.learning_rate=1e37",
-           "--set", "training.log_steps=1")  # fmt: skip
+adapt_case("a learning rate that breaks the weights", "--set", "training.learning_rate=1e37",
+           "--set", "hardware.log_steps=1")  # fmt: skip
 adapt_case("an assignment without '='", "--set", "seed")
 adapt_case("an assignment to a phase that is not there", "--set", "phases.7.budget.value=1")
 adapt_case("an assignment below a value", "--set", "seed.value=1")
@@ -353,10 +355,10 @@ def _(place):
 def _(place):
     phase = place.run() / "phase-2"
     (phase / "done.json").unlink()
-    for name in ("model.safetensors", "optimiser.pt", "state.json"):
+    for name in ("model.safetensors", "optimizer.pt", "state.json"):
         place.write("run/phase-2/" + name, "{}")
     (phase / "checkpoint-00000002").mkdir()
-    for name in ("model.safetensors", "optimiser.pt", "state.json"):
+    for name in ("model.safetensors", "optimizer.pt", "state.json"):
         (phase / name).rename(phase / "checkpoint-00000002" / name)
     return ["adapt", "run/recipe.toml", "--out", "run"]
 

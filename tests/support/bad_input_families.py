@@ -23,7 +23,7 @@ def add(cases):
     cases["a folder with a GGUF file"] = gguf
     cases["a generation_config.json that is no JSON"] = generation
     cases["silent layers in a family that has none"] = lambda place: place.adapt(
-        "--set", "graft.layer_initialiser=identity"
+        "--set", "graft.inserted_init=identity"
     )
     cases["a baseline that the source's architecture cannot be"] = lambda place: place.adapt(
         "--method", "continued", "--baseline", "blocks"

@@ -26,7 +26,7 @@ def add(cases):
     cases["a vocabulary of a thousand million"] = lambda place: place.adapt(
         "--set", "tokenizer.vocab_size=1000000000"
     )
-    for key in ("tokenizer.max_tokens", "training.row_tokens"):
+    for key in ("tokenizer.max_tokens", "hardware.row_tokens"):
         cases[f"{key} that no memory holds"] = too_long(key)
     cases["an architecture that no memory holds"] = huge
     cases["a source's parts put back into no run"] = lambda place: RESTORE
@@ -105,7 +105,7 @@ def short(place):
 
 def huge(place):
     model = 'architecture = { model_type = "modernbert", hidden_size = 12000000 }'
-    method = '[method]\nname = "scratch"\n[tokenizer]\nkind = "unigram"\nvocab_size = 300'
+    method = '[training]\nmethod = "scratch"\n[tokenizer]\nalgorithm = "unigram"\nvocab_size = 300'
     place.recipe(method, source=model)
     return ["adapt", "recipe.toml", "--out", "run"]
 
@@ -123,7 +123,7 @@ def restored(change):
 def untrained(run):
     recipe = tomllib.loads((run / "recipe.toml").read_text("utf-8"))
     del recipe["phases"]
-    recipe["method"] = {"name": "untrained"}
+    recipe["training"] = {"method": "untrained"}
     (run / "recipe.toml").write_text(tomli_w.dumps(recipe), "utf-8")
 
 

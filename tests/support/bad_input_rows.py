@@ -4,7 +4,7 @@ from __future__ import annotations
 
 PHASE = '[[phases]]\nname = "one"\nbudget.value = 4\n'
 KEEP, REPLACE, EXTEND = (
-    f'[tokenizer]\nkind = "{kind}"\n' for kind in ("keep", "replace", "extend")
+    f'[tokenizer]\naction = "{kind}"\n' for kind in ("keep", "replace", "extend")
 )
 BODY = 'train = ["body"]\n'
 NEW = 'train = ["embeddings.new"]\n'
@@ -27,13 +27,13 @@ def add(cases):
         "layers without a number": (KEEP, 'train = ["layers[]"]\n'),
         "layers in steps of 0": (KEEP, 'train = ["layers[::0]"]\n'),
         "a negative learning rate of a part": (
-            EXTEND, NEW + 'optimiser.rates = { "embeddings.new" = -1e-3 }\n'
+            EXTEND, NEW + 'optimizer.rates = { "embeddings.new" = -1e-3 }\n'
         ),
         "a learning rate of what does not train": (
-            EXTEND, NEW + "optimiser.rates = { body = 1e-3 }\n"
+            EXTEND, NEW + "optimizer.rates = { body = 1e-3 }\n"
         ),
         "a negative weight decay of a part": (
-            EXTEND, NEW + 'optimiser.weight_decays = { "embeddings.new" = -0.1 }\n'
+            EXTEND, NEW + 'optimizer.weight_decays = { "embeddings.new" = -0.1 }\n'
         ),
         "LoRA of rank 0": (KEEP, "train = []\nlora.rank = 0\n"),
         "LoRA on the embeddings": (KEEP, 'train = []\nlora.parts = ["embeddings"]\n'),
@@ -44,7 +44,7 @@ def add(cases):
         "LoRA on maps that the layers have not": (KEEP, 'train = []\nlora.modules = ["c_attn"]\n'),
         "layers that train as they are and by LoRA": (KEEP, BODY + "lora.rank = 4\n"),
         "a phase that trains nothing": (KEEP, "train = []\n"),
-        "a phase that trains what the model has not": (KEEP, 'train = ["itl"]\n'),
+        "a phase that trains what the model has not": (KEEP, 'train = ["inserted"]\n'),
     }.items():  # fmt: skip
         cases[wrong] = checked(tokenizer, phase)
     cases["LoRA without peft"] = no_peft
@@ -57,7 +57,7 @@ def checked(tokenizer, phase):
 
     def case(place):
         place.source("llama")
-        graft = "[graft]\nlayers_before = 0\nlayers_after = 0\n"
+        graft = "[graft]\ninserted_before = 0\ninserted_after = 0\n"
         return place.recipe(graft + tokenizer + PHASE + phase)
 
     return case
@@ -71,9 +71,9 @@ def no_peft(place):
 def no_gensim(place):
     place.hide("gensim")
     place.source("llama")
-    return place.recipe('[graft]\nembeddings = "focus"\n')
+    return place.recipe('[embeddings]\ninit = "focus"\n')
 
 
 def blocks(place):
     place.source("llama")
-    return place.recipe('[method]\nname = "blocks"\n')
+    return place.recipe('[training]\nmethod = "blocks"\n')

@@ -45,7 +45,7 @@ def add(cases):
     cases["a field of languages that no row has"] = no_field
     cases["a field of languages that holds their names"] = names
     cases["rows asked for in a text without fields"] = recipe(
-        'method.preset = "xpt2021"', TWO + 'corpus.where = { lang = "en" }', "adapt"
+        'training.preset = "xpt2021"', TWO + 'corpus.where = { lang = "en" }', "adapt"
     )
     cases["a vocabulary of a stream that is not there"] = recipe('tokenizer.streams = ["de"]', TWO)
     cases["a language that joins a run which has it"] = join("ko=ko.txt")
@@ -55,22 +55,22 @@ def add(cases):
     cases["a mixture's alpha above 1"] = recipe("", TWO + PHASE + "mixture.alpha = 1.5")
     cases["a vocabulary's alpha below 0"] = recipe("tokenizer.alpha = -0.5", TWO)
     cases["a teacher without a stream in its language"] = recipe(
-        "", STREAM.format("ko", "ko", "ko.txt") + '[method]\nname = "xlm-kd"'
+        "", STREAM.format("ko", "ko", "ko.txt") + '[training]\nmethod = "xlm-kd"'
     )
     cases["a teacher of another width"] = wider
     cases["a dictionary in the wrong direction"] = swapped
     cases["dictionaries for a method that reads none"] = unread
     pairs(cases)
     cases["a method that needs dictionaries, without any"] = recipe(
-        "", TWO + '[method]\nname = "metaxlm-dict"'
+        "", TWO + '[training]\nmethod = "metaxlm-dict"'
     )
     cases["a setting of plain text on sentence pairs"] = recipe(
-        'method.preset = "xpt2021"',
-        STREAM.format("en-ko", "en/ko", "en-ko.tsv") + "corpus.sentences = 9",
+        'training.preset = "xpt2021"',
+        STREAM.format("en-ko", "en/ko", "en-ko.tsv") + "corpus.max_train_sentences = 9",
     )
-    cases["an initialiser that needs vectors of the source language, without any"] = recipe(
-        'method.preset = "xpt2021"\ngraft.embeddings = "wechsel"\n'
-        'resources.lexicons = ["unread.tsv"]',
+    cases["an initializer that needs vectors of the source language, without any"] = recipe(
+        'training.preset = "xpt2021"\nembeddings.init = "wechsel"\n'
+        'embeddings.lexicons = ["unread.tsv"]',
         TWO,
     )
 
@@ -91,7 +91,7 @@ def pairs(cases):
     cases["an objective twice for the same draws"] = recipe(cross, both + PHASE + of)
     of = 'data = [{ stream = "en-ko", objective = "ca_mlm", reset_positions = true }]'
     cases["positions reset for nobody"] = recipe(cross, both + PHASE + of)
-    of = 'join_sentences = true\ndata = [{ stream = "en-ko", objective = "ca_mlm" }]'
+    of = 'packing = true\ndata = [{ stream = "en-ko", objective = "ca_mlm" }]'
     cases["pairs in blocks of sentences"] = recipe(cross, both + PHASE + of)
     alone = PHASE.replace('"all"', '"cross_attention"')
     of = 'data = [{ stream = "en-ko", objective = "ca_mlm", also = ["tlm"] }]'
@@ -105,7 +105,7 @@ def pairs(cases):
         "", both + PHASE + "mixture.bilingual_batch = 8"
     )
     cases["documents of one sentence for neighbouring stretches"] = recipe(
-        "", STREAM.format("ko", "ko", "ko.txt") + '[method]\nname = "veco"', "adapt"
+        "", STREAM.format("ko", "ko", "ko.txt") + '[training]\nmethod = "veco"', "adapt"
     )
 
 
@@ -139,7 +139,7 @@ def mixed(place):
 def swapped_pairs(place):
     pairs = "".join(f"고양이가 {at} 번 잔다.\tThe cat sleeps {at} times.\n" for at in range(50))
     place.write("pairs.tsv", pairs)
-    start = 'method.preset = "xpt2021"'
+    start = 'training.preset = "xpt2021"'
     return recipe(start, STREAM.format("en-ko", "en/ko", "pairs.tsv"), "adapt")(place)
 
 
@@ -218,7 +218,7 @@ def wider(place):
         """
 source.model = "source"
 tokenizer = { vocab_size = 300, max_tokens = 32 }
-training.row_tokens = 32
+hardware.row_tokens = 32
 [[streams]]
 name = "en"
 language = "en"

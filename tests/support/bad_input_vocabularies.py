@@ -15,13 +15,13 @@ def add(cases):
     cases["a GGUF file as the source"] = gguf
     cases["an instruct model without its chat tokens"] = chat("<|eot_id|>", "<|im_start|>")
     cases["a vocabulary without a place for chat tokens"] = chat(
-        "<|eot_id|>", "<|eot_id|>", "--set", "tokenizer.kind=byte-bpe"
+        "<|eot_id|>", "<|eot_id|>", "--set", "tokenizer.algorithm=byte-bpe"
     )
     cases["a size for a vocabulary that is kept"] = lambda place: place.adapt(
         "--method", "continued", "--vocab-size", "4000"
     )
     cases["token distillation of an encoder"] = lambda place: place.adapt(
-        "--set", "graft.embeddings=token-distillation"
+        "--set", "embeddings.init=token-distillation"
     )
     cases["a layer for token distillation that the source lacks"] = too_deep
     cases["a tokenizer whose padding the source cannot have"] = given
@@ -30,19 +30,19 @@ def add(cases):
 
 def given(place):
     shutil.copytree(place.source_of("bert"), place.folder / "given")
-    return place.recipe('[tokenizer]\nkind = "given"\nmodel = "given"')
+    return place.recipe('[tokenizer]\naction = "use"\nmodel = "given"')
 
 
 def old_rows(place):
     phase = '[[phases]]\nname = "one"\ntrain = ["head.old"]\nbudget.value = 4\n'
-    scratch = '[tokenizer]\nkind = "unigram"\n[method]\nname = "scratch"\n'
+    scratch = '[tokenizer]\nalgorithm = "unigram"\n[training]\nmethod = "scratch"\n'
     return place.recipe(scratch + phase, source='architecture = { model_type = "modernbert" }')
 
 
 def extended(family, **model):
     def case(place):
         change(place.source(family) / "tokenizer.json", model=model)
-        return place.adapt("--set", "tokenizer.kind=extend")
+        return place.adapt("--set", "tokenizer.action=extend")
 
     return case
 
@@ -58,7 +58,7 @@ def replaced(size, tokens=0):
             ]
 
         change(place.source() / "tokenizer.json", reserved)
-        more = ["--set", "tokenizer.kind=replace", "--set", f"tokenizer.vocab_size={size}"]
+        more = ["--set", "tokenizer.action=replace", "--set", f"tokenizer.vocab_size={size}"]
         return place.adapt(*more)
 
     return case
@@ -82,8 +82,8 @@ def chat(token, written, *more):
 
 def too_deep(place):
     place.source("llama")
-    more = ["tokenizer.kind=extend", "graft.embeddings=token-distillation"]
-    more.append("graft.token_distillation.layer=9")
+    more = ["tokenizer.action=extend", "embeddings.init=token-distillation"]
+    more.append("embeddings.token_distillation.layer=9")
     return place.adapt(*(word for one in more for word in ("--set", one)))
 
 

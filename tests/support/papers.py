@@ -5,6 +5,6 @@ from lingraft.recipe.records import METHODS
 
 
 def papers(method):
-    """[method] of a method with its own paper's settings, else XPT's."""
+    """[training] of a method with its own paper's settings, else XPT's."""
     preset = METHODS[method].preset
-    return {"name": method, "preset": "xpt2021" if preset == AUTO else preset}
+    return {"method": method, "preset": "xpt2021" if preset == AUTO else preset}

@@ -91,8 +91,8 @@ def study_rows(methods=EFFICIENCY, sizes=(1_000, 4_000, 16_000, 64_000), seeds=(
     return rows
 
 
-def initialiser_rows():
-    """XPT with three initialisers at one size."""
+def initializer_rows():
+    """XPT with three initializers at one size."""
     worth = {"random": 4.0, "match": 4.6, "focus": 6.0}
     return [
         row
@@ -100,6 +100,6 @@ def initialiser_rows():
         for seed in (0, 1, 2)
         for row in cell_rows(
             "xpt", 16_000, seed, power_law(16_000, efficiency) + 0.01 * (seed - 1),
-            phases=("phase-1", "phase-2"), **{"graft.embeddings": name},
+            phases=("phase-1", "phase-2"), **{"embeddings.init": name},
         )
     ]  # fmt: skip

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 FILES = {
     "own.toml": 'name = "own"\nkind = "classification"\nfiles = {train = "in.tsv", dev = "in.tsv"}',
     "study.toml": 'name = "tiny"\nbase = "run/recipe.toml"\n'
-    'set = {"method.budget" = {value = 2, unit = "steps"}}\n[[grids]]\nmethod = ["xpt", "scratch"]',
+    'set = {"training.budget" = {value = 2, unit = "steps"}}\n[[grids]]\n'
+    'method = ["xpt", "scratch"]',
     "gold.txt": "".join(f"{line} 1 1\n{line} 2 2\n" for line in range(1, 7)),
 }
-ADAPT = """adapt --text text.txt --lang ko --steps 2 --vocab-size 300 --set training.row_tokens=64
-    --set tokenizer.max_tokens=64 --set evaluation.words=8 --out run --source """
+ADAPT = """adapt --text text.txt --lang ko --steps 2 --vocab-size 300 --set hardware.row_tokens=64
+    --set tokenizer.max_tokens=64 --set evaluation.max_words=8 --out run --source """
 TUNE = "finetune {} --task {} --seeds 1 --set epochs=1 --out {}"
 ENCODER = ["check M"] * 8 + ["evaluate M --text a.txt --lang ko --words 4"] * 4
 ENCODER += ["align M --text a.txt b.txt --out links.txt"] * 3

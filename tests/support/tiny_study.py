@@ -21,14 +21,14 @@ def base_recipe(source, text, /, **changes):
         "source": {"model": str(source)},
         "corpus": {"text": [str(text)], "valid": 0.05, "test": 0.1},
         "tokenizer": {"vocab_size": 300, "max_tokens": 64},
-        "method": {
-            "name": "xpt",
+        "training": {
+            "method": "xpt",
             "preset": "xpt2021",
             "budget": {"value": 4},
             "batch": {"size": 8},
         },
-        "training": {"row_tokens": 64, "precision": "fp32"},
-        "evaluation": {"sentences": 20, "words": 20, "samples": 1},
+        "hardware": {"row_tokens": 64, "precision": "fp32"},
+        "evaluation": {"max_sentences": 20, "max_words": 20, "samples": 1},
     }
     return recipe_from(data | changes)
 
@@ -37,8 +37,8 @@ HEAD = """
 name = "tiny"
 base = "base.toml"
 [set]
-"method.budget" = { value = 4, unit = "steps" }
-"method.batch" = { size = 8, unit = "sentences" }
+"training.budget" = { value = 4, unit = "steps" }
+"training.batch" = { size = 8, unit = "sentences" }
 """
 GRID = """
 [[grids]]

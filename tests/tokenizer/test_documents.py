@@ -13,6 +13,7 @@ from lingraft.tokenizer import documents, extension
 from lingraft.tokenizer.documents import Documents
 from lingraft.tokenizer.files import kind_of
 from lingraft.tokenizer.shards import Tokens
+from tests.support.vocabulary_kinds import keys_of
 
 TEXTS = ["나는 학교에 가서\n친구를 만나고", "바다", "The cat sat on the mat.\nIt slept.\nAgain."]
 
@@ -50,8 +51,8 @@ def test_pieces_are_learnt_as_the_model_reads_documents(family, kind, tmp_path):
     path = tmp_path / "train.txt"
     path.write_text("바다가 맑다.\n하늘이 맑다.\n하늘이 높다.\n" * 9, encoding="utf-8")
     source = causal_tokenizers.build(family)
-    read = functools.partial(documents.reader_for(kind, kind_of(source)), path)
-    section = Section(kind=kind, vocab_size=700, new_pieces=99)
+    read = functools.partial(documents.reader_for(Section(action=kind), kind_of(source)), path)
+    section = Section(**keys_of(kind), vocab_size=700, new_pieces=99)
     ours, _ = extension.make(section, source, read, pad_id=None, seed=0, causal=True)
     ends = {piece for piece in ours.get_vocab() if piece not in source.get_vocab()}
     ends = {piece for piece in ends if "\n" in piece or "Ċ" in piece}

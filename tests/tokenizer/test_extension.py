@@ -11,6 +11,7 @@ from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.files import plain_backend
+from tests.support.vocabulary_kinds import keys_of
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "modernbert")
 BYTE_LEVEL = ("roberta", "modernbert")
@@ -24,7 +25,9 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
 def make(kind, source, text=NEW, pad_id=None, **settings):
-    section = Section(kind=kind, **({"vocab_size": 420, "character_coverage": 1.0} | settings))
+    section = Section(
+        **keys_of(kind), **({"vocab_size": 420, "character_coverage": 1.0} | settings)
+    )
     return extension.make(section, source, lambda: text, pad_id=pad_id, seed=0)
 
 
@@ -192,7 +195,7 @@ def test_the_sides_on_which_the_source_pads_and_cuts_stay(kind, tiny_tokenizer, 
     """Texts in a batch that are to go on are padded before them."""
     source = copy.deepcopy(tiny_tokenizer("mistral"))
     source.padding_side = source.truncation_side = "left"
-    section = Section(kind=kind, vocab_size=420)
+    section = Section(**keys_of(kind), vocab_size=420)
     made, _ = extension.make(section, source, lambda: NEW, pad_id=None, seed=0, causal=True)
     tokenizer_files.save(made, tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)
@@ -204,6 +207,6 @@ def test_a_vocabulary_is_trimmed_by_all_of_a_text_however_few_sentences_others_l
 ):
     source = tiny_tokenizer("xlm-roberta")
     text = ["the dog sleeps in the sun", "문서를 열고 형식을 선택한 다음", "a café in the city"] * 3
-    trimmed, counts = make("trim", source, text, train_sentences=2)
+    trimmed, counts = make("trim", source, text, max_train_sentences=2)
     assert counts["removed"] > 0
     assert [trimmed.tokenize(line) for line in text] == [source.tokenize(line) for line in text]

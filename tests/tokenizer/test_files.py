@@ -19,6 +19,7 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.algorithms import Sample
+from tests.support.vocabulary_kinds import keys_of
 
 KIND_OF_FAMILY = {
     "bert": "wordpiece",
@@ -47,7 +48,7 @@ def trained(tiny_tokenizer, tiny_text):
 
 
 def new(kind: str, text, **settings) -> PreTrainedTokenizerFast:
-    section = Section(**({"kind": kind, "vocab_size": 400} | settings))
+    section = Section(**(keys_of(kind) | {"vocab_size": 400} | settings))
     return tokenizer_files.train(section, None, lambda: text, pad_id=None, seed=0)
 
 
@@ -141,7 +142,7 @@ def test_the_mask_token_takes_the_space_before_it_where_the_source_s_does(family
 def test_a_byte_level_mask_takes_the_space_though_the_source_s_need_not(
     family, tiny_tokenizer, tiny_text
 ):
-    section = Section(kind="byte-bpe", vocab_size=420)
+    section = Section(algorithm="byte-bpe", vocab_size=420)
     made = tokenizer_files.train(
         section, tiny_tokenizer(family), lambda: tiny_text, pad_id=None, seed=0
     )
@@ -292,7 +293,7 @@ from lingraft.recipe import Tokenizer
 from lingraft.tokenizer import files
 text = open(sys.argv[1], encoding="utf-8").read().split("\\n")
 for kind in ("unigram", "byte-bpe", "wordpiece"):
-    section = Tokenizer(kind=kind, vocab_size=420, train_sentences=20)
+    section = Tokenizer(algorithm=kind, vocab_size=420, max_train_sentences=20)
     made = files.train(section, None, lambda: text, pad_id=None, seed=3)
     print(kind, hashlib.sha256(made.backend_tokenizer.to_str().encode()).hexdigest())
 """
@@ -366,7 +367,7 @@ def test_loading_a_broken_tokenizer_is_one_line(content, trained, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_causal_model_from_nothing_has_no_token_behind_its_texts(kind, tiny_text):
-    section = Section(kind=kind, vocab_size=400, character_coverage=1.0)
+    section = Section(**keys_of(kind), vocab_size=400, character_coverage=1.0)
     made = tokenizer_files.train(section, None, lambda: tiny_text, pad_id=None, seed=0, causal=True)
     text, other = (made.encode(part, add_special_tokens=False) for part in ("a", "b"))
     assert made("a").input_ids == [made.bos_token_id, *text]

@@ -35,7 +35,7 @@ def saved(tiny_tokenizer, tmp_path):
 
 
 def take(folder, source=None, pad_id=None, *, causal=False):
-    section = Section(kind="given", model=str(folder))
+    section = Section(action="use", model=str(folder))
     tokenizer, counts = extension.make(
         section, source, lambda: pytest.fail("reads text"), pad_id=pad_id, seed=0, causal=causal
     )

@@ -66,7 +66,7 @@ def test_a_language_of_which_the_source_has_no_code_is_refused_before_any_text_i
     tables = {
         "source": {"model": str(tiny_source(family))},
         "corpus": {"text": [str(korean_text)]},
-        "method": {"name": "lapt", "preset": "xpt2021"},
+        "training": {"method": "lapt", "preset": "xpt2021"},
     }
     preflight.check(recipe_from({"language": "ko", **tables}))
     with pytest.raises(RecipeError, match="has no code of 'jje'; give one of its own"):

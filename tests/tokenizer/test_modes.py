@@ -25,6 +25,7 @@ from lingraft.tokenizer.merges import continue_merges, cut
 from lingraft.tokenizer.state import BYTE_PIECE, pieces_of, single_digits
 from lingraft.tokenizer.statistics import changed_tokens, statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
+from tests.support.vocabulary_kinds import keys_of
 
 KOREAN = [*TEXT[3:6], "2024년에 365일, 학교에서 문서를 저장한다.", "문서의 형식과 도구 모음"] * 9
 CAUSAL = tuple(causal_tokenizers.BUILDERS)
@@ -42,7 +43,7 @@ def source_of(family):
 
 @functools.cache
 def made(kind, family, **settings):
-    section = Section(**({"kind": kind, "vocab_size": 500, "new_pieces": 60} | settings))
+    section = Section(**(keys_of(kind) | {"vocab_size": 500, "new_pieces": 60} | settings))
     causal = family in CAUSAL
     return extension.make(
         section, source_of(family), lambda: KOREAN, pad_id=None, seed=0, causal=causal
@@ -154,9 +155,9 @@ def test_a_piece_must_occur_often_enough():
 
 @pytest.mark.parametrize("kind", ["append", "source", "unigram"])
 def test_how_often_a_piece_must_occur_is_refused_where_it_does_nothing(kind):
-    with pytest.raises(ValueError, match=f"is of kind = 'extend', not '{kind}'; leave it out"):
-        Section(kind=kind, min_count=30)
-    assert Section(kind=kind, min_count=2).kind == kind
+    with pytest.raises(ValueError, match="is of action = 'extend', not"):
+        Section(**keys_of(kind), min_count=30)
+    assert Section(**keys_of(kind), min_count=2).min_count == 2
 
 
 @pytest.mark.parametrize("family", SENTENCEPIECE)
@@ -298,7 +299,7 @@ def test_appending_leaves_pieces_out_of_reach_where_going_on_leaves_none():
     section = {"vocab_size": 380, "new_pieces": 50}
     found = {}
     for kind in ("append", "extend"):
-        chosen = Section(kind=kind, **section)
+        chosen = Section(**keys_of(kind), **section)
         _, found[kind] = extension.make(
             chosen, source_of("gpt2"), lambda: text, pad_id=None, seed=0, causal=True
         )
@@ -344,7 +345,7 @@ def test_a_vocabulary_without_room_for_what_must_be_in_it_is_refused(family, siz
 
 
 def test_a_masked_model_s_tokenizer_still_needs_its_roles():
-    section = Section(kind="extend", new_pieces=5)
+    section = Section(action="extend", new_pieces=5)
     with pytest.raises(UnsupportedModelError, match="mask_token"):
         extension.make(section, source_of("qwen"), lambda: KOREAN, pad_id=None, seed=0)
 
@@ -362,7 +363,7 @@ def test_sentinels_that_are_plain_pieces_stay_as_in_mt5(kind):
     theirs = PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(state)), **roles
     )
-    section = Section(kind=kind, vocab_size=300)
+    section = Section(**keys_of(kind), vocab_size=300)
     ours, _ = extension.make(section, theirs, lambda: KOREAN, pad_id=None, seed=0)
     places = [ours.get_vocab()[piece] for piece in sentinels]
     assert places[1] == places[0] + 1
@@ -390,7 +391,7 @@ def test_another_kind_asks_of_a_causal_source_for_nothing_that_its_model_does_no
 def test_only_bytes_spell_everything_so_other_kinds_need_an_unknown_token(kind):
     source = copy.deepcopy(source_of("llama-3"))
     source.chat_template = None
-    section = Section(kind=kind, vocab_size=400)
+    section = Section(**keys_of(kind), vocab_size=400)
 
     def make():
         return extension.make(section, source, lambda: KOREAN, pad_id=None, seed=0, causal=True)

@@ -18,6 +18,7 @@ from lingraft.tokenizer.files import fast, state_of
 from lingraft.tokenizer.state import BYTE_OF, dead_pattern
 from lingraft.tokenizer.statistics import check_kept, statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
+from tests.support.vocabulary_kinds import keys_of
 
 UNSPACED = [line.replace(" ", "").replace(".", "") for line in TEXT[3:6]] * 9
 END = "<|endoftext|>"
@@ -25,7 +26,7 @@ END = "<|endoftext|>"
 
 def made(kind, source, text, **section):
     options = {"pad_id": None, "seed": 0, "causal": source is not None}
-    return extension.make(Section(kind=kind, **section), source, lambda: text, **options)[0]
+    return extension.make(Section(**keys_of(kind), **section), source, lambda: text, **options)[0]
 
 
 def texts_of(tokenizer, source):
@@ -141,7 +142,7 @@ def test_pieces_are_added_by_the_source_s_merges_where_it_has_any(family, as_kin
     sizes = {"vocab_size": 500, "new_pieces": 500}
     options = {"pad_id": None, "seed": 0, "causal": family != "bert"}
     made_by = {
-        kind: extension.make(Section(kind=kind, **sizes), source, lambda: TEXT, **options)
+        kind: extension.make(Section(**keys_of(kind), **sizes), source, lambda: TEXT, **options)
         for kind in ("add", as_kind)
     }
     assert made_by["add"][1] == made_by[as_kind][1]

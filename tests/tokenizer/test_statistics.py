@@ -7,10 +7,11 @@ from transformers import PreTrainedTokenizerFast
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.statistics import statistics, warn
+from tests.support.vocabulary_kinds import keys_of
 
 
 def new(kind: str, text, **settings) -> PreTrainedTokenizerFast:
-    section = Section(**({"kind": kind, "vocab_size": 400} | settings))
+    section = Section(**(keys_of(kind) | {"vocab_size": 400} | settings))
     return tokenizer_files.train(section, None, lambda: text, pad_id=None, seed=0)
 
 

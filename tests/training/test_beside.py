@@ -17,8 +17,8 @@ from lingraft.training.phase import Stopped
 
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 SETTINGS = {
-    "phase": {"budget": {"value": 10}, "optimiser": {"learning_rate": 0.01}},
-    "training": {"checkpoint_steps": 3},
+    "phase": {"budget": {"value": 10}, "optimizer": {"learning_rate": 0.01}},
+    "hardware": {"checkpoint_steps": 3},
 }
 
 
@@ -55,7 +55,7 @@ def test_what_goes_on_beside_training_changes_no_bit(tiny_model, tiny_job, accel
     train_phase(job, model, accelerator)
     assert rows(job) == rows(straight)
     assert_same_bits(model.state_dict(), expected.state_dict())
-    for name in ("model.safetensors", "optimiser.pt"):
+    for name in ("model.safetensors", "optimizer.pt"):
         first, second = (
             (one.folder / "checkpoint-00000009" / name).read_bytes() for one in (straight, job)
         )
@@ -126,7 +126,7 @@ def test_a_step_reads_no_number_of_its_device_but_where_it_is_logged(
     monkeypatch.setattr(loop._Trainer, "look", lambda *_: None)
     job = tiny_job(
         phase=SETTINGS["phase"] | {"objective": objective, "train": train},
-        training={"log_steps": 5},
+        hardware={"log_steps": 5},
         family=FAMILIES[family],
         new_rows=tuple(i % 7 == 3 for i in range(320)),
     )

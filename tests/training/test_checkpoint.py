@@ -4,30 +4,30 @@ from safetensors.torch import load_file
 
 from lingraft.errors import DataError
 from lingraft.pretrained import checksums
-from lingraft.recipe import Optimiser
+from lingraft.recipe import Optimizer
 from lingraft.training import checkpoint
 from lingraft.training.trained import Trained
 
 
 @pytest.fixture
 def trained(tiny_model):
-    """A model and an optimiser that has taken a step."""
+    """A model and an optimizer that has taken a step."""
     model = tiny_model("bert")
-    optimiser = Trained(model).optimiser(Optimiser(learning_rate=0.01))
+    optimizer = Trained(model).optimizer(Optimizer(learning_rate=0.01))
     model(input_ids=torch.arange(8)[None]).logits.square().mean().backward()
-    optimiser.step()
-    return model, optimiser
+    optimizer.step()
+    return model, optimizer
 
 
 def test_a_checkpoint_gives_weights_moments_and_state_back(trained, tiny_model, tmp_path):
-    model, optimiser = trained
-    path = checkpoint.save(tmp_path, 7, model, optimiser, {"step": 7, "best_loss": float("inf")})
+    model, optimizer = trained
+    path = checkpoint.save(tmp_path, 7, model, optimizer, {"step": 7, "best_loss": float("inf")})
     other = tiny_model("bert")
-    fresh = Trained(other).optimiser(Optimiser())
+    fresh = Trained(other).optimizer(Optimizer())
     assert checkpoint.load(path, other, fresh) == {"step": 7, "best_loss": float("inf")}
     for ours, theirs in zip(other.parameters(), model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
-        moments, expected = fresh.state[ours], optimiser.state[theirs]
+        moments, expected = fresh.state[ours], optimizer.state[theirs]
         assert moments.keys() == expected.keys()
         assert all(torch.equal(moments[key], expected[key]) for key in moments)
 
@@ -79,7 +79,7 @@ def test_the_same_step_can_be_written_again(trained, tmp_path):
     assert checkpoint.load(path, *trained) == {"mark": 2}
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.pt"])
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt"])
 def test_a_broken_checkpoint_is_a_data_error_that_names_it(name, trained, tmp_path):
     path = checkpoint.save(tmp_path, 5, *trained, {})
     (path / name).write_bytes((path / name).read_bytes()[:100])
@@ -92,7 +92,7 @@ def test_a_broken_checkpoint_is_a_data_error_that_names_it(name, trained, tmp_pa
 @pytest.mark.parametrize("damage", [b"0", b"."])
 def test_a_damaged_file_of_moments_is_told_in_one_line(damage, trained, tmp_path):
     path = checkpoint.save(tmp_path, 5, *trained, {})
-    (path / "optimiser.pt").write_bytes(damage)
+    (path / "optimizer.pt").write_bytes(damage)
     (path / checksums.FILE).unlink()
     with pytest.raises(DataError, match="checkpoint cannot be read") as caught:
         checkpoint.load(path, *trained)
@@ -104,4 +104,4 @@ def test_a_checkpoint_of_another_model_is_a_data_error(trained, tiny_model, tmp_
     path = checkpoint.save(tmp_path, 5, *trained, {})
     other = tiny_model("roberta")
     with pytest.raises(DataError, match="cannot be read"):
-        checkpoint.load(path, other, Trained(other).optimiser(Optimiser()))
+        checkpoint.load(path, other, Trained(other).optimizer(Optimizer()))

@@ -11,7 +11,7 @@ import torch
 from lingraft.finetuning.coders.common import TaskBatch
 from lingraft.models import loading
 from lingraft.models.chunked import loss_and_slope
-from lingraft.recipe import Training
+from lingraft.recipe import Hardware
 from lingraft.training import loop, machine
 from lingraft.training.accumulation import Totals
 from lingraft.training.loop import train_phase
@@ -30,14 +30,14 @@ def no_collector():
 def test_what_a_phase_trained_with_is_gone_when_it_ends(
     tiny_model, tiny_job, accelerator, monkeypatch, no_collector
 ):
-    made, original = [], Trained.optimiser
+    made, original = [], Trained.optimizer
 
-    def optimiser(*arguments, **options):
+    def optimizer(*arguments, **options):
         result = original(*arguments, **options)
         made.append(weakref.ref(result))
         return result
 
-    monkeypatch.setattr(Trained, "optimiser", optimiser)
+    monkeypatch.setattr(Trained, "optimizer", optimizer)
     monkeypatch.setattr(loop, "LARGE", 0)
     train_phase(tiny_job(), tiny_model("roberta"), accelerator)
     assert [reference() for reference in made] == [None]
@@ -48,7 +48,7 @@ def test_a_model_that_was_trained_is_gone_before_the_next_one_comes(
 ):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     with one_process():
-        accelerator = machine.accelerator_for(Training(precision="bf16"), tmp_path)
+        accelerator = machine.accelerator_for(Hardware(precision="bf16"), tmp_path)
         model = tiny_model("roberta")
         reference = weakref.ref(model)
         train_phase(tiny_job(), model, accelerator)

@@ -36,10 +36,10 @@ def limited(monkeypatch):
 def test_weights_are_those_of_small_passes(whose, limited, tiny_model, tiny_job, accelerator):
     batch = {"batch": {"size": 24}}
     small, large = tiny_model("roberta").train(), tiny_model("roberta").train()
-    job = tiny_job("small", phase=batch, training={"micro_batch_tokens": 32})
+    job = tiny_job("small", phase=batch, hardware={"micro_batch_tokens": 32})
     expected = train_phase(job, small, accelerator)
     sizes = limited(32, FULL[whose])
-    job = tiny_job("large", phase=batch, training={"micro_batch_tokens": 256})
+    job = tiny_job("large", phase=batch, hardware={"micro_batch_tokens": 256})
     result = train_phase(job, large, accelerator)
     assert max(sizes) > 32
     assert result["steps"] == expected["steps"]

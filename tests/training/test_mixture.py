@@ -209,8 +209,8 @@ def job(tiny_job, tiny_tokens):
             Reading(stream, tiny_tokens(size, seed=n), tiny_tokens(8, seed=n + 5), "mlm", Masking())
             for n, (stream, size) in enumerate((("a", 40), ("b", 7)))
         )
-        phase = {"budget": {"value": 6}, "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3}}
-        return tiny_job(name, phase=phase, readings=readings, training=training)
+        phase = {"budget": {"value": 6}, "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3}}
+        return tiny_job(name, phase=phase, readings=readings, hardware=training)
 
     return made
 
@@ -269,7 +269,7 @@ def test_the_vocabulary_text_has_the_shares_that_were_asked_for():
 def test_a_vocabulary_is_trimmed_by_all_text_of_every_stream(tmp_path):
     streams = [{"name": n, "language": n, "corpus": {"text": [f"{n}.txt"]}} for n in ("ko", "en")]
     recipe = recipe_from(
-        {"source": {"model": "here"}, "streams": streams, "tokenizer": {"kind": "trim"}}
+        {"source": {"model": "here"}, "streams": streams, "tokenizer": {"action": "trim"}}
     )
     for stream, number in zip(recipe.streams, (90, 10), strict=True):
         path = folder_of(tmp_path, stream) / "train.txt"
@@ -349,7 +349,7 @@ def paired(tiny_model, tiny_tokens, tiny_job):
         readings, mixture = PAIRED[case]
         settings = {"objective": "ca_mlm", "budget": {"value": 4}, "mixture": mixture}
         use, texts = {"row_tokens": 64} | training, tuple(read(*reading) for reading in readings)
-        job = tiny_job(name, phase=settings | dict(phase), training=use, readings=texts)
+        job = tiny_job(name, phase=settings | dict(phase), hardware=use, readings=texts)
         model = tiny_model("roberta", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
         cross_attention.insert(model, FAMILIES["roberta"], 2, 0)
         return job, model
@@ -383,7 +383,7 @@ def shares_of(job, model):
 def test_two_processes_that_divide_the_weights_train_on_sentences_and_pairs_like_one(
     paired, accelerator, tmp_path
 ):
-    phase = {"batch": {"size": 9}, "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3}}
+    phase = {"batch": {"size": 9}, "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3}}
     small = {"row_tokens": 32, "micro_batch_tokens": 32}
     shares = shares_of(*paired("sentences", "looked at", phase, **small))
     assert any(first.count("mlm") != second.count("mlm") for first, second in shares)

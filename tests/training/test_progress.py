@@ -129,7 +129,7 @@ def test_the_clock_puts_right_what_a_step_was_taken_to_last(tiny_job):
 
 
 def test_a_phase_in_steps_keeps_the_clock_too(tiny_job, tiny_model, accelerator):
-    job = tiny_job(training={"checkpoint_steps": 2}, phase={"budget": {"value": 5}})
+    job = tiny_job(hardware={"checkpoint_steps": 2}, phase={"budget": {"value": 5}})
     with (
         at_call(4, Batcher, "step", lambda: signal.raise_signal(signal.SIGTERM), of_training),
         pytest.raises(Stopped),

@@ -6,12 +6,12 @@ from accelerate import Accelerator
 
 from lingraft import devices
 from lingraft.errors import RecipeError
-from lingraft.recipe import Training
+from lingraft.recipe import Hardware
 from lingraft.training import machine, scaling
 from lingraft.training.loop import train_phase
 from lingraft.training.trained import Trained
 
-SETTINGS = {"budget": {"value": 6}, "optimiser": {"learning_rate": 0.01, "max_gradient_norm": 0.5}}
+SETTINGS = {"budget": {"value": 6}, "optimizer": {"learning_rate": 0.01, "max_gradient_norm": 0.5}}
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_step_whose_gradients_overflow_is_skipped_counted_and_resumed_alike(
             next(p for p in trained.model.parameters() if p.grad is not None).grad[0] = torch.inf
 
     monkeypatch.setattr(Trained, "collect", overflow)
-    job = tiny_job(phase=SETTINGS, training={"checkpoint_steps": 4})
+    job = tiny_job(phase=SETTINGS, hardware={"checkpoint_steps": 4})
     model = tiny_model("roberta")
     result = train_phase(job, model, accelerator)
     assert all(torch.equal(tensor, steps[2][name]) for name, tensor in steps[3].items())
@@ -86,7 +86,7 @@ def card(monkeypatch):
 
 def test_precision_follows_the_device(card):
     def resolved(**settings):
-        return machine.resolve_precision(Training(**settings))
+        return machine.resolve_precision(Hardware(**settings))
 
     assert resolved() == "fp16"
     assert resolved(precision="fp32") == "fp32"

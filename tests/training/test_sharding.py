@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lingraft.recipe import Optimiser
+from lingraft.recipe import Optimizer
 from lingraft.training import checkpoint, sharding
 from lingraft.training.data import Step
 from lingraft.training.trained import Trained
@@ -43,15 +43,15 @@ def test_a_process_that_does_not_write_keeps_nothing_of_a_checkpoint(
     tiny_model, tmp_path, monkeypatch
 ):
     model = tiny_model("bert")
-    optimiser = Trained(model).optimiser(Optimiser())
+    optimizer = Trained(model).optimizer(Optimizer())
     model(input_ids=torch.arange(8)[None]).logits.square().mean().backward()
-    optimiser.step()
+    optimizer.step()
     gathered = []
     monkeypatch.setattr(sharding, "whole", lambda tensor: gathered.append(tensor) or tensor)
     assert checkpoint.weights(model, keep=False) == {}
-    assert checkpoint.moments(optimiser, keep=False)["state"] == {}
+    assert checkpoint.moments(optimizer, keep=False)["state"] == {}
     number = len(list(model.parameters()))
     assert len(gathered) == 4 * number  # weights, a step count and two moments: all come together
-    checkpoint.save(tmp_path, 5, model, optimiser, {}, main=False)
+    checkpoint.save(tmp_path, 5, model, optimizer, {}, main=False)
     checkpoint.keep_look(tmp_path, model, 5, 1, main=False)
     assert list(tmp_path.iterdir()) == []

@@ -28,9 +28,9 @@ DEPTH = {
 }
 TRAINED = {
     "everything": frozenset(PARTS),
-    "phase 1": frozenset({"embeddings", "output_bias", "itl"}),
+    "phase 1": frozenset({"embeddings", "output_bias", "inserted"}),
     "the body alone": frozenset({"body"}),
-    "the first and last layer alone": frozenset({"itl"}),
+    "the first and last layer alone": frozenset({"inserted"}),
     "the head alone": frozenset({"head", "output_bias"}),
     "positions alone": frozenset({"positions"}),
 }
@@ -162,10 +162,10 @@ def test_the_parts_add_up_to_the_whole(tiny_model):
     operations = count(model, FAMILIES["bert"], ITL)
     lengths = np.array([5, 9, 30])
     parts = operations.by_part(lengths, 6)
-    assert set(parts) == {"itl", "body", "head", "embeddings"}
+    assert set(parts) == {"inserted", "body", "head", "embeddings"}
     assert sum(sum(passes) for passes in parts.values()) == operations.training(lengths, 6)
     assert parts["body"].weights == parts["head"].weights == 0
-    assert parts["itl"].weights > 0
+    assert parts["inserted"].weights > 0
 
 
 def test_the_ceiling_is_the_faster_of_two_products(monkeypatch):

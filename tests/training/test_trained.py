@@ -35,8 +35,8 @@ def selection(*train, depth=2, tied=True, itl=(), gains=(), **phase):
 
 def groups(model, chosen):
     made = trained.select(model, chosen, lambda: NEW_V)
-    optimiser = made.optimiser(chosen.phase.optimiser)
-    return made, dict(zip(made.peaks, optimiser.param_groups, strict=True))
+    optimizer = made.optimizer(chosen.phase.optimizer)
+    return made, dict(zip(made.peaks, optimizer.param_groups, strict=True))
 
 
 class Tied(nn.Module):
@@ -51,18 +51,18 @@ class Tied(nn.Module):
 
 
 @pytest.mark.parametrize("max_norm", [None, 0.05])
-def test_new_rows_train_as_if_the_optimiser_knew_no_others(max_norm):
+def test_new_rows_train_as_if_the_optimizer_knew_no_others(max_norm):
     """Against two parameters that are put together for every forward pass."""
     start = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
     new = torch.tensor([3, 9, 10, 11])
     ours, theirs = Tied(start), Tied(start)
     rows = trained.Rows(ours, "word.weight", new)
     settings = Phase.model_validate(
-        {"name": "p", "train": ["all"], "budget": {"value": 1}, "optimiser": DECAY}
-    ).optimiser
-    piece = selection("embeddings.new", optimiser=DECAY).piece(INPUT, "new")
+        {"name": "p", "train": ["all"], "budget": {"value": 1}, "optimizer": DECAY}
+    ).optimizer
+    piece = selection("embeddings.new", optimizer=DECAY).piece(INPUT, "new")
     mine = trained.Trained(ours, [(rows.parameter, piece)], [rows])
-    optimiser = mine.optimiser(settings)
+    optimizer = mine.optimizer(settings)
     own = nn.Parameter(start[new].clone())
     reference = torch.optim.AdamW(
         [own], lr=0.01, betas=settings.betas, eps=settings.epsilon, weight_decay=0.1, fused=True
@@ -76,9 +76,9 @@ def test_new_rows_train_as_if_the_optimiser_knew_no_others(max_norm):
         mine.collect()
         norms = clip(mine.parameters(), max_norm), clip([own], max_norm)
         assert norms[0] == norms[1]
-        optimiser.step()
+        optimizer.step()
         reference.step()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         reference.zero_grad()
         assert ours.word.weight.grad is None
     old = torch.ones(12, dtype=torch.bool).index_fill(0, new, False)
@@ -109,7 +109,7 @@ def test_a_phase_moves_the_rows_that_it_names_and_not_one_bit_of_others(
     before = copy_of(model)
     at_the_end = {"every_steps": 3}  # so the last weights are the best
     job = tiny_job(
-        phase={"train": train, "optimiser": DECAY, "validation": at_the_end}, new_rows=NEW
+        phase={"train": train, "optimizer": DECAY, "validation": at_the_end}, new_rows=NEW
     )
     result = train_phase(job, model, accelerator)
     changed = CHANGED[train]
@@ -134,8 +134,8 @@ def test_small_micro_batches_move_rows_as_one_large_batch_does(tiny_model, tiny_
     for size in (16, 4096):
         job = tiny_job(
             str(size),
-            phase={"train": ["embeddings.new"], "optimiser": DECAY | {"epsilon": 1e-3}},
-            training={"micro_batch_tokens": size},
+            phase={"train": ["embeddings.new"], "optimizer": DECAY | {"epsilon": 1e-3}},
+            hardware={"micro_batch_tokens": size},
             new_rows=NEW,
         )
         models.append(tiny_model("roberta", **NO_DROPOUT))
@@ -163,7 +163,7 @@ def test_parts_have_learning_rates_and_weight_decays_of_their_own(tiny_model):
         "weight_decays": {"embeddings.new": 0.5},
     }
     model = tiny_model("roberta")
-    made, found = groups(model, selection("all", optimiser=section))
+    made, found = groups(model, selection("all", optimizer=section))
     sizes = {peak: sum(p.numel() for p in group["params"]) for peak, group in found.items()}
     width = model.config.hidden_size
     assert sizes[1e-3] == int(NEW_V.sum()) * width
@@ -175,16 +175,16 @@ def test_parts_have_learning_rates_and_weight_decays_of_their_own(tiny_model):
 def test_the_rates_of_a_phase_rise_and_fall_together(tiny_model):
     model = tiny_model("roberta")
     section = {"learning_rate": 1e-4, "rates": {"head": 1e-2}}
-    made = trained.select(model, selection("head", "body", optimiser=section), lambda: NEW_V)
-    optimiser = made.optimiser(selection("head", optimiser=section).phase.optimiser)
-    made.set_rate(optimiser, 0.25)
-    assert {group["lr"] for group in optimiser.param_groups} == {1e-2 * 0.25, 1e-4 * 0.25}
+    made = trained.select(model, selection("head", "body", optimizer=section), lambda: NEW_V)
+    optimizer = made.optimizer(selection("head", optimizer=section).phase.optimizer)
+    made.set_rate(optimizer, 0.25)
+    assert {group["lr"] for group in optimizer.param_groups} == {1e-2 * 0.25, 1e-4 * 0.25}
 
 
 def test_gains_of_inserted_blocks_can_have_a_rate_of_their_own(tiny_model):
     gain = "roberta.encoder.layer.1.output.LayerNorm.weight"
     section = {"rates": {"inserted": 2e-4, "inserted.gains": 1e-2}}
-    chosen = selection("itl", itl={1}, gains={gain}, optimiser=section)
+    chosen = selection("inserted", itl={1}, gains={gain}, optimizer=section)
     model = tiny_model("roberta")
     _, found = groups(model, chosen)
     (parameter,) = found[1e-2]["params"]
@@ -197,10 +197,16 @@ def test_gains_of_inserted_blocks_can_have_a_rate_of_their_own(tiny_model):
         ((("head.new",), {}), "'head.new': the model's output projection is its word embeddings"),
         ((("layers[2:]",), {}), "'layers[2:]': the model has 2 layers"),
         ((("layers[5]",), {}), "'layers[5]': the model has 2 layers"),
-        ((("itl",), {"optimiser": {"rates": {"body": 1.0}}}), "'body' has settings of its own"),
-        ((("itl",), {"optimiser": {"rates": {"inserted.gains": 1.0}}}), "no inserted blocks that"),
         (
-            (("all",), {"optimiser": {"rates": {"layers[0]": 1.0, "layers[:1]": 2.0}}}),
+            (("inserted",), {"optimizer": {"rates": {"body": 1.0}}}),
+            "'body' has settings of its own",
+        ),
+        (
+            (("inserted",), {"optimizer": {"rates": {"inserted.gains": 1.0}}}),
+            "no inserted blocks that",
+        ),
+        (
+            (("all",), {"optimizer": {"rates": {"layers[0]": 1.0, "layers[:1]": 2.0}}}),
             "'layers[0]' and 'layers[:1]' both name",
         ),
     ],
@@ -232,7 +238,7 @@ def test_lora_ends_in_the_weights_of_a_stock_model(modules, tiny_model, tiny_job
     section = LORA | {"modules": modules}
     model = tiny_model("roberta", num_hidden_layers=3)
     before = copy_of(model)
-    phase = {"train": ["embeddings.new"], "lora": section, "optimiser": DECAY}
+    phase = {"train": ["embeddings.new"], "lora": section, "optimizer": DECAY}
     job = tiny_job(phase=phase, new_rows=NEW, itl_layers=frozenset({0}))
     result = train_phase(job, model, accelerator)
     stored = AutoModelForMaskedLM.from_pretrained(job.folder / "best")

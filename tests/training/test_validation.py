@@ -20,13 +20,13 @@ def module(tiny_model):
 
 def validator(job, tokens=None):
     return Validator.of(
-        tokens or job.readings[0].valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training
+        tokens or job.readings[0].valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.hardware
     )
 
 
 def test_the_loss_is_the_same_in_every_phase_and_for_every_batch(tiny_job, module, accelerator):
     first = validator(tiny_job()).losses(module, accelerator)["mlm"]
-    changed = {"name": "phase-2", "batch": {"size": 3}, "optimiser": {"learning_rate": 0.5}}
+    changed = {"name": "phase-2", "batch": {"size": 3}, "optimizer": {"learning_rate": 0.5}}
     other = validator(tiny_job(phase=changed, seed=9)).losses(module, accelerator)["mlm"]
     assert first == other
 
@@ -35,12 +35,12 @@ def test_the_loss_does_not_depend_on_how_rows_are_cut_into_micro_batches(
     tiny_job, module, accelerator
 ):
     whole = validator(tiny_job()).losses(module, accelerator)["mlm"]
-    cut = validator(tiny_job(training={"row_tokens": 64, "micro_batch_tokens": 64}))
+    cut = validator(tiny_job(hardware={"row_tokens": 64, "micro_batch_tokens": 64}))
     assert cut.losses(module, accelerator)["mlm"] == pytest.approx(whole, rel=1e-6)
 
 
 def look_of(job):
-    held_out = HeldOut.of(job.readings, job.vocabulary, job.phase, job.training)
+    held_out = HeldOut.of(job.readings, job.vocabulary, job.phase, job.hardware)
     ((look,),) = held_out.validators.values()
     return look
 
@@ -74,7 +74,7 @@ def test_the_loss_is_the_mean_over_all_predicted_tokens(tiny_job, module, accele
 
 
 def test_a_limited_look_takes_sentences_from_the_whole_text(tiny_job, tiny_tokens, monkeypatch):
-    look = validator(tiny_job(phase={"validation": {"sentences": 5}}), tiny_tokens(101))
+    look = validator(tiny_job(phase={"validation": {"max_sentences": 5}}), tiny_tokens(101))
     assert look.sentences == 5
     seen = []
     original = type(look.batcher).step

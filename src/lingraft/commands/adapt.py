@@ -138,7 +138,7 @@ def command(
         typer.Option(help="Budget: tokens of training over all phases, such as 5M or 300k."),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Budget: optimiser steps over all phases.")
+        int | None, typer.Option(help="Budget: optimizer steps over all phases.")
     ] = None,
     learning_rate: Annotated[
         float | None,
@@ -148,7 +148,7 @@ def command(
         ),
     ] = None,
     batch_tokens: Annotated[
-        int | None, typer.Option(help="Tokens in an optimiser step. Default: the preset's.")
+        int | None, typer.Option(help="Tokens in an optimizer step. Default: the preset's.")
     ] = None,
     baseline: Annotated[
         list[str] | None,
@@ -296,9 +296,9 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     plain = joined(
         run_recipe, str(run.model_path), new, masked=masked, pieces=pieces, fewest=fewest
     )
-    own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
+    own = {key: plain[key] | data[key] for key in ("tokenizer", "training")}
     own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
-    return plain | own | {key: data[key] for key in ("resources", "baselines")}
+    return plain | own | {key: data[key] for key in ("embeddings", "baselines")}
 
 
 def _replayed(
@@ -310,7 +310,7 @@ def _replayed(
     """
     again = replayed(data, texts, share)
     section = override(again, assignments)["tokenizer"]
-    if isinstance(section, dict) and section.get("kind") == "trim":
+    if isinstance(section, dict) and section.get("action") == "trim":
         again["tokenizer"] = data["tokenizer"]
     return again
 

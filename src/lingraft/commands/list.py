@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lingraft.commands import console
-from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings import INITIALIZERS
 from lingraft.errors import RecipeError
 from lingraft.recipe import catalogue
 from lingraft.recipe.record import AUTO
@@ -76,7 +76,7 @@ def _presets() -> Table:
         name: (
             f"{preset.budget.value:,.12g} {preset.budget.unit}",
             f"{preset.batch.size:,} {preset.batch.unit}",
-            f"{preset.optimiser.learning_rate:g}",
+            f"{preset.optimizer.learning_rate:g}",
         )
         for name, preset in PRESETS.items()
     }
@@ -143,7 +143,7 @@ def _models() -> Table:
 
 TABLES: dict[str, Callable[[], Table]] = {
     "families": _families,
-    "initialisers": partial(_explained, "embedding initialisers", INITIALISERS),
+    "initializers": partial(_explained, "embedding initializers", INITIALIZERS),
     "methods": _methods,
     "presets": _presets,
     "objectives": _objectives,
@@ -168,7 +168,7 @@ def command(
     what: Annotated[
         str,
         typer.Argument(
-            help="What to list: families, initialisers, methods, presets, objectives, tasks "
+            help="What to list: families, initializers, methods, presets, objectives, tasks "
             "or models."
         ),
     ] = "",

@@ -1,8 +1,8 @@
 """Parallel text and lexicons out of many formats into one: `target TAB source`, checked.
 
-That is the form that `[resources]` of a recipe reads. Behind it stands the corpus stage of a stream
-of sentence pairs: a document is a pair, its two sides two lines. So whoever reads sentences reads
-both sides, and whoever reads documents reads pairs.
+`[embeddings]` of a recipe reads that form. Behind it stands the corpus stage of a stream of
+sentence pairs: a document is a pair, its two sides two lines. So whoever reads sentences reads both
+sides, and whoever reads documents reads pairs.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ KEPT = (
     *("dropped", "changed", "subset", "widened", "notices", "splits"),
 )
 """What the stage tells of a corpus, of all that stands in `corpus.json`."""
-FREE = {"text", "sentences"}
+FREE = {"text", "max_train_sentences"}
 """Settings in which a run may differ from the corpus that it takes."""
 
 
@@ -106,7 +106,7 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
     with writing(out, mend, inside=True), contextlib.ExitStack() as stack:
         files = {n: stack.enter_context(SplitFile(out / f"{n}.txt")) for n in SPLITS}
         if corpus is not None:
-            result = _take(corpus, section.sentences, files)
+            result = _take(corpus, section.max_train_sentences, files)
         else:
             folder = Folder(out)
             stack.callback(shutil.rmtree, folder.work, ignore_errors=True)

@@ -223,13 +223,13 @@ def vocabulary_text(
     names = recipe.tokenizer.streams or [stream.name for stream in recipe.texts]
     texts_of = [stream for stream in recipe.texts if stream.name in names]
     paths = [folder_of(corpus, stream) / "train.txt" for stream in texts_of]
-    if recipe.tokenizer.kind == "trim":
+    if recipe.tokenizer.action == "trim":
         return itertools.chain.from_iterable(map(read, paths))
     if len(paths) == 1:
         return read(paths[0])
     sizes = [sum(1 for _ in read_lines(path)) for path in paths]
     texts = [functools.partial(read, path) for path in paths]
-    return rebalanced(texts, sizes, recipe.tokenizer.alpha, recipe.tokenizer.train_sentences)
+    return rebalanced(texts, sizes, recipe.tokenizer.alpha, recipe.tokenizer.max_train_sentences)
 
 
 BATCH_LINES = 65_536

@@ -1,6 +1,6 @@
-"""Initialisers of the new word embeddings: a pure function each, one line here.
+"""Initializers of the new word embeddings: a pure function each, one line here.
 
-An initialiser says of what each new row is made (`Plan`); `Initialiser.function` makes the rows.
+An initializer says of what each new row is made (`Plan`); `Initializer.function` makes the rows.
 The result is float32 on the CPU whatever the source's type; the source is not touched; what is
 random follows the generator and the material's seed; pieces of the same spelling are copied from
 their own row (by all but the two that draw every row), and special tokens, if asked for, from the
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Initialiser:
-    """An entry of the table of initialisers, which is read without torch."""
+class Initializer:
+    """An entry of the table of initializers, which is read without torch."""
 
     where: str
     """A file of this package and a function in it."""
@@ -66,7 +66,7 @@ class Initialiser:
             material: tokenizers, text, lexicons and vectors to learn from; most need it.
 
         Raises:
-            RecipeError: there is no material, or it lacks what the initialiser needs.
+            RecipeError: there is no material, or it lacks what the initializer needs.
             DataError: a resource cannot be read, or has nothing of use.
             UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
         """
@@ -80,54 +80,54 @@ class Initialiser:
         )
 
 
-INITIALISERS: dict[str, Initialiser] = {
-    "random": Initialiser(
+INITIALIZERS: dict[str, Initializer] = {
+    "random": Initializer(
         "random.random", "every row drawn from N(0, 0.02)", "XPT (Lee et al. 2021), §3.2; SPEC H.1"
     ),
-    "random-statistics": Initialiser(
+    "random-statistics": Initializer(
         "random.random_statistics",
         "every row drawn with the mean and deviation of the source's rows",
         "WECHSEL (Minixhofer et al. 2022), §3.2; SPEC H.1",
     ),
-    "match": Initialiser(
+    "match": Initializer(
         "match.match",
         "rows of pieces that the source has too are copied, the others drawn from N(0, 0.02)",
         "MetaXLM (Chi et al. 2021), §3.2; SPEC G.1",
     ),
-    "dictionary": Initialiser(
+    "dictionary": Initializer(
         "dictionary.dictionary",
         "as match, then words of a bilingual lexicon get the row of a translation",
         "MetaXLM (Chi et al. 2021), §3.2 (+Dict); SPEC G.2",
     ),
-    "mean": Initialiser(
+    "mean": Initializer(
         "mean.mean",
         "the mean of the source pieces that the new piece is made of",
         "FVT (Gee et al. 2022), §3; SPEC G.1",
     ),
-    "first-piece": Initialiser(
+    "first-piece": Initializer(
         "mean.first_piece",
         "the first of the source pieces that the new piece is made of; for output projections",
         "EEVE (Kim et al. 2024, arXiv 2402.14714), its output rows; SPEC G.1 has the plain mean",
     ),
-    "focus": Initialiser(
+    "focus": Initializer(
         "focus.focus",
         "shared pieces copied, the others a sparse mean of them by use in the target's text",
         "FOCUS (Dobler and de Melo 2023), §3; SPEC G.1",
         learns_from_text=True,
     ),
-    "wechsel": Initialiser(
+    "wechsel": Initializer(
         "wechsel.wechsel",
         "a mean of the nearest source pieces in a space of word vectors of both languages",
         "WECHSEL (Minixhofer et al. 2022), §3; SPEC G.1",
         learns_from_text=True,
     ),
-    "omp": Initialiser(
+    "omp": Initializer(
         "omp.omp",
         "shared pieces copied, the others a sum of 16 of them found by matching pursuit",
         "Goddard and Fernandes Neto 2025 (arXiv 2506.06607), §3; SPEC G.1",
         learns_from_text=True,
     ),
-    "token-distillation": Initialiser(
+    "token-distillation": Initializer(
         "token_distillation.token_distillation",
         "as mean, then trained so that the source's hidden states stay as they were on real text",
         "Dobler et al. 2026 (arXiv 2505.20133), §3; SPEC G.1 has the mean that it starts from",

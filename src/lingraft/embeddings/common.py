@@ -1,4 +1,4 @@
-"""What all initialisers share: drawing, padding, special tokens, where each row came from.
+"""What all initializers share: drawing, padding, special tokens, where each row came from.
 
 Shape letters: V source vocabulary, U target vocabulary, D width of the embeddings.
 """
@@ -192,7 +192,7 @@ def _combine(
 
 
 class Plan(NamedTuple):
-    """Of what an initialiser makes the new rows."""
+    """Of what an initializer makes the new rows."""
 
     matches: Mapping[int, tuple[str, int]]
     """For a target id, the rule and the source id to copy; special tokens have no place in it."""

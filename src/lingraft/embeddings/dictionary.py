@@ -30,7 +30,7 @@ def dictionary(inputs: Inputs) -> Plan:
     """Copy rows as `match` does; then, for pieces that are whole words, that of a translation.
 
     Each piece that starts a word and is not matched is looked up in the dictionaries, one after the
-    other in the order of `resources.lexicons`, as it is spelt, then in lower case. They may be of
+    other in the order of `embeddings.lexicons`, as it is spelt, then in lower case. They may be of
     any of the run's languages. Of its translations, in the order of the file, the first that the
     source has as one piece (in the cascade of `match`) gives its row. All others are drawn from
     N(0, 0.02); the padding row is zero.
@@ -40,7 +40,7 @@ def dictionary(inputs: Inputs) -> Plan:
     Differs from the paper: it does not say which of several translations counts; taking the first
     in file order is ours (SPEC G.2).
 
-    Material: its `resources.lexicons` are read.
+    Material: its `embeddings.lexicons` are read.
 
     The plan's `lexicons` say what each dictionary gave.
 
@@ -75,12 +75,12 @@ def _check_use(lexicons: Mapping[str, Lexicon], hits: Mapping[str, Counter[str]]
     if not words:
         pairs = sum(len(lexicon.translations) for lexicon in lexicons.values())
         raise DataError(
-            f"resources.lexicons: none of their {pairs:,} words is a word of "
+            f"embeddings.lexicons: none of their {pairs:,} words is a word of "
             f"the new vocabulary that the source lacks; {ORDER}"
         )
     if not any(counts[rule] for counts in hits.values() for rule in CASCADE):
         raise DataError(
-            f"resources.lexicons: they translate {words:,} words of the new vocabulary, none into "
+            f"embeddings.lexicons: they translate {words:,} words of the new vocabulary, none into "
             "a word that is one piece of the source's; give lexicons into the source's language "
             f"({ORDER})"
         )
@@ -135,7 +135,7 @@ def check_direction(
     )
     if swapped > fit:
         raise DataError(
-            f"resources.lexicons: {name}: seems to be the other way round: {fit:,} of its pairs "
+            f"embeddings.lexicons: {name}: seems to be the other way round: {fit:,} of its pairs "
             "have a word that is new to the source first and one that the source knows second, "
             f"{swapped:,} the opposite; {ORDER}"
         )

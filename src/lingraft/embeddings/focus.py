@@ -38,7 +38,7 @@ def focus(inputs: Inputs) -> Plan:
     the cascade of `match` in place of its fuzzy matching; the static vectors have no character
     n-grams; the unmatched rest is drawn from N(0, 0.02), not with the source's statistics.
 
-    Material: its target tokenizer, text and `resources.target_vectors` are used.
+    Material: its target tokenizer, text and `embeddings.target_vectors` are used.
 
     Raises:
         RecipeError: gensim is not installed.
@@ -53,7 +53,7 @@ def focus(inputs: Inputs) -> Plan:
 
 
 def find_anchors(
-    vectors_UE: torch.Tensor, matches: Mapping[int, tuple[str, int]], initialiser: str
+    vectors_UE: torch.Tensor, matches: Mapping[int, tuple[str, int]], initializer: str
 ) -> dict[int, int]:
     """The source id of each target id that is matched and has a static vector.
 
@@ -64,7 +64,7 @@ def find_anchors(
     anchors = {index: origin for index, (_, origin) in matches.items() if has_vector[index]}
     if not anchors:
         raise DataError(
-            f"graft.embeddings: '{initialiser}' found no piece of both vocabularies with a static "
+            f"embeddings.init: '{initializer}' found no piece of both vocabularies with a static "
             f"vector ({len(matches):,} pieces are shared, {sum(has_vector):,} have a vector); "
             "give more text, or use 'mean' or 'dictionary'"
         )

@@ -1,4 +1,4 @@
-"""What initialisers learn from beside the two vocabularies: tokenizers, text, lexicons, vectors."""
+"""What initializers learn from beside the two vocabularies: tokenizers, text, lexicons, vectors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ORDER = (
     "the target language must come first in each line; "
-    "set resources.source_first = true if they are the other way round"
+    "set embeddings.source_first = true if they are the other way round"
 )
 
 
@@ -46,13 +46,13 @@ class Pretrained:
 
 @dataclass(frozen=True)
 class Material:
-    """What an initialiser may learn from; each call of `sentences` reads the text anew."""
+    """What an initializer may learn from; each call of `sentences` reads the text anew."""
 
     source_tokenizer: PreTrainedTokenizerFast
     target_tokenizer: PreTrainedTokenizerFast
     sentences: Callable[[], Iterable[str]]
-    """Training text, a sentence a string; at most `resources.sentences` of each language."""
-    resources: recipe.Resources
+    """Training text, a sentence a string; at most `embeddings.max_sentences` of each language."""
+    resources: recipe.Embeddings
     seed: int
     """Of everything that is trained here, whatever the generator of the fresh rows."""
     pretrained: Pretrained | None = None
@@ -61,35 +61,35 @@ class Material:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What every initialiser is given."""
+    """What every initializer is given."""
 
     source_VD: torch.Tensor
     """[V, D] the source's word embeddings, of any floating type."""
     source: Vocabulary
     target: Vocabulary
     material: Material | None
-    """What there is to learn from; most initialisers need it."""
+    """What there is to learn from; most initializers need it."""
 
-    def needed(self, initialiser: str) -> Material:
-        """The material, where an initialiser cannot do without.
+    def needed(self, initializer: str) -> Material:
+        """The material, where an initializer cannot do without.
 
         Raises:
             RecipeError: there is none.
         """
         if self.material is None:
             raise RecipeError(
-                f"graft.embeddings: '{initialiser}' needs the tokenizers of a source model and of "
+                f"embeddings.init: '{initializer}' needs the tokenizers of a source model and of "
                 "the target, and there is no source; set source.model, or use 'random'"
             )
         return self.material
 
 
-def _lexicon_files(names: Sequence[str], initialiser: str) -> list[Path]:
+def _lexicon_files(names: Sequence[str], initializer: str) -> list[Path]:
     """Return the files of the lexicons, which must be given.
 
     Args:
         names: as the recipe gives them.
-        initialiser: who needs them.
+        initializer: who needs them.
 
     Raises:
         RecipeError: none is given.
@@ -97,40 +97,40 @@ def _lexicon_files(names: Sequence[str], initialiser: str) -> list[Path]:
     """
     if not names:
         raise RecipeError(
-            f"resources.lexicons: is empty, and graft.embeddings = '{initialiser}' needs a "
-            "bilingual lexicon; set resources.lexicons, or use another initialiser"
+            f"embeddings.lexicons: is empty, and embeddings.init = '{initializer}' needs a "
+            "bilingual lexicon; set embeddings.lexicons, or use another initializer"
         )
     paths = [path_of(name) for name in names]
     for path in paths:
         if not path.is_file():
             raise DataError(
-                f"{path}: no such file; resources.lexicons must name a bilingual lexicon"
+                f"{path}: no such file; embeddings.lexicons must name a bilingual lexicon"
             )
     return paths
 
 
-def read_lexicons(resources: recipe.Resources, initialiser: str) -> Lexicon:
+def read_lexicons(resources: recipe.Embeddings, initializer: str) -> Lexicon:
     """Read the recipe's lexicons, the target-language word first or `source_first`.
 
     Args:
         resources: names the files: MUSE or TSV (perhaps .gz .xz .zst).
-        initialiser: who needs them, for messages.
+        initializer: who needs them, for messages.
 
     Raises:
         RecipeError: none is named.
         DataError: a file is not there, cannot be read or holds no pair.
     """
-    paths = _lexicon_files(resources.lexicons, initialiser)
+    paths = _lexicon_files(resources.lexicons, initializer)
     return lexicon.read(paths, swap=resources.source_first)
 
 
-def read_each(resources: recipe.Resources, initialiser: str) -> dict[str, Lexicon]:
+def read_each(resources: recipe.Embeddings, initializer: str) -> dict[str, Lexicon]:
     """As `read_lexicons`, each file by itself, in their order.
 
     Returns:
         By the file's name; by its whole path where two files have the same name.
     """
-    paths = _lexicon_files(resources.lexicons, initialiser)
+    paths = _lexicon_files(resources.lexicons, initializer)
     times = Counter(path.name for path in paths)
     return {
         path.name if times[path.name] == 1 else str(path): lexicon.read(

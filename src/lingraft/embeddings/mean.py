@@ -48,7 +48,7 @@ def composed(name: str, inputs: Inputs, combine: Callable[[Sequence[int]], Combi
     """Copy the rows of pieces that the source has too; combine those of which others are made.
 
     Args:
-        name: of the initialiser, for messages.
+        name: of the initializer, for messages.
         inputs: the source tokenizer of their material cuts the new pieces.
         combine: the row of a piece from the source ids of its parts, in their order.
     """

@@ -44,7 +44,7 @@ def omp(inputs: Inputs) -> Plan:
     vectors of unit length stand for it. A sum that is longer than the longest row of the source is
     shortened to that length.
 
-    Material: its target tokenizer, text and `resources.target_vectors` are used.
+    Material: its target tokenizer, text and `embeddings.target_vectors` are used.
 
     Raises:
         RecipeError: gensim is not installed.

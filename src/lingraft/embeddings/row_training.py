@@ -155,11 +155,11 @@ class Training:
             loss: of the rows and some examples.
         """
         settings, rows_ND = self.settings, torch.nn.Parameter(start_ND.clone())
-        optimiser = torch.optim.AdamW([rows_ND], lr=settings.learning_rate, weight_decay=0.0)
+        optimizer = torch.optim.AdamW([rows_ND], lr=settings.learning_rate, weight_decay=0.0)
         per_epoch = -(-len(examples) // settings.batch)
         total = settings.epochs * per_epoch
         mark = self.mark(start_ND, examples)
-        done, saved = self.resumed(mark, rows_ND, optimiser), time.monotonic()
+        done, saved = self.resumed(mark, rows_ND, optimizer), time.monotonic()
         order = np.zeros(0, np.int64)
         with progress(self.what, total, "steps") as ticker:
             ticker.start_at(done)
@@ -170,13 +170,13 @@ class Training:
                 batch = order[place * settings.batch : (place + 1) * settings.batch]
                 value = loss(rows_ND, [examples[index] for index in batch])
                 (rows_ND.grad,) = torch.autograd.grad(value, [rows_ND])
-                optimiser.step()
+                optimizer.step()
                 ticker.update(step + 1, f"loss {float(value.detach()):.4g}")
                 if self.file and time.monotonic() - saved >= CHECKPOINT_SECONDS:
-                    self.save(mark, step + 1, rows_ND, optimiser)
+                    self.save(mark, step + 1, rows_ND, optimizer)
                     saved = time.monotonic()
         if self.file:
-            self.save(mark, total, rows_ND, optimiser)
+            self.save(mark, total, rows_ND, optimizer)
         return rows_ND.detach().cpu()
 
     @torch.no_grad()
@@ -195,7 +195,7 @@ class Training:
         return fingerprint(self.what, self.settings, self.seed, numbers, tokens)
 
     def save(
-        self, mark: str, step: int, rows_ND: torch.Tensor, optimiser: torch.optim.Optimizer
+        self, mark: str, step: int, rows_ND: torch.Tensor, optimizer: torch.optim.Optimizer
     ) -> None:
         """Write a checkpoint, whole or not at all."""
         assert self.file is not None
@@ -203,10 +203,10 @@ class Training:
         state = {"mark": mark, "step": step, "rows": rows_ND.detach()}
         (self.file.parent / checksums.FILE).unlink(missing_ok=True)  # a kill may come between
         with replacing(self.file) as partial:
-            torch.save(state | {"moments": optimiser.state_dict()}, partial)
+            torch.save(state | {"moments": optimizer.state_dict()}, partial)
         checksums.write(self.file.parent)
 
-    def resumed(self, mark: str, rows_ND: torch.Tensor, optimiser: torch.optim.Optimizer) -> int:
+    def resumed(self, mark: str, rows_ND: torch.Tensor, optimizer: torch.optim.Optimizer) -> int:
         """Put a checkpoint of the same training back; the steps that are done."""
         if self.file is None or not self.file.is_file():
             return 0
@@ -216,5 +216,5 @@ class Training:
             return 0
         with torch.no_grad():
             rows_ND.copy_(state["rows"])
-        optimiser.load_state_dict(state["moments"])
+        optimizer.load_state_dict(state["moments"])
         return int(state["step"])

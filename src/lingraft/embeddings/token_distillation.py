@@ -126,7 +126,7 @@ def _fitting(pretrained: Pretrained | None) -> Pretrained:
     """
     if pretrained is None:
         raise RecipeError(
-            f"graft.embeddings: '{NAME}' runs the source model on text, and there is none; set "
+            f"embeddings.init: '{NAME}' runs the source model on text, and there is none; set "
             "source.model, or use 'mean'"
         )
     family, config = pretrained.family, pretrained.model.config
@@ -138,8 +138,8 @@ def _fitting(pretrained: Pretrained | None) -> Pretrained:
     depth = int(getattr(config, family.depth_key))
     if pretrained.settings.layer > depth:
         raise RecipeError(
-            f"graft.token_distillation.layer: {pretrained.settings.layer} is too high, the source "
-            f"has {depth} layers; give 1 to {depth}, or -1 for the last hidden state"
+            f"embeddings.token_distillation.layer: {pretrained.settings.layer} is too high, the "
+            f"source has {depth} layers; give 1 to {depth}, or -1 for the last hidden state"
         )
     return pretrained
 

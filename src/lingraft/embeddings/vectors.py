@@ -86,8 +86,8 @@ class Units:
 def target_piece_vectors(material: Material) -> torch.Tensor:
     """Static vectors of the target's pieces.
 
-    From `resources.target_vectors` where given, averaged over the words that each piece is in; else
-    learnt from the training text as the target tokenizer cuts it.
+    From `embeddings.target_vectors` where given, averaged over the words that each piece is in;
+    else learnt from the training text as the target tokenizer cuts it.
 
     Args:
         material: tokenizer, text, resources and seed.
@@ -102,7 +102,7 @@ def target_piece_vectors(material: Material) -> torch.Tensor:
     """
     tokenizer, path = material.target_tokenizer, material.resources.target_vectors
     if path is not None:
-        words = read_word_vectors(path_of(path), "resources.target_vectors")
+        words = read_word_vectors(path_of(path), "embeddings.target_vectors")
         return unit_length(average_over_words(words, Segmenter(tokenizer)))
     text = Units(map(str, ids) for ids in cut(tokenizer, _spread(material)))
     resources = material.resources
@@ -124,8 +124,8 @@ def target_word_vectors(material: Material) -> WordVectors:
     return _word_vectors(path, "target", material.sentences(), material.seed)
 
 
-def source_word_vectors(material: Material, initialiser: str) -> WordVectors:
-    """Vectors of the source language's words: read, or learnt from `resources.source_text`.
+def source_word_vectors(material: Material, initializer: str) -> WordVectors:
+    """Vectors of the source language's words: read, or learnt from `embeddings.source_text`.
 
     Raises:
         RecipeError: neither is given; gensim is not installed.
@@ -134,24 +134,24 @@ def source_word_vectors(material: Material, initialiser: str) -> WordVectors:
     resources = material.resources
     if resources.source_vectors is None and not resources.source_text:
         raise RecipeError(
-            f"resources.source_vectors: is not set, and graft.embeddings = '{initialiser}' needs "
+            f"embeddings.source_vectors: is not set, and embeddings.init = '{initializer}' needs "
             "word vectors of the source language; set it to a .vec file, or set "
-            "resources.source_text to learn them from"
+            "embeddings.source_text to learn them from"
         )
 
-    sentences = islice(lines_of(resources.source_text), resources.sentences)
+    sentences = islice(lines_of(resources.source_text), resources.max_sentences)
     return _word_vectors(resources.source_vectors, "source", sentences, material.seed)
 
 
 def _word_vectors(path: str | None, side: str, sentences: Iterable[str], seed: int) -> WordVectors:
     if path is not None:
-        return read_word_vectors(path_of(path), f"resources.{side}_vectors")
+        return read_word_vectors(path_of(path), f"embeddings.{side}_vectors")
     text = Units(map(WORD.findall, sentences))
     return learn(text, "words", width=WORD_WIDTH, seed=seed, n_grams=True)
 
 
 def _spread(material: Material) -> Iterator[str]:
-    """The sentences to learn pieces from: with `resources.vector_units` every so many-th alone."""
+    """The sentences to learn pieces from: with `embeddings.vector_units` every so many-th alone."""
     budget, every = material.resources.vector_units, 1
     if budget is not None:
         first = list(islice(material.sentences(), SENTENCES_AT_ONCE))
@@ -203,7 +203,7 @@ def learn(
         raise DataError(
             f"resources: the text has no {name} that occur {MINIMUM_COUNT} times, so no static "
             f"vectors can be learnt from it; it has {sum(counts.values()):,} in all; give more "
-            "text, or use graft.embeddings = 'mean'"
+            "text, or use embeddings.init = 'mean'"
         )
     models = _gensim()
     extra: dict[str, Any] = {"min_n": 3, "max_n": 6, "bucket": BUCKETS} if n_grams else {}
@@ -236,9 +236,9 @@ def _gensim() -> Any:
         return importlib.import_module("gensim.models")
     except ImportError:
         raise RecipeError(
-            "graft.embeddings: learning static vectors needs the package gensim; "
-            'run: pip install "lingraft[vectors]", or set resources.target_vectors (and '
-            "resources.source_vectors) to .vec files"
+            "embeddings.init: learning static vectors needs the package gensim; "
+            'run: pip install "lingraft[vectors]", or set embeddings.target_vectors (and '
+            "embeddings.source_vectors) to .vec files"
         ) from None
 
 

@@ -124,14 +124,14 @@ def align(
     pairs_P2 = np.array(list(_pairs(target.words, source.words, lexicon)), dtype=np.int64)
     if not len(pairs_P2):
         raise DataError(
-            f"resources.lexicons: of their {len(lexicon.pairs):,} pairs none has a static vector "
+            f"embeddings.lexicons: of their {len(lexicon.pairs):,} pairs none has a static vector "
             f"on both sides; {ORDER}"
         )
     swapped = sum(1 for _ in _pairs(source.words, target.words, lexicon))
     if swapped > len(pairs_P2):  # what stays of such a lexicon is names and numbers
         raise DataError(
-            f"resources.lexicons: seem to be the other way round: {len(pairs_P2):,} pairs of words "
-            f"have static vectors as they stand, {swapped:,} with the columns swapped; {ORDER}"
+            f"embeddings.lexicons: seem to be the other way round: {len(pairs_P2):,} pairs "
+            f"of words have static vectors as they stand, {swapped:,} with swapped columns; {ORDER}"
         )
     turn_EE = procrustes(target_WE[pairs_P2[:, 0]], source_WE[pairs_P2[:, 1]])
     return replace(target, vectors_WE=target_WE @ turn_EE), replace(source, vectors_WE=source_WE)

@@ -14,7 +14,7 @@ from lingraft.errors import RecipeError
 from lingraft.finetuning.names import SIZED
 from lingraft.log import counted
 from lingraft.paths import path_of
-from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
+from lingraft.recipe import Batch, Budget, Optimizer, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
 from lingraft.tasks import GROUPS, RETRIEVALS, TASKS, names
@@ -367,7 +367,7 @@ def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
     Args:
         settings: the task's.
         name: of the phase.
-        steps_per_epoch: optimiser steps of a pass over the training examples.
+        steps_per_epoch: optimizer steps of a pass over the training examples.
     """
     budget = Budget(value=settings.epochs, unit="epochs")
     every: int | None = max(1, round(steps_per_epoch / settings.checks_per_epoch))
@@ -381,7 +381,7 @@ def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
         train=("all",),
         budget=budget,
         batch=Batch(size=settings.batch, unit=unit),
-        optimiser=Optimiser(
+        optimizer=Optimizer(
             learning_rate=settings.learning_rate,
             betas=settings.betas,
             epsilon=settings.eps,

@@ -23,7 +23,7 @@ from lingraft.finetuning.recipe import phase_of
 from lingraft.finetuning.teachers import Teacher
 from lingraft.log import counted, duration
 from lingraft.pretrained.load import quiet_transformers
-from lingraft.recipe import Training
+from lingraft.recipe import Hardware
 from lingraft.rundir import Run, clear_temporary, read_json, write_record, write_text
 from lingraft.tasks import examples as saved
 from lingraft.tasks.splits import TRAIN
@@ -90,11 +90,11 @@ def finetune(
         with source_parts.built(recipe, out, base) as parts:
             return finetune(parts, out, options, base)
     cells = plan(recipe, base)
-    training = Training(**recipe.model_dump(include={"device", "precision", "micro_batch_tokens"}))
-    accelerator = machine.accelerator_for(training, out)
+    hardware = Hardware(**recipe.model_dump(include={"device", "precision", "micro_batch_tokens"}))
+    accelerator = machine.accelerator_for(hardware, out)
     with Run(out).locked() if accelerator.is_main_process else contextlib.nullcontext():
         seeds = options.seeds or range(recipe.first_seed, recipe.first_seed + recipe.seeds)
-        return _Call(out, options, training, accelerator).run(cells, seeds)
+        return _Call(out, options, hardware, accelerator).run(cells, seeds)
 
 
 @dataclass
@@ -112,9 +112,9 @@ class _Call:
     """The state of one call."""
 
     def __init__(
-        self, out: Path, options: Options, training: Training, accelerator: Accelerator
+        self, out: Path, options: Options, hardware: Hardware, accelerator: Accelerator
     ) -> None:
-        self.out, self.options, self.training = out, options, training
+        self.out, self.options, self.hardware = out, options, hardware
         self.accelerator = accelerator
         self.environment = machine.environment(accelerator, options.command)
         self.encoded: Encoded | None = None
@@ -253,13 +253,13 @@ class _Call:
                 Judged(split, cell.task_of(split), cell.data.splits[split], encoded.items[split])
                 for split in cell.selection
             ],
-            self.training.at_once,
+            self.hardware.at_once,
         )
         phase = phase_of(cell.task.settings, PHASE, 1.0)
         steps = BatchPlan(problem.lengths, phase.batch, job.seed, PHASE).steps_per_epoch()
         work = Work(
             phase=phase_of(cell.task.settings, PHASE, steps),
-            training=self.training,
+            hardware=self.hardware,
             seed=job.seed,
             folder=folder,
             metrics_path=folder / "metrics.jsonl",
@@ -305,7 +305,7 @@ class _Call:
         logger.info("%s %s: read %s", cell.task.name, split, cell.read(split))
         teacher = None
         if split == TRAIN and cell.teacher is not None:
-            tokens, temperature = self.training.at_once, cell.plug_in.temperature
+            tokens, temperature = self.hardware.at_once, cell.plug_in.temperature
             teacher = Teacher(cell.teacher, cell.task, self.accelerator, tokens, temperature)
         return partners.items(coder, examples, cell.data.partners[split], teacher)
 

@@ -52,7 +52,7 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
     if goes_with_place(name, family):
         return "positions"
     if index is not None:
-        return "itl" if index in itl_layers else "body"
+        return "inserted" if index in itl_layers else "body"
     exact = {family.word_embeddings: "embeddings", family.decoder: "embeddings"}
     exact |= dict.fromkeys(family.embedding_aliases, "embeddings")
     exact |= dict.fromkeys(family.output_bias, "output_bias") | dict.fromkeys(

@@ -29,11 +29,11 @@ STARTS: dict[str, Callable[[int], int | None]] = {
     "copy": int,
     "identity": Silent,
 }
-"""What an inserted layer starts from, by initialiser and the source layer next to it."""
+"""What an inserted layer starts from, by initializer and the source layer next to it."""
 
 
 def layer_plan(
-    num_layers: int, before: int, after: int, initialiser: str, every: int = 0
+    num_layers: int, before: int, after: int, initializer: str, every: int = 0
 ) -> list[int | None]:
     """For each layer of the target, the source layer that it starts from; None for a fresh one.
 
@@ -41,17 +41,17 @@ def layer_plan(
         num_layers: layers of the source.
         before: implicit translation layers before the first.
         after: implicit translation layers after the last.
-        initialiser: 'random' (the paper), or of the neighbouring source layer a 'copy' or one that
+        initializer: 'random' (the paper), or of the neighbouring source layer a 'copy' or one that
             adds nothing ('identity').
         every: another layer after every so many source layers; 0 for none.
     """
-    start = STARTS[initialiser]
+    start = STARTS[initializer]
     layers = Places(before, after, every).neighbours(num_layers)
     return [start(index) if is_new else index for index, is_new in layers]
 
 
 def layer_plans(
-    config: Any, family: Family, before: int, after: int, initialiser: str, every: int = 0
+    config: Any, family: Family, before: int, after: int, initializer: str, every: int = 0
 ) -> tuple[list[int | None], ...]:
     """Of each list of layers its `layer_plan`.
 
@@ -63,7 +63,7 @@ def layer_plans(
     """
     check_every(family, config.to_dict(), every)
     return tuple(
-        layer_plan(int(getattr(config, stack.depth_key)), before, after, initialiser, every)
+        layer_plan(int(getattr(config, stack.depth_key)), before, after, initializer, every)
         for stack in family.lists
     )
 
@@ -96,9 +96,9 @@ def check_layers(family: Family, config: Mapping[str, Any], graft: Graft) -> Non
         config: its config.json.
         graft: of the recipe.
     """
-    if graft.layer_initialiser == "identity" and any(graft.places):
+    if graft.inserted_init == "identity" and any(graft.places):
         check_identity(family, config)
-    check_every(family, config, graft.layers_every)
+    check_every(family, config, graft.inserted_every)
     if graft.source_weights == "pretrained":
         check_first(family, config, graft)
 
@@ -117,12 +117,12 @@ def check_first(family: Family, config: Mapping[str, Any], graft: Graft) -> None
     depth = config.get(family.lists[0].depth_key)
     if family.first_layer_lacks is None or not config.get("norm_bias") or depth is None:
         return
-    plan = layer_plan(int(depth), *graft.places[:2], graft.layer_initialiser, graft.places.every)
+    plan = layer_plan(int(depth), *graft.places[:2], graft.inserted_init, graft.places.every)
     if 0 in plan[1:]:
         raise UnsupportedModelError(
             f"graft: with norm_bias this {family.model_type} model takes no new layer before its "
             "first one, nor a copy of that, for it lacks the bias of a norm; set "
-            "graft.layers_before=0 and graft.layer_initialiser=random"
+            "graft.inserted_before=0 and graft.inserted_init=random"
         )
 
 
@@ -141,8 +141,8 @@ def check_every(family: Family, config: Mapping[str, Any], every: int) -> None:
         depth = config.get(stack.depth_key)
         if depth is not None and every > int(depth):
             raise RecipeError(
-                f"graft.layers_every: {every} is more than the source's {depth} layers, so no "
-                f"layer would be inserted; set graft.layers_every={depth} or less"
+                f"graft.inserted_every: {every} is more than the source's {depth} layers, so no "
+                f"layer would be inserted; set graft.inserted_every={depth} or less"
             )
 
 
@@ -160,7 +160,7 @@ def check_identity(family: Family, config: Mapping[str, Any]) -> None:
     key, value = identity.where if identity and identity.where else ("", None)
     if identity is None or config.get(key, value) != value:
         raise UnsupportedModelError(
-            f"graft.layer_initialiser: 'identity' is not possible with this {family.model_type} "
+            f"graft.inserted_init: 'identity' is not possible with this {family.model_type} "
             "model: its layers pass on a norm of what they read (post-LN), so none leaves its "
             "input as it is; take 'copy' or 'random'"
         )

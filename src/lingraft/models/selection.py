@@ -129,7 +129,7 @@ class Selection:
     @cached_property
     def rated(self) -> tuple[Selector, ...]:
         """What has settings of its own."""
-        section = self.phase.optimiser
+        section = self.phase.optimizer
         return tuple(map(selector, {**section.rates, **section.weight_decays}))
 
     def check(self, entry: Selector) -> None:
@@ -196,7 +196,7 @@ class Selection:
                 continue
             if not any(self.layout.means(entry, name, piece.rows) for name, piece in trained):
                 raise RecipeError(
-                    f"phase '{self.phase.name}': optimiser: '{entry.name}' has settings of its "
+                    f"phase '{self.phase.name}': optimizer: '{entry.name}' has settings of its "
                     "own, and nothing of it trains; leave it out, or add it to train"
                 )
 
@@ -222,7 +222,7 @@ class Selection:
 
     def piece(self, name: str, rows: Kept | None) -> Piece:
         """A tensor, or rows of one, with its settings."""
-        section = self.phase.optimiser
+        section = self.phase.optimizer
         rate = self._own(section.rates, name, rows)
         decay = self._own(section.weight_decays, name, rows)
         return Piece(
@@ -233,7 +233,7 @@ class Selection:
 
     def low_rank(self) -> Piece:
         """Settings of what LoRA adds."""
-        section = self.phase.optimiser
+        section = self.phase.optimizer
         rate = section.rates.get(LORA, section.learning_rate)
         return Piece(None, rate, section.weight_decays.get(LORA, section.weight_decay))
 
@@ -244,7 +244,7 @@ class Selection:
         if len({values[s.name] for s in closest}) > 1:
             both = " and ".join(f"'{s.name}'" for s in closest[:2])
             raise RecipeError(
-                f"phase '{self.phase.name}': optimiser: {both} both name {name}; give it one value"
+                f"phase '{self.phase.name}': optimizer: {both} both name {name}; give it one value"
             )
         return values[closest[0].name] if closest else None
 

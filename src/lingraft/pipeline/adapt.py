@@ -74,7 +74,7 @@ def adapt(
     """
     began = monotonic() if began is None else began
     quiet_transformers()
-    run, accelerator = Run(out), accelerator_for(asked.training, out)
+    run, accelerator = Run(out), accelerator_for(asked.hardware, out)
     completed = folder.complete(
         asked, run, resume=resume, overwrite=overwrite, processes=accelerator.num_processes
     )
@@ -110,7 +110,7 @@ def go_on(
     quiet_transformers()
     run = Run.existing(out)
     completed = going_on.with_budget(run, budget)
-    context = Context(completed.recipe, run, accelerator_for(completed.recipe.training, out))
+    context = Context(completed.recipe, run, accelerator_for(completed.recipe.hardware, out))
 
     def prepare() -> None:
         folder.prepare(completed, run, resume=True, overwrite=False)
@@ -142,7 +142,7 @@ def run_completed(
         accelerator.wait_for_everyone()
         if not main:  # the first process decides
             recipe = read_recipe(run.recipe_path)
-        if recipe.training.trackers:
+        if recipe.hardware.trackers:
             accelerator.init_trackers("lingraft", config={"recipe": recipe.model_dump_json()})
         seconds = time_budget(recipe)
         clock = None if seconds is None else Clock(began, seconds)
@@ -150,7 +150,7 @@ def run_completed(
         if main:
             logger.info("report: %s", report(run))
             upload(run, recipe)
-        if recipe.training.trackers:
+        if recipe.hardware.trackers:
             accelerator.end_training()
     return run
 

@@ -120,7 +120,7 @@ def score_kept_and_sample(
     """
     result: dict[str, Any] = {"blocks": {}}
     for path in section.kept:
-        scores = score_documents(model, read_documents([path], section.sentences))
+        scores = score_documents(model, read_documents([path], section.max_sentences))
         title = Path(path).name
         result.setdefault("kept", {})[title] = {key: scores[key] for key in ("text", "likelihood")}
         result["blocks"][f"kept/{title}"] = scores["blocks"]["likelihood"]
@@ -151,7 +151,7 @@ def evaluate_source(
     section, source = recipe.evaluation, recipe.source
     if not section.untouched or source.model is None:
         return None
-    model = CausalModel.load(source.model, recipe.training.precision, context, source.revision)
+    model = CausalModel.load(source.model, recipe.hardware.precision, context, source.revision)
     scores = {name: score_documents(model, of_stream) for name, of_stream in texts.items()}
     for of_stream in scores.values():
         del of_stream["targets"]

@@ -19,9 +19,10 @@ from lingraft.pipeline.suiting import suited
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import one_line
 from lingraft.recipe.baselines import baseline
+from lingraft.recipe.embeddings import READ_LEXICONS, RUN_MODEL
 from lingraft.recipe.needs import lacking
 from lingraft.recipe.phase import SPREAD
-from lingraft.recipe.run import FROZEN_IN_FP32, READ_LEXICONS, RUN_MODEL
+from lingraft.recipe.run import FROZEN_IN_FP32
 from lingraft.recipe.selectors import trained_parts
 from lingraft.recipe.streams import distilled
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.models.source import LoadedSource
     from lingraft.pipeline.outline import Outline
-    from lingraft.recipe import Graft, Recipe, Training
+    from lingraft.recipe import Embeddings, Hardware, Recipe
 
 TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 
@@ -67,32 +68,31 @@ def check_names(recipe: Recipe) -> None:
     _check_upload(recipe)
     _check_teachers(recipe)
     pairs.check(recipe)
-    methods, grafts = set(), [recipe.graft]
+    methods, runs = set(), [recipe]
     for index, section in enumerate(recipe.baselines):
         if section.method in methods:
             raise RecipeError(f"baselines: method '{section.method}' occurs twice; leave one out")
         methods.add(section.method)
-        variant = baseline(recipe, index)
-        pairs.check(variant)
-        grafts.append(variant.graft)
-    _check_resources(recipe, grafts)
-    _check_training(recipe.training)
-    random = all(graft.source_weights == "random" for graft in grafts)
+        runs.append(baseline(recipe, index))
+        pairs.check(runs[-1])
+    _check_embeddings(recipe, [run.embeddings for run in runs])
+    _check_hardware(recipe.hardware)
+    random = all(run.graft.source_weights == "random" for run in runs)
     if recipe.source.architecture is not None and not random:
         raise RecipeError(
             "source.architecture: there are no weights to start from; "
-            'set method.name = "scratch", and no other method as a baseline'
+            'set training.method = "scratch", and no other method as a baseline'
         )
 
 
-def _check_training(training: Training) -> None:
+def _check_hardware(hardware: Hardware) -> None:
     """Refuse what does not go together, and trackers that are not installed."""
-    if training.precision in ("fp16", "fp32") and training.frozen_weights == "bf16":
+    if hardware.precision in ("fp16", "fp32") and hardware.frozen_weights == "bf16":
         raise RecipeError(FROZEN_IN_FP32)
-    for tracker in training.trackers:
+    for tracker in hardware.trackers:
         if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
             raise RecipeError(
-                f"training.trackers: '{tracker}' is not installed; "
+                f"hardware.trackers: '{tracker}' is not installed; "
                 f'pip install "lingraft[{tracker}]"'
             )
 
@@ -122,14 +122,14 @@ def _check_tokenizers(recipe: Recipe, *, download: bool) -> None:
         stages.check_tokenizers(recipe)
 
 
-def _check_resources(recipe: Recipe, grafts: Sequence[Graft]) -> None:
-    """Refuse an initialiser without what it needs."""
-    if recipe.tokenizer.kind == "keep":
+def _check_embeddings(recipe: Recipe, sections: Sequence[Embeddings]) -> None:
+    """Refuse an initializer without what it needs."""
+    if recipe.tokenizer.action == "keep":
         return
-    for graft, name in ((one, name) for one in grafts for name in one.initialisers):
-        if need := lacking(recipe.resources, name):
-            key = "embeddings" if graft.embeddings == name else "output_embeddings"
-            raise RecipeError(f"graft.{key}: '{name}' {need}, or use another initialiser")
+    for section, name in ((one, name) for one in sections for name in one.initializers):
+        if need := lacking(recipe.embeddings, name):
+            key = "init" if section.init == name else "output_init"
+            raise RecipeError(f"embeddings.{key}: '{name}' {need}, or use another initializer")
 
 
 def check_inputs(
@@ -152,7 +152,7 @@ def check_inputs(
     held_out.check_shares(recipe)
     for stream in recipe.texts:
         evaluations.files_of(stream.corpus.decontaminate)
-    for name in named_files(recipe.resources):
+    for name in named_files(recipe.embeddings):
         if not path_of(name).exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
     _check_kept(recipe, files)
@@ -170,7 +170,7 @@ def check_grafts(recipe: Recipe) -> Outline | None:
         LingraftError: the source's architecture cannot have, or train, what is asked for.
     """
     loaded = shapes_of(recipe)
-    _check_initialisers(recipe, source_of(recipe).family)
+    _check_initializers(recipe, source_of(recipe).family)
     if loaded is None:
         return None
     target = _check_graft(recipe, loaded)
@@ -183,7 +183,7 @@ def check_grafts(recipe: Recipe) -> Outline | None:
 
 
 def _check_graft(recipe: Recipe, loaded: LoadedSource) -> Outline:
-    _check_initialisers(recipe, loaded.family)
+    _check_initializers(recipe, loaded.family)
     recipe = suited(recipe, loaded.family, tied=is_tied(loaded.model))
     with one_line("the model cannot be built", "correct [tokenizer], [graft] or lora"):
         target = outline(recipe, loaded)
@@ -192,9 +192,9 @@ def _check_graft(recipe: Recipe, loaded: LoadedSource) -> Outline:
     return target
 
 
-def _check_initialisers(recipe: Recipe, family: Family | None) -> None:
-    """Refuse an initialiser that cannot run this source."""
-    for name in recipe.graft.initialisers:
+def _check_initializers(recipe: Recipe, family: Family | None) -> None:
+    """Refuse an initializer that cannot run this source."""
+    for name in recipe.embeddings.initializers:
         if name in RUN_MODEL and family is not None and family.kind != "causal":
             raise UnsupportedModelError(
                 f"graft: '{name}' is for causal language models, and the source is a "
@@ -229,12 +229,12 @@ def _check_kept(recipe: Recipe, files: Sequence[dict[str, Any]]) -> None:
 def unread(recipe: Recipe) -> list[str]:
     """A note where dictionaries are named that no method of the run reads."""
     variants = (baseline(recipe, index) for index in range(len(recipe.baselines)))
-    read = {name for run in (recipe, *variants) for name in run.graft.initialisers}
-    if not recipe.resources.lexicons or not read.isdisjoint(READ_LEXICONS):
+    read = {name for run in (recipe, *variants) for name in run.embeddings.initializers}
+    if not recipe.embeddings.lexicons or not read.isdisjoint(READ_LEXICONS):
         return []
     return [
-        f"resources.lexicons: graft.embeddings = '{recipe.graft.embeddings}' reads no "
-        "dictionaries; take --method metaxlm-dict (graft.embeddings = 'dictionary'), or leave "
+        f"embeddings.lexicons: embeddings.init = '{recipe.embeddings.init}' reads no "
+        "dictionaries; take --method metaxlm-dict (embeddings.init = 'dictionary'), or leave "
         "them out"
     ]
 
@@ -247,7 +247,7 @@ def too_small(recipe: Recipe) -> list[str]:
     """
     graft = recipe.graft
     is_new = (
-        recipe.tokenizer.kind != "keep" or any(graft.places) or graft.source_weights == "random"
+        recipe.tokenizer.action != "keep" or any(graft.places) or graft.source_weights == "random"
     )
     steps, reach = 0.0, 0.0
     for phase in recipe.phases:

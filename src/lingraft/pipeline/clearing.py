@@ -148,8 +148,8 @@ def least_budget(state: dict[str, Any], phase: Phase, elsewhere: float = 0.0) ->
 
 def changed_precision(recipe: Recipe, run: Run) -> list[str]:
     """Return in what precision a run has trained, where it would be another now."""
-    path, now = run.path / ENVIRONMENT, resolve_precision(recipe.training)
+    path, now = run.path / ENVIRONMENT, resolve_precision(recipe.hardware)
     trained = any((run.stage(section.name).path / "inputs").is_file() for section in recipe.phases)
     before = read_json(path).get("precision", now) if trained and path.is_file() else now
-    keeps = f"training.precision={before} keeps what is trained"
+    keeps = f"hardware.precision={before} keeps what is trained"
     return [] if before == now else [f"the precision, {before} there and {now} here: {keeps}"]

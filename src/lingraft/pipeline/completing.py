@@ -53,8 +53,8 @@ class Completed:
 
 def leaves_open(asked: Recipe) -> bool:
     """Return whether anything is to be decided of a recipe."""
-    validated = all("sentences" in one.validation.model_fields_set for one in asked.phases)
-    evaluated = {"sentences", "words"} <= asked.evaluation.model_fields_set
+    validated = all("max_sentences" in one.validation.model_fields_set for one in asked.phases)
+    evaluated = {"max_sentences", "max_words"} <= asked.evaluation.model_fields_set
     return is_auto(asked) or (time_budget(asked) is not None and not (evaluated and validated))
 
 
@@ -113,9 +113,9 @@ def decide(asked: Recipe, *, processes: int = 1, download: bool = True) -> Compl
     choices = [_choice(asked, one) for one in decided]
     recipe = _with(asked, choices)
     check_layers(family_of(config.model_type), config.to_dict(), recipe.graft)
-    if not any(learns_vectors(recipe.resources, name) for name in recipe.graft.initialisers):
-        recipe = recipe.model_copy(update={"resources": asked.resources})
-        choices = [one for one in choices if not one["key"].startswith("resources.")]
+    if not any(learns_vectors(recipe.embeddings, name) for name in recipe.embeddings.initializers):
+        choices = [one for one in choices if not one["key"].startswith("embeddings.vector_")]
+        recipe = _with(asked, choices)
     notes += _too_small(facts.tokens, knows=recipe.keeps_rows)
     return Completed(recipe, plain, asdict(facts), tuple(choices), tuple(notes))
 

@@ -15,14 +15,14 @@ from lingraft.rundir import checkpoint_digests, digest, fingerprint
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from lingraft.recipe import Recipe, Resources
+    from lingraft.recipe import Embeddings, Recipe
     from lingraft.rundir import Run
 
 
 PLACES = {"text", "decontaminate"}
 """Keys of a corpus that say where its files lie."""
 RESOURCES = ("lexicons", "source_text", "source_vectors", "target_vectors")
-"""Keys of [resources] that name files."""
+"""Keys of [embeddings] that name files."""
 
 
 def corpus_fingerprint(recipe: Recipe, *, placed: bool = True) -> str:
@@ -43,20 +43,20 @@ def has_text_of(run: Run, recipe: Recipe) -> bool:
     return noted is not None and noted == corpus_fingerprint(recipe, placed=False)
 
 
-def named_resources(section: Resources) -> dict[str, tuple[str, ...]]:
-    """The files and Hub data sets of [resources], by the key that names them."""
+def named_resources(section: Embeddings) -> dict[str, tuple[str, ...]]:
+    """The files and Hub data sets of [embeddings], by the key that names them."""
     given = {key: names for key in RESOURCES if (names := getattr(section, key))}
     return {key: (names,) if isinstance(names, str) else names for key, names in given.items()}
 
 
-def named_files(section: Resources) -> list[str]:
-    """Return the files of [resources], but for Hub data sets."""
+def named_files(section: Embeddings) -> list[str]:
+    """Return the files of [embeddings], but for Hub data sets."""
     names = chain.from_iterable(named_resources(section).values())
     return [name for name in names if not name.startswith("hub:")]
 
 
-def resource_contents(section: Resources) -> dict[str, list[list[str]]]:
-    """Endings and digests of the files of [resources], in their order; of Hub data sets the names.
+def resource_contents(section: Embeddings) -> dict[str, list[list[str]]]:
+    """Endings and digests of the files of [embeddings], in their order; of Hub data sets the names.
 
     By the key that names them.
     """
@@ -73,9 +73,9 @@ def _files(name: str) -> list[list[str]]:
 
 
 def has_resources_of(run: Run, recipe: Recipe) -> bool:
-    """Whether the run was grafted with the files of [resources], which may have lain elsewhere."""
+    """Whether the run was grafted with the files of [embeddings], which may have lain elsewhere."""
     noted = _noted(run, "graft", "resources")
-    return noted is not None and noted == fingerprint(resource_contents(recipe.resources))
+    return noted is not None and noted == fingerprint(resource_contents(recipe.embeddings))
 
 
 def source_fingerprint(recipe: Recipe) -> str:
@@ -109,7 +109,7 @@ def differing(
     moved: set[str] = set()
     if {"corpus", "streams"}.intersection(keys) and has_text_of(run, recipe):
         moved |= PLACES
-    if "resources" in keys and has_resources_of(run, recipe):
+    if "embeddings" in keys and has_resources_of(run, recipe):
         moved |= {*RESOURCES}
     if "source" in keys and has_source_of(run, recipe):
         keys.remove("source")

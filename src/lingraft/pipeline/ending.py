@@ -65,7 +65,7 @@ def check_left(whole: float, left: float) -> None:
         return
     needed = (whole - left) / (1 - LEAST_TRAINING)
     raise RecipeError(
-        f"method.budget: {whole / 60:g} minutes are too few here: reading the text, the "
+        f"training.budget: {whole / 60:g} minutes are too few here: reading the text, the "
         "vocabulary, the graft and the evaluation leave no time to train; give at least "
         f"{math.ceil(needed / 60):,} minutes (--minutes, with --resume: what is done is kept), or "
         "less text"
@@ -161,9 +161,9 @@ class Text:
         for stream in self.streams:
             test = stream["tokens"]["test"]
             per_word = stream["statistics"]["train"]["tokens_per_word"] or 2.0
-            passes = min(section.words, test["sentences"]) * per_word * CONTEXT
+            passes = min(section.max_words, test["sentences"]) * per_word * CONTEXT
             length = test["tokens"] / max(test["sentences"], 1)
-            total += (2 * min(section.sentences, test["sentences"]) + passes) * length
+            total += (2 * min(section.max_sentences, test["sentences"]) + passes) * length
         return total
 
 
@@ -176,11 +176,11 @@ def _documents(stream: dict[str, Any], section: Evaluation) -> float:
     if section.untouched and "source_statistics" in stream:
         sides.append(stream["source_statistics"]["test"])
     a_token = [side["characters_per_token"] or CHARACTERS_A_TOKEN for side in sides]
-    characters = min(there, section.sentences * CHARACTERS_OF_A_SENTENCE)
+    characters = min(there, section.max_sentences * CHARACTERS_OF_A_SENTENCE)
     return sum(characters / per_token for per_token in a_token)
 
 
 def _others(section: Evaluation) -> float:
     """Return the tokens of kept texts, by the model and its source."""
-    kept = section.sentences * CHARACTERS_OF_A_SENTENCE * len(section.kept)
+    kept = section.max_sentences * CHARACTERS_OF_A_SENTENCE * len(section.kept)
     return (1 + section.untouched) * kept / CHARACTERS_A_TOKEN

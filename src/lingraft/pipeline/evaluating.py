@@ -50,7 +50,7 @@ def evaluate(context: Context, trained: str) -> str:
     weights = str(weights_before(context, len(recipe.phases)))
     family = family_of(load_config(weights).model_type)
     ids = TokenIds.of(tokenizer, family.kind)
-    scorer = Scorer.load(weights, ids.pad, recipe.training.precision, family.kind)
+    scorer = Scorer.load(weights, ids.pad, recipe.hardware.precision, family.kind)
     with stage.building(stage_fingerprint) as (partial, result):
         result["form"] = FORMAT["evaluation"]
         if family.kind == "causal":
@@ -69,7 +69,7 @@ def evaluate(context: Context, trained: str) -> str:
             result["before"] = _evaluate_source(context, partial)
         grafted = recipe.graft
         adds = any(grafted.places) or grafted.cross_attention
-        if recipe.phases and recipe.keeps_rows and recipe.tokenizer.kind == "keep" and not adds:
+        if recipe.phases and recipe.keeps_rows and recipe.tokenizer.action == "keep" and not adds:
             result["source"] = _untrained(context, ids.pad, family.kind, tokenizer)
     return stage_fingerprint
 
@@ -79,7 +79,7 @@ def _untrained(
 ) -> dict[str, Any]:
     """Score the source as it is on the first test text, whose tokens are the trained model's."""
     weights = str(weights_before(context, 0))
-    scorer = Scorer.load(weights, pad, context.recipe.training.precision, kind)
+    scorer = Scorer.load(weights, pad, context.recipe.hardware.precision, kind)
     scores = _of_test_text(context, context.recipe.texts[0], scorer, tokenizer, samples=0)
     return {"metrics": scores["metrics"]}
 
@@ -94,12 +94,12 @@ def _of_test_text(
     """Score a stream's test text, in as many sentences as the recipe asks for."""
     section, folder = context.recipe.evaluation, context.run.stage("tokenizer").path
     test = nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
-    indices = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
+    indices = np.linspace(0, len(test) - 1, min(section.max_sentences, len(test))).astype(np.int64)
     return evaluate_sentences(
         scorer,
         tokenizer,
         test.rows(indices),
-        rate=section.rate,
+        rate=section.masking_rate,
         seed=section.seed,
         number=samples,
         denoising=_denoising(context, scorer),
@@ -116,7 +116,7 @@ def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
     tokenizer = source_tokenizer(recipe)
     assert tokenizer is not None, "the recipe checks that there is a source"
     loaded = load_model(str(recipe.source.model), recipe.source.revision)
-    scorer = Scorer(loaded.model, TokenIds.of(tokenizer).pad, recipe.training.precision)
+    scorer = Scorer(loaded.model, TokenIds.of(tokenizer).pad, recipe.hardware.precision)
     longest = position_settings(recipe)[1]
     result = {}
     for stream in recipe.texts:
@@ -132,7 +132,7 @@ def _words(context: Context, stream: Stream) -> list[words.Word]:
     """The words of a stream's test text that are scored."""
     section = context.recipe.evaluation
     corpus = folder_of(context.run.stage("corpus").path, stream)
-    return words.choose(read_lines(corpus / "test.txt"), section.words, section.seed)
+    return words.choose(read_lines(corpus / "test.txt"), section.max_words, section.seed)
 
 
 def _evaluate_stream(
@@ -151,7 +151,7 @@ def _evaluate_stream(
         train.counts(ids.size), result.pop("targets"), ids.ordinary
     )
     if (
-        section.words and "mask-only" in result["metrics"]
+        section.max_words and "mask-only" in result["metrics"]
     ):  # a word has no bits where spans are hidden
         scored = words.measure(scorer, tokenizer, _words(context, stream), _longest(context))
         result["words"] = records.word_metrics(scored)
@@ -184,14 +184,14 @@ def _evaluate_documents(context: Context, model: causal_evaluation.CausalModel) 
 
 
 def _held_out(context: Context, stream: Stream) -> list[str]:
-    """Test documents of a stream, as many as `evaluation.sentences` asks for, spread evenly.
+    """Test documents of a stream, as many as `evaluation.max_sentences` asks for, spread evenly.
 
     Counted in characters, so that models with different vocabularies are scored on the same ones.
     """
     run = context.run
     nonempty(Tokens.open(run.stage("tokenizer").path, f"{stream.prefix}test"), "test")
     held_out = list(documents.read(folder_of(run.stage("corpus").path, stream) / "test.txt"))
-    return causal_evaluation.choose_documents(held_out, context.recipe.evaluation.sentences)
+    return causal_evaluation.choose_documents(held_out, context.recipe.evaluation.max_sentences)
 
 
 def _denoising(context: Context, scorer: Scorer) -> Masking | None:
@@ -209,7 +209,7 @@ def _longest(context: Context) -> int:
     As many as in training; with the source's vocabulary, which cuts other languages into many more
     tokens, as many as the model has positions.
     """
-    if context.recipe.tokenizer.kind == "keep":
+    if context.recipe.tokenizer.action == "keep":
         return position_settings(context.recipe)[1]
     return int(context.run.stage("tokenizer").result()["max_tokens"])
 

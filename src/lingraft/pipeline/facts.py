@@ -23,7 +23,7 @@ from lingraft.training.throughput import matrix_product_ceiling
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-    from lingraft.recipe import Recipe, Section
+    from lingraft.recipe import Recipe, Section, Tokenizer
 
 BYTES_A_CHARACTER = {True: 1.0, False: 2.5}
 """Of text in UTF-8, by whether its letters are Latin; a rough figure."""
@@ -50,7 +50,7 @@ def facts_of(
     """
     characters, latin, notes = _text(asked)
     sentences = characters / CHARACTERS_A_TOKEN / TOKENS_PER_SENTENCE
-    family, method, batch = family_of(config.model_type), asked.method, asked.method.batch
+    family, method, batch = family_of(config.model_type), asked.training, asked.training.batch
     of_unit = 1 if batch is None or batch.unit == "tokens" else TOKENS_PER_SENTENCE
     facts = Facts(
         kind=family.kind,
@@ -58,17 +58,22 @@ def facts_of(
         characters=characters,
         tokens=0.0,
         seconds=time_budget(asked),
-        method=_given(method, "name"),
-        tokenizer=_given(asked.tokenizer, "kind"),
+        method=_given(method, "method"),
+        tokenizer=_action(asked.tokenizer),
         source_weights=_given(asked.graft, "source_weights"),
         tied=tied,
         has_dropout=any(getattr(config, key, 0) for key in family.dropout_keys),
         has_vectors=importlib.util.find_spec("gensim") is not None,
-        share=min(1.0, (method.sentences or sentences) / max(sentences, 1.0)),
+        share=min(1.0, (method.max_train_sentences or sentences) / max(sentences, 1.0)),
         latin=latin,
         step=None if batch is None else batch.size * of_unit,
     )
     return _with_budget(asked, facts, int(getattr(config, family.depth_key)), processes), notes
+
+
+def _action(section: Tokenizer) -> str | None:
+    """Return what is asked of the vocabulary; an algorithm is of a new one."""
+    return "new" if section.algorithm != "source" else _given(section, "action")
 
 
 def _given(section: Section, key: str) -> Any:
@@ -80,11 +85,11 @@ def _with_budget(asked: Recipe, facts: Facts, depth: int, processes: int) -> Fac
     if facts.seconds is not None:
         rate = processes * tokens_a_second(asked, facts, depth)
         return replace(facts, tokens=facts.seconds * rate / (1 + len(asked.baselines)))
-    budget = asked.method.budget
+    budget = asked.training.budget
     if budget is None:
         raise RecipeError(
-            "method.budget: is not given, and preset 'auto' needs one, such as --minutes 30 (in a "
-            "recipe { value = 30, unit = \"minutes\" }); preset 'xpt2021' has its paper's 60,000 "
+            "training.budget: is not given, and preset 'auto' needs one, such as --minutes 30 (in "
+            "a recipe { value = 30, unit = \"minutes\" }); preset 'xpt2021' has its paper's 60,000 "
             "steps of 256 sentences"
         )
     if budget.unit == "steps":
@@ -98,7 +103,7 @@ def tokens_a_second(asked: Recipe, facts: Facts, depth: int) -> float:
 
     Other work that slows the machine down now is taken to go on.
     """
-    device, precision = device_for(asked.training.device), resolve_precision(asked.training)
+    device, precision = device_for(asked.hardware.device), resolve_precision(asked.hardware)
     on_gpu, wall, busy = device.type == "cuda", time.perf_counter(), time.process_time()
     ceiling = matrix_product_ceiling(device, precision, facts.width, seconds=0.3, rows=512)
     wall, busy = time.perf_counter() - wall, time.process_time() - busy

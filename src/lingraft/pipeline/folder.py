@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
-from lingraft.pipeline import completing, contents, learnt, phases, stages
+from lingraft.pipeline import completing, contents, phases, stages
 from lingraft.pipeline.clearing import changed_precision, empty
 from lingraft.pipeline.completing import Completed, asked_of
 from lingraft.recipe.decoding import to_toml
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from lingraft.rundir import Run
 
 COMPUTES = ("precision", "row_tokens")
-"""Keys of [training] that a phase's fingerprint holds; another value of the others redoes nothing.
+"""Keys of [hardware] that a phase's fingerprint holds; another value of the others redoes nothing.
 """
-FREE = ("name", "training", "export")
+FREE = ("name", "hardware", "export")
 """Sections that nothing is decided by, and that make no stage before the model another one."""
 PLACED = ("corpus", "streams", "source")
 """Sections that name files, which may lie elsewhere now."""
@@ -54,9 +54,9 @@ def _known(asked: Recipe, run: Run) -> Completed | None:
     if not record["choices"] or _differing(record["asked"], plain, run, asked):
         return None
     recipe = read_recipe(run.recipe_path)
-    files = {key: getattr(asked.resources, key) for key in contents.RESOURCES}
+    files = {key: getattr(asked.embeddings, key) for key in contents.RESOURCES}
     changes: dict[str, Any] = {name: getattr(asked, name) for name in (*FREE, *PLACED)}
-    changes["resources"] = recipe.resources.model_copy(update=files)
+    changes["embeddings"] = recipe.embeddings.model_copy(update=files)
     recipe = completing.fitted(recipe.model_copy(update=changes))
     return Completed(recipe, plain, record["facts"], tuple(record["choices"]))
 
@@ -124,8 +124,8 @@ def _differing(old: dict[str, Any], new: dict[str, Any], run: Run, recipe: Recip
 
     def decisive(version: dict[str, Any]) -> dict[str, Any]:
         kept = {key: _in_minutes(value) for key, value in version.items() if key not in FREE}
-        training = {k: v for k, v in version.get("training", {}).items() if k in computes}
-        return kept | ({"training": training} if training else {})
+        hardware = {k: v for k, v in version.get("hardware", {}).items() if k in computes}
+        return kept | ({"hardware": hardware} if hardware else {})
 
     return contents.differing(decisive(old), decisive(new), run, recipe)
 
@@ -156,8 +156,8 @@ def changed_files(recipe: Recipe, run: Run) -> list[str]:
         return [which]
     if vocabulary is None or run.stage("graft").fingerprint() is None:
         return []
-    if learnt.resources(recipe) and not stages.is_grafted(run, recipe, vocabulary):
-        return ["the contents of [resources]"]
+    if contents.named_files(recipe.embeddings) and not stages.is_grafted(run, recipe, vocabulary):
+        return ["the contents of [embeddings]"]
     return changed_teachers(recipe, run)
 
 

@@ -42,7 +42,7 @@ def with_budget(run: Run, budget: Budget) -> Completed:
         )
     recipe, record = read_recipe(run.recipe_path), read_json(run.choices_path)
     if not recipe.phases:
-        raise RecipeError(f"{where}: its method '{recipe.method.name}' trains nothing")
+        raise RecipeError(f"{where}: its method '{recipe.training.method}' trains nothing")
     *before, last = recipe.phases
     section = last.model_copy(update={"budget": _last_budget(where, recipe, budget)})
     longer = recipe.model_copy(update={"phases": (*before, section)})
@@ -54,7 +54,7 @@ def with_budget(run: Run, budget: Budget) -> Completed:
         asked = asked | {"phases": [*asked["phases"][:-1], asked["phases"][-1] | {"budget": plain}]}
     else:
         plain = budget.model_dump(mode="json")
-        asked = asked | {"method": asked.get("method", {}) | {"budget": plain}}
+        asked = asked | {"training": asked.get("training", {}) | {"budget": plain}}
     return Completed(longer, asked, record["facts"], tuple(record["choices"]))
 
 
@@ -90,7 +90,7 @@ def _check(run: Run, recipe: Recipe, longer: Recipe, where: str) -> None:
     if not state:
         if not (folder / "done.json").is_file():
             raise RecipeError(f"{where}: it is not finished; run the command that began it first")
-        why = "nothing of before its cooldown was kept (training.keep_stable, or too little room)"
+        why = "nothing of before its cooldown was kept (hardware.keep_stable, or too little room)"
         if schedule.shape != "wsd":
             why = f"its learning rate falls from the start (schedule.shape = '{schedule.shape}')"
         raise RecipeError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings import INITIALIZERS
 from lingraft.embeddings.common import Initialised
 from lingraft.embeddings.material import Inputs, Material, Pretrained
 from lingraft.embeddings.norms import calibrated
@@ -51,9 +51,9 @@ class Grafting:
     seed_for: Callable[[str], int]
     """A seed for each purpose."""
     unfinished: Path | None = None
-    """Where an initialiser that trains keeps what is half done; None keeps nothing."""
+    """Where an initializer that trains keeps what is half done; None keeps nothing."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What such an initialiser says of its work, by 'input' and 'output'; filled in."""
+    """What such an initializer says of its work, by 'input' and 'output'; filled in."""
     damaged: dict[int, str] = field(default_factory=dict)
     """Ids of the source whose rows were mended, and what was wrong with them; filled in."""
 
@@ -69,7 +69,7 @@ class Grafting:
         Raises:
             UnsupportedModelError: the source cannot be grafted onto.
         """
-        recipe, settings = self.recipe, self.recipe.graft
+        recipe = self.recipe
         loaded, origin, target = self.loaded, self.origin, self.target
         whole = self.keeps_vocabulary and target.size == len(_rows(loaded))
         initialised, norms = self.initialised()
@@ -96,7 +96,7 @@ class Grafting:
             "account": account.summary(),
             "notes": account.notes,
             "embeddings": {
-                "initialiser": KEPT if self.keeps_vocabulary else settings.embeddings,
+                "initializer": KEPT if self.keeps_vocabulary else self.recipe.embeddings.init,
                 **self._rows_facts(initialised, norms, head),
             },
         }
@@ -116,7 +116,7 @@ class Grafting:
 
     @property
     def learnt(self) -> dict[str, dict[str, Any]]:
-        """What initialisers that train say of their work."""
+        """What initializers that train say of their work."""
         return {which: facts for which, facts in self.facts.items() if facts}
 
     @property
@@ -124,7 +124,7 @@ class Grafting:
         """Whether nothing becomes of the source's pieces; a new language code has its own row."""
         if self.theirs is None or len(self.ours) != len(self.theirs):
             return False
-        return self.recipe.keeps_rows and self.recipe.tokenizer.kind == "keep"
+        return self.recipe.keeps_rows and self.recipe.tokenizer.action == "keep"
 
     @cached_property
     def target(self) -> Vocabulary:
@@ -158,7 +158,7 @@ class Grafting:
         """The target's embedding rows, those that are kept too; and their lengths."""
         source_VD = _rows(self.loaded)
         rows = self.rows("embeddings", source_VD)
-        norms = self.recipe.graft.embedding_norms
+        norms = self.recipe.embeddings.norms
         return calibrated(rows, source_VD, self.origin, self.target, norms)
 
     def pad_means_more(self, which: str) -> bool:
@@ -171,29 +171,29 @@ class Grafting:
             return False
         if self.loaded.family.kind == "causal":
             same = self.origin.pieces[source_pad] == self.target.pieces[target_pad]
-            return same and self.recipe.graft.copies_special_tokens
+            return same and self.recipe.embeddings.copies_special_tokens
         start = getattr(self.loaded.model.config, "decoder_start_token_id", None)
         return which == "embeddings" and start is not None and bool(start == source_pad)
 
     def rows(
         self, which: str, source_VD: torch.Tensor, embeddings_UD: torch.Tensor | None = None
     ) -> Initialised:
-        """Rows of the target's pieces: the initialiser's, but for those that are kept.
+        """Rows of the target's pieces: the initializer's, but for those that are kept.
 
         Args:
             which: 'embeddings' or 'output projection'.
             source_VD: the source's rows.
             embeddings_UD: the target's embeddings, for rows of the output projection.
         """
-        names, origin, target = self.recipe.graft.initialisers, self.origin, self.target
+        names, origin, target = self.recipe.embeddings.initializers, self.origin, self.target
         matches = same_pieces(origin, target) if self.recipe.keeps_rows else {}
         name = names[0] if which == "embeddings" else names[-1]
-        rows = INITIALISERS["random" if len(matches) == target.size else name].function(
+        rows = INITIALIZERS["random" if len(matches) == target.size else name].function(
             source_VD,
             origin,
             target,
             generator=torch.Generator().manual_seed(self.seed_for(which)),
-            copy_special_tokens=self.recipe.graft.copies_special_tokens,
+            copy_special_tokens=self.recipe.embeddings.copies_special_tokens,
             material=self.material_for(embeddings_UD),
         )
         if self.pad_means_more(which):
@@ -206,21 +206,21 @@ class Grafting:
     ) -> tuple[VocabularyTensors, dict[str, Any] | None]:
         """The rows, and what else has one a piece: output projection and bias.
 
-        They are carried over from the source as the rows were, or made by an initialiser of their
+        They are carried over from the source as the rows were, or made by an initializer of their
         own.
 
         Returns:
             Both, and what the report says of the output projection; None where it is tied.
         """
-        settings, origin, target = self.recipe.graft, self.origin, self.target
+        settings, origin, target = self.recipe.embeddings, self.origin, self.target
         source_rows = VocabularyTensors.of(self.loaded.model, self.loaded.family, "")
         carried, report, decoder_UD = initialised.provenance, None, None
         if source_rows.decoder_VD is not None:
-            trains = INITIALISERS[settings.embeddings].runs_model
-            if settings.output_embeddings is None and not trains:
+            trains = INITIALIZERS[settings.init].runs_model
+            if settings.output_init is None and not trains:
                 generator = torch.Generator().manual_seed(self.seed_for("output projection"))
                 statistics = None
-                if settings.embeddings == "random-statistics":
+                if settings.init == "random-statistics":
                     inputs = Inputs(source_rows.decoder_VD, origin, target, None)
                     statistics = random_statistics(inputs).statistics
                 rows_UD = carried.carry_rows(source_rows.decoder_VD, generator, statistics)
@@ -234,20 +234,20 @@ class Grafting:
             )
             carried, decoder_UD = output.provenance, output.target_UD
             report = {
-                "initialiser": settings.output_embeddings or settings.embeddings,
+                "initializer": settings.output_init or settings.init,
                 "provenance": carried.counts(),
                 "norms": norms,
             }
         vocabulary = VocabularyTensors(
             initialised.target_UD,
             None if source_rows.bias_V is None else carried.carry(source_rows.bias_V),
-            KEPT if self.keeps_vocabulary else f"initialiser '{settings.embeddings}'",
+            KEPT if self.keeps_vocabulary else f"initializer '{settings.init}'",
             decoder_UD,
         )
         return vocabulary, report
 
     def material_for(self, embeddings_UD: torch.Tensor | None) -> Material | None:
-        """What an initialiser may learn from; None where there is no source tokenizer."""
+        """What an initializer may learn from; None where there is no source tokenizer."""
         if self.theirs is None:
             return None
         which = "output" if embeddings_UD is not None else "input"
@@ -255,12 +255,12 @@ class Grafting:
             self.theirs,
             self.ours,
             self.sentences,
-            self.recipe.resources,
-            self.seed_for("initialiser"),
+            self.recipe.embeddings,
+            self.seed_for("initializer"),
             Pretrained(
                 self.loaded.model,
                 self.loaded.family,
-                self.recipe.graft.token_distillation,
+                self.recipe.embeddings.token_distillation,
                 embeddings_UD,
                 self.unfinished,
                 self.facts.setdefault(which, {}),
@@ -295,7 +295,7 @@ def assemble(
         loaded.model.config,
         loaded.family,
         *settings.places[:2],
-        settings.layer_initialiser,
+        settings.inserted_init,
         settings.places.every,
     )
     model, account = rebuild(
@@ -357,8 +357,8 @@ def _notes(loaded: source.LoadedSource, recipe: Recipe, *, empty: int, tied: boo
     if empty:
         notes.append(f"{empty:,} rows of the source's embeddings have no piece and are left out")
     return notes + [
-        f"graft.{key}: without effect, for the output projection is tied to the word embeddings"
-        for key in (recipe.graft.of_output if tied else ())
+        f"embeddings.{key}: without effect, for the output projection is tied to the input rows"
+        for key in (recipe.embeddings.of_output if tied else ())
     ]
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lingraft.models.source import LoadedSource
     from lingraft.pipeline.stages import Context
-    from lingraft.recipe import Phase, Recipe, Training
+    from lingraft.recipe import Hardware, Phase, Recipe
 
 LONGEST = 512
 """Tokens of a sentence that a teacher reads."""
@@ -53,7 +53,7 @@ def prepared(
     own = folder == run.stage(section.name).path
     job = Job(
         phase=section,
-        training=training_here(recipe, section),
+        hardware=training_here(recipe, section),
         family=loaded.family,
         itl_layers=translation_layers(loaded.model.config, loaded.family, recipe.graft.places),
         new_rows=new_rows(run.stage("graft").path, section),
@@ -117,13 +117,13 @@ def _teacher(
     return {"teacher": teacher, "distilled": distilled(phase, recipe.texts).name}
 
 
-def training_here(recipe: Recipe, section: Phase) -> Training:
+def training_here(recipe: Recipe, section: Phase) -> Hardware:
     """Return how this machine is used in a phase: on a GPU with as many tokens at once as suit it.
 
     Short passes leave a large GPU idle. The gradients are the same, up to rounding.
     """
-    training = recipe.training
-    if training.micro_batch_tokens is not None or device_for().type != "cuda":
-        return training
+    hardware = recipe.hardware
+    if hardware.micro_batch_tokens is not None or device_for().type != "cuda":
+        return hardware
     loaded = shapes_of(recipe)
-    return training if loaded is None else training_for(outline(recipe, loaded), section, training)
+    return hardware if loaded is None else training_for(outline(recipe, loaded), section, hardware)

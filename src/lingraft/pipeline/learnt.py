@@ -1,4 +1,4 @@
-"""What an initialiser learns from: text, beside the source, and files of [resources]."""
+"""What an initializer learns from: text, beside the source, and files of [embeddings]."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
 from lingraft.corpus.streams import read_lines
-from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings import INITIALIZERS
 from lingraft.paths import path_of
 from lingraft.pipeline.contents import RESOURCES, named_files, resource_contents
 from lingraft.pipeline.reading import training_text
-from lingraft.recipe import Resources
+from lingraft.recipe import Embeddings
 from lingraft.recipe.phase import most_sentences
 from lingraft.rundir import digest
 from lingraft.tokenizer import files as tokenizer_files
@@ -23,18 +23,16 @@ if TYPE_CHECKING:
     from lingraft.recipe import Recipe, Stream
 
 
-def resources(recipe: Recipe, *, placed: bool = True) -> list[Any]:
-    """What an initialiser learns from beside source and text, as parts of a fingerprint.
+def embeddings(recipe: Recipe, *, placed: bool = True) -> list[Any]:
+    """How embeddings start, and from which files, as parts of a fingerprint.
 
     Args:
-        recipe: whose [resources] are read.
+        recipe: whose [embeddings] are read.
         placed: whether the files' names are part of it, or how they end alone.
     """
-    section = recipe.resources
-    if section == Resources():
-        return []
+    section = recipe.embeddings.decisive
     if not placed:
-        rest = section.model_copy(update={key: getattr(Resources(), key) for key in RESOURCES})
+        rest = section.model_copy(update={key: getattr(Embeddings(), key) for key in RESOURCES})
         return [rest, resource_contents(section)]
     paths = [path_of(name) for name in named_files(section)]
     files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*"))]
@@ -42,19 +40,19 @@ def resources(recipe: Recipe, *, placed: bool = True) -> list[Any]:
 
 
 def share(recipe: Recipe) -> list[Any]:
-    """How much of the text an initialiser learns from, as parts of a fingerprint."""
-    learns = any(INITIALISERS[name].learns_from_text for name in recipe.graft.initialisers)
+    """How much of the text an initializer learns from, as parts of a fingerprint."""
+    learns = any(INITIALIZERS[name].learns_from_text for name in recipe.embeddings.initializers)
     most = most_sentences(recipe.phases)
     return ["sentences", most] if learns and most is not None else []
 
 
 def sentences(context: Context) -> Iterator[str]:
-    """The text that an initialiser may learn from: what the phases train on, and no more.
+    """The text that an initializer may learn from: what the phases train on, and no more.
 
-    Of each language at most `resources.sentences` sentences.
+    Of each language at most `embeddings.max_sentences` sentences.
     """
     for stream in context.recipe.texts:
-        yield from islice(_trained_on(context, stream), context.recipe.resources.sentences)
+        yield from islice(_trained_on(context, stream), context.recipe.embeddings.max_sentences)
 
 
 def _trained_on(context: Context, stream: Stream) -> Iterator[str]:

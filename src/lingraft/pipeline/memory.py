@@ -19,7 +19,7 @@ from lingraft.training.machine import multiplies_bf16
 
 if TYPE_CHECKING:
     from lingraft.pipeline.outline import Outline
-    from lingraft.recipe import Phase, Training
+    from lingraft.recipe import Hardware, Phase
 
 PROGRAM = 600_000_000
 """Bytes of Python with torch and transformers, before any model."""
@@ -48,18 +48,18 @@ class Need:
         return PROGRAM + sum(dataclasses.astuple(self))
 
 
-def need(target: Outline, phase: Phase, training: Training) -> Need:
+def need(target: Outline, phase: Phase, hardware: Hardware) -> Need:
     """Estimate what a phase takes.
 
     Args:
         target: the model.
         phase: what trains on what.
-        training: how many tokens go through the model at once, and in what numbers.
+        hardware: how many tokens go through the model at once, and in what numbers.
     """
     counted, model, config = target.counted(phase), target.model, target.model.config
-    auto = training.precision == "auto" and (multiplies_bf16() or _on_gpu())
-    size = 2 if auto or training.precision in ("bf16", "fp16") else 4
-    row, tokens = _row_and_tokens(target, phase, training)
+    auto = hardware.precision == "auto" and (multiplies_bf16() or _on_gpu())
+    size = 2 if auto or hardware.precision in ("bf16", "fp16") else 4
+    row, tokens = _row_and_tokens(target, phase, hardware)
     crosses = {"ca_mlm"} & {name for e in phase.data for name in (e.objective, *e.also)}
     passes = 2 if crosses or phase.objective == "ca_mlm" else 1  # without partners and with them
     maps = [
@@ -71,11 +71,11 @@ def need(target: Outline, phase: Phase, training: Training) -> Need:
     layer = 16 * config.hidden_size + attention
     layer += int(size * sum(sum(one.shape) for one in maps) / target.layers)
     kept = layer * counted.layers
-    if training.gradient_checkpointing:
+    if hardware.gradient_checkpointing:
         kept = layer + 4 * config.hidden_size * counted.layers
     activations = passes * tokens * (kept + 8 * config.hidden_size)
     copies = 2 * sum(one.numel() for one in maps) if size == 2 else 0
-    saved = 2 * counted.frozen_maps if training.frozen_weights == "bf16" and size == 2 else 0
+    saved = 2 * counted.frozen_maps if hardware.frozen_weights == "bf16" and size == 2 else 0
     predicted = tokens * (1.0 if phase.objective in ("clm", "denoise") else phase.masking.rate)
     logits = passes * int(predicted * target.rows)
     if phase.objective == "clm":
@@ -90,7 +90,7 @@ def need(target: Outline, phase: Phase, training: Training) -> Need:
     )
 
 
-def _row_and_tokens(target: Outline, phase: Phase, training: Training) -> tuple[int, int]:
+def _row_and_tokens(target: Outline, phase: Phase, hardware: Hardware) -> tuple[int, int]:
     """Tokens of a row, and of what goes through the model at once."""
     most = target.recipe.tokenizer.max_tokens
     context = getattr(target.model.config, "max_position_embeddings", None) or 2 * most
@@ -98,31 +98,31 @@ def _row_and_tokens(target: Outline, phase: Phase, training: Training) -> tuple[
     for entry, _ in target.recipe.read_in(phase):
         for objective in phase.objectives_of(entry):
             if objective in READ_PAIRS:
-                unit = max(unit, 2 * min(entry.max_tokens or most, training.row_tokens))
-            elif objective == "clm" or phase.join_sentences:
+                unit = max(unit, 2 * min(entry.max_tokens or most, hardware.row_tokens))
+            elif objective == "clm" or phase.packing:
                 unit = max(unit, min(most, context))
-    row = max(training.row_tokens, -(-unit // ROW_MULTIPLE) * ROW_MULTIPLE)
+    row = max(hardware.row_tokens, -(-unit // ROW_MULTIPLE) * ROW_MULTIPLE)
     batch = max(phase.batch.size, phase.mixture.bilingual_batch or 0)
     batch *= max(row, most) if phase.batch.unit == "sentences" else 1
-    return row, max(row, min(training.at_once, batch))
+    return row, max(row, min(hardware.at_once, batch))
 
 
-def training_for(target: Outline, phase: Phase, training: Training) -> Training:
+def training_for(target: Outline, phase: Phase, hardware: Hardware) -> Hardware:
     """Choose how many tokens go through the model at once, where the recipe leaves it open.
 
     4,096; on a GPU, for which that is little, twice as many as long as half of its memory holds
     them, and a step has as many. Not with a teacher, whose activations are in no estimate.
     """
-    if training.micro_batch_tokens is not None or not _on_gpu() or phase.distil is not None:
-        return training
-    now, most = need(target, phase, training).total, room() / 2
-    while training.at_once < LARGEST_MICRO_BATCH:
-        larger = training.model_copy(update={"micro_batch_tokens": 2 * training.at_once})
+    if hardware.micro_batch_tokens is not None or not _on_gpu() or phase.distil is not None:
+        return hardware
+    now, most = need(target, phase, hardware).total, room() / 2
+    while hardware.at_once < LARGEST_MICRO_BATCH:
+        larger = hardware.model_copy(update={"micro_batch_tokens": 2 * hardware.at_once})
         total = need(target, phase, larger).total
         if not now < total <= most:
             break
-        training, now = larger, total
-    return training
+        hardware, now = larger, total
+    return hardware
 
 
 def verdict(needs: dict[str, Need]) -> str:
@@ -137,9 +137,9 @@ def verdict(needs: dict[str, Need]) -> str:
     if total <= usable:
         return f"{said}: it fits"
     return (
-        f"{said}: it does not fit; set training.gradient_checkpointing=true, train the body by "
+        f"{said}: it does not fit; set hardware.gradient_checkpointing=true, train the body by "
         "LoRA or not at all (phases.….train), divide it over several GPUs "
-        "(training.sharding=fsdp2), or take a smaller source"
+        "(hardware.sharding=fsdp2), or take a smaller source"
     )
 
 

@@ -78,9 +78,9 @@ def by_itself(recipe: Recipe, run: Run, name: str) -> Context:
         RecipeError: it is a phase, which this machine would begin anew in a precision of its own.
     """
     is_phase = any(section.name == name for section in recipe.phases)
-    if is_phase and recipe.training.precision == "auto":
+    if is_phase and recipe.hardware.precision == "auto":
         for differing in clearing.changed_precision(recipe, run):
             raise RecipeError(f"{run.path}: {name} differs in {differing} (set it in recipe.toml)")
-    accelerator = accelerator_for(recipe.training, run.path)
+    accelerator = accelerator_for(recipe.hardware, run.path)
     now = environment(accelerator, shlex.join(["lingraft", "stage", str(run.path), name]))
     return Context(recipe, run, accelerator, environment=now)

@@ -43,7 +43,7 @@ class Counted:
     """How much of a model a phase trains, and how deep its backward pass goes."""
 
     parameters: int
-    """That the optimiser moves."""
+    """That the optimizer moves."""
     gradients: int
     """Numbers with a gradient: of matrices of which rows train all, and these rows."""
     layers: int
@@ -184,13 +184,13 @@ def _rows(recipe: Recipe, loaded: LoadedSource) -> tuple[int, int]:
     """Rows of the target's embeddings, at most; and how many of them are kept from the source."""
     section, matrix = recipe.tokenizer, _matrix_rows(loaded)
     folder = source_of(recipe).folder
-    if section.kind not in KEEPING or folder is None or not holds_tokenizer(folder):
+    if section.action not in KEEPING or folder is None or not holds_tokenizer(folder):
         return section.most_rows(matrix), matrix if recipe.keeps_rows else 0
     theirs = tokenizer_files.load(str(folder))
     size = Vocabulary.of(theirs).size
     code = code_for(theirs, section.language_code, recipe.languages[0])
     added = int(code is not None and code not in theirs.get_vocab())
-    if recipe.keeps_rows and section.kind == "keep" and not added:
+    if recipe.keeps_rows and section.action == "keep" and not added:
         size = Vocabulary.of(theirs).within(matrix).size
     old = min(size, matrix) if recipe.keeps_rows else 0
     return section.most_rows(size) + added, old

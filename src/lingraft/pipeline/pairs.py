@@ -78,14 +78,14 @@ def _check_entry(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) 
         )
     if on_sentences and (entry.max_tokens or entry.reset_positions):
         raise RecipeError(f"{where}: data.max_tokens and reset_positions are for ca_mlm and tlm")
-    if phase.join_sentences and not on_sentences:
-        raise RecipeError(f"{where}: join_sentences has no effect on pairs; leave it out")
+    if phase.packing and not on_sentences:
+        raise RecipeError(f"{where}: packing has no effect on pairs; leave it out")
     if entry.reset_positions and "tlm" not in names:
         raise RecipeError(f"{where}: data.reset_positions has no effect without 'tlm'")
     if "ca_mlm" in names and not recipe.graft.cross_attention:
         raise RecipeError(
             f"{where}: 'ca_mlm' needs cross-attention; set graft.cross_attention = true, "
-            "or method.name = 'veco'"
+            "or training.method = 'veco'"
         )
     idle = [name for name in names if name != "ca_mlm"]
     if phase.crosses_alone and idle:

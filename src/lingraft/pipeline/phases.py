@@ -40,11 +40,11 @@ def stable_fingerprint(recipe: Recipe, index: int, before_fingerprint: str) -> s
 
 
 def _fingerprint_of(recipe: Recipe, section: Phase, before_fingerprint: str) -> str:
-    precision = resolve_precision(recipe.training)
+    precision = resolve_precision(recipe.hardware)
     teacher = section.distil and section.distil.teacher
     return fingerprint(
         FORMAT["phase"], before_fingerprint, section, recipe.seed, precision,
-        recipe.training.row_tokens, *([named_weights(teacher)] if teacher else []),
+        recipe.hardware.row_tokens, *([named_weights(teacher)] if teacher else []),
     )  # fmt: skip
 
 

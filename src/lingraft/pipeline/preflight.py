@@ -94,16 +94,16 @@ def _count(target: Outline, plan: Plan) -> None:
     recipe, section = target.recipe, target.recipe.tokenizer
     plan.by_part, plan.parameters = target.by_part, sum(target.by_part.values())
     plan.depth_and_width = target.layers, int(target.model.config.hidden_size)
-    if section.kind not in ("keep", "given"):
+    if section.action not in ("keep", "use"):
         plan.notes.append(
             f"the vocabulary has {target.rows:,} rows at most, {target.rows - target.old_rows:,} "
             "of them new: how many is known once it is made, and the sizes given are those of so "
             "many"
         )
     plan.notes += [
-        f"graft.{key} is without effect: the source's output projection is tied to its word "
+        f"embeddings.{key} is without effect: the source's output projection is tied to its word "
         "embeddings"
-        for key in (recipe.graft.of_output if target.tied else ())
+        for key in (recipe.embeddings.of_output if target.tied else ())
     ]
 
 
@@ -114,7 +114,7 @@ def _phase(recipe: Recipe, phase: Phase, plan: Plan, target: Outline | None) -> 
         "trainable": None if target is None else target.counted(phase).parameters,
         "budget": f"{phase.budget.value:,.12g} {phase.budget.unit}",
         "batch": _batch(recipe, phase),
-        "learning_rates": phase.optimiser.peaks,
+        "learning_rates": phase.optimizer.peaks,
         "tokens_estimate": _tokens(recipe, phase, plan),
     }
 
@@ -125,7 +125,7 @@ def _batch(recipe: Recipe, phase: Phase) -> str:
         size += f" or {phase.mixture.bilingual_batch:,}"
     if unit == "sentences" and pairs.tokens_of_a_step(recipe, phase) is not None:
         return f"{size} pairs"
-    joins = phase.join_sentences and unit == "sentences"
+    joins = phase.packing and unit == "sentences"
     return f"{size} blocks of sentences" if joins else f"{size} {unit}"
 
 
@@ -134,9 +134,9 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
     if phase.budget.seconds is not None:
         return None
     per_epoch = plan.unpacked_bytes_estimate / BYTES_PER_TOKEN
-    if phase.sentences is not None:
-        per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)
-    per_sample = recipe.tokenizer.max_tokens if phase.join_sentences else TOKENS_PER_SENTENCE
+    if phase.max_train_sentences is not None:
+        per_epoch = min(per_epoch, phase.max_train_sentences * TOKENS_PER_SENTENCE)
+    per_sample = recipe.tokenizer.max_tokens if phase.packing else TOKENS_PER_SENTENCE
     if phase.budget.unit == "tokens":
         return phase.budget.value
     if phase.budget.unit == "epochs":
@@ -158,5 +158,5 @@ def _estimates(target: Outline, plan: Plan) -> None:
         + 2.5 * plan.unpacked_bytes_estimate
     )
     for phase in recipe.phases:
-        plan.memory[phase.name] = need(target, phase, training_for(target, phase, recipe.training))
+        plan.memory[phase.name] = need(target, phase, training_for(target, phase, recipe.hardware))
     plan.fits = verdict(plan.memory) if plan.memory else ""

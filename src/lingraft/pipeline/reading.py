@@ -65,7 +65,7 @@ def _reading(
     if reads == "documents":
         units = {
             reads: functools.partial(
-                _documents, folder, stream, limit, before(tokenizer), section.sentences
+                _documents, folder, stream, limit, before(tokenizer), section.max_train_sentences
             )
         }
     elif reads != "sentences":
@@ -81,8 +81,8 @@ def _reading(
         load = units[reads]
         train = load("train")
         if reads != "documents":  # whose share is one of documents, not of their pieces
-            train = _share(train, section.sentences, stream)
-        if section.join_sentences and reads == "sentences":
+            train = _share(train, section.max_train_sentences, stream)
+        if section.packing and reads == "sentences":
             train = Blocks.of(train, Edges.of(tokenizer), min(max_tokens, longest))
         return Reading(
             entry.stream,
@@ -163,9 +163,9 @@ def check_shares(folder: Path, recipe: Recipe) -> None:
     """
     streams = {stream.name: stream for stream in recipe.texts}
     for phase in recipe.phases:
-        if phase.sentences is not None:
+        if phase.max_train_sentences is not None:
             for name in [entry.stream for entry in phase.data] or streams:
-                training_text(folder, streams[name], phase.sentences)
+                training_text(folder, streams[name], phase.max_train_sentences)
 
 
 def _share(units: Text, sentences: int | None, stream: Stream) -> Text:

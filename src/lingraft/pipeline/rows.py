@@ -1,4 +1,4 @@
-"""Rows that the target has from the source under the same name, whatever an initialiser made.
+"""Rows that the target has from the source under the same name, whatever an initializer made.
 
 Shape letters: V source vocabulary, U target vocabulary, D width of the embeddings.
 """
@@ -48,7 +48,7 @@ def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:
         folder: of the graft stage.
         phase: what trains.
     """
-    names = (*phase.train, *phase.optimiser.rates, *phase.optimiser.weight_decays)
+    names = (*phase.train, *phase.optimizer.rates, *phase.optimizer.weight_decays)
     return added_rows(folder) if any(name in ROWS for name in names) else None
 
 

@@ -177,7 +177,7 @@ def tokenizer_fingerprint(recipe: Recipe, text_fingerprint: str) -> str:
         *named_tokenizer(recipe.tokenizer),
         source_fingerprint(recipe),
         recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
-        *(["continued"] if recipe.tokenizer.kind == "extend" else []),  # once it was 'append'
+        *(["continued"] if recipe.tokenizer.action == "extend" else []),  # once it was 'append'
         *([contents(names)] if (names := _source_text(recipe)) else []),
     )
 
@@ -198,7 +198,7 @@ def tokenizer(context: Context, text_fingerprint: str) -> str:
     read = functools.partial(streams.vocabulary_text, recipe, text)
     if causal and old_tokenizer is not None:
         source_kind = tokenizer_files.kind_of(old_tokenizer)
-        read = functools.partial(read, documents.reader_for(recipe.tokenizer.kind, source_kind))
+        read = functools.partial(read, documents.reader_for(recipe.tokenizer, source_kind))
     with stage.building(stage_fingerprint) as (folder, result):
         new_tokenizer, extension = tokenizer_extension.make(
             recipe.tokenizer,
@@ -214,7 +214,7 @@ def tokenizer(context: Context, text_fingerprint: str) -> str:
         new_tokenizer.model_max_length = _limit_of(recipe, longest, old_tokenizer)
         tokenizer_files.save(new_tokenizer, folder)
         result |= _vocabulary_facts(new_tokenizer, extension, max_tokens)
-        changes = recipe.tokenizer.kind in CHANGING
+        changes = recipe.tokenizer.action in CHANGING
         stream_results = {
             stream.name: _tokenise(
                 stream,
@@ -273,7 +273,7 @@ def _vocabulary_facts(
 
 def _source_text(recipe: Recipe) -> tuple[str, ...]:
     """The source's text, where both tokenizers cut it to count what has changed."""
-    return recipe.resources.source_text if recipe.tokenizer.kind in CHANGING else ()
+    return recipe.embeddings.source_text if recipe.tokenizer.action in CHANGING else ()
 
 
 def _tokenise(
@@ -311,21 +311,21 @@ def _tokenise(
 
 
 def graft_fingerprint(recipe: Recipe, vocabulary_fingerprint: str, *, placed: bool = True) -> str:
-    """Of what decides the target model before training; see `learnt.resources` for `placed`."""
+    """Of what decides the target model before training; see `learnt.embeddings` for `placed`."""
     return fingerprint(
         FORMAT["graft"],
         vocabulary_fingerprint,
         source_fingerprint(recipe),
-        recipe.graft.decisive,
+        recipe.graft,
         recipe.seed,
-        *learnt.resources(recipe, placed=placed),
+        *learnt.embeddings(recipe, placed=placed),
         *learnt.share(recipe),
-        *(["output too"] if recipe.graft.initialisers == ("random-statistics",) else []),
+        *(["output too"] if recipe.embeddings.initializers == ("random-statistics",) else []),
     )
 
 
 def is_grafted(run: Run, recipe: Recipe, vocabulary_fingerprint: str) -> bool:
-    """Whether a run has this graft; the files of [resources] may have lain elsewhere."""
+    """Whether a run has this graft; the files of [embeddings] may have lain elsewhere."""
     stage = run.stage("graft")
     if stage.fingerprint() in (None, graft_fingerprint(recipe, vocabulary_fingerprint)):
         return stage.fingerprint() is not None
@@ -352,7 +352,7 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
     )
     with stage.building(stage_fingerprint) as (folder, result):
         contents = graft_fingerprint(recipe, vocabulary_fingerprint, placed=False)
-        resources = fingerprint(resource_contents(recipe.resources))
+        resources = fingerprint(resource_contents(recipe.embeddings))
         source = source_fingerprint(recipe)
         result.update(plan.run(folder), contents=contents, resources=resources, source=source)
     shutil.rmtree(unfinished, ignore_errors=True)

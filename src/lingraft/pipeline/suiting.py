@@ -44,12 +44,12 @@ def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -
     recipe = _with_size(recipe)
     if family is None:
         return recipe
-    check_vocabulary(family, recipe.tokenizer.kind)
-    for name in (recipe.method.name, *(section.method for section in recipe.baselines)):
+    check_vocabulary(family, recipe.tokenizer.algorithm)
+    for name in (recipe.training.method, *(section.method for section in recipe.baselines)):
         _check_kind(name, family)
-    if family.kind == "causal" and recipe.method.masking_rate is not None:
+    if family.kind == "causal" and recipe.training.masking_rate is not None:
         raise RecipeError(
-            f"method.masking_rate: {family.model_type} predicts every token; leave it out"
+            f"training.masking_rate: {family.model_type} predicts every token; leave it out"
         )
     if tied:
         recipe = with_tied_head(recipe)

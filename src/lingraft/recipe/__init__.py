@@ -8,7 +8,7 @@ from lingraft.recipe.base import (
     PARTS,
     STAGE_NAMES,
     Decay,
-    Initialiser,
+    Initializer,
     Names,
     Objective,
     Section,
@@ -16,8 +16,8 @@ from lingraft.recipe.base import (
     stage_order,
 )
 from lingraft.recipe.corpus import Corpus, Repetition
+from lingraft.recipe.embeddings import Embeddings
 from lingraft.recipe.evaluation import Evaluation
-from lingraft.recipe.method import Baseline, Method
 from lingraft.recipe.phase import (
     Batch,
     Budget,
@@ -26,12 +26,13 @@ from lingraft.recipe.phase import (
     Lora,
     Masking,
     Mixture,
-    Optimiser,
+    Optimizer,
     Phase,
     Schedule,
     Validation,
 )
-from lingraft.recipe.run import Export, Graft, Recipe, Resources, Source, Tokenizer, Training
+from lingraft.recipe.run import Export, Graft, Hardware, Recipe, Source, Tokenizer
 from lingraft.recipe.selectors import Part
 from lingraft.recipe.streams import Stream
 from lingraft.recipe.token_distillation import TokenDistillation
+from lingraft.recipe.training import Baseline, Training

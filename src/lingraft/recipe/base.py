@@ -21,15 +21,15 @@ PARTS = (
     "output_bias",
     "positions",
     "embedding_norm",
-    "itl",
+    "inserted",
     "adapters",
     "cross_attention",
     "body",
     "head",
 )
-# Keys of embeddings.INITIALISERS and objectives.OBJECTIVES, which cannot be asked here because they
+# Keys of embeddings.INITIALIZERS and objectives.OBJECTIVES, which cannot be asked here because they
 # load torch; a test holds them equal.
-Initialiser = Literal[
+Initializer = Literal[
     "random",
     "random-statistics",
     "match",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Budget, Distil, Graft, Method
+from lingraft.recipe import Budget, Distil, Section, Training
 from lingraft.recipe.methods import (
     EMBEDDINGS,
     masked_sentences,
@@ -19,24 +19,27 @@ from lingraft.recipe.sharing import shares_of, split
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.recipe import Optimiser, Recipe
+    from lingraft.recipe import Optimizer, Recipe
     from lingraft.recipe.record import MethodRecord
+
+
+S = TypeVar("S", bound=Section)
 
 
 def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
     """Refuse a baseline that cannot share the run's tokenizer, or its budget."""
-    own, ours = METHODS[recipe.method.name].tokenizer, recipe.tokenizer
+    own, ours = METHODS[recipe.training.method].tokenizer, recipe.tokenizer
     given = {key: value for key, value in ours if key not in own or value != own[key]}
-    kind = (given | record.tokenizer).get("kind", "source")
-    if kind != ours.kind:
+    action = (given | record.tokenizer).get("action", "new")
+    if action != ours.action:
         raise RecipeError(
-            f"baselines: method '{method}' needs tokenizer.kind = \"{kind}\", but baselines "
-            f"share the run's, which is \"{ours.kind}\"; run '{method}' by itself (a study does)"
+            f"baselines: method '{method}' needs tokenizer.action = \"{action}\", but baselines "
+            f"share the run's, which is \"{ours.action}\"; run '{method}' by itself (a study does)"
         )
     if not recipe.phases:
         raise RecipeError(
-            f"baselines: method '{recipe.method.name}' does not train, so there is no budget to "
-            "share; leave the baselines out, or make them the recipe's own method"
+            f"baselines: method '{recipe.training.method}' does not train, so there is no budget "
+            "to share; leave the baselines out, or make them the recipe's own method"
         )
     units = {phase.budget.unit for phase in recipe.phases}
     if len(units) > 1:
@@ -47,11 +50,19 @@ def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
 
 
 def _at_peak(
-    optimiser: Optimiser, peak: float, factor: float | None, train: Sequence[str]
-) -> Optimiser:
+    optimizer: Optimizer, peak: float, factor: float | None, train: Sequence[str]
+) -> Optimizer:
     """At another learning rate; of parts' own rates that of the embeddings alone, by a factor."""
     rates = own_rates(peak, factor, train)
-    return optimiser.model_copy(update={"learning_rate": peak, "rates": rates, "weight_decays": {}})
+    return optimizer.model_copy(update={"learning_rate": peak, "rates": rates, "weight_decays": {}})
+
+
+def _of_method(section: S, own: dict[str, Any], other: dict[str, Any]) -> S:
+    """Return a table with what another method prescribes, and not what the run's own does."""
+    alike = {key for key, value in other.items() if key in own and own[key] == value}
+    taken_back = type(section)().model_dump(include=set(own) - alike)
+    prescribed = {key: value for key, value in other.items() if key not in alike}
+    return section.model_copy(update=taken_back | prescribed)
 
 
 def baseline(recipe: Recipe, index: int) -> Recipe:
@@ -69,16 +80,14 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     _check_shared(recipe, section.method, record)
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
-    shares = shares_of(record.stretches, Method() if record.has_shares else recipe.method)
-    own = METHODS[recipe.method.name].graft
-    alike = {key for key, value in record.graft.items() if key in own and own[key] == value}
-    taken_back = Graft().model_dump(include=set(own) - alike)
-    prescribed = {key: value for key, value in record.graft.items() if key not in alike}
-    peak = section.learning_rate or last.optimiser.learning_rate
-    graft = recipe.graft.model_copy(update=taken_back | prescribed)
-    factor, own_rate = None, last.optimiser.rates.get(EMBEDDINGS)
+    shares = shares_of(record.stretches, Training() if record.has_shares else recipe.training)
+    own = METHODS[recipe.training.method]
+    graft = _of_method(recipe.graft, own.graft, record.graft)
+    embeddings = _of_method(recipe.embeddings, own.embeddings, record.embeddings)
+    peak = section.learning_rate or last.optimizer.learning_rate
+    factor, own_rate = None, last.optimizer.rates.get(EMBEDDINGS)
     if own_rate is not None and graft.source_weights != "random":
-        factor = own_rate / last.optimiser.learning_rate
+        factor = own_rate / last.optimizer.learning_rate
     phases = tuple(
         last.model_copy(
             update={
@@ -88,19 +97,20 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
                 **(pairs_of(recipe, stretch, PRESETS[record.preset]) or masked_sentences(last)),
                 "budget": Budget(value=value, unit=total.unit),
                 "lora": stretch.lora,
-                "optimiser": _at_peak(
-                    last.optimiser, peak * stretch.rate / record.stretches[-1].rate, factor, train
+                "optimizer": _at_peak(
+                    last.optimizer, peak * stretch.rate / record.stretches[-1].rate, factor, train
                 ),
             }
         )
         for stretch, value in zip(record.stretches, split(total, shares), strict=True)
-        for train in [stretch.train or preset_of(recipe.method).first_phase]
+        for train in [stretch.train or preset_of(recipe.training).first_phase]
     )
     return recipe.model_copy(
         update={
             "name": f"{recipe.name}-{section.method}",
-            "method": recipe.method.model_copy(update={"name": section.method}),
+            "training": recipe.training.model_copy(update={"method": section.method}),
             "graft": graft,
+            "embeddings": embeddings,
             "phases": phases,
             "baselines": (),
             "evaluation": recipe.evaluation.model_copy(update={"before": ()}),

@@ -92,7 +92,7 @@ class Corpus(Section):
     """Share of the documents held out for validation; a small corpus holds out 5, or a tenth."""
     test: Share = 0.02
     """Share of the documents held out for the final evaluation, as many at least as `valid`'s."""
-    sentences: Annotated[int, Field(ge=1)] | None = None
+    max_train_sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences only; smaller sets are contained in larger ones. None takes all.
     """
     split_seed: int = 0

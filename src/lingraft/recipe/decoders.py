@@ -12,7 +12,7 @@ github.com/gucci-j/lowres-cve. in-place: arXiv:2607.15232. chinese-llama: Cui et
 
 from __future__ import annotations
 
-from lingraft.recipe.phase import Batch, Budget, Lora, Optimiser, Schedule, Validation
+from lingraft.recipe.phase import Batch, Budget, Lora, Optimizer, Schedule, Validation
 from lingraft.recipe.record import ALL, NO_ITL, MethodRecord, Preset, Stretch
 
 NEW, NEW_HEAD = "embeddings.new", "head.new"
@@ -24,20 +24,20 @@ ROWS_AND_LAYERS: dict[str, MethodRecord] = {
         "the source as it is, with its own vocabulary: what others are measured against",
         NO_ITL,
         (),
-        {"kind": "keep"},
+        {"action": "keep"},
     ),
     "blocks": MethodRecord(
         "LLaMA Pro: a copy of every fourth layer that adds nothing at first; the copies alone "
         "train",
-        NO_ITL | {"layers_every": 4, "layer_initialiser": "identity"},
-        (Stretch("phase-1", ("itl",)),),
-        {"kind": "keep"},
+        NO_ITL | {"inserted_every": 4, "inserted_init": "identity"},
+        (Stretch("phase-1", ("inserted",)),),
+        {"action": "keep"},
     ),
     "eeve": MethodRecord(
         "EEVE: new rows first, then the output projection, then all, then the body; seven phases, "
         "four where the output projection is tied to the embeddings",
         # 8,960 pieces, E mean of pieces, H first piece (EEVE); as merges that go on (ours)
-        NO_ITL | {"embeddings": "mean", "output_embeddings": "first-piece"},
+        NO_ITL,
         # Shares of the untied phases are ours: together those of the tied ones that they stand for.
         # Phase 6 trains the body itself (EEVE: QLoRA).
         (
@@ -49,8 +49,9 @@ ROWS_AND_LAYERS: dict[str, MethodRecord] = {
             Stretch("phase-6", ALL, share=0.6, rate=0.2),
             Stretch("phase-7", ("body",), share=0.2, rate=0.1),
         ),
-        {"kind": "extend", "new_pieces": 8_960},
+        {"action": "extend", "new_pieces": 8_960},
         preset="vinasmol",
+        embeddings={"init": "mean", "output_init": "first-piece"},
         # 0.2, 0.2, 1.2 and 0.4 of 2 B tokens at 1e-3, 5e-4, 2e-4 and 1e-4 (VinaSmol)
         tied=(
             Stretch("phase-3", (NEW,), share=0.1),
@@ -62,24 +63,26 @@ ROWS_AND_LAYERS: dict[str, MethodRecord] = {
     "two-by-two": MethodRecord(
         "few new pieces, and little text: the rows, the first two and the last two layers train",
         # 100 to 1,000 pieces; without the paper's prediction of several tokens at once
-        NO_ITL | {"embeddings": "mean"},
+        NO_ITL,
         (Stretch("phase-1", ("embeddings", "output_bias", "layers[:2]", "layers[-2:]")),),
-        {"kind": "extend", "new_pieces": 1_000},
+        {"action": "extend", "new_pieces": 1_000},
         preset="two-by-two2024",
+        embeddings={"init": "mean"},
     ),
     "in-place": MethodRecord(
         "new rows first, with everything else as it was, then all",
-        NO_ITL | {"embeddings": "mean"},
+        NO_ITL,
         (
             Stretch("phase-1", (NEW, NEW_HEAD), share=0.6),  # 600 B and 400 B tokens
             Stretch("phase-2", ALL, share=0.4),
         ),
-        {"kind": "extend"},
+        {"action": "extend"},
+        embeddings={"init": "mean"},
         tied=(Stretch("phase-1", (NEW,), share=0.6), Stretch("phase-2", ALL, share=0.4)),
     ),
     "chinese-llama": MethodRecord(
         "Chinese-LLaMA: LoRA on every layer, the rows of the vocabulary in full (needs peft)",
-        NO_ITL | {"embeddings": "random"},  # rows that resizing draws
+        NO_ITL,
         (
             Stretch(
                 "phase-1",
@@ -87,8 +90,9 @@ ROWS_AND_LAYERS: dict[str, MethodRecord] = {
                 lora=Lora(parts=("body",), rank=8, alpha=32, dropout=0.05),
             ),
         ),
-        {"kind": "append", "vocab_size": 20_000},  # of which Llama lacked 17,953
+        {"action": "append", "vocab_size": 20_000},  # of which Llama lacked 17,953
         preset="chinese-llama2023",
+        embeddings={"init": "random"},  # rows that resizing draws
     ),
 }
 
@@ -98,7 +102,7 @@ OF_DECODERS: dict[str, Preset] = {
         ("embeddings", "output_bias"),
         Budget(value=1, unit="epochs"),
         Batch(size=65_536, unit="tokens"),
-        Optimiser(learning_rate=2e-4, weight_decay=0.01),
+        Optimizer(learning_rate=2e-4, weight_decay=0.01),
         Schedule(shape="cosine", warmup=0.05),
         EVERYTHING,
     ),
@@ -107,7 +111,7 @@ OF_DECODERS: dict[str, Preset] = {
         ("embeddings", "output_bias"),
         Budget(value=2, unit="epochs"),
         Batch(size=8, unit="sentences"),
-        Optimiser(learning_rate=1e-4, weight_decay=0.01),
+        Optimizer(learning_rate=1e-4, weight_decay=0.01),
         Schedule(shape="cosine", warmup=0.05),
         EVERYTHING,
     ),
@@ -116,7 +120,7 @@ OF_DECODERS: dict[str, Preset] = {
         ("embeddings", "output_bias"),
         Budget(value=2_000_000_000, unit="tokens"),
         Batch(size=131_072, unit="tokens"),  # 64 rows of 2,048
-        Optimiser(learning_rate=1e-3, betas=(0.9, 0.95), weight_decay=0.1),
+        Optimizer(learning_rate=1e-3, betas=(0.9, 0.95), weight_decay=0.1),
         Schedule(shape="cosine", warmup=10, floor=0.05),  # 1e-5 of the 2e-4 of the longest stage
         EVERYTHING,
     ),

@@ -127,10 +127,6 @@ def decode(data: dict[str, Any], where: str = "recipe") -> Recipe:
             f"{where}: corpus.{key}: is of a run with one text, and this one has several streams; "
             f"set it for each, as in streams.0.corpus.{key}"
         )
-    for (table, key), value in WITHOUT_EFFECT.items():
-        section = data.get(table)
-        if isinstance(section, dict) and section.get(key) == value:
-            data = data | {table: {name: kept for name, kept in section.items() if name != key}}
     return checked(Recipe, data, where)
 
 
@@ -191,14 +187,6 @@ def _without_none(value: Any) -> Any:
         return [_without_none(item) for item in value]
     return value
 
-
-WITHOUT_EFFECT: dict[tuple[str, str], object] = {
-    ("tokenizer", "pad_to_multiple"): 1,
-    ("resources", "parallel"): [],
-    ("evaluation", "choices"): [],
-    ("evaluation", "generated"): 64,
-}
-"""By table and key that recipes of finished runs hold, the value that does nothing."""
 
 REMOVED = {
     "evaluation.choices": "lm-evaluation-harness asks questions (docs/causal-evaluation.md)",

@@ -57,7 +57,7 @@ class Facts:
     method: str | None = None
     """As asked for; None: the table decides."""
     tokenizer: str | None = None
-    """`tokenizer.kind` as asked for; None: the method or the table decides."""
+    """`tokenizer.action` as asked for; None: the method or the table decides."""
     source_weights: str | None = None
     """`graft.source_weights` as asked for."""
     tied: bool = False
@@ -102,7 +102,7 @@ guess = partial(Row, measured="nowhere")
 def conditions(facts: Facts) -> dict[str, bool]:
     """Return the words of the table's conditions, and which hold."""
     record, tokens = method_named(facts.method or METHOD), facts.tokens
-    pieces = facts.tokenizer or record.tokenizer.get("kind", "source")
+    pieces = facts.tokenizer or record.tokenizer.get("action", "new")
     pretrained = (facts.source_weights or record.graft.get("source_weights")) != "random"
     masked, causal = facts.kind == "masked", facts.kind == "causal"
     small, wide = facts.width <= NARROW, masked and facts.width <= WIDE
@@ -132,9 +132,9 @@ def conditions(facts: Facts) -> dict[str, bool]:
         "large-causal": causal and not small and pretrained,
         "open-pieces": not (facts.tokenizer or record.tokenizer),
         "adds": pieces in ("add", "append"),
-        "sized": pieces not in (*UNSIZED, "given"),
+        "sized": pieces not in (*UNSIZED, "use"),
         "latin": latin and vocabulary_for(facts.characters, tokens) < LATIN,
-        "new-rows": "embeddings" not in record.graft and pieces not in OLD,
+        "new-rows": "init" not in record.embeddings and pieces not in OLD,
         "learns": learns,
         "vectors": learns and facts.characters * facts.share >= FOCUS_CHARACTERS,
         "few-passes": tokens * CHARACTERS_A_TOKEN <= FEW_PASSES * facts.characters * facts.share,
@@ -187,16 +187,16 @@ def new_pieces(facts: Facts) -> int:
 def validated(facts: Facts) -> int:
     """Return the sentences of a validation that a budget in time affords."""
     affords = VALIDATING * facts.tokens * FORWARD / (VALIDATIONS * TOKENS_PER_SENTENCE)
-    return min(Validation().sentences, max(100, int(affords)))
+    return min(Validation().max_sentences, max(100, int(affords)))
 
 
 def evaluated(key: str, least: int, facts: Facts) -> int:
     """Return the test sentences or words that a budget in time affords."""
     section = Evaluation()
     if facts.kind == "causal":  # the model and its source read each document
-        cost = 2 * section.sentences * CHARACTERS_OF_A_SENTENCE / CHARACTERS_A_TOKEN
+        cost = 2 * section.max_sentences * CHARACTERS_OF_A_SENTENCE / CHARACTERS_A_TOKEN
     else:  # two ways of masking a sentence; a pass for each of two tokens of a word, in long ones
-        cost = TOKENS_PER_SENTENCE * (2 * section.sentences + 2 * 2 * section.words)
+        cost = TOKENS_PER_SENTENCE * (2 * section.max_sentences + 2 * 2 * section.max_words)
     share = min(1.0, EVALUATING * facts.tokens * FORWARD / cost)
     return max(least, int(share * getattr(section, key)))
 
@@ -207,45 +207,45 @@ LAYERS = (
     guess(1, "open-method", "as in XPT"),
 )
 TABLE: dict[str, tuple[Row, ...]] = {
-    "method.name": (
+    "training.method": (
         Row(METHOD, "open-method narrow short", "one phase ends as low as two"),
         Row(METHOD, "open-method", "one phase ends as low as two", "little-causal"),
     ),
-    "tokenizer.kind": (guess("add", "open-pieces large-causal", "its own pieces know much"),),
+    "tokenizer.action": (guess("add", "open-pieces large-causal", "its own pieces know much"),),
     "tokenizer.vocab_size": (
         guess(new_pieces, "adds large-causal", "new pieces, by text and budget"),
         Row(LATIN, "open-pieces latin narrow short", "2.5 to 5 % lower than with 4,000"),
         guess(lambda f: vocabulary_for(f.characters, f.tokens), "sized", "by text and budget"),
     ),
-    "graft.embeddings": (
+    "embeddings.init": (
         guess("focus", "new-rows vectors wide !narrow little", "lowest of three at width 256"),
         Row("focus", "new-rows vectors", "lower than mean and random rows"),
         Row("mean", "new-rows", "FOCUS needs gensim, a minute and 20,000 characters"),
     ),
-    "resources.vector_width": (
+    "embeddings.vector_width": (
         Row(64, "learns wide under-12M", "as low as FOCUS' 300, in less time"),
         Row(300, "learns", "as in FOCUS"),
     ),
-    "resources.vector_units": (
+    "embeddings.vector_units": (
         Row(3_000_000, "learns wide under-12M", "as low as FOCUS' five million, in less time"),
     ),
-    "graft.layers_before": LAYERS,
-    "graft.layers_after": LAYERS,
-    "method.masking_rate": (Row(0.4, "masked", "a step teaches more than with 0.15", "short"),),
-    "method.dropout": (
+    "graft.inserted_before": LAYERS,
+    "graft.inserted_after": LAYERS,
+    "training.masking_rate": (Row(0.4, "masked", "a step teaches more than with 0.15", "short"),),
+    "training.dropout": (
         Row(0.0, "masked few-passes", "lower where a text is read few times"),
         guess(None, "masked own-dropout", "the source's own: the text is read many times"),
         Row(0.1, "masked", "lower where a text is read many times"),
     ),
-    "method.embedding_rate_factor": (
+    "training.embedding_rate_factor": (
         Row(FASTER, "at-once", "new rows have more to learn than layers"),
     ),
-    "method.batch": (
+    "training.batch": (
         Row({"size": 512, "unit": "tokens"}, "short little", "lower than 256, 1,024 and 2,048"),
         Row({"size": 1_024, "unit": "tokens"}, "short", "lower than 2,048"),
         guess(_batch, why="grows with the square root of the budget"),
     ),
-    "method.learning_rate": (
+    "training.learning_rate": (
         Row(partial(rate_by_step, NARROW_RATE), "narrow at-once !short", "long steps bear more"),
         Row(NARROW_RATE / 2, "narrow at-once", "lowest of 5e-4, 1e-3 and 2e-3"),
         Row(NARROW_RATE / 2, "little-causal at-once", "lowest of 5e-4, 1e-3 and 2e-3"),
@@ -257,15 +257,15 @@ TABLE: dict[str, tuple[Row, ...]] = {
         guess(partial(rate_by_width, RATE / 2), "at-once", "from width 384, by width"),
         guess(partial(rate_by_width, RATE), why="from width 384, by width"),
     ),
-    "method.warmup": (Row(0.1, why="a tenth of a phase, as in all studies"),),
-    "method.first_phase_warmup": (Row(0.3, "two-phases", "shorter, some seeds learn nothing"),),
-    "method.first_phase_share": (Row(0.4, "two-phases !own-shares", "as in all studies"),),
-    "validation.sentences": (guess(validated, "timed", "ten take 5 % of the time"),),
-    "evaluation.sentences": (
-        guess(partial(evaluated, "sentences", 300), "timed", "all take 10 % of the time"),
+    "training.warmup": (Row(0.1, why="a tenth of a phase, as in all studies"),),
+    "training.first_phase_warmup": (Row(0.3, "two-phases", "shorter, some seeds learn nothing"),),
+    "training.first_phase_share": (Row(0.4, "two-phases !own-shares", "as in all studies"),),
+    "validation.max_sentences": (guess(validated, "timed", "ten take 5 % of the time"),),
+    "evaluation.max_sentences": (
+        guess(partial(evaluated, "max_sentences", 300), "timed", "all take 10 % of the time"),
     ),
-    "evaluation.words": (
-        guess(partial(evaluated, "words", 100), "timed !causal", "all take 10 % of the time"),
+    "evaluation.max_words": (
+        guess(partial(evaluated, "max_words", 100), "timed !causal", "all take 10 % of the time"),
     ),
 }
 """Of the rows for a key the first whose words hold decides; `!` negates a word."""
@@ -286,7 +286,7 @@ def defaults(facts: Facts) -> list[Default]:
         value = row.value(facts) if callable(row.value) else row.value
         measured = facts.tokens >= LEAST and hold(row.measured, known)
         decided.append(Default(key, value, measured, row.why))
-        known["adds"] |= key == "tokenizer.kind"
+        known["adds"] |= key == "tokenizer.action"
     return decided
 
 
@@ -300,6 +300,6 @@ def at_steps(facts: Facts, steps: float) -> Facts:
     for power in range(SMALLEST_STEP, LARGEST_STEP + 1):
         facts = replace(facts, tokens=steps * 2**power)
         chosen = {one.key: one.value for one in defaults(facts)}
-        if chosen["method.batch"]["size"] <= 2**power:
+        if chosen["training.batch"]["size"] <= 2**power:
             break
     return facts

@@ -21,12 +21,12 @@ SAMPLES_AT_ONCE = 8
 class Evaluation(Section):
     """Intrinsic evaluation on the test text."""
 
-    sentences: Annotated[int, Field(ge=1)] = 10_000
+    max_sentences: Annotated[int, Field(ge=1)] = 10_000
     """At most this many test sentences."""
-    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    masking_rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of the tokens that is masked; from an encoder–decoder what the last phase hid is
     hidden."""
-    words: Annotated[int, Field(ge=0)] = 2_000
+    max_words: Annotated[int, Field(ge=0)] = 2_000
     """Words that are scored for bits per character (the measure that compares vocabularies); 0
     leaves it out."""
     before: Names = ()

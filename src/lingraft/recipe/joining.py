@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 METHOD = "join"
 FEWEST = 32
 KEPT_OF_THE_TOKENIZER = (
-    "normalisation",
+    "normalization",
     "character_coverage",
-    "train_sentences",
+    "max_train_sentences",
     "max_tokens",
     "language_code",
 )
@@ -75,12 +75,12 @@ def joined(
         "streams": [*old, *new],
         "tokenizer": tokenizer
         | {
-            "kind": "add",
+            "action": "add",
             "vocab_size": max(fewest, size * len(new)),
             "streams": [stream["name"] for stream in new],
         },
-        "method": {"name": METHOD},
-        "training": theirs.training.model_dump(mode="json", exclude_none=True),
+        "training": {"method": METHOD},
+        "hardware": theirs.hardware.model_dump(mode="json", exclude_none=True),
         "evaluation": evaluation | {"before": before},
     }
 

@@ -1,4 +1,4 @@
-"""Methods and presets: shorthand that fills in [graft] and [[phases]] of a recipe.
+"""Methods and presets: shorthand that fills in [graft], [embeddings] and [[phases]] of a recipe.
 
 The records are in `recipe/records.py`; here is what a recipe makes of them.
 """
@@ -13,14 +13,15 @@ from lingraft.recipe import (
     Budget,
     Data,
     Distil,
+    Embeddings,
     Graft,
     Masking,
-    Method,
     Mixture,
     Phase,
     Recipe,
     Section,
     Tokenizer,
+    Training,
     Validation,
     catalogue,
 )
@@ -41,18 +42,18 @@ if TYPE_CHECKING:
 PAIR_RATES, PAIR_TOKENS = (0.15, 0.25), (512, 128)
 PAIR_ALPHA = 0.5  # of the mixture (VECO, §4; for translations ours, SPEC A.3)
 EMBEDDINGS = "embeddings"  # the part
-EVERY_TABLE = {"resources", "training", "export"}  # the recipe that a run leaves has them
+EVERY_TABLE = {"embeddings", "hardware", "export"}  # the recipe that a run leaves has them
 
 
-def preset_of(method: Method) -> Preset:
+def preset_of(method: Training) -> Preset:
     """The preset that the recipe names, else that of the method's own paper."""
-    return PRESETS[method.preset or method_named(method.name).preset]
+    return PRESETS[method.preset or method_named(method.method).preset]
 
 
 def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     """The phases that the recipe's method stands for; none where it does not train."""
-    method, preset = recipe.method, preset_of(recipe.method)
-    record = method_named(method.name)
+    method, preset = recipe.training, preset_of(recipe.training)
+    record = method_named(method.method)
     stretches, budget = record.stretches, method.budget or preset.budget
     shares = shares_of(stretches, method)
     values = split(budget, shares)
@@ -63,7 +64,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
         warmup = _warmup(preset, _steps(budget.unit, shortest, method.batch or preset.batch))
         rates = (method.first_phase_learning_rate if first else None, method.learning_rate)
         warmups = (method.first_phase_warmup if first else None, method.warmup, warmup)
-        peak = _first((*rates, preset.optimiser.learning_rate))
+        peak = _first((*rates, preset.optimizer.learning_rate))
         own = first and method.first_phase_learning_rate is not None
         train, peak = stretch.train or preset.first_phase, peak if own else peak * stretch.rate
         phases.append(
@@ -74,15 +75,15 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
                 distil=Distil() if stretch.distil else None,
                 **_read(recipe, stretch, preset),
                 budget=Budget(value=value, unit=budget.unit),
-                sentences=method.sentences,
+                max_train_sentences=method.max_train_sentences,
                 batch=method.batch or preset.batch,
-                optimiser=preset.optimiser.model_copy(
+                optimizer=preset.optimizer.model_copy(
                     update={
                         "learning_rate": peak,
-                        "rates": preset.optimiser.rates
+                        "rates": preset.optimizer.rates
                         | own_rates(peak, method.embedding_rate_factor, train),
                         "max_gradient_norm": method.max_gradient_norm
-                        or preset.optimiser.max_gradient_norm,
+                        or preset.optimizer.max_gradient_norm,
                     }
                 ),
                 schedule=method.schedule_from(preset.schedule, _first(warmups)),
@@ -103,15 +104,16 @@ def own_rates(peak: float, factor: float | None, train: Sequence[str]) -> dict[s
 def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
     """What a phase reads, and in what units."""
     if stretch.objectives:
-        if recipe.method.replay:
+        if recipe.training.replay:
             raise RecipeError(
-                f"method.replay: is not for '{recipe.method.name}', which reads pairs; leave it out"
+                f"training.replay: is not for '{recipe.training.method}', which reads pairs; "
+                "leave it out"
             )
         return pairs_of(recipe, stretch, preset)
-    rate, joins = recipe.method.masking_rate, recipe.method.join_sentences
+    rate, joins = recipe.training.masking_rate, recipe.training.packing
     masked = {} if rate is None else {"masking": Masking(rate=rate)}
-    joins = preset.join_sentences if joins is None else joins
-    return {"join_sentences": joins, "data": replayed(recipe), **masked}
+    joins = preset.packing if joins is None else joins
+    return {"packing": joins, "data": replayed(recipe), **masked}
 
 
 def _warmup(preset: Preset, steps: float) -> float:
@@ -140,18 +142,18 @@ def pairs_of(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]
                 stream=stream.name,
                 objective=first,  # type: ignore[arg-type]
                 also=tuple(more) if bilingual else (),  # type: ignore[arg-type]
-                masking=Masking(rate=recipe.method.masking_rate or PAIR_RATES[bilingual]),
+                masking=Masking(rate=recipe.training.masking_rate or PAIR_RATES[bilingual]),
                 max_tokens=PAIR_TOKENS[bilingual],
             )
         )
     kinds = {stream.bilingual for stream in recipe.texts}
     both = len(kinds) == 2
-    size = None if recipe.method.batch or not both else preset.bilingual_batch
+    size = None if recipe.training.batch or not both else preset.bilingual_batch
     mixture = Mixture(
         alpha=PAIR_ALPHA, draw="alternate" if both else "sentences", bilingual_batch=size
     )
     pairs = {"objective": first, "data": tuple(data), "mixture": mixture}
-    return pairs | {"join_sentences": False}
+    return pairs | {"packing": False}
 
 
 def masked_sentences(phase: Phase) -> dict[str, Any]:
@@ -173,14 +175,14 @@ def with_tied_head(recipe: Recipe) -> Recipe:
     A method whose record says so has other phases there; they keep the settings of those of their
     names, and share the whole budget. Doing it twice changes nothing.
     """
-    tied = {stretch.name: stretch for stretch in method_named(recipe.method.name).tied}
+    tied = {stretch.name: stretch for stretch in method_named(recipe.training.method).tied}
     phases_by_name = {phase.name: phase for phase in recipe.phases}
     units = {phase.budget.unit for phase in recipe.phases}
     on_head = any(name.startswith("head.") for phase in recipe.phases for name in phase.train)
     if not on_head or not tied or len(units) > 1 or tied.keys() - phases_by_name.keys():
         return recipe
     budget = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=units.pop())
-    values = split(budget, shares_of(list(tied.values()), recipe.method))
+    values = split(budget, shares_of(list(tied.values()), recipe.training))
     phases = tuple(
         phases_by_name[name].model_copy(
             update={"train": stretch.train, "budget": budget.model_copy(update={"value": value})}
@@ -199,24 +201,25 @@ def expand(recipe: Recipe) -> Recipe:
     Raises:
         RecipeError: an unknown method, or shorthand beside [[phases]] where it has no effect.
     """
-    record = method_named(recipe.method.name)
-    check_batch(recipe.method)
+    record = method_named(recipe.training.method)
+    check_batch(recipe.training)
     filled: dict[str, Any] = {
-        "method": recipe.method.model_copy(
-            update={"preset": recipe.method.preset or record.preset}
+        "training": recipe.training.model_copy(
+            update={"preset": recipe.training.preset or record.preset}
         ),
         "graft": Graft(**record.graft | _given(recipe.graft)),
-        "tokenizer": Tokenizer(**record.tokenizer | _given(recipe.tokenizer)),
+        "embeddings": Embeddings(**record.embeddings | _given(recipe.embeddings)),
+        "tokenizer": Tokenizer(**record.tokenizer | _tokenizer(recipe.tokenizer)),
     }
     expanded = recipe.model_copy(update=filled)
     if is_auto(expanded):
         return expanded
     if not recipe.phases:
         return with_phases(expanded)
-    idle = sorted(recipe.method.model_fields_set - {"name", "preset", "first_phase_share"})
+    idle = sorted(recipe.training.model_fields_set - {"method", "preset", "first_phase_share"})
     if idle:
         raise RecipeError(
-            f"method.{idle[0]}: has no effect because the recipe gives its own [[phases]]; "
+            f"training.{idle[0]}: has no effect because the recipe gives its own [[phases]]; "
             "set it there, or leave [[phases]] out"
         )
     check_times(expanded.phases)
@@ -236,12 +239,12 @@ def with_phases(recipe: Recipe) -> Recipe:
 
 def is_auto(recipe: Recipe) -> bool:
     """Return whether preset 'auto' is to decide how the recipe trains."""
-    trains = bool(method_named(recipe.method.name).stretches)
-    preset = recipe.method.preset or method_named(recipe.method.name).preset
+    trains = bool(method_named(recipe.training.method).stretches)
+    preset = recipe.training.preset or method_named(recipe.training.method).preset
     return preset == AUTO and trains and not recipe.phases
 
 
-def check_batch(method: Method) -> None:
+def check_batch(method: Training) -> None:
     """Refuse steps that could mean two things.
 
     Raises:
@@ -249,7 +252,7 @@ def check_batch(method: Method) -> None:
     """
     if method.preset == AUTO and method.batch and "unit" not in method.batch.model_fields_set:
         how = 'give the unit, "tokens" or "sentences": preset "auto" counts tokens'
-        raise RecipeError(f"method.batch: {method.batch.size} of what? {how}")
+        raise RecipeError(f"training.batch: {method.batch.size} of what? {how}")
 
 
 def check_times(phases: Sequence[Phase]) -> None:
@@ -274,9 +277,15 @@ def check_times(phases: Sequence[Phase]) -> None:
 
 def time_budget(recipe: Recipe) -> float | None:
     """Return the seconds that the whole run may take; None where its budget is not in time."""
-    asked = () if recipe.method.budget is None else (recipe.method.budget,)
+    asked = () if recipe.training.budget is None else (recipe.training.budget,)
     seconds = [budget.seconds for budget in [phase.budget for phase in recipe.phases] or asked]
     return sum(filter(None, seconds)) if any(seconds) else None
+
+
+def _tokenizer(section: Tokenizer) -> dict[str, Any]:
+    """Return the keys that a recipe gives; an algorithm is of a new vocabulary."""
+    given = _given(section)
+    return {"action": "new"} | given if section.algorithm != "source" else given
 
 
 def _given(section: Section) -> dict[str, Any]:
@@ -303,22 +312,22 @@ def recipe_from(
     early = [text for text in assignments if has_phases or not text.strip().startswith("phases.")]
     late = [text for text in assignments if text not in early]
     changed = decode(override(data, early), where)
-    old = decode(data, where).method if has_phases else changed.method
-    becomes_auto = changed.method.preset == AUTO != old.preset
-    if changed.method.name != old.name or becomes_auto:
+    old = decode(data, where).training if has_phases else changed.training
+    becomes_auto = changed.training.preset == AUTO != old.preset
+    if changed.training.method != old.method or becomes_auto:
         raise RecipeError(
-            f"--set method.{'preset' if becomes_auto else 'name'}: [graft] and [[phases]] of "
-            f"{where} are those of method '{old.name}'; leave both out of it"
+            f"--set training.{'preset' if becomes_auto else 'method'}: [graft] and [[phases]] of "
+            f"{where} are those of method '{old.method}'; leave both out of it"
         )
     if has_phases and old.preset == AUTO and not data.keys() >= EVERY_TABLE:
-        raise RecipeError("method.preset: 'auto' has no effect beside [[phases]]; leave out one")
+        raise RecipeError("training.preset: 'auto' has no effect beside [[phases]]; leave out one")
     recipe = _with_known_source(expand(changed))
     if not late:
         return recipe
     if is_auto(recipe):
         raise RecipeError(
-            f"--set {late[0]}: preset 'auto' decides the phases; set method.learning_rate and the "
-            "like, or name a paper's preset (method.preset=xpt2021)"
+            f"--set {late[0]}: preset 'auto' decides the phases; set training.learning_rate and "
+            "the like, or name a paper's preset (training.preset=xpt2021)"
         )
     return expand(decode(override(_as_given(recipe), late), where))
 
@@ -337,7 +346,7 @@ def as_written(recipe: Recipe) -> Recipe:
 
 
 def _as_given(recipe: Recipe) -> dict[str, Any]:
-    """Return plain data without defaults that nobody gave; of [method] what baselines use."""
-    keys = {"name", "preset"} | ({"first_phase_share"} & recipe.method.model_fields_set)
+    """Return plain data without defaults that nobody gave; of [training] what baselines use."""
+    keys = {"method", "preset"} | ({"first_phase_share"} & recipe.training.model_fields_set)
     given = recipe.model_dump(mode="json", exclude_unset=True)
-    return given | {"method": recipe.method.model_dump(include=keys)}
+    return given | {"training": recipe.training.model_dump(include=keys)}

@@ -27,7 +27,7 @@ class Budget(Section):
     value: Annotated[float, Field(gt=0)]
     """How many."""
     unit: Literal["steps", "tokens", "epochs", "minutes", "hours"] = "steps"
-    """Optimiser steps, real tokens (padding never counts), or passes over the training sentences
+    """Optimizer steps, real tokens (padding never counts), or passes over the training sentences
     (of several streams: as many draws as all have sentences). Minutes and hours are the phase's
     share of the time of the whole run, all stages together: the clock is the schedule."""
 
@@ -39,7 +39,7 @@ class Budget(Section):
 
 
 class Batch(Section):
-    """What one optimiser step sees, over all processes and micro-batches together."""
+    """What one optimizer step sees, over all processes and micro-batches together."""
 
     size: Annotated[int, Field(ge=1)] = 256
     """How many."""
@@ -47,7 +47,7 @@ class Batch(Section):
     """The papers count sentences; preset 'auto' counts tokens, and asks for the unit."""
 
 
-class Optimiser(Section):
+class Optimizer(Section):
     """AdamW; the defaults are RoBERTa's (SPEC H.4)."""
 
     learning_rate: Annotated[float, Field(gt=0)] = 1e-4
@@ -122,7 +122,7 @@ class Validation(Section):
     """Steps between two validations; None validates ten times a phase."""
     patience: Annotated[int, Field(ge=1)] | None = None
     """Stop after this many validations without a better loss; None runs the whole budget."""
-    sentences: Annotated[int, Field(ge=1)] = 2_000
+    max_sentences: Annotated[int, Field(ge=1)] = 2_000
     """The most sentences that a validation reads."""
 
 
@@ -217,16 +217,16 @@ class Phase(Section):
     """Also draw the states of one stream's sentences to those of a teacher; None does not."""
     budget: Budget
     """How long."""
-    sentences: Annotated[int, Field(ge=1)] | None = None
+    max_train_sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences of the training text (of each stream's) only; smaller sets are
     contained in larger ones. The vocabulary is still that of the whole text. None takes all."""
-    join_sentences: bool = False
+    packing: bool = False
     """The model reads blocks, and `batch` counts them. A block is as many whole sentences as fit
     into tokenizer.max_tokens, in the order of the text, also over the end of a document (MetaXLM).
     False: it reads single sentences. Validation always does."""
     batch: Batch = Batch()
     """How much a step sees."""
-    optimiser: Optimiser = Optimiser()
+    optimizer: Optimizer = Optimizer()
     """AdamW's settings."""
     schedule: Schedule = Schedule()
     """Learning rate over the phase."""
@@ -262,7 +262,7 @@ class Phase(Section):
         warmup, shape = self.warmup_share(steps), self.schedule.shape
         decay = min(self.schedule.decay, 1 - warmup) if shape == "wsd" else 0.0
         mean = 1 - (warmup + decay) / 2 if shape in ("constant", "wsd") else 0.5
-        return self.optimiser.highest * steps * mean
+        return self.optimizer.highest * steps * mean
 
     def objectives_of(self, entry: Data) -> tuple[Objective, ...]:
         """What an entry is read under, first its own or the phase's."""
@@ -277,6 +277,6 @@ class Phase(Section):
 
 def most_sentences(phases: Iterable[Phase]) -> int | None:
     """Of the phases' shares of the training text the largest; None where one takes all of it."""
-    sizes = [phase.sentences for phase in phases]
+    sizes = [phase.max_train_sentences for phase in phases]
     limits = [size for size in sizes if size is not None]
     return max(limits) if limits and len(limits) == len(sizes) else None

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from lingraft.recipe.phase import Batch, Budget, Lora, Optimiser, Schedule, Validation
+    from lingraft.recipe.phase import Batch, Budget, Lora, Optimizer, Schedule, Validation
 
 KindName = Literal["masked", "causal", "seq2seq"]
 """A key of `models.kinds.KINDS`."""
 AUTO = "auto"
 """The preset that decides by source, text and budget (`recipe.defaults`)."""
 ALL = ("all",)
-NO_ITL = {"layers_before": 0, "layers_after": 0}
+NO_ITL = {"inserted_before": 0, "inserted_after": 0}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Stretch:
     """Of every stream, as pairs; from the second on of streams of translations alone. Empty: masked
     sentences."""
     share: float | None = None
-    """Of the budget; all phases of a method have one, or none. None: [method] divides two."""
+    """Of the budget; all phases of a method have one, or none. None: [training] divides two."""
     rate: float = 1.0
     """Its peak learning rate as a share of the method's."""
     lora: Lora | None = None
@@ -50,6 +50,7 @@ class MethodRecord:
     tied: tuple[Stretch, ...] = ()
     """What is left of the phases, by their names, where the source's output projection is its word
     embeddings; empty: the same ones."""
+    embeddings: dict[str, Any] = field(default_factory=dict)
     kind: KindName | None = None
     """The only kind of model that it is for; None is for all."""
 
@@ -68,12 +69,12 @@ class Preset:
     """What trains while the rest is frozen."""
     budget: Budget
     batch: Batch
-    optimiser: Optimiser
+    optimizer: Optimizer
     schedule: Schedule
     validation: Validation
     dropout: float | None = None
     """None keeps the source's own."""
-    join_sentences: bool = False
+    packing: bool = False
     """Whether a sample is a block of sentences; of methods that read no pairs."""
     bilingual_batch: int | None = None
     """Of methods that read pairs; None: as much as the others."""

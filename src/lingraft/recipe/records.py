@@ -17,7 +17,7 @@ from typing import Any
 from lingraft.errors import RecipeError
 from lingraft.recipe.base import PARTS
 from lingraft.recipe.decoders import OF_DECODERS, ROWS_AND_LAYERS
-from lingraft.recipe.phase import Batch, Budget, Optimiser, Schedule, Validation
+from lingraft.recipe.phase import Batch, Budget, Optimizer, Schedule, Validation
 from lingraft.recipe.record import ALL, AUTO, NO_ITL, MethodRecord, Preset, Stretch
 
 # no method that freezes the body has cross-attention
@@ -26,14 +26,19 @@ ALL_BUT_BODY = tuple(part for part in PARTS if part not in ("body", "cross_atten
 UNTIL_CONVERGENCE = Validation(every_steps=1_000, patience=10)
 ONE_PHASE = (Stretch("phase-1", ALL),)
 TWO_PHASES = (Stretch("phase-1", None), Stretch("phase-2", ALL))
-DRAWN = {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None}
+DRAWN = {"source_weights": "random"}
+DRAWN_ROWS = {"init": "random", "copy_special_tokens": None}
+MATCHED = {"init": "match"}
 
 
 def _metaxlm(
-    summary: str, graft: dict[str, Any], stretches: tuple[Stretch, ...] = ONE_PHASE
+    summary: str,
+    embeddings: dict[str, Any],
+    stretches: tuple[Stretch, ...] = ONE_PHASE,
+    graft: dict[str, Any] = NO_ITL,
 ) -> MethodRecord:
     """MetaXLM or what it is compared with: the source's depth, its own paper's settings."""
-    return MethodRecord(summary, NO_ITL | graft, stretches, preset="metaxlm2021")
+    return MethodRecord(summary, graft, stretches, preset="metaxlm2021", embeddings=embeddings)
 
 
 METHODS: dict[str, MethodRecord] = {
@@ -45,7 +50,10 @@ METHODS: dict[str, MethodRecord] = {
     ),
     "xpt-sp": MethodRecord("XPT in a single phase: the same model, nothing frozen", {}, ONE_PHASE),
     "scratch": MethodRecord(
-        "the same depth with random weights: what the language's own text gives", DRAWN, ONE_PHASE
+        "the same depth with random weights: what the language's own text gives",
+        DRAWN,
+        ONE_PHASE,
+        embeddings=DRAWN_ROWS,
     ),
     "adapters": MethodRecord(
         "bottleneck adapters in place of translation layers, with as many parameters; "
@@ -63,58 +71,68 @@ METHODS: dict[str, MethodRecord] = {
         "XPT on a source with random weights: what its depth and phases alone give",
         DRAWN,
         TWO_PHASES,
+        embeddings=DRAWN_ROWS,
     ),
     "untrained": MethodRecord(
-        "scratch before its first step: the floor that fine-tuning alone reaches", DRAWN, ()
+        "scratch before its first step: the floor that fine-tuning alone reaches",
+        DRAWN,
+        (),
+        embeddings=DRAWN_ROWS,
     ),
     "continued": MethodRecord(
         "the source trained on with its own vocabulary, nothing new",
         NO_ITL,
         ONE_PHASE,
-        {"kind": "keep"},
+        {"action": "keep"},
     ),
     "lapt": MethodRecord(
         "the source trained on with the target's pieces added to its vocabulary",
-        NO_ITL | {"embeddings": "mean"},
+        NO_ITL,
         ONE_PHASE,
-        {"kind": "add"},
+        {"action": "add"},
+        embeddings={"init": "mean"},
     ),
     "join": MethodRecord(
         "a language joins a model that exists: its pieces are added, and the old languages' text "
         "is drawn beside its own (adapt --join RUN)",
-        NO_ITL | {"embeddings": "mean"},
+        NO_ITL,
         ONE_PHASE,
-        {"kind": "add"},
+        {"action": "add"},
         preset="metaxlm2021",
+        embeddings={"init": "mean"},
     ),
     "metaxlm": _metaxlm(
         "one language's model becomes several languages': rows of pieces that match are copied, "
         "the others drawn, everything trains",
-        {"embeddings": "match"},
+        MATCHED,
     ),
     "metaxlm-dict": _metaxlm(
-        "MetaXLM, where words of resources.lexicons start as their translation (+Dict)",
-        {"embeddings": "dictionary"},
+        "MetaXLM, where words of embeddings.lexicons start as their translation (+Dict)",
+        {"init": "dictionary"},
     ),
     "metaxlm-freeze": _metaxlm(
         "MetaXLM with the encoder's layers frozen: embeddings and the head alone train",
-        {"embeddings": "match"},
+        MATCHED,
         (Stretch("phase-1", ALL_BUT_BODY),),
     ),
     "xlm": _metaxlm(
-        "the baseline of MetaXLM: the same architecture and steps, every weight drawn", DRAWN
+        "the baseline of MetaXLM: the same architecture and steps, every weight drawn",
+        DRAWN_ROWS,
+        graft=NO_ITL | DRAWN,
     ),
     "xlm-kd": _metaxlm(
         "XLM that also learns from the source's states of the source language's sentences",
-        DRAWN,
+        DRAWN_ROWS,
         (Stretch("phase-1", ALL, distil=True),),
+        graft=NO_ITL | DRAWN,
     ),
     "xlm-init-body": _metaxlm(
-        "XLM with all of the source but its word embeddings", {"embeddings": "random"}
+        "XLM with all of the source but its word embeddings", {"init": "random"}
     ),
     "xlm-init-emb": _metaxlm(
         "XLM with the source's matched embedding rows, everything else drawn",
-        {"source_weights": "random", "embeddings": "match"},
+        MATCHED,
+        graft=NO_ITL | DRAWN,
     ),
     "veco": MethodRecord(
         "cross-attention plugged into the source, on pairs: first it alone, then all together; "
@@ -124,7 +142,7 @@ METHODS: dict[str, MethodRecord] = {
             Stretch("phase-1", ("cross_attention",), objectives=("ca_mlm",), share=0.1),
             Stretch("phase-2", ALL, objectives=("ca_mlm", "tlm"), share=0.9),
         ),
-        {"kind": "keep"},
+        {"action": "keep"},
         preset="veco2021",
         kind="masked",
     ),
@@ -134,49 +152,49 @@ METHODS |= ROWS_AND_LAYERS
 PRESETS: dict[str, Preset] = OF_DECODERS | {
     AUTO: Preset(
         "decided by source, text and budget (docs/budgets.md)",
-        ("embeddings", "output_bias", "itl"),
+        ("embeddings", "output_bias", "inserted"),
         Budget(value=1e6, unit="tokens"),
         Batch(size=2_048, unit="tokens"),
-        Optimiser(learning_rate=2e-3, max_gradient_norm=1.0),
+        Optimizer(learning_rate=2e-3, max_gradient_norm=1.0),
         Schedule(shape="wsd", warmup=0.1, decay=0.4),  # as low as a line, and a run can go on
         Validation(),
     ),
     "xpt2021": Preset(
         "Lee et al. 2021, 100k-400k sentences; phase 1 freezes everything "
         "that comes from the source",
-        ("embeddings", "output_bias", "itl"),
+        ("embeddings", "output_bias", "inserted"),
         Budget(value=60_000, unit="steps"),
         Batch(size=256, unit="sentences"),
-        Optimiser(learning_rate=1e-4),
+        Optimizer(learning_rate=1e-4),
         Schedule(shape="linear", warmup=1_000),
         UNTIL_CONVERGENCE,
     ),
     "chameleon2022": Preset(
         "Son et al. 2022; positions and language-model head train in phase 1 too",
-        ("embeddings", "output_bias", "itl", "positions", "head"),
+        ("embeddings", "output_bias", "inserted", "positions", "head"),
         Budget(value=100_000, unit="steps"),
         Batch(size=512, unit="sentences"),
-        Optimiser(learning_rate=3e-4),
+        Optimizer(learning_rate=3e-4),
         Schedule(shape="linear", warmup=1_000),
         UNTIL_CONVERGENCE,
     ),
     "metaxlm2021": Preset(
         "Chi et al. 2021, table 7; a first phase freezes what xpt2021's does",
-        ("embeddings", "output_bias", "itl"),
+        ("embeddings", "output_bias", "inserted"),
         Budget(value=200_000, unit="steps"),
         Batch(size=64, unit="sentences"),
-        Optimiser(learning_rate=1e-4, max_gradient_norm=1.0),
+        Optimizer(learning_rate=1e-4, max_gradient_norm=1.0),
         Schedule(shape="linear", warmup=10_000),
         Validation(every_steps=1_000),
         dropout=0.1,
-        join_sentences=True,  # "several sentences that consist of at most 512 tokens"; SPEC G.3
+        packing=True,  # "several sentences that consist of at most 512 tokens"; SPEC G.3
     ),
     "veco2021": Preset(
         "Luo et al. 2021, table 8, large model; a first phase trains cross-attention alone",
         ("cross_attention",),
         Budget(value=240_000, unit="steps"),
         Batch(size=1_024, unit="sentences"),
-        Optimiser(learning_rate=2e-4),
+        Optimizer(learning_rate=2e-4),
         Schedule(shape="linear", warmup=12_000),
         Validation(every_steps=1_000),
         dropout=0.1,

@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from lingraft.devices import Device
-from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section
+from lingraft.recipe.base import STAGE_NAMES, Names, Section
 from lingraft.recipe.corpus import Corpus
+from lingraft.recipe.embeddings import Embeddings
 from lingraft.recipe.evaluation import Evaluation
-from lingraft.recipe.method import Baseline, Method
 from lingraft.recipe.phase import Data, Phase
 from lingraft.recipe.places import Places
 from lingraft.recipe.streams import SHORT_FORM, Stream, check_data, check_names, check_streams
-from lingraft.recipe.token_distillation import TokenDistillation
+from lingraft.recipe.training import Baseline, Training
 
 
 class Source(Section):
@@ -42,7 +42,7 @@ class Source(Section):
 
 
 KEEPING = ("keep", "extend", "append", "add", "trim")
-"""Kinds of vocabulary in which pieces of the source's go on, and with them their rows."""
+"""Actions in which pieces of the source's vocabulary go on, and with them their rows."""
 UNSIZED = ("keep", "extend", "trim")
 """Those of them that `tokenizer.vocab_size` says nothing about."""
 OLD = ("keep", "trim")
@@ -52,35 +52,25 @@ OLD = ("keep", "trim")
 class Tokenizer(Section):
     """The target language's own vocabulary."""
 
-    kind: Literal[
-        "source",
-        "unigram",
-        "byte-bpe",
-        "wordpiece",
-        "replace",
-        "keep",
-        "extend",
-        "append",
-        "add",
-        "trim",
-        "given",
-    ] = "source"
-    """The algorithm of a new vocabulary, or what is done with the source's. 'source': a new one, by
-    the algorithm of the source's tokenizer. 'replace': the same, which also takes over the source's
-    split pattern, digits, byte fallback and all special tokens; 'source' of a causal model does so
-    too. 'keep': the source's vocabulary, unchanged. 'trim': those of its pieces that the text uses.
+    action: Literal["new", "replace", "keep", "extend", "append", "add", "trim", "use"] = "new"
+    """What is done. 'new': a vocabulary of the text's own, by `algorithm`. 'replace': the same by
+    the source's algorithm, which also takes over the source's split pattern, digits, byte fallback
+    and all special tokens; 'new' does so too where a causal model's algorithm is the source's.
+    'keep': the source's vocabulary, unchanged. 'trim': those of its pieces that the text uses.
     'extend': the source's, and more pieces, by going on with its byte-pair merges on the text.
     'append': the source's, and what it lacks of a vocabulary of `vocab_size` pieces that is trained
     on the text alone. That works for all kinds, but some pieces can be unreachable. 'add': by up to
-    `vocab_size` pieces as 'extend' does where the source has merges, else 'append'. 'given': one
+    `vocab_size` pieces as 'extend' does where the source has merges, else 'append'. 'use': one
     that exists already, `model`."""
+    algorithm: Literal["source", "unigram", "byte-bpe", "wordpiece"] = "source"
+    """Of 'new': how the vocabulary is trained; 'source': as that of the source's tokenizer was."""
     model: str | None = None
-    """Of 'given': the folder of a tokenizer, or the Hub id of a model that has one."""
+    """Of 'use': the folder of a tokenizer, or the Hub id of a model that has one."""
     revision: str | None = None
-    """Of 'given': branch, tag or commit on the Hub."""
+    """Of 'use': branch, tag or commit on the Hub."""
     vocab_size: Annotated[int, Field(ge=32, le=2_000_000)] = 50_000
     """Pieces of a vocabulary that is trained, special tokens included; a small corpus may give
-    fewer. Has no effect with 'keep', 'trim' and 'extend'; of a 'given' one it is counted."""
+    fewer. Has no effect with 'keep', 'trim' and 'extend'; of 'use' it is counted."""
     new_pieces: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """The most pieces that 'extend' adds."""
     min_count: Annotated[int, Field(ge=1)] = 2
@@ -91,12 +81,12 @@ class Tokenizer(Section):
     longest_piece: Annotated[int, Field(ge=1, le=512)] = 16
     """Letters of a piece that is learnt, at most, the space before them left out (Unigram counts
     it)."""
-    normalisation: Literal["nfc", "nfkc"] = "nfc"
+    normalization: Literal["nfc", "nfkc"] = "nfc"
     """Unicode form that the tokenizer brings text into. With nfc the text that comes back from its
     tokens is exactly the same."""
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9995
     """Share of the text's characters that Unigram and WordPiece keep; the rest becomes unknown."""
-    train_sentences: Annotated[int, Field(ge=1)] = 2_000_000
+    max_train_sentences: Annotated[int, Field(ge=1)] = 2_000_000
     """Train the vocabulary on at most this many sentences, spread over the corpus; 'trim' reads all
     of it."""
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -113,28 +103,29 @@ class Tokenizer(Section):
 
     @model_validator(mode="after")
     def _whose(self) -> Tokenizer:
-        if (self.kind == "given") != (self.model is not None):
-            raise ValueError("'model' and kind = 'given' go together; give both or neither")
+        if (self.action == "use") != (self.model is not None):
+            raise ValueError("'model' and action = 'use' go together; give both or neither")
+        if self.action != "new" and self.algorithm != "source":
+            raise ValueError(
+                f"'algorithm' is of action = 'new', not '{self.action}'; leave one of both out"
+            )
         if self.revision is not None and self.model is None:
             raise ValueError("'revision' is of 'model'; leave it out")
-        if self.kind != "extend" and self.min_count != Tokenizer.model_fields["min_count"].default:
-            raise ValueError(f"'min_count' is of kind = 'extend', not '{self.kind}'; leave it out")
+        if (
+            self.action != "extend"
+            and self.min_count != Tokenizer.model_fields["min_count"].default
+        ):
+            raise ValueError(
+                f"'min_count' is of action = 'extend', not '{self.action}'; leave it out"
+            )
         return self
 
     def most_rows(self, source: int) -> int:
         """Rows that the embeddings of the target have at most, from how many the source has."""
         added = {"keep": 0, "extend": self.new_pieces, "trim": 0}
-        if self.kind in KEEPING:
-            return source + added.get(self.kind, self.vocab_size)
+        if self.action in KEEPING:
+            return source + added.get(self.action, self.vocab_size)
         return self.vocab_size
-
-
-DRAWN = ("random", "random-statistics")
-"""Initialisers that take no row of the source."""
-READ_LEXICONS = ("dictionary", "wechsel")
-"""Initialisers that cannot do without bilingual dictionaries."""
-RUN_MODEL = ("token-distillation",)
-"""Initialisers that run the source, which has to be a causal language model."""
 
 
 class Graft(Section):
@@ -142,14 +133,14 @@ class Graft(Section):
 
     source_weights: Literal["pretrained", "random"] = "pretrained"
     """'random' keeps the architecture and draws every weight anew (scratch, and the 'w/ random'
-    ablation); rows that `embeddings` takes from the source are still the pretrained ones."""
-    layers_before: Annotated[int, Field(ge=0, le=1_000)] = 1
+    ablation); rows that [embeddings] takes from the source are still the pretrained ones."""
+    inserted_before: Annotated[int, Field(ge=0, le=1_000)] = 1
     """Implicit translation layers (ITL) before the first source layer."""
-    layers_after: Annotated[int, Field(ge=0, le=1_000)] = 1
+    inserted_after: Annotated[int, Field(ge=0, le=1_000)] = 1
     """Implicit translation layers after the last source layer."""
-    layers_every: Annotated[int, Field(ge=0, le=1_000)] = 0
+    inserted_every: Annotated[int, Field(ge=0, le=1_000)] = 0
     """One more layer after every so many source layers (LLaMA Pro); 0 has none between them."""
-    layer_initialiser: Literal["random", "copy", "identity"] = "random"
+    inserted_init: Literal["random", "copy", "identity"] = "random"
     """How inserted layers start. 'random': drawn as the family draws its own (the paper). 'copy': a
     copy of the neighbouring source layer. 'identity': such a copy that adds nothing at first, so
     that the model starts as the source was. Not all families can: `lingraft list families`."""
@@ -161,86 +152,23 @@ class Graft(Section):
     """Cross-attention between self-attention and feed-forward of every layer, which the objective
     `ca_mlm` trains (VECO). Stock transformers loads the resulting model without it, lingraft with
     it."""
-    embeddings: Initialiser = "random"
-    """Initialiser of the new word embeddings: `lingraft list initialisers`."""
-    output_embeddings: Initialiser | None = None
-    """Initialiser of the new rows of the output projection, where it is not tied to the word
-    embeddings; None makes them from the same rows as `embeddings`."""
-    embedding_norms: Literal["made", "all", "script"] = "made"
-    """Length of new rows that are no copies. 'made': as the initialiser made them. 'all': rescaled
-    to the median length of the source's rows. 'script': to the median of those in the piece's
-    script."""
-    output_norms: Literal["made", "all", "script"] = "made"
-    """The same for an output projection that is not tied."""
-    token_distillation: TokenDistillation = TokenDistillation()
-    """How the initialiser of this name learns."""
-    copy_special_tokens: bool | None = None
-    """Copy the rows of the special tokens (all but padding) from the source, by role. If left out,
-    all initialisers do this but 'random' and 'random-statistics', which draw every row (the
-    paper)."""
 
     @property
     def places(self) -> Places:
         """Where layers are inserted."""
-        return Places(self.layers_before, self.layers_after, self.layers_every)
-
-    @property
-    def of_output(self) -> tuple[str, ...]:
-        """Keys that are given and are of an output projection that is not tied."""
-        untold = {"output_embeddings": None, "output_norms": "made"}
-        return tuple(key for key, value in untold.items() if getattr(self, key) != value)
-
-    @property
-    def initialisers(self) -> tuple[Initialiser, ...]:
-        """Of the word embeddings and, where it has its own, of the output projection."""
-        output = self.output_embeddings
-        return (self.embeddings,) if output is None else (self.embeddings, output)
-
-    @property
-    def copies_special_tokens(self) -> bool:
-        """Whether the rows of the special tokens are copied, said or not."""
-        if self.copy_special_tokens is None:
-            return self.embeddings not in DRAWN
-        return self.copy_special_tokens
-
-    @property
-    def decisive(self) -> Graft:
-        """For fingerprints: a default written out is the same as one left out."""
-        return self.model_copy(update={"copy_special_tokens": self.copies_special_tokens or None})
-
-
-class Resources(Section):
-    """What some embedding initialisers learn from, beside the source model and the text."""
-
-    lexicons: Names = ()
-    """Bilingual dictionaries, target-language word first: TSV, or two words a line as in MUSE."""
-    source_first: bool = False
-    """The source language stands in the first column of `lexicons`."""
-    source_text: Names = ()
-    """Text of the source language, to learn static vectors from (files as in corpus.text)."""
-    source_vectors: str | None = None
-    """Static word vectors of the source language (.vec: word2vec's text format); else learnt."""
-    target_vectors: str | None = None
-    """Static word vectors of the target language; learnt from the training text where absent."""
-    sentences: Annotated[int, Field(ge=1)] = 1_000_000
-    """Learn static vectors from at most this many sentences a language; of the target's, never from
-    more than the phases train on."""
-    vector_width: Annotated[int, Field(ge=1)] = 300
-    """Numbers in a static vector of a piece, as in FOCUS."""
-    vector_units: Annotated[int, Field(ge=1)] | None = None
-    """How many pieces are read for them; None: all text 3 times, up to 20 for five million."""
+        return Places(self.inserted_before, self.inserted_after, self.inserted_every)
 
 
 MICRO_BATCH = 4_096
 """Tokens that go through a model at once, where nothing is known of the machine."""
 FROZEN_IN_FP32 = (
-    'training.frozen_weights: "bf16" needs products in bf16; set training.precision="bf16" too, '
+    'hardware.frozen_weights: "bf16" needs products in bf16; set hardware.precision="bf16" too, '
     'or frozen_weights="fp32"'
 )
 """What is said of frozen weights in bf16 beside products in fp32."""
 
 
-class Training(Section):
+class Hardware(Section):
     """How the machine is used. Nothing here changes what is learnt, up to rounding."""
 
     device: Device = "auto"
@@ -263,7 +191,7 @@ class Training(Section):
     trains is always kept in fp32, with gradients and moments in fp32."""
     sharding: Literal["none", "fsdp2"] = "none"
     """With several processes: each keeps the whole model (none), or its part of weights, gradients
-    and optimiser state (fsdp2)."""
+    and optimizer state (fsdp2)."""
     compile: Literal["auto"] | bool = "auto"
     """Compile the layers (torch.compile): the first steps take minutes. Needs a C++ compiler or, on
     a GPU, Triton. auto: on a GPU, in phases of 50 million tokens or more (not measured), whose
@@ -273,7 +201,7 @@ class Training(Section):
     checkpoint_steps: Annotated[int, Field(ge=1)] | None = None
     """Write one also every so many steps."""
     keep_stable: Literal["auto"] | bool = "auto"
-    """With schedule.shape = 'wsd': keep weights and optimiser as they are when the last phase's
+    """With schedule.shape = 'wsd': keep weights and optimizer as they are when the last phase's
     rate begins to fall, so that a longer run can go on from there (three times the weights). auto:
     where the disk has room; cells of a study keep nothing."""
     log_steps: Annotated[int, Field(ge=1)] = 10
@@ -292,10 +220,10 @@ class Training(Section):
 class Export(Section):
     """What is written about the model that comes out."""
 
-    licence: str | None = None
+    license: str | None = None
     """Licence identifier for the model card, as the Hub spells it; None leaves it open and says so.
     """
-    data_licence: str | None = None
+    data_license: str | None = None
     """Licence of the text, for the model card."""
     push_to_hub: str | None = None
     """Also upload the model under this name; off by default."""
@@ -321,17 +249,17 @@ class Recipe(Section):
     one number is of the first."""
     tokenizer: Tokenizer = Tokenizer()
     """The vocabulary."""
-    method: Method = Method()
-    """Shorthand for graft and phases."""
+    training: Training = Training()
+    """Shorthand for graft, embeddings and phases."""
     graft: Graft = Graft()
     """How the model starts."""
-    resources: Resources = Resources()
-    """What some initialisers need."""
+    embeddings: Embeddings = Embeddings()
+    """How its embeddings start."""
     phases: Annotated[tuple[Phase, ...], Field(strict=False)] = ()
     """Training, in order; filled in by the method where absent."""
     baselines: Annotated[tuple[Baseline, ...], Field(strict=False)] = ()
     """Methods to compare with."""
-    training: Training = Training()
+    hardware: Hardware = Hardware()
     """Use of the machine."""
     evaluation: Evaluation = Evaluation()
     """Intrinsic evaluation."""
@@ -354,7 +282,7 @@ class Recipe(Section):
     @property
     def keeps_rows(self) -> bool:
         """Whether pieces of the source's vocabulary go on, with the rows that the source learnt."""
-        return self.tokenizer.kind in KEEPING and self.graft.source_weights == "pretrained"
+        return self.tokenizer.action in KEEPING and self.graft.source_weights == "pretrained"
 
     def read_in(self, phase: Phase) -> list[tuple[Data, Stream]]:
         """What a phase reads, and of which stream; all of them where it says nothing."""

@@ -1,15 +1,15 @@
 """Names of what of a model trains: whole parts, rows of a matrix, layers.
 
-    embeddings, itl, body, all …    whole parts (`PARTS`); 'inserted' is another name of 'itl'
+    embeddings, inserted, body …    whole parts (`PARTS`), and all of them
     embeddings.new, embeddings.old  rows of the input matrix: those that the vocabulary added, those
                                     that it kept from the source; embeddings.rows is both
     head.new, head.old, head.rows   the same of an output projection that is not tied to it
     output_bias.new, .old           the same of the output bias
     layers[:2], layers[-2:], layers[0,5], layers[::2]
                                     layers of the grafted model, inserted ones counted
-    inserted.gains                  of optimiser.rates alone: the gains that make an inserted block
+    inserted.gains                  of optimizer.rates alone: the gains that make an inserted block
                                     begin as the identity
-    lora                            of optimiser.rates alone: what a phase's LoRA adds
+    lora                            of optimizer.rates alone: what a phase's LoRA adds
 
 'embeddings' is both matrices, tied or not. Where they are tied, 'embeddings.…' is both too and
 'head.…' does not exist.
@@ -29,7 +29,6 @@ from lingraft.recipe.base import PARTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ALIASES = {"inserted": "itl"}
 MATRICES = ("embeddings", "head", "output_bias")
 """What has a row for each piece of the vocabulary."""
 Rows = Literal["new", "old", "rows"]
@@ -82,8 +81,8 @@ def selector(name: str) -> Selector:
     Raises:
         ValueError: it is none.
     """
-    if name in (*PARTS, "all", GAINS, LORA, *ALIASES):
-        return Selector(name, part=ALIASES.get(name, name))
+    if name in (*PARTS, "all", GAINS, LORA):
+        return Selector(name, part=name)
     if name in ROWS:
         matrix, rows = ROWS[name]
         return Selector(name, matrix=matrix, rows=cast("Rows", rows))
@@ -94,26 +93,26 @@ def selector(name: str) -> Selector:
             raise ValueError(f"'{name}' takes steps of 0; leave the step out")
         return Selector(name, items=items)
     raise ValueError(
-        f"must be {', '.join(repr(part) for part in (*PARTS, *ALIASES))} or 'all', "
+        f"must be {', '.join(repr(part) for part in PARTS)} or 'all', "
         f"rows as 'embeddings.new', or layers as 'layers[:2]'; got '{name[:60]}'"
     )
 
 
 def _trained(name: str) -> str:
     if name in (GAINS, LORA):
-        raise ValueError(f"'{name}' is a name of optimiser.rates, not of what trains")
+        raise ValueError(f"'{name}' is a name of optimizer.rates, not of what trains")
     return selector(name).name
 
 
 def _rated(name: str) -> str:
     if name == "all":
-        raise ValueError("'all' has optimiser.learning_rate; name parts here")
+        raise ValueError("'all' has optimizer.learning_rate; name parts here")
     return selector(name).name
 
 
 def _layered(name: str) -> str:
     layers = selector(name)
-    if not layers.items and layers.part not in ("body", "itl"):
+    if not layers.items and layers.part not in ("body", "inserted"):
         raise ValueError(f"LoRA is for layers: 'body', 'inserted' or 'layers[…]'; got '{name}'")
     return name
 
@@ -133,14 +132,14 @@ def described(train: Sequence[str], lora: Sequence[str] = ()) -> str:
 
 
 def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
-    """The parts that a phase trains, 'all' written out and 'inserted' as 'itl'.
+    """The parts that a phase trains, 'all' written out.
 
     Rows and layers stay as they are named.
 
     Raises:
         RecipeError: 'all' is mixed with other names, a name occurs twice, or one lies in another.
     """
-    names = [ALIASES.get(name, name) for name in train]
+    names = list(train)
     if len(set(names)) != len(names):
         raise RecipeError(f"phase '{phase}': train names a part twice: {', '.join(train)}")
     if "all" in names:

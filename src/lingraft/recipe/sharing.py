@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Budget, Data, Method, Recipe
+from lingraft.recipe import Budget, Data, Recipe, Training
 from lingraft.recipe.streams import check_names
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lingraft.recipe.record import Stretch
 
 
-def shares_of(stretches: Sequence[Stretch], method: Method) -> list[float]:
+def shares_of(stretches: Sequence[Stretch], method: Training) -> list[float]:
     """What each phase gets of a budget: what the recipe says, else what the method's record does.
 
     Args:
@@ -38,7 +38,7 @@ def split(budget: Budget, shares: Sequence[float]) -> list[float]:
     left = steps = int(budget.value)
     if steps < len(shares):
         raise RecipeError(
-            f"method.budget: {steps} steps are too few for {len(shares)} phases; "
+            f"training.budget: {steps} steps are too few for {len(shares)} phases; "
             f"give at least {len(shares)}"
         )
     parts = []
@@ -54,14 +54,14 @@ def replayed(recipe: Recipe) -> tuple[Data, ...]:
     Raises:
         RecipeError: such a stream is not there, is all there is, or the shares leave nothing.
     """
-    replay = recipe.method.replay
+    replay = recipe.training.replay
     if not replay:
         return ()
     names = [stream.name for stream in recipe.texts]
-    check_names("method.replay", replay, names)
+    check_names("training.replay", replay, names)
     if len(replay) == len(names) or sum(replay.values()) >= 1:
         raise RecipeError(
-            "method.replay: leaves no tokens for the target's text; replay fewer streams, or in "
+            "training.replay: leaves no tokens for the target's text; replay fewer streams, or in "
             "smaller shares"
         )
     return tuple(

@@ -31,10 +31,10 @@ class ShortForm(TypedDict, total=False):
         minutes: budget: time of the whole run.
         hours: budget: the same in hours.
         tokens: budget: tokens of training over all phases, as a number or "5M".
-        steps: budget: optimiser steps over all phases.
+        steps: budget: optimizer steps over all phases.
         learning_rate: its peak; "auto" may let the embeddings learn at a multiple of it.
         batch_tokens: tokens of one step.
-        lexicons: dictionaries, for initialisers and methods that read some.
+        lexicons: dictionaries, for initializers and methods that read some.
         kept: text of the source's language, on which a causal model is scored too.
         baselines: methods to train on the same budget, to compare.
         seed: of weights, order and masks.
@@ -72,14 +72,14 @@ def tables(form: ShortForm, texts: dict[str, Any], budget: dict[str, Any] | None
         "source": {"model": None if source is None else str(source)},
         **texts,
         "tokenizer": _tokenizer(form),
-        "method": given(
-            name=form.get("method"),
+        "training": given(
+            method=form.get("method"),
             preset=form.get("preset"),
             budget=budget,
             learning_rate=form.get("learning_rate"),
             batch=None if batch is None else {"size": batch, "unit": "tokens"},
         ),
-        "resources": given(lexicons=[str(path) for path in form.get("lexicons") or ()]),
+        "embeddings": given(lexicons=[str(path) for path in form.get("lexicons") or ()]),
         "evaluation": given(kept=[str(path) for path in form.get("kept") or ()]),
         "baselines": [{"method": name} for name in form.get("baselines") or ()],
     }
@@ -97,12 +97,12 @@ def complete(data: dict[str, Any], assignments: Sequence[str], where: str) -> Re
         RecipeError: as `recipe_from`; a size of a vocabulary that is not trained.
     """
     recipe = recipe_from(data, assignments, where)
-    kind = recipe.tokenizer.kind
-    if kind in UNSIZED and "vocab_size" in data["tokenizer"]:
-        instead = "set tokenizer.new_pieces" if kind == "extend" else "leave it out"
+    action = recipe.tokenizer.action
+    if action in UNSIZED and "vocab_size" in data["tokenizer"]:
+        instead = "set tokenizer.new_pieces" if action == "extend" else "leave it out"
         raise RecipeError(
-            f"vocab_size: is of a vocabulary that is trained, and tokenizer.kind '{kind}' takes "
-            f"the source's; {instead}"
+            f"vocab_size: is of a vocabulary that is trained, and tokenizer.action '{action}' "
+            f"takes the source's; {instead}"
         )
     return recipe
 
@@ -120,7 +120,7 @@ def _tokenizer(form: ShortForm) -> dict[str, Any]:
         raise RecipeError(
             "vocab_size: a tokenizer that exists has its pieces already; leave one of both out"
         )
-    return {"kind": "given", "model": str(model)}
+    return {"action": "use", "model": str(model)}
 
 
 def given(**values: Any) -> dict[str, Any]:

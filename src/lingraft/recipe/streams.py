@@ -279,7 +279,8 @@ def replayed(data: dict[str, Any], texts: Sequence[str], share: float | None) ->
         **{key: value for key, value in data.items() if key not in short},
         "streams": [*targets, *again],
         "tokenizer": {"streams": names} | data.get("tokenizer", {}),
-        "method": data.get("method", {}) | {"replay": {stream["name"]: weight for stream in again}},
+        "training": data.get("training", {})
+        | {"replay": {stream["name"]: weight for stream in again}},
     }
 
 

@@ -1,4 +1,4 @@
-"""The table [graft.token_distillation]."""
+"""The table [embeddings.token_distillation]."""
 
 from __future__ import annotations
 

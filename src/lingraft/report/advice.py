@@ -100,7 +100,7 @@ def facts(variant: Variant) -> Facts | None:
     return Facts(
         steps=sum(steps),
         tokens=sum(int(result["tokens"]) for _, _, result in done),
-        learning_rate=max(plan.optimiser.highest for plan in plans),
+        learning_rate=max(plan.optimizer.highest for plan in plans),
         reach=sum(plan.reach(own) for plan, own in zip(plans, steps, strict=True)),
         warmup=max(plan.warmup_share(own) for plan, own in zip(plans, steps, strict=True)),
         learnt=learnt,
@@ -121,13 +121,13 @@ def _impatient(phase: PhaseRecord) -> bool:
 
 def _new_pieces(variant: Variant, tokenizer: Mapping[str, Any]) -> tuple[int, str]:
     """How many pieces are new to the model, and the setting that decides on their number."""
-    extension, kind = tokenizer.get("extension"), variant.recipe.tokenizer.kind
-    if kind == "given":
+    extension, action = tokenizer.get("extension"), variant.recipe.tokenizer.action
+    if action == "use":
         return 0, ""
     size = "--vocab-size" if _by_option(variant) else "tokenizer.vocab_size"
     if extension is None:
         return int(tokenizer["vocab_size"]), size
-    size = "tokenizer.new_pieces" if kind == "extend" else size
+    size = "tokenizer.new_pieces" if action == "extend" else size
     return int(extension.get("added", 0)), size
 
 
@@ -140,7 +140,7 @@ def _asked_for(variant: Variant) -> str:
     """As it was asked for: by an option of the command line, or in a recipe."""
     run = variant.run
     asked = read_json(run.choices_path)["asked"] if run.choices_path.is_file() else {}
-    given = asked.get("method", {}).get("budget")
+    given = asked.get("training", {}).get("budget")
     last = variant.recipe.phases[-1].budget
     unit = last.unit if given is None else given.get("unit", "steps")
     has_option = _by_option(variant) and unit != "epochs"  # which no option gives
@@ -174,7 +174,7 @@ def advice(variant: Variant, line: Line) -> list[str]:
     if stats.covered is not None and stats.covered < FEWEST_COVERED:
         causes.insert(
             0,
-            "Another vocabulary (tokenizer.kind), or a higher tokenizer.character_coverage: "
+            "Another vocabulary (tokenizer.action), or a higher tokenizer.character_coverage: "
             f"{numbers.percent(1 - stats.covered)} of the text's characters are unknown to it.",
         )
     if stats.falling is not None and (line.learnt or stats.tokens >= FEWEST_TOKENS):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.models.kinds import KindName
-    from lingraft.recipe import Corpus, Evaluation, Phase, Recipe, Resources
+    from lingraft.recipe import Corpus, Embeddings, Evaluation, Phase, Recipe
     from lingraft.rundir import Run
 
 FINGERPRINT = 12
@@ -95,9 +95,9 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
         "auto_class": KINDS[kind].auto_class,
         "title": TITLES[kind],
         "corpus": _corpus(main),
-        "data_licence": _one_line(recipe.export.data_licence),
-        "licence": _one_line(recipe.export.licence),
-        "method": f"{main.title} (preset {recipe.method.preset})",
+        "data_licence": _one_line(recipe.export.data_license),
+        "licence": _one_line(recipe.export.license),
+        "method": f"{main.title} (preset {recipe.training.preset})",
         "seed": recipe.seed,
         "takes_weights": sections.takes_weights(recipe),
         "drawn": recipe.graft.source_weights == "random",
@@ -138,8 +138,8 @@ def front_matter(main: Variant) -> dict[str, Any]:
     data = languages_in_metadata(recipe.languages)
     if len(data.get("language", ())) == 1:
         (data["language"],) = data["language"]
-    if recipe.export.licence is not None:
-        data["license"] = recipe.export.licence
+    if recipe.export.license is not None:
+        data["license"] = recipe.export.license
     if base is not None and sections.takes_weights(recipe):
         data["base_model"] = base
     if hub_data:
@@ -192,7 +192,7 @@ def shareable(recipe: Recipe) -> Recipe:
             "tokenizer": recipe.tokenizer.model_copy(
                 update={"model": _model_name(recipe.tokenizer.model)}
             ),
-            "resources": _without_folders(recipe.resources),
+            "embeddings": _without_folders(recipe.embeddings),
             "evaluation": _judged_by(recipe.evaluation),
             "phases": tuple(map(_taught, recipe.phases)),
         }
@@ -223,7 +223,7 @@ def _names(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(_file_name, paths))
 
 
-def _without_folders(resources: Resources) -> Resources:
+def _without_folders(resources: Embeddings) -> Embeddings:
     lists = ("lexicons", "source_text")
     names = {key: _names(getattr(resources, key)) for key in lists}
     vectors = {key: getattr(resources, key) for key in ("source_vectors", "target_vectors")}

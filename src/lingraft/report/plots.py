@@ -140,7 +140,7 @@ def learning_rates(variants: Sequence[Variant]) -> Figure | None:
     names = _names(variants) if apart else ()  # else the legend of the losses, above it, is enough
     plans = [phase.plan for variant in variants for phase in variant.phases if phase.plan]
     caption = "Learning rate against tokens seen."
-    if any(plan.optimiser.rates for plan in plans):
+    if any(plan.optimizer.rates for plan in plans):
         caption += " Parts that have their own (Phases, peak rate) rise and fall alike."
     return Figure("rate", draw, names, description, caption, FLAT, apart)
 

@@ -190,7 +190,7 @@ def variants(run: Run) -> list[Variant]:
     recipe = decoding.decode(decoding.load(run.recipe_path), where=str(run.recipe_path))
     path = run.path / ENVIRONMENT
     environment = read_json(path) if path.is_file() else None
-    main = Variant(run, recipe.method.name, recipe, environment)
+    main = Variant(run, recipe.training.method, recipe, environment)
     names = dict.fromkeys(baseline.method for baseline in recipe.baselines)
     return [main, *(_baseline(main, run.path / "baselines" / name) for name in names)]
 

@@ -26,7 +26,7 @@ def verdict(compared: Comparison) -> str:
         text = (
             f"Nothing is known of {main.name}: its test text has {main.targets:,} tokens to "
             f"predict, and fewer than {FEWEST_TARGETS} say nothing. Hold out more text "
-            "(corpus.test), or score more of it (evaluation.sentences)."
+            "(corpus.test), or score more of it (evaluation.max_sentences)."
         )
     else:
         text = _beside_others(compared)

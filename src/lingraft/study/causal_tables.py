@@ -13,7 +13,7 @@ from lingraft.study.notes import OTHER_WORDS, asked, texts, unknown, unknown_not
 from lingraft.study.results import size_text
 from lingraft.study.tables import best_of, costs, differences, marked, measured, ranked, titles
 from lingraft.study.tables import cells as every_cell
-from lingraft.study.tables import initialisers as side_by_side
+from lingraft.study.tables import initializers as side_by_side
 from lingraft.study.tables import quality as of_masked
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ def differences_of(results: Results, sentences: int | None, resampling: Resampli
     return differences(results, sentences, resampling, *([metrics] if metrics else []))
 
 
-def initialisers(results: Results, resampling: Resampling) -> Table | None:
-    """`tables.initialisers` in the metrics of the study's kind of model."""
+def initializers(results: Results, resampling: Resampling) -> Table | None:
+    """`tables.initializers` in the metrics of the study's kind of model."""
     metrics = shown(results)
     groups = measured(results.groups, metrics)
     if not groups:

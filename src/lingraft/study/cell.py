@@ -89,7 +89,7 @@ def share(run: Run) -> None:
     text = Run((run.path / "corpus").resolve().parent)
     recipe = recipe_in(run)
     with text.locked(GRACE_SECONDS + 10):
-        accelerator = accelerator_for(recipe.training, run.path)
+        accelerator = accelerator_for(recipe.hardware, run.path)
         corpus = stages.corpus(Context(recipe, text, accelerator))
         stages.tokenizer(Context(recipe, run, accelerator), corpus)
 
@@ -106,10 +106,10 @@ def train(run: Run) -> None:
     from lingraft.training.machine import accelerator_for, environment, note_environment
 
     recipe = recipe_in(run)
-    if recipe.training.keep_stable == "auto":  # nobody goes on with a cell
-        training = recipe.training.model_copy(update={"keep_stable": False})
-        recipe = recipe.model_copy(update={"training": training})
-    accelerator = accelerator_for(recipe.training, run.path)
+    if recipe.hardware.keep_stable == "auto":  # nobody goes on with a cell
+        hardware = recipe.hardware.model_copy(update={"keep_stable": False})
+        recipe = recipe.model_copy(update={"hardware": hardware})
+    accelerator = accelerator_for(recipe.hardware, run.path)
     now = environment(accelerator, "lingraft study")
     note_environment(run, now)
     context = Context(recipe, run, accelerator, environment=now)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Method, Recipe
+from lingraft.recipe import Recipe, Training
 from lingraft.recipe.decoding import load
 from lingraft.recipe.defaults import TABLE
 from lingraft.recipe.methods import as_written, is_auto, recipe_from, time_budget
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from lingraft.study.recipe import Study
     from lingraft.study.rows import Value
 
-ALIASES = {"method": "method.name", "sentences": "method.sentences"}
+ALIASES = {"method": "training.method", "sentences": "training.max_train_sentences"}
 """Axes that have a short name."""
 PLACES = ("method", "sentences", "seed")
 """Axes that every cell has."""
-SHARED = ("budget", "sentences")
-"""Of [method] of the base recipe, what a cell of method 'auto' takes over."""
-DECIDED = {key for key in TABLE if key.startswith(("method.", "graft.", "resources."))}
+SHARED = ("budget", "max_train_sentences")
+"""Of [training] of the base recipe, what a cell of method 'auto' takes over."""
+DECIDED = {key for key in TABLE if key.startswith(("training.", "graft.", "embeddings."))}
 """Keys of the base recipe that a cell of method 'auto' does not take over."""
 DROPPED = ("phases", "baselines")
 """Tables of the base recipe that a cell does not take over."""
@@ -138,7 +138,7 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     name = settings.get(ALIASES["method"])
     if automatic := name == AUTO:
         del settings[ALIASES["method"]]
-        base = _left_open(_of_method(base, Method().name))
+        base = _left_open(_of_method(base, Training().method))
     elif isinstance(name, str) and name in METHODS:
         base = _of_method(base, name)
     assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
@@ -152,7 +152,7 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     if not recipe.phases:  # it reads no training text: one cell for all sizes and budgets
         sentences = None
     axes: dict[str, Value] = {
-        "method": AUTO if automatic else recipe.method.name,
+        "method": AUTO if automatic else recipe.training.method,
         "sentences": sentences,
         "seed": recipe.seed,
     }
@@ -167,11 +167,11 @@ def _of_method(base: dict[str, Any], name: str) -> dict[str, Any]:
     What the cell's method prescribes is left out, since that is what makes it this method, and
     so is what the base's has written out.
     """
-    own = base.get("method", {}).get("name", Method().name)
+    own = base.get("training", {}).get("method", Training().method)
     if name == own or own not in METHODS:
         return base
     base_method, cell_method, left = METHODS[own], METHODS[name], dict(base)
-    for section in ("graft", "tokenizer"):
+    for section in ("graft", "embeddings", "tokenizer"):
         written, prescribed = getattr(base_method, section), getattr(cell_method, section)
         if section in base:
             left[section] = {
@@ -185,7 +185,7 @@ def _of_method(base: dict[str, Any], name: str) -> dict[str, Any]:
 def _left_open(base: dict[str, Any]) -> dict[str, Any]:
     """Return the base recipe for a cell of method 'auto', without what 'auto' decides.
 
-    The vocabulary stays, which cells share; of [method] the budget and the amount of text.
+    The vocabulary stays, which cells share; of [training] the budget and the amount of text.
     """
     left = {
         section: {key: value for key, value in keys.items() if f"{section}.{key}" not in DECIDED}
@@ -193,9 +193,9 @@ def _left_open(base: dict[str, Any]) -> dict[str, Any]:
         else keys
         for section, keys in base.items()
     }
-    method = base.get("method", {})
+    method = base.get("training", {})
     return left | {
-        "method": {"preset": AUTO} | {key: method[key] for key in SHARED if key in method}
+        "training": {"preset": AUTO} | {key: method[key] for key in SHARED if key in method}
     }
 
 
@@ -215,7 +215,7 @@ def _complete(study: Study, base: dict[str, Any], recipe: Recipe, where: str) ->
     from lingraft.pipeline.completing import decide  # torch
 
     sized = "vocab_size" in recipe.tokenizer.model_fields_set
-    if not sized and recipe.tokenizer.kind not in (*UNSIZED, "given"):
+    if not sized and recipe.tokenizer.action not in (*UNSIZED, "use"):
         size = _shared_size(study, base, where)
         changed = recipe.tokenizer.model_copy(update={"vocab_size": size})
         recipe = recipe.model_copy(update={"tokenizer": changed})

@@ -12,18 +12,19 @@ from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
 from lingraft.paths import path_of
 from lingraft.pretrained.checkpoints import folder_of, named_tokenizer, named_weights
+from lingraft.recipe.embeddings import FROM_OUTSIDE
 from lingraft.recipe.methods import as_written
 from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
 
 if TYPE_CHECKING:
-    from lingraft.recipe import Recipe, Resources
+    from lingraft.recipe import Embeddings, Recipe
 
-NOT_DECISIVE = {"name", "baselines", "training", "export"}
+NOT_DECISIVE = {"name", "baselines", "hardware", "export"}
 """Names, the use of the machine, and what only other things read."""
 SHOWN = "samples"
 """Of [evaluation]: how many texts are shown."""
 WITHOUT_RESOURCES = {"random", "random-statistics", "match", "mean", "first-piece"}
-"""Initialisers that read nothing of [resources]."""
+"""Initializers that read nothing of [embeddings]."""
 
 
 def cell(recipe: Recipe) -> str:
@@ -33,11 +34,9 @@ def cell(recipe: Recipe) -> str:
         DataError: a file that the recipe names is not there.
     """
     plain = _plain(recipe)
-    plain["method"] = recipe.method.name
+    plain["training"] = recipe.training.method
     plain.get("evaluation", {}).pop(SHOWN, None)
-    plain.pop("resources", None)
-    if not WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):
-        plain["resources"] = _resources(recipe.resources)
+    plain["embeddings"] = _embeddings(recipe.embeddings.decisive)
     return fingerprint(FORMAT["study"], plain)
 
 
@@ -62,7 +61,7 @@ def tokenizer(recipe: Recipe) -> str:
 
 def _plain(recipe: Recipe) -> dict[str, Any]:
     """What differs from the defaults, with contents in place of paths."""
-    whole = as_written(recipe).model_copy(update={"graft": recipe.graft.decisive})
+    whole = as_written(recipe).model_copy(update={"embeddings": recipe.embeddings.decisive})
     plain = whole.model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
     for stream, written in zip(recipe.texts, plain.get("streams", [plain]), strict=True):
         written["corpus"]["text"] = contents_of(stream)
@@ -85,8 +84,10 @@ def _plain(recipe: Recipe) -> dict[str, Any]:
     return plain
 
 
-def _resources(section: Resources) -> dict[str, Any]:
+def _embeddings(section: Embeddings) -> dict[str, Any]:
     plain = section.model_dump(mode="json", exclude_defaults=True)
+    if WITHOUT_RESOURCES.issuperset(section.initializers):
+        return {key: value for key, value in plain.items() if key not in FROM_OUTSIDE}
     for key, value in plain.items():
         if key == "lexicons":
             plain[key] = [file_digest(path_of(name)) for name in value]

@@ -130,7 +130,7 @@ def _tables(results: Results, resampling: Resampling) -> dict[str, Any]:
         "task_factors": tables.factors(results, resampling, metrics),
         "curve_factors": tables.factors(curve, resampling, curve.task_metrics) if curve else None,
         "task_notes": task_tables.about(results),
-        "initialisers": causal_tables.initialisers(results, resampling),
+        "initializers": causal_tables.initializers(results, resampling),
         "machines": tables.machines(results),
         "cells": causal_tables.cells(results),
     }
@@ -150,8 +150,8 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
             factor.factors(results, metric, resampling) for metric in results.task_metrics
         ],
         "loss_figures": [plots.learning(results, size) for size in results.sizes],
-        "initialiser_figures": [
-            plots.learning(results, size, initialisers=True) for size in results.sizes
+        "initializer_figures": [
+            plots.learning(results, size, initializers=True) for size in results.sizes
         ],
     }
     sections = {
@@ -159,9 +159,9 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
         for section, drawings in candidates.items()
     }
     lines = {drawing.caption: drawing.names for drawing in sections["loss_figures"]}
-    sections["initialiser_figures"] = [
+    sections["initializer_figures"] = [
         drawing
-        for drawing in sections["initialiser_figures"]
+        for drawing in sections["initializer_figures"]
         if lines.get(drawing.caption) != drawing.names
     ]
     return sections

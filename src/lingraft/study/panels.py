@@ -52,7 +52,7 @@ def of(
 def said(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
     """What each group is by method and further axes, by axis as a label calls it.
 
-    Two axes that always change together are said in one, such as layers_before/after. A
+    Two axes that always change together are said in one, such as inserted_before/after. A
     group without an axis has the empty text.
     """
     names = short_names(list(dict.fromkeys(name for group in groups for name in group.further)))
@@ -65,7 +65,7 @@ def said(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
 
 
 def _joined(name: str, second: str) -> str:
-    """Two axes in one: layers_before/after."""
+    """Two axes in one: inserted_before/after."""
     start, line, end = second.rpartition("_")
     return f"{name}/{end if line and name.startswith(start + line) else second}"
 

@@ -193,7 +193,7 @@ def learning(
     results: Results,
     sentences: int | None,
     *,
-    initialisers: bool = False,
+    initializers: bool = False,
     names: Mapping[str, str] | None = None,
 ) -> Figure | None:
     """How models learn at one size; None where nothing tells.
@@ -204,11 +204,11 @@ def learning(
     Args:
         results: the study's results.
         sentences: the size.
-        initialisers: of the labels that name an initialiser, and what they are measured against.
+        initializers: of the labels that name an initializer, and what they are measured against.
         names: of these labels: what the figure calls each, in the order of the legend.
     """
-    groups = results.initialised(sentences) if initialisers else results.at(sentences)
-    own_name = "initialisers" if initialisers else None
+    groups = results.initialised(sentences) if initializers else results.at(sentences)
+    own_name = "initializers" if initializers else None
     if names is not None:
         groups = tuple(group for label in names for group in groups if group.label == label)
         own_name = "chosen"
@@ -216,7 +216,7 @@ def learning(
         every = quantity.by_text or own_name
         lines = [group for group in groups if every or group.label in results.plain]
         own = replace(quantity, name=own_name or quantity.name)
-        drawing = _learning(results, sentences, lines, own, 1 + initialisers, names)
+        drawing = _learning(results, sentences, lines, own, 1 + initializers, names)
         if drawing is not None:
             return drawing
     return None

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from lingraft.errors import RecipeError
 from lingraft.finetuning.recipe import HUB, MAX_SEEDS, Finetune, TaskOptions
 from lingraft.paths import path_of
-from lingraft.recipe import Section, Training
+from lingraft.recipe import Hardware, Section
 from lingraft.recipe.decoding import checked, load
 from lingraft.tasks.settings import Count
 
@@ -63,18 +63,18 @@ class StudyTask(TaskOptions):
             raise ValueError(f"a seed is there twice in {list(seeds)}")
         return seeds
 
-    def finetune(self, training: Training) -> Finetune:
+    def finetune(self, hardware: Hardware) -> Finetune:
         """What `lingraft finetune` would be asked for; model and seeds are filled in later.
 
         Args:
-            training: of the cell's recipe: how the machine is used.
+            hardware: of the cell's recipe: how the machine is used.
         """
         return Finetune(
             models=("cell",),
             tasks=(self.name,),
-            device=training.device,
-            precision=training.precision,
-            micro_batch_tokens=training.at_once,
+            device=hardware.device,
+            precision=hardware.precision,
+            micro_batch_tokens=hardware.at_once,
             **{key: getattr(self, key) for key in TaskOptions.model_fields},
         )
 
@@ -94,7 +94,7 @@ class Study(Section):
     """Dotted paths of the recipe and their values, in every cell."""
     grids: Annotated[tuple[dict[str, Axis], ...], Field(strict=False, min_length=1)]
     """Axes and their values; a grid is all combinations, a study the union of its grids. `method`
-    is method.name, `sentences` is method.sentences, anything else a dotted path of the recipe."""
+    is training.method, `sentences` training.max_train_sentences, anything else a dotted path."""
     rules: Annotated[tuple[Rule, ...], Field(strict=False)] = ()
     """Applied in order, after `set` and before the axes."""
     tasks: Annotated[tuple[StudyTask, ...], Field(strict=False)] = ()

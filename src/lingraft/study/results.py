@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-INITIALISER = "graft.embeddings"
+INITIALIZER = "embeddings.init"
 RANDOM = "random"
 PLACES = ("method", "sentences", "seed")
 """Axes that every table knows; any other becomes part of the row's label."""
@@ -68,8 +68,8 @@ class Group:
 
     @property
     def beside(self) -> dict[str, Value]:
-        """Method and further axes, but for the initialiser."""
-        axes = {key: value for key, value in self.further.items() if key != INITIALISER}
+        """Method and further axes, but for the initializer."""
+        axes = {key: value for key, value in self.further.items() if key != INITIALIZER}
         return {"method": self.method, **axes}
 
     def rows(self, metric: str) -> dict[Key, MetricRow]:
@@ -197,14 +197,14 @@ class Results:
         return tuple(group for group in self.groups if group.label == label)
 
     def initialised(self, sentences: int | None) -> tuple[Group, ...]:
-        """The groups of one size that name an initialiser.
+        """The groups of one size that name an initializer.
 
         Where none of them says `random`, the group that differs in nothing else stands before
-        them: it has the initialiser of the base recipe.
+        them: it has the initializer of the base recipe.
         """
-        initialised = [group for group in self.at(sentences) if INITIALISER in group.further]
-        plain = [group for group in self.at(sentences) if INITIALISER not in group.further]
-        random = [group.beside for group in initialised if group.further[INITIALISER] == RANDOM]
+        initialised = [group for group in self.at(sentences) if INITIALIZER in group.further]
+        plain = [group for group in self.at(sentences) if INITIALIZER not in group.further]
+        random = [group.beside for group in initialised if group.further[INITIALIZER] == RANDOM]
         lacking = [group.beside for group in initialised if group.beside not in random]
         return (*(group for group in plain if group.beside in lacking), *initialised)
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from lingraft.errors import DataError
 from lingraft.locks import wait_for_lock
+from lingraft.recipe.renamed import present
 from lingraft.report.row import Blocks, Score
 from lingraft.rundir import json_line
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Value = str | int | float | bool | None
+
+
+def _present(axes: Any) -> Any:
+    """Return the axes of a row by their present names."""
+    return {present(key): value for key, value in axes.items()} if isinstance(axes, dict) else axes
 
 
 class CellRow(BaseModel):
@@ -36,7 +42,7 @@ class CellRow(BaseModel):
     """Stable id: the axes' values and a hash."""
     fingerprint: str
     """Of everything that decides the cell's result: its recipe, the source's weights, the text."""
-    axes: dict[str, Value]
+    axes: Annotated[dict[str, Value], BeforeValidator(_present)]
     """Where the cell stands: `method`, `sentences`, `seed`, and any dotted path of the recipe."""
 
 

@@ -16,7 +16,7 @@ from lingraft.finetuning import data as task_data
 from lingraft.finetuning import outcomes
 from lingraft.finetuning.recipe import sized, tasks_of
 from lingraft.pipeline.preflight import BYTES_PER_TOKEN
-from lingraft.recipe import Recipe, Training
+from lingraft.recipe import Hardware, Recipe
 from lingraft.recipe.record import AUTO
 from lingraft.recipe.records import METHODS
 from lingraft.report import variants
@@ -103,7 +103,7 @@ class TaskStep:
     plan: TaskPlan
     seed: int
     cost: Cost
-    training: Training
+    training: Hardware
     """Of the cell's recipe: how the machine is used."""
 
     @cached_property
@@ -207,7 +207,7 @@ def _plans_of(section: StudyTask) -> Iterable[TaskPlan]:
                 f"tasks: {section.name}: methods names '{method}', which is no method; "
                 f"there are {', '.join(methods)}"
             )
-    recipe = section.finetune(Training())
+    recipe = section.finetune(Hardware())
     (task,) = tasks_of(recipe, Path())
     for subtask, sized_recipe in sized(task, recipe):
         own = section
@@ -261,7 +261,7 @@ def steps_of(study: Study, cell: Cell, plans: Sequence[TaskPlan], cost: Cost) ->
         plans: of all the study's tasks.
         cost: of the cell's training.
     """
-    training = cell.recipe.training
+    training = cell.recipe.hardware
     return (
         TrainStep(cell.recipe, cost),
         *(

@@ -240,8 +240,8 @@ def write_recipe(run: Run, recipe: Recipe) -> None:
     """
     from lingraft.pipeline.completing import fitted
 
-    training = recipe.training.model_copy(update={"micro_batch_tokens": recipe.training.at_once})
-    recipe = recipe.model_copy(update={"training": training})
+    hardware = recipe.hardware.model_copy(update={"micro_batch_tokens": recipe.hardware.at_once})
+    recipe = recipe.model_copy(update={"hardware": hardware})
     write_text(run.recipe_path, to_toml(fitted(recipe)))
 
 

@@ -22,7 +22,7 @@ from lingraft.study.notes import (
     unknown_note,
     words_note,
 )
-from lingraft.study.results import INITIALISER, RANDOM, size_text
+from lingraft.study.results import INITIALIZER, RANDOM, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ QUALITY = (
 COMPARED = (PERPLEXITY, BITS, "mask-only/hits@1", "mask-only/mrr")
 REACHED = (LOSS, BITS, "mask-only/hits@1", "mask-only/mrr")
 BASES = "the base recipe's"
-"""Where a cell names no initialiser."""
+"""Where a cell names no initializer."""
 
 
 def quality(results: Results, sentences: int | None) -> Table:
@@ -246,14 +246,14 @@ def _factor(
     return marked(Cell(*factor(group, same, metric, resampling).shown()), group, same[0], metric)
 
 
-def initialisers(
+def initializers(
     results: Results,
     resampling: Resampling,
     metrics: Sequence[str] = COMPARED,
     by: str = BITS,
     main: Group | None = None,
 ) -> Table | None:
-    """Initialisers of the embeddings side by side; None where that axis does not vary.
+    """Initializers of the embeddings side by side; None where that axis does not vary.
 
     Args:
         results: the study's results.
@@ -261,10 +261,10 @@ def initialisers(
         metrics: one a column.
         by: the metric in which they are subtracted.
         main: what was measured on other tokens, words or texts than this one's is marked; the first
-            initialiser's by default, with notes on masked tokens.
+            initializer's by default, with notes on masked tokens.
     """
     groups = [group for size in results.sizes for group in results.initialised(size)]
-    names = {_initialiser(group) for group in groups}
+    names = {_initializer(group) for group in groups}
     if len(names) < 2:
         return None
     gains = [_gain(group, groups, resampling, by) for group in groups]
@@ -274,7 +274,7 @@ def initialisers(
     marked_by = main or groups[0]
     rows = [
         row(
-            _initialiser(group),
+            _initializer(group),
             ", ".join(
                 TITLES.get(str(place), str(place))
                 for key, place in group.beside.items()
@@ -288,22 +288,22 @@ def initialisers(
         for group, gain in zip(groups, gains, strict=True)
     ]
     less = " or ".join(name for name in (RANDOM, BASES) if name in names)
-    named_columns = ("initialiser", "method", "sentences")
+    named_columns = ("initializer", "method", "sentences")
     gained = f"{metric_named(by).title} less {less}"
     head = (*named_columns, *titles(metrics), gained, "seeds")
     mixed = (MIXED_PAIRS,) if any(MIXED in gain.mark for gain in gains) else ()
     notes = (*(quality_notes(groups, groups[0]) if main is None else ()), *mixed)
-    return table("initialisers of the embeddings", head, rows, notes)
+    return table("initializers of the embeddings", head, rows, notes)
 
 
-def _initialiser(group: Group) -> str:
-    return str(group.further.get(INITIALISER, BASES))
+def _initializer(group: Group) -> str:
+    return str(group.further.get(INITIALIZER, BASES))
 
 
 def _gain(group: Group, groups: Sequence[Group], resampling: Resampling, by: str) -> Cell:
-    """A group's metric less that of `random`, or of the base recipe's initialiser."""
+    """A group's metric less that of `random`, or of the base recipe's initializer."""
     same = [g for g in groups if (g.sentences, g.beside) == (group.sentences, group.beside)]
-    base = next((g for g in same if _initialiser(g) in (RANDOM, BASES)), group)
+    base = next((g for g in same if _initializer(g) in (RANDOM, BASES)), group)
     if group is base or apart(group, base, by) is not None:
         return Cell(numbers.ABSENT)
     gap = difference(group, base, by, resampling)

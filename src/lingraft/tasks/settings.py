@@ -43,10 +43,10 @@ class Values(Section):
     checks_per_epoch: Count = 1
     """How often the selection split is scored."""
     check_every: Count | None = None
-    """Optimiser steps between two checks; None goes by `checks_per_epoch`, or with `steps` checks
+    """Optimizer steps between two checks; None goes by `checks_per_epoch`, or with `steps` checks
     ten times."""
     steps: Count | None = None
-    """Optimiser steps of the whole training; None goes by `epochs`."""
+    """Optimizer steps of the whole training; None goes by `epochs`."""
     batch_unit: Literal["examples", "tokens"] = "examples"
     """What `batch` counts; of translations the tokens of both sides."""
     average_last: Annotated[int, Field(ge=0)] = 0

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerFast
 
+    from lingraft import recipe
+
 logger = logging.getLogger(__name__)
 Array = np.ndarray[Any, Any]
 
@@ -96,19 +98,20 @@ def lines_within(text_path: Path) -> Iterator[str]:
         yield waiting
 
 
-def reader_for(kind: str, source_kind: str) -> Callable[[Path], Iterator[str]]:
+def reader_for(section: recipe.Tokenizer, source_kind: str) -> Callable[[Path], Iterator[str]]:
     """How to read the text that a causal model's vocabulary is made of: as the model reads it.
 
     Some pieces hold the end of a line (in Qwen and Llama 3 a full stop and it), and SentencePiece's
     first word of a line is another piece than that of a text.
 
     Args:
-        kind: `tokenizer.kind` of the recipe.
+        section: [tokenizer] of the recipe.
         source_kind: of the source's tokenizer.
     """
-    if kind == "trim":
+    if section.action == "trim":
         return read
-    follows = source_kind in MERGING and kind in ("source", "replace", "extend", "append", "add")
+    made = section.action not in ("keep", "use") and section.algorithm == "source"
+    follows = source_kind in MERGING and made
     return lines_within if follows else read_lines
 
 

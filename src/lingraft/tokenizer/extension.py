@@ -100,7 +100,7 @@ def make(
     if mode == "keep":
         kept = {"source": len(source), "added": 0, "unreachable": 0}
         return tokenizer_files.wrapped(state, source), kept
-    limit = sys.maxsize if mode == "trim" else section.train_sentences  # what occurs, wherever
+    limit = sys.maxsize if mode == "trim" else section.max_train_sentences  # what occurs, wherever
     sample = Sample(sentences, limit, seed)
     in_use = [*map(str, source.special_tokens_map.values()), str(source.chat_template or "")]
     new_state, counts = (
@@ -129,7 +129,7 @@ def check(
         What is made, and the tokenizer that is given, if one is.
     """
     mode = _mode(section, source, causal=causal)
-    if mode == "given":
+    if mode == "use":
         return mode, take(section, source, pad_id=pad_id, causal=causal)
     if source is not None and mode in (*KEEPING, "replace"):
         _check_source(source, pad_id, causal=causal)
@@ -141,18 +141,19 @@ def check(
 def _mode(
     section: recipe.Tokenizer, source: PreTrainedTokenizerFast | None, *, causal: bool
 ) -> str:
-    """What is made: the recipe's kind, but 'replace' where 'source' means it."""
-    mode = section.kind
+    """What is made: the recipe's action, but 'replace' where 'new' means it."""
+    action, algorithm = section.action, section.algorithm
     if source is None:
-        if mode not in ("given", *tokenizer_files.TRAINED):
+        if action not in ("new", "use") or (action == "new" and algorithm == "source"):
+            key, value = ("algorithm", algorithm) if action == "new" else ("action", action)
             raise RecipeError(
-                f"tokenizer.kind: '{mode}' needs a source model; a model trained from nothing "
-                f"must say one of {', '.join(tokenizer_files.TRAINED)}"
+                f"tokenizer.{key}: '{value}' needs a source model; a model trained from nothing "
+                f"must say an algorithm of {', '.join(tokenizer_files.TRAINED)}"
             )
-        return mode
-    check_chat(str(source.chat_template or ""), source.get_vocab(), mode)
+        return action
+    check_chat(str(source.chat_template or ""), source.get_vocab(), algorithm)
     follows = causal or tokenizer_files.kind_of(source) == "sp-bpe"
-    return "replace" if mode == "source" and follows else mode
+    return "replace" if action == "new" and algorithm == "source" and follows else action
 
 
 def _check_source(source: PreTrainedTokenizerFast, pad_id: int | None, *, causal: bool) -> None:
@@ -178,7 +179,7 @@ def _check(new: PreTrainedTokenizerFast, state: dict[str, Any], pad_id: int | No
     if moved or (pad_id is not None and new.pad_token_id != pad_id):
         raise UnsupportedModelError(
             f"the source tokenizer's vocabulary cannot be changed: '{[*moved, new.pad_token][0]}' "
-            'would get another id; use tokenizer.kind = "source" for a vocabulary of its own'
+            'would get another id; use tokenizer.action = "new" for a vocabulary of its own'
         )
 
 
@@ -227,7 +228,7 @@ def _append(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) ->
         if len(vocabulary) != end:
             raise UnsupportedModelError(
                 f"the source tokenizer's {len(vocabulary)} pieces reach up to id {end - 1}; ids "
-                'with gaps cannot be extended; use tokenizer.kind = "source" for a vocabulary of '
+                'with gaps cannot be extended; use tokenizer.action = "new" for a vocabulary of '
                 "its own"
             )
         known = {*vocabulary, *lacking}

@@ -94,15 +94,16 @@ def train(
     """Train a tokenizer on the target language's text.
 
     Args:
-        section: kind, size, normalisation, coverage and how many sentences to train on.
+        section: algorithm, size, normalisation, coverage and how many sentences to train on.
         source: the source model's tokenizer, whose special tokens (strings, roles, order), sentence
             templates, model inputs and maximal length are taken over; None to train from nothing,
-            then `section.kind` must be given.
+            then `section.algorithm` must be given.
         sentences: gives the training text anew at each call, a sentence a string; it is read two to
             four times.
         pad_id: the id that the padding token must get, because position rows depend on it; None
             where it does not matter.
-        seed: decides which sentences are taken where there are more than `section.train_sentences`.
+        seed: decides which sentences are taken where there are more than
+            `section.max_train_sentences`.
         causal: whether it is for a causal model, whose texts have no token behind them.
 
     Returns:
@@ -115,9 +116,9 @@ def train(
         UnsupportedModelError: the source tokenizer lacks a special token, or `pad_id` cannot be
         met.
     """
-    assert section.kind in ("source", *TRAINED), "see tokenizer_extension"
+    assert section.action == "new", "see tokenizer.extension"
     if source is not None:
-        kind = kind_of(source) if section.kind == "source" else cast("Kind", section.kind)
+        kind = kind_of(source) if section.algorithm == "source" else cast("Kind", section.algorithm)
         frame = frame_of(fast(source), causal=causal, kind=kind)
         if kind == "byte-bpe" != kind_of(source):  # BERT has no space that a mask could take along
             frame = dataclasses.replace(frame, stripping=frame.roles.get("mask_token"))
@@ -126,10 +127,10 @@ def train(
                 "the source tokenizer lower-cases its text; the new one keeps case and accents"
             )
     else:
-        kind = cast("Kind", section.kind)
+        kind = cast("Kind", section.algorithm)
         frame = default_frame(kind, causal=causal)
     frame = frame.with_pad_at(pad_id)
-    sample = Sample(sentences, section.train_sentences, seed)
+    sample = Sample(sentences, section.max_train_sentences, seed)
     backend = _backend(kind, section, frame, sample)
     size = backend.get_vocab_size()
     if size < section.vocab_size:
@@ -141,7 +142,7 @@ def train(
 
 def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample) -> Tokenizer:
     normaliser: Any
-    form: Any = normalizers.NFC() if section.normalisation == "nfc" else normalizers.NFKC()
+    form: Any = normalizers.NFC() if section.normalization == "nfc" else normalizers.NFKC()
     # The corpus stage leaves none of these in the text that is learnt from.
     visible = normalizers.Replace(Regex(f"[{INVISIBLE_CHARACTERS}]"), "")
     if kind == "unigram":

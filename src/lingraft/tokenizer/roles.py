@@ -137,5 +137,5 @@ def check_present(present: Collection[str], needed: Iterable[str], given: str) -
     if lacking := [token for token in needed if token not in present]:
         raise UnsupportedModelError(
             f"{given} lacks {', '.join(lacking[:4])}, which the source needs; let a tokenizer be "
-            "trained (tokenizer.kind = 'replace' keeps such tokens)"
+            "trained (tokenizer.action = 'replace' keeps such tokens)"
         )

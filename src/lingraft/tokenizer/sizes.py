@@ -35,8 +35,8 @@ def sizes_of(recipe: Recipe, model: Path) -> tuple[int, int]:
     if not continues(state):  # a whole vocabulary is trained
         has_bytes = kind_of_state(state) in MERGING or state["model"].get("byte_fallback")
         fewest += len(state["added_tokens"]) + (BYTES if has_bytes else 0)
-    if section.kind == "extend":
+    if section.action == "extend":
         return section.new_pieces, fewest
-    if section.kind in (*UNSIZED, "given"):
+    if section.action in (*UNSIZED, "use"):
         return min(len(pieces), Tokenizer().vocab_size), fewest
     return section.vocab_size, fewest

@@ -128,12 +128,12 @@ def check_continues(state: Mapping[str, Any]) -> None:
     kind = kind_of_state(state)
     if kind not in MERGING:
         raise UnsupportedModelError(
-            f"tokenizer.kind: 'extend' goes on with the source's merges, and a {kind} vocabulary "
+            f"tokenizer.action: 'extend' goes on with the source's merges, and a {kind} vocabulary "
             "has none; use 'append'"
         )
     if not state["model"].get("merges"):
         raise UnsupportedModelError(
-            "tokenizer.kind: 'extend' goes on with the source's merges, and its tokenizer.json "
+            "tokenizer.action: 'extend' goes on with the source's merges, and its tokenizer.json "
             "has none; save the tokenizer again, or use 'replace'"
         )
 
@@ -168,13 +168,13 @@ def chat_tokens(template: str) -> list[str]:
     return list(dict.fromkeys(CHAT_TOKEN.findall(template)))
 
 
-def check_chat(template: str, tokens: Collection[str], kind: str) -> None:
+def check_chat(template: str, tokens: Collection[str], algorithm: str) -> None:
     """Refuse a chat template whose tokens the tokenizer lacks, or the new vocabulary will lack.
 
     Args:
         template: of the source; empty where it has none.
         tokens: all that the source's tokenizer has.
-        kind: of the vocabulary, as in the recipe.
+        algorithm: of a new vocabulary, as in the recipe.
 
     Raises:
         UnsupportedModelError: a token of the template would fall into pieces.
@@ -187,9 +187,9 @@ def check_chat(template: str, tokens: Collection[str], kind: str) -> None:
             "have, so a chat would fall into pieces; put back the tokenizer that belongs to it, or "
             "delete chat_template"
         )
-    if used and kind in ("unigram", "byte-bpe", "wordpiece"):
+    if used and algorithm != "source":
         raise UnsupportedModelError(
-            f"tokenizer.kind: '{kind}' has no place for the chat tokens of the source "
+            f"tokenizer.algorithm: '{algorithm}' has no place for the chat tokens of the source "
             f"({', '.join(used)}); use 'replace', or 'extend', or delete its chat_template"
         )
 

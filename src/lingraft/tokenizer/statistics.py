@@ -104,7 +104,7 @@ def warn(language: str, found: Mapping[str, float | int | None]) -> None:
     if covered is not None and covered < FEWEST_COVERED:
         logger.warning(
             "tokenizer: %.1f %% of the characters of the %s text are in unknown tokens, of which "
-            "the model learns nothing; let tokenizer.kind make or add pieces ('source', 'append'), "
+            "the model learns nothing; let tokenizer.action make or add pieces ('new', 'append'), "
             "or raise tokenizer.character_coverage",
             100 * (1 - covered),
             language,
@@ -112,7 +112,7 @@ def warn(language: str, found: Mapping[str, float | int | None]) -> None:
     if kept is not None and kept < FEWEST_KEPT:
         logger.warning(
             "tokenizer: it takes away %.1f %% of the accents, vowel signs and joiners of the %s "
-            "text, as the source's does; a new vocabulary (tokenizer.kind = 'source') keeps them",
+            "text, as the source's does; a new vocabulary (tokenizer.action = 'new') keeps them",
             100 * (1 - kept),
             language,
         )
@@ -144,7 +144,7 @@ def check_kept(whose: str, share: float | None) -> None:
     if share < FEWEST_BACK:
         raise DataError(
             f"{whose}: only {share:.1%} of the text comes back from its tokens, {FEWEST_BACK:.0%} "
-            "must: the vocabulary lacks bytes or letters; let tokenizer.kind add or make pieces "
+            "must: the vocabulary lacks bytes or letters; let tokenizer.action add or make pieces "
             "('extend', 'append', 'source'), or take a model whose vocabulary has them"
         )
     logger.info("%s: %.2f %% of the text comes back from its tokens", whose, 100 * share)

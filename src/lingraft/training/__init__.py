@@ -1,1 +1,1 @@
-"""One training loop: data, optimiser, checkpoints."""
+"""One training loop: data, optimizer, checkpoints."""

@@ -1,4 +1,4 @@
-"""Checkpoints of a phase: weights, optimiser, position. A resumed run is the straight run.
+"""Checkpoints of a phase: weights, optimizer, position. A resumed run is the straight run.
 
 Random numbers need no saving: order, masks and dropout are functions of (seed, phase, step,
 process).
@@ -113,10 +113,10 @@ def weights(
 
 
 def moments(
-    optimiser: torch.optim.Optimizer, *, keep: bool = True, copy: Copy = torch.Tensor.cpu
+    optimizer: torch.optim.Optimizer, *, keep: bool = True, copy: Copy = torch.Tensor.cpu
 ) -> dict[str, Any]:
-    """An optimiser's state as one process has it, on the CPU; arguments as `weights`."""
-    state = optimiser.state_dict()
+    """An optimizer's state as one process has it, on the CPU; arguments as `weights`."""
+    state = optimizer.state_dict()
     whole: dict[int, dict[str, Any]] = {}
     for number, values in state["state"].items():
         for name, value in values.items():
@@ -130,7 +130,7 @@ def save(
     folder: Path,
     step: int,
     model: nn.Module,
-    optimiser: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer,
     state: dict[str, Any],
     *,
     main: bool = True,
@@ -141,9 +141,9 @@ def save(
 
     Args:
         folder: the phase's folder.
-        step: optimiser steps taken.
+        step: optimizer steps taken.
         model: the unwrapped model.
-        optimiser: its state covers the trained tensors alone.
+        optimizer: its state covers the trained tensors alone.
         state: plain data to go on from.
         main: whether this process writes; another one only gives its shards.
         writer: writes beside training, from a copy; None: before this returns.
@@ -155,7 +155,7 @@ def save(
     if writer is not None:
         writer.wait()  # so that no more than one copy is in memory
     tensors = weights(model, keep=main, copy=copy)
-    moved = moments(optimiser, keep=main, copy=copy)
+    moved = moments(optimizer, keep=main, copy=copy)
     if not main:
         return path
     arrived = arrival()
@@ -178,7 +178,7 @@ def _write(
     with removed_on_failure(partial):
         with writing(partial):
             save_file(tensors, partial / "model.safetensors")
-            torch.save(moved, partial / "optimiser.pt")
+            torch.save(moved, partial / "optimizer.pt")
         write_json(partial / "state.json", state)
         checksums.write(partial)
     if path.exists():
@@ -206,7 +206,7 @@ def save_best(folder: Path, save: Callable[[Path], None]) -> None:
     partial.replace(best)
 
 
-def load(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Put a checkpoint back; returns its state.
 
     Raises:
@@ -215,11 +215,11 @@ def load(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict
     checksums.check(path, AGAIN)
     try:
         tensors = load_file(path / "model.safetensors")
-        moments = torch.load(path / "optimiser.pt", map_location="cpu", weights_only=True)
+        moments = torch.load(path / "optimizer.pt", map_location="cpu", weights_only=True)
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 parameter.copy_(tensors[name])
-        optimiser.load_state_dict(moments)
+        optimizer.load_state_dict(moments)
     except BROKEN as error:
         if is_memory_full(error):
             raise
@@ -238,7 +238,7 @@ def keep_look(folder: Path, model: nn.Module, step: int, looks: int, *, main: bo
     Args:
         folder: the phase's.
         model: the unwrapped model.
-        step: optimiser steps taken.
+        step: optimizer steps taken.
         looks: how many count.
         main: whether this process writes; another one only gives its shards.
 

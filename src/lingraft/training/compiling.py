@@ -1,4 +1,4 @@
-"""The encoder's layers, and `training.compile`: torch.compile of each for itself.
+"""The encoder's layers, and `hardware.compile`: torch.compile of each for itself.
 
 Layer by layer, not the whole model: one compilation serves all layers of a kind, and what stands
 around them (masks, packed rows, the head on masked tokens) stays plain Python.
@@ -26,7 +26,7 @@ LONG_ENOUGH = 50_000_000
 if TYPE_CHECKING:
     from torch import nn
 
-    from lingraft.recipe import Training
+    from lingraft.recipe import Hardware
 
 
 def encoder_layers(module: nn.Module) -> list[nn.Module]:
@@ -34,26 +34,26 @@ def encoder_layers(module: nn.Module) -> list[nn.Module]:
     return [part for part in module.modules() if isinstance(part, GradientCheckpointingLayer)]
 
 
-def check(training: Training) -> None:
+def check(hardware: Hardware) -> None:
     """Refuse early what would fail at the first step.
 
     Raises:
         RecipeError: the recipe wants compiled layers, and this machine cannot make any.
     """
-    if training.compile is not True:
+    if hardware.compile is not True:
         return
-    if device_for(training.device).type == "cuda":
+    if device_for(hardware.device).type == "cuda":
         if not has_triton():
             raise RecipeError(
-                "training.compile: needs the package triton on a GPU; install it, or set "
-                "training.compile=false"
+                "hardware.compile: needs the package triton on a GPU; install it, or set "
+                "hardware.compile=false"
             )
         return
     compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
     if shutil.which(compiler) is None:
         raise RecipeError(
-            f"training.compile: needs a C++ compiler, and {compiler} is not there; install it "
-            "(or name one in CXX), or set training.compile=false"
+            f"hardware.compile: needs a C++ compiler, and {compiler} is not there; install it "
+            "(or name one in CXX), or set hardware.compile=false"
         )
 
 
@@ -62,24 +62,24 @@ def has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def compile_layers(module: nn.Module, training: Training, even_tokens: float = 0.0) -> bool:
+def compile_layers(module: nn.Module, hardware: Hardware, even_tokens: float = 0.0) -> bool:
     """Let the encoder's layers run compiled, in place, where the recipe asks for it.
 
     Names of parameters stay as they are.
 
     Args:
         module: what trains.
-        training: whether the recipe asks.
+        hardware: whether the recipe asks.
         even_tokens: of all passes that have the same shape, so that nothing is compiled again.
 
     Returns:
         Whether they do.
     """
-    wanted = training.compile
+    wanted = hardware.compile
     if wanted == "auto":
         wanted = even_tokens >= LONG_ENOUGH and has_triton()
         if wanted:
-            logger.info("layers are compiled; the first steps take longer (training.compile)")
+            logger.info("layers are compiled; the first steps take longer (hardware.compile)")
     if wanted:
         for layer in encoder_layers(module):
             layer.compile(recompile_limit=MOST_GRAPHS)

@@ -64,7 +64,7 @@ def subset(tokens: Text, sentences: int, seed: int) -> Text:
     if sentences > len(tokens):
         raise DataError(
             f"phases: {sentences:,} sentences were asked for, but the training text has "
-            f"{len(tokens):,}; lower phases.…sentences (method.sentences), or give more text"
+            f"{len(tokens):,}; lower training.max_train_sentences, or give more text"
         )
     keys = sentence_keys(np.arange(len(tokens)), seed, number_of("sentences of a phase"))
     return tokens.subset(np.sort(np.argsort(keys, kind="stable")[:sentences]))
@@ -169,7 +169,7 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class Step:
-    """One optimiser step's share of this process."""
+    """One optimizer step's share of this process."""
 
     micro_batches: list[PackedBatch]
     weights: list[float]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 FEWEST = 16
-"""Tokens at once; as in the recipe's training.micro_batch_tokens."""
+"""Tokens at once; as in the recipe's hardware.micro_batch_tokens."""
 
 
 def gradients(
@@ -76,6 +76,6 @@ def _smaller(
         problem.micro_batch_tokens //= 2
         logger.warning(
             "memory is full: training goes on with %d tokens at once "
-            "(training.micro_batch_tokens), and the same sums",
+            "(hardware.micro_batch_tokens), and the same sums",
             problem.micro_batch_tokens,
         )

@@ -2,7 +2,7 @@
 
 A step sums each term of the loss over its micro-batches and processes and divides once by the
 number of tokens that the term predicts in the global batch. Frozen parts have no gradient and no
-optimiser state. A phase can be stopped at any moment and goes on from its last checkpoint to the
+optimizer state. A phase can be stopped at any moment and goes on from its last checkpoint to the
 same weights.
 """
 
@@ -95,7 +95,7 @@ def run_phase(
         flops: useful operations of a global batch, from its indices and the number of its targets;
             None where nobody counts them, and the log has no MFU.
         watch: is told of every step.
-        trained: what the optimiser is given; None: whatever of `model` has a gradient.
+        trained: what the optimizer is given; None: whatever of `model` has a gradient.
 
     Returns:
         Plain data for done.json. What `problem.save` wrote of the best weights is in
@@ -114,7 +114,7 @@ def run_phase(
     finally:
         accelerator.free_memory()  # it holds all that it prepared; it collects, then lets go
         if sum(parameter.numel() for parameter in model.parameters()) >= LARGE:
-            gc.collect()  # of the optimiser's moments too: a trainer is in cycles
+            gc.collect()  # of the optimizer's moments too: a trainer is in cycles
 
 
 class _Trainer:
@@ -133,7 +133,7 @@ class _Trainer:
         self.job, self.problem, self.accelerator = work, problem, accelerator
         self.model, self.flops, self.watch = model, flops, watch
         phase, self.trained = work.phase, trained
-        self.optimiser = trained.optimiser(phase.optimiser, decay_all=work.decay_all)
+        self.optimizer = trained.optimizer(phase.optimizer, decay_all=work.decay_all)
         self.state = State(work.fingerprint, stable_fingerprint=work.stable_fingerprint)
         self.scale, self.began = LossScale(accelerator), 0.0
         self.last_checkpoint = self.resume()
@@ -143,9 +143,9 @@ class _Trainer:
         is_even = isinstance(problem, MaskedText) and problem.even is not None
         epochs = steps / self.plan.steps_per_epoch()
         tokens = epochs * self.plan.tokens_per_epoch() if is_even else 0.0
-        self.compiled = compiling.compile_layers(problem.module, work.training, tokens)
+        self.compiled = compiling.compile_layers(problem.module, work.hardware, tokens)
         self.module, self.stepper = sharding.prepare(
-            problem.module, self.optimiser, work.training, accelerator
+            problem.module, self.optimizer, work.hardware, accelerator
         )
         self.checkpoint_time = time.monotonic()
         self.stop = StopRequest()
@@ -197,7 +197,7 @@ class _Trainer:
         return {"steps": state.step, "tokens": state.tokens}.get(self.progress.unit, state.passed)
 
     def take_step(self, steps: Iterator[Coming], ticker: Ticker) -> None:
-        """One optimiser step; a number of a GPU is read where it is logged alone."""
+        """One optimizer step; a number of a GPU is read where it is logged alone."""
         state, accelerator, phase = self.state, self.accelerator, self.job.phase
         started = time.monotonic()
         self.watch.begin()
@@ -210,15 +210,15 @@ class _Trainer:
         self.module.train()
         place = indices, state.epoch, int(seed, 16) % 2**63
         step, totals = gradients(step, place, self.problem, self.module, accelerator)
-        logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
+        logged = (state.step + 1) % self.job.hardware.log_steps == 0 or state.step == 0
         self.trained.collect()
-        self.scale.take_out(self.optimiser)
+        self.scale.take_out(self.optimizer)
         norm = None
-        if logged or phase.optimiser.max_gradient_norm or self.scale.scaler:
-            norm = clip(self.trained.parameters(), phase.optimiser.max_gradient_norm)
+        if logged or phase.optimizer.max_gradient_norm or self.scale.scaler:
+            norm = clip(self.trained.parameters(), phase.optimizer.max_gradient_norm)
         self.scale.note(norm)
         factor = self.progress.factor(middle)
-        self.trained.set_rate(self.optimiser, factor)
+        self.trained.set_rate(self.optimizer, factor)
         self.stepper.step()
         self.stepper.zero_grad(set_to_none=True)
         state.step += 1
@@ -232,7 +232,7 @@ class _Trainer:
         useful = self.flops(indices, step.global_targets) if self.flops else None
         self.speed.add(step.global_tokens, useful)
         if means is not None:
-            self.log_step(means, phase.optimiser.learning_rate * factor, norm)
+            self.log_step(means, phase.optimizer.learning_rate * factor, norm)
         in_tokens = self.progress.unit == "tokens"
         speed = self.speed.utilisation if in_tokens else self.speed.shown
         ticker.update(self.done, f"loss {state.last_loss:.3f}{speed}")
@@ -322,7 +322,7 @@ class _Trainer:
         path = checkpoint.latest(self.job.folder)
         if path is None:
             return None
-        state = checkpoint.load(path, self.model, self.optimiser)
+        state = checkpoint.load(path, self.model, self.optimizer)
         self.trained.refresh()
         self.state = State(**state)
         self.scale.resume(self.state.loss_scale)
@@ -335,9 +335,9 @@ class _Trainer:
         Args:
             before: seconds of the phase when the step began; the clock of now is agreed upon, too.
         """
-        training, state = self.job.training, self.state
-        due = bool(training.checkpoint_steps) and state.step % (training.checkpoint_steps or 1) == 0
-        due = due or time.monotonic() - self.checkpoint_time >= training.checkpoint_minutes * 60
+        hardware, state = self.job.hardware, self.state
+        due = bool(hardware.checkpoint_steps) and state.step % (hardware.checkpoint_steps or 1) == 0
+        due = due or time.monotonic() - self.checkpoint_time >= hardware.checkpoint_minutes * 60
         passed = sharding.micros_of_main(self.job.clock() - self.began, self.accelerator)
         numbers = [due, self.stop.number is not None, passed]
         is_due, signalled, passed = sharding.largest(numbers, self.accelerator)
@@ -370,7 +370,7 @@ class _Trainer:
             self.job.folder,
             state.step,
             self.model,
-            self.optimiser,
+            self.optimizer,
             asdict(state),
             main=self.accelerator.is_main_process,
             writer=self.writer,
@@ -379,7 +379,7 @@ class _Trainer:
 
     def keep_stable(self) -> None:
         """Keep what the cooldown begins with, for a longer phase, where the disk has room."""
-        self.state.cooling, asked = True, self.job.training.keep_stable
+        self.state.cooling, asked = True, self.job.hardware.keep_stable
         if not self.job.stable_fingerprint or asked is False:
             return
         if asked == "auto":
@@ -388,7 +388,7 @@ class _Trainer:
             if too_small:
                 logger.warning(
                     "%s: %s has too little room for the weights before the cooldown, so the run "
-                    "cannot be gone on with (training.keep_stable)",
+                    "cannot be gone on with (hardware.keep_stable)",
                     self.job.phase.name,
                     self.job.folder,
                 )

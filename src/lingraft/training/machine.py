@@ -25,7 +25,7 @@ from lingraft.training import compiling
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lingraft.recipe import Training
+    from lingraft.recipe import Hardware
     from lingraft.rundir import Run
 
 PACKAGES = (
@@ -58,45 +58,45 @@ def multiplies_bf16(name: devices.Device = "auto") -> bool:
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
-def resolve_precision(training: Training) -> str:
+def resolve_precision(hardware: Hardware) -> str:
     """'bf16', 'fp16' or 'fp32'.
 
     Raises:
         RecipeError: a device does not have what was asked for.
     """
-    on_gpu, precision = device_for(training.device).type == "cuda", training.precision
+    on_gpu, precision = device_for(hardware.device).type == "cuda", hardware.precision
     if precision == "auto":
-        return "bf16" if multiplies_bf16(training.device) else "fp16" if on_gpu else "fp32"
-    if precision == "bf16" and on_gpu and not multiplies_bf16(training.device):
-        raise RecipeError('training.precision: this GPU has no bf16; use "fp16", "fp32" or "auto"')
+        return "bf16" if multiplies_bf16(hardware.device) else "fp16" if on_gpu else "fp32"
+    if precision == "bf16" and on_gpu and not multiplies_bf16(hardware.device):
+        raise RecipeError('hardware.precision: this GPU has no bf16; use "fp16", "fp32" or "auto"')
     if precision == "fp16" and not on_gpu:
-        raise RecipeError('training.precision: "fp16" needs CUDA; use "bf16", "fp32" or "auto"')
+        raise RecipeError('hardware.precision: "fp16" needs CUDA; use "bf16", "fp32" or "auto"')
     return precision
 
 
-def accelerator_for(training: Training, folder: Path) -> Accelerator:
+def accelerator_for(hardware: Hardware, folder: Path) -> Accelerator:
     """The device, the processes and the precision of a run; one per process.
 
     Raises:
         RecipeError: the machine, or how the processes were started, does not fit the recipe.
     """
-    compiling.check(training)
+    compiling.check(hardware)
     for name, title in DIVIDES.items():
         if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true":
             raise RecipeError(
                 f"accelerate launch was told to use {title} (by an option, or its config file); "
-                'launch without it and set training.sharding="fsdp2"'
+                'launch without it and set hardware.sharding="fsdp2"'
             )
-    devices.choose(run=training.device)
-    precision = resolve_precision(training)
+    devices.choose(run=hardware.device)
+    precision = resolve_precision(hardware)
     on_cpu = device_for().type == "cpu"
     if on_cpu:
         keep_freed_memory()
-    if training.frozen_weights == "bf16" and precision != "bf16":
+    if hardware.frozen_weights == "bf16" and precision != "bf16":
         raise RecipeError(FROZEN_IN_FP32)
-    if training.sharding == "fsdp2" and precision == "fp16":
+    if hardware.sharding == "fsdp2" and precision == "fp16":
         raise RecipeError(
-            'training.sharding: "fsdp2" does not go with fp16; use "none", or precision="fp32"'
+            'hardware.sharding: "fsdp2" does not go with fp16; use "none", or precision="fp32"'
         )
     AcceleratorState._reset_state()  # else it keeps the first run's precision for the process
     patient = InitProcessGroupKwargs(timeout=dt.timedelta(days=1))
@@ -106,7 +106,7 @@ def accelerator_for(training: Training, folder: Path) -> Accelerator:
         # whatever its launcher or config file says: batches are added up, and compiled, by us
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         dynamo_backend="no",
-        log_with=list(training.trackers) or None,
+        log_with=list(hardware.trackers) or None,
         project_dir=str(folder),
         kwargs_handlers=[patient],
     )

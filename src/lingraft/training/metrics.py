@@ -24,7 +24,7 @@ def write(work: Work, row: dict[str, Any], accelerator: Accelerator) -> None:
         return
     with work.metrics_path.open("a", encoding="utf-8") as file:
         file.write(json_line(row))
-    if work.training.trackers:
+    if work.hardware.trackers:
         name = f"{row['phase']}/{row['kind']}"
         values = {f"{name}_{key}": row[key] for key in TRACKED if row.get(key) is not None}
         accelerator.log(values, step=row["step"])
@@ -48,8 +48,8 @@ def diverged(work: Work, step: int, value: str, last_checkpoint: Path | None) ->
     if last_checkpoint:
         hint = f"the last good checkpoint is {last_checkpoint}"
     phase, mend = work.phase, ""
-    if not phase.optimiser.max_gradient_norm:
-        mend = " or clip gradients (optimiser.max_gradient_norm, of a task clip)"
+    if not phase.optimizer.max_gradient_norm:
+        mend = " or clip gradients (optimizer.max_gradient_norm, of a task clip)"
     return TrainingError(
         f"phase '{phase.name}': {value} at step {step}; {hint}; lower the "
         f"learning rate{mend} and run again with --resume (a study: without); "

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.objectives.common import Losses, Objective, TokenIds
     from lingraft.objectives.distillation import Teacher
-    from lingraft.recipe import Phase, Training
+    from lingraft.recipe import Hardware, Phase
     from lingraft.training.data import Reading, Step
 
 
@@ -111,7 +111,7 @@ class Work:
     """Where and how a phase runs, whatever it learns."""
 
     phase: Phase
-    training: Training
+    hardware: Hardware
     seed: int
     folder: Path
     metrics_path: Path
@@ -198,7 +198,7 @@ def recompute_activations(model: PreTrainedModel) -> None:
     if not model.supports_gradient_checkpointing:
         raise UnsupportedModelError(
             f"{type(model).__name__} cannot compute activations again; "
-            "set training.gradient_checkpointing=false"
+            "set hardware.gradient_checkpointing=false"
         )
     model.activation_checkpointing_enable({"use_reentrant": False})
     # It gives the embeddings' output a gradient, for reentrant autograd; where the embeddings are

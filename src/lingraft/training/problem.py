@@ -135,7 +135,7 @@ class MaskedText:
     """Masked language modelling on packed sentences, with some parts of the model frozen."""
 
     def __init__(self, job: Job, model: PreTrainedModel) -> None:
-        phase, training = job.phase, job.training
+        phase, hardware = job.phase, job.hardware
         self.job, self.model = job, model
         self.trained = select_trained(
             model,
@@ -146,7 +146,7 @@ class MaskedText:
             job.seed,
         )
         self.trainable = self.trained.count
-        if training.gradient_checkpointing:
+        if hardware.gradient_checkpointing:
             recompute_activations(model)
         readings = job.readings
         everything = [entry for reading in readings for entry in (reading, *reading.also)]
@@ -167,7 +167,7 @@ class MaskedText:
         check_isolation(packed, job.vocabulary.pad)
         if any(objective.reads == "pairs" for objective in objectives):
             check_pairs(packed, job.vocabulary.pad)
-        if training.frozen_weights == "bf16":
+        if hardware.frozen_weights == "bf16":
             lighten(model)
         auxiliary = [job.teacher.objective] if job.teacher else []
         self.module = WithObjective(packed, *objectives, *auxiliary)
@@ -179,8 +179,8 @@ class MaskedText:
         self.operations = (
             throughput.count(model, job.family, job.itl_layers) if self.counted else None
         )
-        self.micro_batch_tokens = training.at_once
-        self.held_out = HeldOut.of(readings, job.vocabulary, phase, training, packed)
+        self.micro_batch_tokens = hardware.at_once
+        self.held_out = HeldOut.of(readings, job.vocabulary, phase, hardware, packed)
 
     @property
     def micro_batch_tokens(self) -> int:
@@ -208,7 +208,7 @@ class MaskedText:
             objective_for(reading.objective, job.phase),
             job.vocabulary,
             reading.masking,
-            job.training.row_tokens,
+            job.hardware.row_tokens,
             self.micro_batch_tokens,
             job.seed,
             f"{job.phase.name}/{reading.label}" if reading.stream else job.phase.name,

@@ -29,7 +29,7 @@ WINDOW = 9
 
 
 def expected_steps(budget: Budget, plan: Plan) -> float:
-    """Return the optimiser steps of a whole phase (for budgets in tokens: nearly; in time: NaN)."""
+    """Return the optimizer steps of a whole phase (for budgets in tokens: nearly; in time: NaN)."""
     per_epoch = plan.steps_per_epoch()
     if budget.seconds is not None:
         return math.nan

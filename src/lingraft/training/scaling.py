@@ -39,10 +39,10 @@ class LossScale:
         if self.scaler is not None:
             self.scaler.load_state_dict(state)
 
-    def take_out(self, optimiser: torch.optim.Optimizer) -> None:
+    def take_out(self, optimizer: torch.optim.Optimizer) -> None:
         """Divide the gradients by the factor."""
         if self.scaler is not None:
-            self.scaler.unscale_(optimiser)
+            self.scaler.unscale_(optimizer)
 
     def note(self, norm: torch.Tensor | None) -> None:
         """Count the step as skipped where its gradients are not finite."""

@@ -1,4 +1,4 @@
-"""FSDP2: weights, gradients and optimiser state divided over the processes (Zhao et al. 2023).
+"""FSDP2: weights, gradients and optimizer state divided over the processes (Zhao et al. 2023).
 
 torch's `fully_shard` does it; accelerate keeps device, processes and precision, since its own FSDP
 plugin knows no CPU. Each encoder layer is a unit, gathered when it computes; the rest is another,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from accelerate import Accelerator
 
-    from lingraft.recipe import Training
+    from lingraft.recipe import Hardware
     from lingraft.training.data import Step
 
 MICROS = 1_000_000
@@ -39,41 +39,41 @@ MICROS = 1_000_000
 
 def prepare(
     module: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    training: Training,
+    optimizer: torch.optim.Optimizer,
+    hardware: Hardware,
     accelerator: Accelerator,
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """Set a module and its optimiser up for the processes there are.
+    """Set a module and its optimizer up for the processes there are.
 
     Args:
         module: the same weights on every process, on its device; sharded in place where
-            `training.sharding` asks for it and there are several processes.
-        optimiser: of its parameters, with or without state; goes on to hold the shards.
-        training: how the machine is used.
+            `hardware.sharding` asks for it and there are several processes.
+        optimizer: of its parameters, with or without state; goes on to hold the shards.
+        hardware: how the machine is used.
         accelerator: device, processes, precision.
 
     Returns:
         What to call, and what to step with.
     """
-    if training.sharding == "none" or accelerator.num_processes == 1:
-        return accelerator.prepare(module, optimiser)
-    shard(module, optimiser, accelerator)
+    if hardware.sharding == "none" or accelerator.num_processes == 1:
+        return accelerator.prepare(module, optimizer)
+    shard(module, optimizer, accelerator)
     return (
         # no wrapper of its own, just the precision
         accelerator.prepare_model(module, device_placement=False, evaluation_mode=True),
-        accelerator.prepare_optimizer(optimiser, device_placement=False),
+        accelerator.prepare_optimizer(optimizer, device_placement=False),
     )
 
 
-def shard(module: nn.Module, optimiser: torch.optim.Optimizer, accelerator: Accelerator) -> None:
-    """Divide a module's parameters, and the optimiser's state of them, in place."""
+def shard(module: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accelerator) -> None:
+    """Divide a module's parameters, and the optimizer's state of them, in place."""
     mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
     before: list[torch.Tensor] = list(module.parameters())
     for layer in encoder_layers(module):
         fully_shard(layer, mesh=mesh)
     fully_shard(module, mesh=mesh)
     shards = dict(zip(before, module.parameters(), strict=True))
-    for group in optimiser.param_groups:
+    for group in optimizer.param_groups:
         # rows of a matrix are no parameter of the module, and stay whole
         group["params"] = [shards.get(parameter, parameter) for parameter in group["params"]]
     states: dict[torch.Tensor, Any] = {
@@ -81,10 +81,10 @@ def shard(module: nn.Module, optimiser: torch.optim.Optimizer, accelerator: Acce
             name: _part_of(value, shards[parameter]) if parameter in shards else value
             for name, value in state.items()
         }
-        for parameter, state in optimiser.state.items()
+        for parameter, state in optimizer.state.items()
     }
-    optimiser.state.clear()
-    optimiser.state.update(states)
+    optimizer.state.clear()
+    optimizer.state.update(states)
 
 
 def _part_of(value: Any, like: nn.Parameter) -> Any:

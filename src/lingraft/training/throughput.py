@@ -2,7 +2,7 @@
 
 This is the one place that counts operations. Useful operations are those that the sentences need:
 none for padding, for attention between the sentences of a row, for logits of tokens that are not
-predicted, for recomputed activations or for the optimiser. A matrix product of [n, a] and [a, b]
+predicted, for recomputed activations or for the optimizer. A matrix product of [n, a] and [a, b]
 takes 2nab; its backward pass takes the same again for the gradient of its input, where something
 trains below, and for that of its weights, where they train. Model FLOPs utilisation (MFU; Chowdhery
 et al. 2022, appendix B) is useful operations a second over what the machine can do.
@@ -156,7 +156,7 @@ def count(model: PreTrainedModel, family: Family, itl: frozenset[int]) -> Operat
         part = part_of(f"{name}.weight", family, itl)
         counts[part] = counts[part].plus(Passes(1, *gradients).times(2 * weights))
     for index, (has_gradient, window) in enumerate(_attentions(model, family)):
-        part = "itl" if index in itl else "body"
+        part = "inserted" if index in itl else "body"
         once = 4.0 * _attention_width(model)  # two products of queries, keys and values
         backward = 2 * once if has_gradient else 0.0
         per_pair[part, window] = per_pair[part, window].plus(Passes(once, backward, 0.0))

@@ -3,8 +3,8 @@
 Behind that AdamW's parameter groups, the learning rate over a phase, and clipping.
 
 AdamW moves whatever it is given, by its weight decay and its moments too: a masked gradient freezes
-no row. So the optimiser is given the rows that train as a parameter of its own, and never the
-matrix. After the backward pass the rows take theirs of the matrix' gradient, after the optimiser's
+no row. So the optimizer is given the rows that train as a parameter of its own, and never the
+matrix. After the backward pass the rows take theirs of the matrix' gradient, after the optimizer's
 step they are written into the matrix, and no other row is touched. The model stays the stock model:
 forward pass, checkpoints and distributed wrappers see one matrix.
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lingraft.models.selection import Piece, Selection
-    from lingraft.recipe import Optimiser, Schedule
+    from lingraft.recipe import Optimizer, Schedule
 
 
 class Rows:
@@ -95,37 +95,37 @@ class Rows:
 
 @dataclass
 class Trained:
-    """What the optimiser of a phase is given, with the settings of each."""
+    """What the optimizer of a phase is given, with the settings of each."""
 
     model: nn.Module
     pieces: list[tuple[nn.Parameter, Piece]] | None = None
     """None: all parameters that have a gradient, with the phase's settings."""
     rows: list[Rows] = field(default_factory=list)
     peaks: list[float] = field(default_factory=list)
-    """Of each of the optimiser's groups."""
+    """Of each of the optimizer's groups."""
 
     @property
     def count(self) -> int:
         """Numbers that train."""
         return sum(parameter.numel() for parameter, _ in self.pieces or ())
 
-    def optimiser(self, section: Optimiser, *, decay_all: bool = False) -> torch.optim.AdamW:
+    def optimizer(self, section: Optimizer, *, decay_all: bool = False) -> torch.optim.AdamW:
         """AdamW over what trains; what is frozen is not given to it, and has no state."""
         parameters: list[tuple[nn.Parameter, Piece | None]] = list(self.pieces or ())
         if self.pieces is None:
             parameters = [(p, None) for p in self.model.parameters() if p.requires_grad]
-        groups = optimiser_groups(parameters, section, decay_all=decay_all)
+        groups = optimizer_groups(parameters, section, decay_all=decay_all)
         self.peaks = [group.pop("peak") for group in groups]
-        optimiser = torch.optim.AdamW(
+        optimizer = torch.optim.AdamW(
             groups, lr=section.learning_rate, betas=section.betas, eps=section.epsilon, fused=True
         )
         if self.rows:
-            optimiser.register_step_post_hook(self._put)
-        return optimiser
+            optimizer.register_step_post_hook(self._put)
+        return optimizer
 
-    def set_rate(self, optimiser: torch.optim.Optimizer, factor: float) -> None:
+    def set_rate(self, optimizer: torch.optim.Optimizer, factor: float) -> None:
         """Give each group its learning rate, by its share of the peak."""
-        for group, peak in zip(optimiser.param_groups, self.peaks, strict=True):
+        for group, peak in zip(optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
 
     def parameters(self) -> Iterator[nn.Parameter]:
@@ -202,9 +202,9 @@ def _row_numbers(new_V: torch.Tensor, rows: str, selection: Selection) -> torch.
     return numbers
 
 
-def optimiser_groups(
+def optimizer_groups(
     parameters: Iterable[tuple[torch.nn.Parameter, Piece | None]],
-    section: Optimiser,
+    section: Optimizer,
     *,
     decay_all: bool = False,
 ) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lingraft.models.packed import PackedModel
     from lingraft.objectives.common import Objective, TokenIds
-    from lingraft.recipe import Phase, Training
+    from lingraft.recipe import Hardware, Phase
     from lingraft.tokenizer.pairs import TokenPairs
     from lingraft.tokenizer.shards import Tokens
     from lingraft.training.data import Reading
@@ -82,7 +82,7 @@ class Validator:
         objective: Objective,
         vocabulary: TokenIds,
         phase: Phase,
-        training: Training,
+        hardware: Hardware,
         masking: Masking | None = None,
         packed: PackedModel | None = None,
     ) -> Validator:
@@ -92,13 +92,13 @@ class Validator:
             objective,
             vocabulary,
             masking or phase.masking,
-            training.row_tokens,
-            training.at_once,
+            hardware.row_tokens,
+            hardware.at_once,
             MASK_SEED,
             "validation",
-            row_of_pass(packed, training.at_once, tokens.lengths, AT_A_TIME, "sentences"),
+            row_of_pass(packed, hardware.at_once, tokens.lengths, AT_A_TIME, "sentences"),
         )
-        most = phase.validation.sentences
+        most = phase.validation.max_sentences
         if isinstance(tokens, Documents):
             most = documents_for(most, tokens.lengths)
         return cls(batcher, min(most, len(tokens)))
@@ -142,7 +142,7 @@ class HeldOut:
         readings: Sequence[Reading],
         vocabulary: TokenIds,
         phase: Phase,
-        training: Training,
+        hardware: Hardware,
         packed: PackedModel | None = None,
     ) -> HeldOut:
         """The validation text of what a phase reads, for a model."""
@@ -153,7 +153,7 @@ class HeldOut:
                     objective_for(entry.objective, phase),
                     vocabulary,
                     phase,
-                    training,
+                    hardware,
                     hidden(entry, phase),
                     packed,
                 )

@@ -19,7 +19,9 @@ from lingraft.recipe import Corpus
 
 @pytest.fixture
 def section(sources: list[str]) -> Corpus:
-    return Corpus(text=tuple(sources), valid=0.1, test=0.1, near_duplicates=True, sentences=100)
+    return Corpus(
+        text=tuple(sources), valid=0.1, test=0.1, near_duplicates=True, max_train_sentences=100
+    )
 
 
 SLURM = Cluster("slurm", 8, {"partition": "cpu", "time": "2:00:00", "mem_per_cpu_gb": 4})

@@ -112,7 +112,7 @@ class Decisions:
 
         Of whole documents, none of whose sentences is.
         """
-        has_subset = self.plan.section.sentences is not None
+        has_subset = self.plan.section.max_train_sentences is not None
         paths = [self.folder.decision(SUBSET)] if has_subset else []
         left = self._left(self.first_sentence, rank, paths)
         if self.plan.section.whole_documents:
@@ -140,7 +140,7 @@ def tasks(plan: Plan) -> dict[str, tuple[Callable[[Folder, int], None], int]]:
         SPLIT: (find_bounds, 1),
         NEAR: (find_near, BANDS if section.near_duplicates else 0),
         EXACT: (find_exact, plan.buckets if section.deduplicate else 0),
-        SUBSET: (choose_subset, int(section.sentences is not None)),
+        SUBSET: (choose_subset, int(section.max_train_sentences is not None)),
     }
     return {name: task for name, task in decisions.items() if task[1]}
 
@@ -207,7 +207,7 @@ def choose_subset(folder: Folder, _: int) -> None:
     The order does not depend on the number, so that smaller sets are contained in larger ones.
     """
     decisions = Decisions(folder)
-    n_sentences = decisions.plan.section.sentences
+    n_sentences = decisions.plan.section.max_train_sentences
     assert n_sentences is not None
     positions, places = [], []
     for rank, part in enumerate(decisions.parts):
@@ -224,7 +224,7 @@ def lowest(positions: NDArray[np.float64], n_sentences: int) -> NDArray[np.bool_
     """Which training sentences come first by their positions; of equal ones the first."""
     if n_sentences >= len(positions):
         logger.warning(
-            "corpus.sentences = %s asks for more than the %s training sentences there are",
+            "corpus.max_train_sentences = %s is more than the %s training sentences that there are",
             f"{n_sentences:,}",
             f"{len(positions):,}",
         )

@@ -213,7 +213,7 @@ class PartWriter:
         self.waiting, self.sentences_waiting = [], 0
 
     def _place(self, name: str, indices: list[int]) -> None:
-        if self.section.sentences is not None:
+        if self.section.max_train_sentences is not None:
             seed = self.section.split_seed
             whole = self.section.whole_documents
             names = (name if whole else f"{name}#{index}" for index in indices)
@@ -233,7 +233,7 @@ class PartWriter:
         if self.section.near_duplicates:
             keys = np.array(self.bands, np.uint64).reshape(-1, near_duplicates.BANDS)
             np.save(self.folder / "bands.npy", keys)
-        if self.section.sentences is not None:
+        if self.section.max_train_sentences is not None:
             np.save(self.folder / "positions.npy", np.array(self.positions, np.float64))
         self.tally.add(progress.tally)
         counts = {

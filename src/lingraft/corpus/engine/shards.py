@@ -260,7 +260,7 @@ def add_up(folder: Folder, plan: Plan, counts: Counts) -> dict[str, Any]:
             own["documents"] += source["documents"]
     tally.add(Tally(counts.dropped, Counter(), counts.samples))
     left_out = tally.dropped.pop(NOT_IN_SUBSET, 0)
-    has_subset = plan.section.sentences is not None
+    has_subset = plan.section.max_train_sentences is not None
     result = {
         "language": plan.language,
         "scripts": list(scripts.of_language(plan.language, plan.section.scripts)),

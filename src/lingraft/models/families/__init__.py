@@ -49,19 +49,19 @@ def nearest(model_type: str) -> str:
     return max(FAMILIES, key=likeness)
 
 
-def check_vocabulary(family: Family, kind: str) -> None:
+def check_vocabulary(family: Family, algorithm: str) -> None:
     """Refuse a kind of vocabulary that transformers would read as another.
 
     Args:
         family: of the source.
-        kind: as in the recipe.
+        algorithm: as in the recipe.
 
     Raises:
         RecipeError: the family's tokenizers have a pattern of their own, and this kind has another.
     """
-    if family.own_pattern and kind in ("unigram", "byte-bpe", "wordpiece"):
+    if family.own_pattern and algorithm != "source":
         raise RecipeError(
-            f"tokenizer.kind: transformers reads every {family.model_type} tokenizer by the "
-            f"family's own pattern, so it would cut text otherwise than this '{kind}'; choose "
-            "qwen3 or llama, or keep to the source's kind ('source', 'extend', …)"
+            f"tokenizer.algorithm: transformers reads every {family.model_type} tokenizer by the "
+            f"family's own pattern, so it would cut text otherwise than this '{algorithm}'; choose "
+            "qwen3 or llama, or keep to the source's ('source')"
         )

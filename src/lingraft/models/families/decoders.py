@@ -11,7 +11,7 @@ POST_NORMS = ("post_attention_layernorm", "post_feedforward_layernorm")
 """The norms behind attention and feed-forward, where the residual is added to what they give.
 
 Zeroed projections before them are the identity too, but a trap: a norm blows the first small step
-of the optimiser up to full size, so the norms themselves are silenced."""
+of the optimizer up to full size, so the norms themselves are silenced."""
 AFTER_POST_NORMS: dict[str, object] = {
     "identity": Identity(POST_NORMS),
     "residual_sites": POST_NORMS,

@@ -130,7 +130,7 @@ def _facts(main: Variant) -> list[tuple[str, str]]:
     facts = [
         ("source model", sections.source_name(recipe)),
         ("language" if len(recipe.languages) == 1 else "languages", ", ".join(recipe.languages)),
-        ("method", f"{main.title}, preset {recipe.method.preset}"),
+        ("method", f"{main.title}, preset {recipe.training.preset}"),
         ("seed", str(recipe.seed)),
     ]
     if started:
@@ -161,8 +161,6 @@ def _corpus(main: Variant, tokenizer: dict[str, Any] | None) -> dict[str, Any] |
 
 
 EXAMPLES_PER_RULE = 6
-OWN_KINDS = ("unigram", "byte-bpe", "wordpiece", "given")
-"""Tokenizers that need not write their pieces as the source's does."""
 NUMBER, SHARE = partial(numbers.fixed, decimals=2), partial(numbers.percent, decimals=2)
 STATISTICS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("tokens_per_word", "tokens per word (fertility)", NUMBER),
@@ -209,7 +207,7 @@ def vocabulary_facts(recipe: Recipe, tokenizer: dict[str, Any]) -> list[str]:
         )
     streams = tokenizer.get("streams") or {recipe.languages[0]: tokenizer}
     measured = {f"held-out text of {name}": stats.get("changed") for name, stats in streams.items()}
-    measured["resources.source_text"] = tokenizer.get("source_text")
+    measured["embeddings.source_text"] = tokenizer.get("source_text")
     return facts + [
         f"In {name}, {numbers.percent(stats['changed'], 2)} of the source's "
         f"{numbers.count(stats['tokens'])} tokens are others now."
@@ -249,7 +247,9 @@ def provenance(variant: Variant, kind: str) -> Table | None:
         return None
     counts = {str(rule): int(n) for rule, n in graft["embeddings"]["provenance"].items()}
     total = max(sum(counts.values()), 1)
-    source_kind = "" if variant.recipe.tokenizer.kind in OWN_KINDS else kind
+    section = variant.recipe.tokenizer
+    own = section.action == "use" or section.algorithm != "source"  # writes its pieces its own way
+    source_kind = "" if own else kind
     examples = _examples(variant.run.stage("graft").path / "provenance.tsv", kind, source_kind)
     rows = [
         (rule, numbers.count(n), numbers.percent(n / total), "  ".join(examples.get(rule, ())))

@@ -12,7 +12,7 @@ from lingraft.corpus.cleaning.clean import REASONS
 from lingraft.corpus.result import HELD_OUT
 from lingraft.errors import reading
 from lingraft.recipe import PARTS, stage_order
-from lingraft.recipe.run import DRAWN
+from lingraft.recipe.embeddings import DRAWN
 from lingraft.recipe.selectors import described
 from lingraft.report import numbers
 from lingraft.report.table import Cell, Column, Row, Table, row, table
@@ -67,11 +67,11 @@ def takes_weights(recipe: Recipe) -> bool:
 
     Not from another model, which a phase may name as its teacher.
     """
-    graft = recipe.graft
-    pretrained = graft.source_weights == "pretrained" or graft.copies_special_tokens
+    embeddings = recipe.embeddings
+    pretrained = recipe.graft.source_weights == "pretrained" or embeddings.copies_special_tokens
     teachers = (phase.distil.teacher for phase in recipe.phases if phase.distil)
     taught = any(teacher in (None, recipe.source.model) for teacher in teachers)
-    rows = any(initialiser not in DRAWN for initialiser in graft.initialisers)
+    rows = any(initializer not in DRAWN for initializer in embeddings.initializers)
     return recipe.source.model is not None and (pretrained or rows or taught)
 
 
@@ -287,7 +287,7 @@ def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
 def _peak_rates(phase: PhaseRecord) -> str:
     """As planned; the highest that was logged where the plan is gone."""
     if phase.plan is not None:
-        return phase.plan.optimiser.peaks
+        return phase.plan.optimizer.peaks
     peak = max((row["learning_rate"] for row in phase.train), default=None)
     return numbers.ABSENT if peak is None else f"{peak:.2g}"
 

@@ -11,10 +11,10 @@ from lingraft.recipe.base import Section, Share
 from lingraft.recipe.phase import Batch, Budget, Schedule, Shape
 
 
-class Method(Section):
-    """Shorthand: a named method that fills in [graft] and [[phases]] where they are not given."""
+class Training(Section):
+    """A named method, which fills in [graft], [embeddings] and [[phases]] where these are open."""
 
-    name: str = "xpt"
+    method: str = "xpt"
     """`lingraft list methods`. If left out, preset 'auto' takes xpt-sp, which is xpt in one phase.
     """
     preset: (
@@ -37,12 +37,12 @@ class Method(Section):
     """Total over all phases; None takes the preset's, of which 'auto' has none."""
     batch: Batch | None = None
     """None takes the preset's."""
-    sentences: Annotated[int, Field(ge=1)] | None = None
+    max_train_sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences only, in every phase; the vocabulary is of the whole text."""
     masking_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the tokens that is masked and predicted; None takes the preset's, mostly 0.15."""
-    join_sentences: bool | None = None
-    """The model reads blocks of sentences (`phases.join_sentences`), not single ones. None takes
+    packing: bool | None = None
+    """The model reads blocks of sentences (`phases.packing`), not single ones. None takes
     the preset's: metaxlm2021 joins, the others do not."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     """Peak learning rate of every phase; None takes the preset's."""
@@ -82,7 +82,7 @@ class Method(Section):
         shape = self.schedule or preset.shape
         if shape != "wsd" and self.decay is not None:
             raise RecipeError(
-                f"method.decay: is of schedule = 'wsd', not '{shape}'; set that, or leave it out"
+                f"training.decay: is of schedule = 'wsd', not '{shape}'; set that, or leave it out"
             )
         own = Schedule.model_fields["decay"].default if shape != preset.shape else preset.decay
         update = {"warmup": warmup, "shape": shape, "decay": self.decay or own}

@@ -1,4 +1,4 @@
-"""What every initialiser keeps, whatever the kinds of the two tokenizers."""
+"""What every initializer keeps, whatever the kinds of the two tokenizers."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import pytest
 import torch
 from pairwise import pairwise
 
-from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings import INITIALIZERS
 from lingraft.embeddings.common import RULES
 from lingraft.embeddings.material import Material
 from lingraft.embeddings.vectors import WORD
 from lingraft.errors import RecipeError, UnsupportedModelError
-from lingraft.recipe import Graft, Resources
+from lingraft.recipe import Embeddings
 from lingraft.recipe import Tokenizer as Section
-from lingraft.recipe.run import RUN_MODEL
+from lingraft.recipe.embeddings import RUN_MODEL
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.vocabulary import Vocabulary
+from tests.support.vocabulary_kinds import keys_of
 
 WIDTH = 8
 FAMILIES = ("bert", "roberta", "xlm-roberta")  # one of each kind of tokenizer
 KINDS = ("unigram", "byte-bpe", "wordpiece")
 DRAWN = ("random", "random-statistics")
-NAMES = tuple(name for name, record in INITIALISERS.items() if not record.runs_model)
+NAMES = tuple(name for name, record in INITIALIZERS.items() if not record.runs_model)
 """Those that run the source model too are in tests/embeddings/test_token_distillation.py."""
 COPYING = tuple(name for name in NAMES if name not in DRAWN)
 NEEDING = tuple(name for name in COPYING if name != "match")
@@ -55,7 +56,7 @@ def targets(text):
     """A target vocabulary of each kind."""
     made = {}
     for kind in KINDS:
-        section = Section(kind=kind, vocab_size=360, character_coverage=1.0)
+        section = Section(**keys_of(kind), vocab_size=360, character_coverage=1.0)
         ours = tokenizer_files.train(section, None, lambda: text, pad_id=None, seed=0)
         made[kind] = Side(ours, Vocabulary.of(ours))
     return made
@@ -89,7 +90,7 @@ def resources(tmp_path_factory, text, tiny_text, targets):
     meanings = ("the", "dog", "and")
     lexicon = [f"{word}\t{meanings[i % 3]}" for i, word in enumerate(known)]
     (folder / "lexicon.tsv").write_text("\n".join(lexicon) + "\n", encoding="utf-8")
-    return Resources(
+    return Embeddings(
         lexicons=(str(folder / "lexicon.tsv"),),
         source_vectors=str(folder / "source.vec"),
         target_vectors=str(folder / "target.vec"),
@@ -98,13 +99,13 @@ def resources(tmp_path_factory, text, tiny_text, targets):
 
 @pytest.fixture(scope="module")
 def run(sources, targets, text, resources):
-    """Calls an initialiser: `run(name, source_VD, family, kind, seed=0, **options)`."""
+    """Calls an initializer: `run(name, source_VD, family, kind, seed=0, **options)`."""
 
     def call(name, source_VD, family, kind, seed=0, **options):
         source, target = sources[family], targets[kind]
         given = Material(source.tokenizer, target.tokenizer, lambda: text, resources, seed=0)
-        copies = Graft(embeddings=name).copies_special_tokens
-        return INITIALISERS[name].function(
+        copies = Embeddings(init=name).copies_special_tokens
+        return INITIALIZERS[name].function(
             source_VD,
             source.vocabulary,
             target.vocabulary,
@@ -121,7 +122,7 @@ def rows(vocabulary: Vocabulary, dtype: str = "float32") -> torch.Tensor:
     return torch.randn(vocabulary.size + 3, WIDTH, generator=generator).to(getattr(torch, dtype))
 
 
-def test_every_pair_of_initialiser_family_kind_and_dtype_is_a_case():
+def test_every_pair_of_initializer_family_kind_and_dtype_is_a_case():
     for first, second in itertools.combinations(range(4), 2):
         factors = (NAMES, FAMILIES, KINDS, DTYPES)
         wanted = set(itertools.product(factors[first], factors[second]))
@@ -229,7 +230,7 @@ def test_special_tokens_are_copied_unless_every_row_is_drawn(name, sources, targ
     made = run(name, rows(sources["roberta"].vocabulary), "roberta", "unigram").provenance
     found = {made.rules[target.specials[role]] for role in ("bos", "eos", "unk", "mask")}
     assert found == ({"fresh"} if name in DRAWN else {"special"})
-    assert Graft(embeddings=name).copies_special_tokens is (name not in DRAWN)
+    assert Embeddings(init=name).copies_special_tokens is (name not in DRAWN)
 
 
 @names
@@ -242,24 +243,24 @@ def test_more_pieces_than_embedding_rows_are_refused(name, sources, run):
 @pytest.mark.parametrize("name", NEEDING)
 def test_what_needs_material_says_so_in_a_line(name, sources, run):
     source_VD = rows(sources["roberta"].vocabulary)
-    with pytest.raises(RecipeError, match=rf"^graft\.embeddings: '{name}' needs .*source\.model"):
+    with pytest.raises(RecipeError, match=rf"^embeddings\.init: '{name}' needs .*source\.model"):
         run(name, source_VD, "roberta", "unigram", material=None)
 
 
 @names
 def test_the_docstring_says_what_of_the_material_it_needs(name):
-    documented = INITIALISERS[name].plan.__doc__
+    documented = INITIALIZERS[name].plan.__doc__
     assert documented is not None
     assert ("Material: " in documented) is (name in NEEDING)
 
 
 def test_the_recipe_knows_which_run_the_source():
-    assert tuple(name for name, record in INITIALISERS.items() if record.runs_model) == RUN_MODEL
+    assert tuple(name for name, record in INITIALIZERS.items() if record.runs_model) == RUN_MODEL
 
 
 @names
 def test_the_table_says_what_it_does_and_where_it_is_from(name):
-    record = INITIALISERS[name]
+    record = INITIALIZERS[name]
     assert record.plan.__name__ == name.replace("-", "_")
     assert record.summary
     assert "SPEC" in record.paper

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from lingraft.recipe import Optimiser, Schedule
+from lingraft.recipe import Optimizer, Schedule
 from lingraft.training.trained import Trained, clip, learning_rate_factor
 
 
@@ -71,24 +71,24 @@ def test_without_warm_up_the_rate_only_falls(shape):
 
 def test_weight_decay_spares_biases_and_norms():
     model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Embedding(5, 4))
-    optimiser = Trained(model).optimiser(Optimiser(weight_decay=0.3))
-    decayed, spared = optimiser.param_groups
+    optimizer = Trained(model).optimizer(Optimizer(weight_decay=0.3))
+    decayed, spared = optimizer.param_groups
     assert {id(p) for p in decayed["params"]} == {id(model[0].weight), id(model[2].weight)}
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.3, 0.0)
     assert len(spared["params"]) == 3
 
 
-def test_frozen_parameters_are_not_given_to_the_optimiser():
+def test_frozen_parameters_are_not_given_to_the_optimizer():
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5))
     model[0].requires_grad_(False)
-    optimiser = Trained(model).optimiser(Optimiser())
-    known = {id(p) for group in optimiser.param_groups for p in group["params"]}
+    optimizer = Trained(model).optimizer(Optimizer())
+    known = {id(p) for group in optimizer.param_groups for p in group["params"]}
     assert known == {id(p) for p in model[1].parameters()}
 
 
-def test_the_settings_of_the_recipe_reach_the_optimiser():
-    section = Optimiser(learning_rate=0.02, betas=(0.8, 0.95), epsilon=1e-3)
-    for group in Trained(nn.Linear(2, 2)).optimiser(section).param_groups:
+def test_the_settings_of_the_recipe_reach_the_optimizer():
+    section = Optimizer(learning_rate=0.02, betas=(0.8, 0.95), epsilon=1e-3)
+    for group in Trained(nn.Linear(2, 2)).optimizer(section).param_groups:
         assert (group["lr"], group["betas"], group["eps"]) == (0.02, (0.8, 0.95), 1e-3)
 
 

@@ -1,0 +1,85 @@
+"""The table that says how the embeddings of the target model start."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lingraft.recipe.base import Initializer, Names, Section
+from lingraft.recipe.token_distillation import TokenDistillation
+
+DRAWN = ("random", "random-statistics")
+"""Initializers that take no row of the source."""
+READ_LEXICONS = ("dictionary", "wechsel")
+"""Initializers that cannot do without bilingual dictionaries."""
+RUN_MODEL = ("token-distillation",)
+"""Initializers that run the source, which has to be a causal language model."""
+FROM_OUTSIDE = (
+    "lexicons", "source_first", "source_text", "source_vectors", "target_vectors", "max_sentences",
+    "vector_width", "vector_units",
+)  # fmt: skip
+"""Keys of what some initializers learn from, beside the source model and the text."""
+
+
+class Embeddings(Section):
+    """How the embeddings start, and what their initializer learns from beside source and text."""
+
+    init: Initializer = "random"
+    """Initializer of the new word embeddings: `lingraft list initializers`."""
+    output_init: Initializer | None = None
+    """Initializer of the new rows of the output projection, where it is not tied to the word
+    embeddings; None makes them from the same rows as `init`."""
+    norms: Literal["made", "all", "script"] = "made"
+    """Length of new rows that are no copies. 'made': as the initializer made them. 'all': rescaled
+    to the median length of the source's rows. 'script': to the median of those in the piece's
+    script."""
+    output_norms: Literal["made", "all", "script"] = "made"
+    """The same for an output projection that is not tied."""
+    token_distillation: TokenDistillation = TokenDistillation()
+    """How the initializer of this name learns."""
+    copy_special_tokens: bool | None = None
+    """Copy the rows of the special tokens (all but padding) from the source, by role. If left out,
+    all initializers do this but 'random' and 'random-statistics', which draw every row (the
+    paper)."""
+    lexicons: Names = ()
+    """Bilingual dictionaries, target-language word first: TSV, or two words a line as in MUSE."""
+    source_first: bool = False
+    """The source language stands in the first column of `lexicons`."""
+    source_text: Names = ()
+    """Text of the source language, to learn static vectors from (files as in corpus.text)."""
+    source_vectors: str | None = None
+    """Static word vectors of the source language (.vec: word2vec's text format); else learnt."""
+    target_vectors: str | None = None
+    """Static word vectors of the target language; learnt from the training text where absent."""
+    max_sentences: Annotated[int, Field(ge=1)] = 1_000_000
+    """Learn static vectors from at most this many sentences a language; of the target's, never from
+    more than the phases train on."""
+    vector_width: Annotated[int, Field(ge=1)] = 300
+    """Numbers in a static vector of a piece, as in FOCUS."""
+    vector_units: Annotated[int, Field(ge=1)] | None = None
+    """How many pieces are read for them; None: all text 3 times, up to 20 for five million."""
+
+    @property
+    def of_output(self) -> tuple[str, ...]:
+        """Keys that are given and are of an output projection that is not tied."""
+        untold = {"output_init": None, "output_norms": "made"}
+        return tuple(key for key, value in untold.items() if getattr(self, key) != value)
+
+    @property
+    def initializers(self) -> tuple[Initializer, ...]:
+        """Of the word embeddings and, where it has its own, of the output projection."""
+        output = self.output_init
+        return (self.init,) if output is None else (self.init, output)
+
+    @property
+    def copies_special_tokens(self) -> bool:
+        """Whether the rows of the special tokens are copied, said or not."""
+        if self.copy_special_tokens is None:
+            return self.init not in DRAWN
+        return self.copy_special_tokens
+
+    @property
+    def decisive(self) -> Embeddings:
+        """For fingerprints: a default written out is the same as one left out."""
+        return self.model_copy(update={"copy_special_tokens": self.copies_special_tokens or None})
