@@ -64,7 +64,7 @@ def test_all_beside_another_part_is_refused():
 
 
 def test_a_part_named_twice_is_refused():
-    with pytest.raises(RecipeError, match="phase 'x': train names a part twice: inserted, inserted"):
+    with pytest.raises(RecipeError, match="phase 'x': train names a part twice: inserted, ins"):
         trained_parts(("inserted", "inserted"), "x")
 
 

@@ -146,7 +146,9 @@ def test_a_drawn_model_that_another_than_the_source_teaches_is_not_made_from_it(
     build, teacher, taken
 ):
     graft = {"source_weights": "random"}
-    (main, *_) = variants(build(source={"model": "org/some-model"}, graft=graft).run)
+    (main, *_) = variants(
+        build(source={"model": "org/some-model"}, graft=graft, embeddings={"init": "random"}).run
+    )
     distil = Distil(stream="ko", teacher=teacher)
     phases = tuple(p.model_copy(update={"distil": distil}) for p in main.recipe.phases)
     recipe = main.recipe.model_copy(update={"phases": phases})

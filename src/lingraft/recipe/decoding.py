@@ -16,7 +16,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Recipe, Section
+from lingraft.recipe import Recipe, Section, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -188,12 +188,6 @@ def _without_none(value: Any) -> Any:
     return value
 
 
-REMOVED = {
-    "evaluation.choices": "lm-evaluation-harness asks questions (docs/causal-evaluation.md)",
-    "evaluation.generated": "samples have up to 64 tokens, and samples = 0 leaves them out",
-}
-"""Keys of earlier versions, and what takes their place."""
-
 TYPES = {
     "tuple_type": 'a list, such as ["…"]',
     "dict_type": "a table",
@@ -212,8 +206,8 @@ def explain(error: ValidationError, root: type[Section] = Recipe) -> str:
     path = [str(step) for step in first["loc"]]
     where = ".".join(path) or root.__name__.lower()
     if first["type"] == "extra_forbidden":
-        if root is Recipe and where in REMOVED:
-            return f"{where}: is no key any more; leave it out: {REMOVED[where]}"
+        if root is Recipe and (instead := renamed.told(where, first["input"])):
+            return instead
         return f"{where}: no such key.{_nearest(path, root)}"
     if first["type"] == "missing":
         return f"{where}: is missing; the {root.__name__.lower()} must give it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 OF_RESOURCES = (
     "lexicons", "source_text", "source_vectors", "target_vectors", "vector_width", "vector_units",
@@ -52,6 +53,32 @@ RENAMED = {
     "export.licence": "export.license",
     "export.data_licence": "export.data_license",
 }
+
+
+REMOVED = {
+    "evaluation.choices": "lm-evaluation-harness asks questions (docs/causal-evaluation.md)",
+    "evaluation.generated": "samples have up to 64 tokens, and samples = 0 leaves them out",
+    "tokenizer.pad_to_multiple": "the vocabulary has as many rows as pieces",
+    "resources.parallel": "nothing read it",
+}
+"""Keys that are gone, and what takes their place."""
+
+
+def told(path: str, value: Any) -> str | None:
+    """Return what to say of a key that is not known; None where no earlier version had it.
+
+    Args:
+        path: the key, written with dots.
+        value: what stands there: of a table that is gone, its keys are named.
+    """
+    keys = [path, *(f"{path}.{key}" for key in value)] if isinstance(value, dict) else [path]
+    for key in keys:
+        plain = NUMBER.sub("", key, count=1)
+        if plain in REMOVED:
+            return f"{key}: is no key any more; leave it out: {REMOVED[plain]}"
+        if (new := present(key)) != key:
+            return f"{key}: is {new} now (scripts/convert_recipe.py converts a whole recipe)"
+    return None
 
 
 def present(path: str) -> str:
