@@ -230,7 +230,7 @@ def test_one_option_for_several_values_becomes_one_for_each(given, spread):
 
 def test_the_options_of_the_short_form_reach_the_recipe(command, shorthand, tmp_path):
     more = ("--method", "xpt-sp", "--preset", "chameleon2022", "--seed", 7)
-    changed = ("--set", "phases.0.budget.value=2", "--baseline", "scratch")
+    changed = ("--set", "phases.0.budget='2 steps'", "--baseline", "scratch")
     assert command(*shorthand(tmp_path / "mine", steps=4), *more, *changed).status == 0
     recipe = lingraft.read_recipe(tmp_path / "mine" / "recipe.toml")
     assert (recipe.name, recipe.language, recipe.seed) == ("mine", "ko", 7)

@@ -110,4 +110,4 @@ def test_ctrl_c_is_no_error_that_an_application_catches(recipe, tmp_path, monkey
 
     monkeypatch.setattr(loop._Trainer, "take_step", interrupted)
     with pytest.raises(KeyboardInterrupt, match="a checkpoint is written"):
-        lingraft.adapt(recipe, tmp_path / "run", settings=["training.budget.value=3"])
+        lingraft.adapt(recipe, tmp_path / "run", settings=["training.budget='3 steps'"])

@@ -372,7 +372,7 @@ def test_text_and_source_that_were_only_touched_keep_every_stage(finished, redon
 def test_metrics_of_a_phase_that_is_done_again_replace_the_old_ones(redone, finished):
     with (finished / "metrics.jsonl").open("a") as file:
         file.write('{"kind": "train", "phase": "phase-1", "st')
-    redone("--resume", "--set", "phases.1.budget.value=2")
+    redone("--resume", "--set", "phases.1.budget='2 steps'")
     rows = Run(finished).metrics()
     assert {row["step"] for row in rows if row["phase"] == "phase-1"} == {1, 2, 3}
     assert {row["step"] for row in rows if row["phase"] == "phase-2"} == {1, 2}
@@ -594,7 +594,7 @@ def test_the_environment_is_that_of_the_last_training_and_the_command_the_newest
     assert "export.license" in now["command"]
     assert now == trained | {"command": now["command"]}
     assert "of the training" in (finished / "model/README.md").read_text()
-    redone("--resume", "--set", "phases.1.budget.value=2")
+    redone("--resume", "--set", "phases.1.budget='2 steps'")
     assert json.loads(path.read_text())["cpu"] != "of the training"
 
 

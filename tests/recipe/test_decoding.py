@@ -109,8 +109,8 @@ def test_an_overriding_value_is_toml_or_else_a_string(text, value):
 
 def test_overrides_make_tables_and_change_lists_in_place():
     data = {"phases": [{"budget": {"value": 1}}, {"budget": {"value": 2}}]}
-    changed = override(data, ["phases.1.budget.value=9", "graft.inserted_before = 2", "seed=1"])
-    assert changed["phases"] == [{"budget": {"value": 1}}, {"budget": {"value": 9}}]
+    changed = override(data, ["phases.1.budget='9 steps'", "graft.inserted_before = 2", "seed=1"])
+    assert changed["phases"] == [{"budget": {"value": 1}}, {"budget": "9 steps"}]
     assert changed["graft"] == {"inserted_before": 2}
     assert changed["seed"] == 1
     assert data == {"phases": [{"budget": {"value": 1}}, {"budget": {"value": 2}}]}

@@ -120,7 +120,7 @@ def plain(found, key):
     """A value as the table of situations writes it."""
     if key not in found:
         return "-"
-    value = found[key]["size"] if key == "training.batch" else found[key]
+    value = int(found[key].split()[0]) if key == "training.batch" else found[key]
     return "own" if value is None else value
 
 
@@ -198,7 +198,9 @@ def test_more_text_and_budget_never_get_a_smaller_vocabulary_or_batch():
         for tokens in sizes:
             by_text = [values(replaced(facts, n, tokens))["tokenizer.vocab_size"] for n in sizes]
             by_budget = [values(replaced(facts, tokens, n))["tokenizer.vocab_size"] for n in sizes]
-            batches = [values(replaced(facts, tokens, n))["training.batch"]["size"] for n in sizes]
+            batches = [
+                int(values(replaced(facts, tokens, n))["training.batch"].split()[0]) for n in sizes
+            ]
             for grown in (by_text, by_budget, batches):
                 assert grown == sorted(grown)
     assert [vocabulary_for(1e11, n) for n in (1e4, 4e5, 1e6, 1e9)] == [4_000, 8_000, 16_000, 50_000]

@@ -341,8 +341,8 @@ def test_phases_that_the_recipe_gives_are_kept():
 
 
 def test_a_phase_can_be_overridden_whether_the_recipe_or_the_method_gives_it():
-    assert recipe("phases.0.budget.value=9", phases=[PHASE]).phases[0].budget.value == 9
-    changed = recipe("phases.1.budget.value=9", training={"budget": {"value": 10}})
+    assert recipe("phases.0.budget='9 steps'", phases=[PHASE]).phases[0].budget.value == 9
+    changed = recipe("phases.1.budget='9 steps'", training={"budget": {"value": 10}})
     assert [phase.budget.value for phase in changed.phases] == [5, 9]
 
 
@@ -362,7 +362,8 @@ def test_a_share_to_hide_is_the_family_s_unless_it_is_given():
 
 
 def test_shorthand_applies_before_a_phase_is_overridden():
-    changed = recipe("training.budget.value=10", "phases.0.budget.value=1", "training.method=xpt")
+    first = "phases.0.budget='1 steps'"
+    changed = recipe("training.budget='10 steps'", first, "training.method=xpt")
     assert [phase.budget.value for phase in changed.phases] == [1, 5]
 
 

@@ -99,3 +99,25 @@ def test_a_phase_cannot_take_a_stages_folder(name):
     data = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["a"]}}
     with pytest.raises(ValidationError, match=f"a phase cannot be called '{name}'"):
         Recipe.model_validate(data | {"phases": [PHASE | {"name": name}]})
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        *(("8h", 8, "hours"), ("30m", 30, "minutes"), ("5Mtok", 5_000_000, "tokens")),
+        *(("300k tok", 300_000, "tokens"), ("5e6 tokens", 5_000_000, "tokens")),
+        *(("300steps", 300, "steps"), ("2 epochs", 2, "epochs"), ("0.1 minutes", 0.1, "minutes")),
+    ],
+)
+def test_amounts_are_read_as_people_write_them_and_written_as_they_read(text, value, unit):
+    budget = recipes.Budget.model_validate(text)
+    assert (budget.value, budget.unit) == (value, unit)
+    written = budget.model_dump(mode="json")
+    assert isinstance(written, str)
+    assert recipes.Budget.model_validate(written) == budget
+
+
+@pytest.mark.parametrize("text", ["8", "h", "8 years", "-3 steps", "8 sentences", "0,5h"])
+def test_what_is_no_budget_is_told_with_examples(text):
+    with pytest.raises(ValidationError, match=r"write it as .*300 steps"):
+        recipes.Budget.model_validate(text)

@@ -80,7 +80,7 @@ def test_a_model_that_has_learnt_and_settled_gets_no_advice(trained):
 
 def test_a_model_that_has_learnt_but_still_falls_is_told_to_train_longer(trained):
     assert said(trained(46.4, losses=(4.0, 3.9))) == [
-        "More steps (budget.value): the validation loss still fell over the last fifth of the last "
+        "More steps (budget): the validation loss still fell over the last fifth of the last "
         "phase, from 4.00 to 3.90."
     ]
 
@@ -110,7 +110,7 @@ def test_epochs_which_no_option_gives_are_advised_by_their_key(trained):
     budget = {"value": 1, "unit": "epochs"}
     write_json(run.choices_path, {"asked": {"training": {"preset": "xpt2021", "budget": budget}}})
     write_json(run.path / "environment.json", {"command": "lingraft adapt --source a --yes"})
-    assert said(run)[0].startswith("More epochs (budget.value): ")
+    assert said(run)[0].startswith("More epochs (budget): ")
 
 
 def test_a_loss_that_rises_at_the_end_is_not_called_falling(trained):
@@ -156,7 +156,7 @@ def test_a_wide_model_of_a_few_steps_is_told_to_train_longer_not_faster(trained)
     done = json.loads(run.stage("graft").done_path.read_text())
     write_json(run.stage("graft").done_path, done | {"result": done["result"] | {"width": 768}})
     changes = said(run)
-    assert changes[0].startswith("More steps (budget.value): 8,192 tokens are few.")
+    assert changes[0].startswith("More steps (budget): 8,192 tokens are few.")
     assert len(changes) == 2, changes
     assert changes[1].startswith("A smaller vocabulary")
 

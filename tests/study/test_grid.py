@@ -259,11 +259,11 @@ def test_the_smoke_study_is_three_methods_two_sizes_and_two_seeds():
 def test_an_axis_wins_over_a_rule_for_a_key_of_its_table(study):
     (cell,) = cells(
         study(
-            '[[grids]]\nmethod = ["xpt-sp"]\n"training.batch" = [{ size = 16 }]\n'
-            '[[rules]]\nwhen = { method = "xpt-sp" }\nset = { "training.batch.size" = 12 }\n'
+            '[[grids]]\nmethod = ["xpt-sp"]\n"phases.0.schedule" = [{ warmup = 0.2 }]\n'
+            '[[rules]]\nwhen = { method = "xpt-sp" }\nset = { "phases.0.schedule.warmup" = 0.3 }\n'
         )
     )
-    assert cell.recipe.phases[0].batch.size == 16
+    assert cell.recipe.phases[0].schedule.warmup == 0.2
 
 
 class TestFingerprint:

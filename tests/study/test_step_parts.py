@@ -39,7 +39,7 @@ def test_fingerprints_of_cells_are_those_of_before_there_were_tasks(tasks, tmp_p
     axes = {"method": ["scratch"], "sentences": [100, 200], "seed": [0]}
     study = decode({"name": "fixed", "base": BASE, "grids": [axes], "tasks": tasks})
     found = [identity.cell(cell.recipe) for cell in grid.cells(study)]
-    assert found == ["ed921dd6831d9c16", "77cf8f7d1d49042c"]
+    assert found == ["181d91bd6f81371d", "04974b40bf3ff7e2"]
     assert [plan.fingerprint for plan in steps.task_plans(study)] == ["c44b4079669903f0"][
         : len(tasks)
     ]

@@ -286,7 +286,7 @@ adapt_case("a vocabulary that is too small for the alphabet", "--set", "tokenize
 adapt_case("a learning rate that breaks the weights", "--set", "training.learning_rate=1e37",
            "--set", "hardware.log_steps=1")  # fmt: skip
 adapt_case("an assignment without '='", "--set", "seed")
-adapt_case("an assignment to a phase that is not there", "--set", "phases.7.budget.value=1")
+adapt_case("an assignment to a phase that is not there", "--set", "phases.7.budget='1 steps'")
 adapt_case("an assignment below a value", "--set", "seed.value=1")
 adapt_case("--resume with --overwrite", "--resume", "--overwrite")
 CASES["a recipe and --source"] = lambda place: [

@@ -8,6 +8,7 @@ from lingraft.errors import RecipeError
 from lingraft.pipeline import completing, contents, phases, stages
 from lingraft.pipeline.clearing import changed_precision, empty
 from lingraft.pipeline.completing import Completed, asked_of
+from lingraft.recipe import Budget
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import clear_temporary, read_json, write_record, write_text
@@ -136,9 +137,11 @@ def _in_minutes(plain: Any) -> Any:
         return [_in_minutes(one) for one in plain]
     if not isinstance(plain, dict):
         return plain
-    if plain.get("unit") == "hours":
-        return {"value": plain["value"] * 60, "unit": "minutes"}
-    return {key: _in_minutes(one) for key, one in plain.items()}
+    changed = {key: _in_minutes(one) for key, one in plain.items()}
+    if str(plain.get("budget", "")).endswith("hours"):
+        seconds = Budget.model_validate(plain["budget"]).seconds or 0.0
+        changed["budget"] = Budget(value=seconds / 60, unit="minutes").model_dump()
+    return changed
 
 
 def changed_files(recipe: Recipe, run: Run) -> list[str]:

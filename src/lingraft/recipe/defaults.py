@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE, Evaluation
-from lingraft.recipe.phase import Validation
+from lingraft.recipe.phase import Batch, Validation
 from lingraft.recipe.records import method_named
 from lingraft.recipe.run import KEEPING, OLD, UNSIZED
 
@@ -149,8 +149,8 @@ def batch_for(tokens: float) -> int:
     return 1 << min(LARGEST_STEP, max(SMALLEST_STEP, power))
 
 
-def _batch(facts: Facts) -> dict[str, Any]:
-    return {"size": batch_for(facts.tokens), "unit": "tokens"}
+def _batch(facts: Facts) -> str:
+    return f"{batch_for(facts.tokens)} tokens"
 
 
 def rate_by_step(whole: float, facts: Facts) -> float:
@@ -241,8 +241,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
         Row(FASTER, "at-once", "new rows have more to learn than layers"),
     ),
     "training.batch": (
-        Row({"size": 512, "unit": "tokens"}, "short little", "lower than 256, 1,024 and 2,048"),
-        Row({"size": 1_024, "unit": "tokens"}, "short", "lower than 2,048"),
+        Row("512 tokens", "short little", "lower than 256, 1,024 and 2,048"),
+        Row("1024 tokens", "short", "lower than 2,048"),
         guess(_batch, why="grows with the square root of the budget"),
     ),
     "training.learning_rate": (
@@ -300,6 +300,6 @@ def at_steps(facts: Facts, steps: float) -> Facts:
     for power in range(SMALLEST_STEP, LARGEST_STEP + 1):
         facts = replace(facts, tokens=steps * 2**power)
         chosen = {one.key: one.value for one in defaults(facts)}
-        if chosen["training.batch"]["size"] <= 2**power:
+        if Batch.model_validate(chosen["training.batch"]).size <= 2**power:
             break
     return facts

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+import re
+import typing
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, model_serializer, model_validator
 
 from lingraft.recipe.base import Decay, Names, Objective, Section
 from lingraft.recipe.selectors import LayerPart, Part, RatedPart, trained_parts
@@ -17,11 +19,50 @@ SPREAD = 0.02
 """Standard deviation that all families draw new weights with, unless a configuration says else."""
 
 
+AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\s*([kMB]?)\s*([a-z]+)", re.ASCII)
+"""How much: a number, thousands of it, and a unit."""
+THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000, "B": 1_000_000_000}
+UNITS = {
+    "tok": "tokens", "token": "tokens", "step": "steps", "epoch": "epochs", "sentence": "sentences",
+    "m": "minutes", "min": "minutes", "minute": "minutes",
+    "h": "hours", "hour": "hours",
+}  # fmt: skip
+"""Other words for units."""
+EXAMPLES = {
+    "sentences": "256 sentences", "tokens": "5Mtok", "steps": "300 steps", "hours": "8h",
+}  # fmt: skip
+"""Amounts by unit, for messages."""
+
+
+class Amount(Section):
+    """So many of a unit, as in "5 Mtok" or "256 sentences"; written back as it reads."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, data: Any) -> Any:
+        if not isinstance(data, str):
+            return data
+        number, *_ = cls.model_fields
+        units = typing.get_args(cls.model_fields["unit"].annotation)
+        match = AMOUNT.fullmatch(data.strip())
+        unit = UNITS.get(match[3], match[3]) if match else ""
+        if match is None or unit not in units:
+            example = " or ".join(f'"{EXAMPLES[unit]}"' for unit in units if unit in EXAMPLES)
+            raise ValueError(f"'{data[:60]}' is no amount; write it as {example}")
+        exact = float(match[1].replace("_", "")) * THOUSANDS[match[2]]
+        return {number: int(exact) if exact.is_integer() else exact, "unit": unit}
+
+    @model_serializer
+    def _write(self) -> str:
+        number, unit = dict(self).values()
+        return f"{int(number) if float(number).is_integer() else repr(number)} {unit}"
+
+
 SECONDS = {"minutes": 60, "hours": 3_600}
 """Of the units of time of a budget."""
 
 
-class Budget(Section):
+class Budget(Amount):
     """How long a phase lasts."""
 
     value: Annotated[float, Field(gt=0)]
@@ -38,7 +79,7 @@ class Budget(Section):
         return None if unit is None else self.value * unit
 
 
-class Batch(Section):
+class Batch(Amount):
     """What one optimizer step sees, over all processes and micro-batches together."""
 
     size: Annotated[int, Field(ge=1)] = 256

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft import log
 from lingraft.recipe.defaults import FEWEST_TOKENS, TOKENS_A_PIECE
-from lingraft.recipe.phase import SPREAD
+from lingraft.recipe.phase import SPREAD, Budget
 from lingraft.report import numbers, tables
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.variants import kind_of, labelled
@@ -141,10 +141,10 @@ def _asked_for(variant: Variant) -> str:
     run = variant.run
     asked = read_json(run.choices_path)["asked"] if run.choices_path.is_file() else {}
     given = asked.get("training", {}).get("budget")
-    last = variant.recipe.phases[-1].budget
-    unit = last.unit if given is None else given.get("unit", "steps")
+    budget = variant.recipe.phases[-1].budget if given is None else Budget.model_validate(given)
+    unit = budget.unit
     has_option = _by_option(variant) and unit != "epochs"  # which no option gives
-    return f"More {unit} ({f'--{unit}' if has_option else 'budget.value'})"
+    return f"More {unit} ({f'--{unit}' if has_option else 'budget'})"
 
 
 def _falling(phase: PhaseRecord, steps: int) -> tuple[float, float] | None:

@@ -32,8 +32,6 @@ def _because(choice: Mapping[str, Any]) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return "unset"
-    if isinstance(value, dict):
-        return " ".join(str(part) for part in value.values())
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:g}" if isinstance(value, float) else str(value)
