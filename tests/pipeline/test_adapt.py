@@ -484,7 +484,7 @@ def test_a_phase_leaves_neither_its_model_nor_its_moments_in_memory(
         return train_phase(*arguments)
 
     monkeypatch.setattr(phases, "train_phase", counted)
-    scored = {"sentences": 10, "words": 0, "samples": 0}
+    scored = {"max_sentences": 10, "max_words": 0, "samples": 0}
     recipe = two_steps(tiny_source("bert"), korean_text, "xpt") | {"evaluation": scored}
     lingraft.adapt(recipe, tmp_path / "run")
     assert alive == alive[:1] * 2
