@@ -59,7 +59,7 @@ demo-causal: $(BIN)/lingraft
 
 # The table and the picture in README.md: three seeds of three methods (about half an hour).
 demo-seeds: $(BIN)/lingraft
-	HF_HUB_OFFLINE=1 $(BIN)/lingraft study research/recipes/study-demo.toml --out runs/study-demo
+	HF_HUB_OFFLINE=1 $(BIN)/lingraft study run research/recipes/study-demo.toml --out runs/study-demo
 	$(BIN)/python research/scripts/archive.py pack study-demo runs/study-demo/results.jsonl
 	$(BIN)/python scripts/readme_demo.py runs/study-demo/results.jsonl
 	$(BIN)/python research/scripts/results_page.py

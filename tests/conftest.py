@@ -40,10 +40,7 @@ def _one_thread() -> None:
     import torch
     from accelerate.utils import memory
 
-    from lingraft.study import estimate
-
     memory.clear_device_cache = lambda *_, **__: None  # the CPU has none: it collects all garbage
-    estimate.MEASURED_SECONDS = 0.01  # no test asks how fast the machine is
     os.environ["OMP_NUM_THREADS"] = "1"  # for processes that tests start
     os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"  # threads that read a few kilobytes each
     os.fsync = lambda _: None  # no test pulls a plug

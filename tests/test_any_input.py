@@ -20,7 +20,7 @@ from lingraft.finetuning.recipe import read_finetune, tasks_of
 from lingraft.pipeline.preflight import check
 from lingraft.recipe.decoding import checked, load
 from lingraft.recipe.methods import read_recipe
-from lingraft.study import planning
+from lingraft.study import runner
 from lingraft.study.recipe import read_study
 from lingraft.tasks.definition import Definition
 
@@ -116,7 +116,7 @@ def read_and_plan(path: Path) -> None:
     data = load(path)
     if "grids" in data or "base" in data:
         study = read_study(path)
-        planning.plan(study, (), path.parent / "results.jsonl")
+        runner.plan(study, path.parent)
     elif "finetune" in data:
         tasks_of(*read_finetune(path))
     elif "kind" in data:
@@ -169,4 +169,4 @@ def test_any_word_for_a_list_is_known_or_one_line(what, arguments):
 @given(only=some.lists(strings, max_size=2))
 def test_any_choice_of_cells_is_valid_or_one_line(only, placed):
     study = read_study(Path("recipes/study-smoke.toml"))
-    is_valid_or_one_line(lambda: planning.plan(study, only, placed / "results.jsonl"))
+    is_valid_or_one_line(lambda: runner.plan(study, placed, only))

@@ -20,11 +20,9 @@ import lingraft
 from lingraft import cli
 from lingraft.commands import console, options
 from lingraft.commands.list import TABLES
-from lingraft.commands.study import end
 from lingraft.errors import DataError
 from lingraft.report.table import table
 from lingraft.rundir import Run
-from lingraft.study.runner import Tally
 from lingraft.training.phase import Stopped
 
 COMMANDS = {
@@ -41,8 +39,7 @@ COMMANDS = {
                  "--sentences", "--rate", "--seed", "--words", "--precision"),
     "report": ("--out",),
     "list": ("what",),
-    "study": ("--out", "--jobs", "--only", "--results", "--executor", "--executor-option",
-              "--dry-run", "--report-only", "--resume", "--overwrite"),
+    "study": (),
     "compare": ("--reference", "--out", "--resamples"),
     "corpus": ("--lang", "--out", "--recipe", "--set", "--processes", "--executor", "--shard-mb",
                "--parallel", "--lexicon", "--columns", "--task", "--data", "--overwrite"),
@@ -221,7 +218,7 @@ def test_labels_may_stand_in_one_option_or_in_several(name):
         ("adapt R --set x=1 y", "adapt R --set x=1 y"),
         ("--text a --text b c", "--text a --text b --text c"),
         ("adapt --lexicons a b", "adapt --lexicons a --lexicons b"),
-        ("study S --only a b --jobs 2", "study S --only a --only b --jobs 2"),
+        ("study run S --only a b --jobs 2", "study run S --only a --only b --jobs 2"),
     ],
 )
 def test_one_option_for_several_values_becomes_one_for_each(given, spread):
@@ -559,13 +556,6 @@ def test_a_corpus_for_a_cluster_that_overwrites_is_reported_by_the_command_witho
     called = ("corpus", korean_text, "--lang", "ko", "--out", tmp_path / "out")
     said = command(*called, "--executor", "slurm", "--overwrite").out
     assert f"when its jobs have ended, {OVERWRITING} writes the report" in " ".join(said.split())
-
-
-def test_a_study_that_overwrites_is_not_said_to_try_again(capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["lingraft", "study", "study.toml", "--overwrite"])
-    with pytest.raises(typer.Exit):
-        end(Tally(failed=["a cell"]))
-    assert capsys.readouterr().out == f"failed: a cell; {OVERWRITING} tries again\n"
 
 
 INTERRUPTED_WHILE_LOADING = """

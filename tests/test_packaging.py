@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-LEFT_OUT = {"ray", "wandb", "mlflow", "fused", "lm-eval"}
-"""Of `all`: trackers with an account or a server, what a CPU cannot use, another harness."""
+LEFT_OUT = {"slurm", "ray", "wandb", "mlflow", "fused", "lm-eval"}
+"""Of `all`: clusters, trackers with an account, what a CPU cannot use, another harness."""
 
 
 def test_the_wheel_holds_all_that_the_demo_reads() -> None:

@@ -1,7 +1,7 @@
 """The rows of a study, compressed: research/rows/STUDY.jsonl.xz.
 
-    python research/scripts/archive.py pack STUDY FILE…    # results.jsonl of `lingraft study`
-    python research/scripts/archive.py unpack STUDY FILE   # for --results: not run again
+    python research/scripts/archive.py pack STUDY FILE…    # results.jsonl of `lingraft study run`
+    python research/scripts/archive.py unpack STUDY FILE   # for `lingraft study report`
 
 A line is a row of `lingraft study`, or of a table that another command made: those begin with
 `"table"`. `pack` replaces the study's rows and keeps its tables.

@@ -14,21 +14,22 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 import archive
+from studies import causal_tables, factor, plots, tables, task_tables, verdicts
+from studies.results import collect, size_text
 
 from lingraft.crosslingual import by_layer
 from lingraft.errors import DataError
 from lingraft.report import numbers
 from lingraft.report.table import markdown
 from lingraft.stats import Resampling
-from lingraft.study import causal_tables, factor, page, plots, tables, task_tables
-from lingraft.study.results import collect, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from studies.results import Results
+
     from lingraft.report.figure import Figure
     from lingraft.report.table import Table
-    from lingraft.study.results import Results
 
 FOLDER = Path(__file__).parents[1]
 MOST_COLUMNS = 8
@@ -130,7 +131,7 @@ def study(name: str, folder: Path) -> tuple[str, dict[str, str]]:
         factor.by_training_set(results),
         len(results.sizes) > 1,
     )  # one size says nothing
-    drawings = page.figures(results, resampling)
+    drawings = verdicts.figures(results, resampling)
     of_data = [*drawings["data_figures"], *drawings["factor_figures"]]
     of_tasks = [*drawings["task_figures"], *drawings["task_factor_figures"]]
     of_examples = [*drawings["curve_figures"], *drawings["curve_factor_figures"]]
@@ -144,7 +145,7 @@ def study(name: str, folder: Path) -> tuple[str, dict[str, str]]:
     parts = [
         f"## {name}",
         FIGURE.sub(lambda place: pictures.pop(place[1]), text),
-        f"{page.verdict(results, resampling)} {_about(results, name, folder)}",
+        f"{verdicts.verdict(results, resampling)} {_about(results, name, folder)}",
         *_tables(results, resampling),
         *_under("What more data brings", drawings["data_figures"], pictures),
         *_under("How much data it is worth", drawings["factor_figures"], pictures),

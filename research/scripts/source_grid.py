@@ -4,8 +4,8 @@
     python research/scripts/source_grid.py
 
 The sources go to build/sources/LANGUAGE, their runs to build/source-grid/runs; the study's folder
-is build/source-grid/study. Rows: build/source-grid/rows/TARGET.jsonl, and all of them in
-research/rows/source-grid.jsonl.xz. An hour and a half on one core.
+is build/source-grid/study; its rows go to research/rows/source-grid.jsonl.xz. An hour and a
+half on one core.
 """
 
 from __future__ import annotations
@@ -19,19 +19,13 @@ from typing import TYPE_CHECKING
 
 import archive
 
-from lingraft import log
-from lingraft.study import cell, runner
-from lingraft.study.recipe import read_study
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 RECIPES = Path("research/recipes")
 FOLDER = Path("build/source-grid")
 SOURCES = Path("build/sources")
-RESULTS = FOLDER / "rows"
 LANGUAGES = ("en", "fr", "es", "ja", "ko", "zh")
-STOPPED = 128
 TARGETS = ("ko", "ja", "es", "zh", "fr")
 
 
@@ -52,44 +46,22 @@ def source(language: str) -> None:
     shutil.copytree(run / "model", place)
 
 
-class Ended:
-    """A cell that was trained in this process, which spares it the start of one of its own."""
-
-    def __init__(self, folder: Path, *_: int) -> None:
-        self.status = cell.work(folder)
-        if self.status > STOPPED:  # a signal reached the cell: it wrote a checkpoint
-            sys.exit(self.status)
-
-    def poll(self) -> int:
-        return self.status
-
-    wait = poll
-
-    def terminate_once(self) -> None:
-        pass
-
-    kill = terminate_once
-
-
 def grafts(targets: Iterable[str], seed: int, method: str = "xpt") -> None:
     """The cells of a seed, target by target, so that finished targets compare."""
-    study = read_study(RECIPES / "source-grid.toml")
     for target in targets:
-        only = (f"method={method},language={target},seed={seed}",)
-        results = RESULTS / f"{target}.jsonl"
-        runner.run(study, FOLDER / "study", runner.Options(only=only, results=results, start=Ended))
+        only = f"method={method},language={target},seed={seed}"
+        study = ("study", "run", RECIPES / "source-grid.toml")
+        lingraft(*study, "--out", FOLDER / "study", "--only", only)
 
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     for language in LANGUAGES:
         source(language)
-    log.set_up()
     grafts(TARGETS, 0)
     grafts(TARGETS, 0, "scratch")
     grafts(TARGETS, 1)
-    files = [RESULTS / f"{target}.jsonl" for target in TARGETS]
-    archive.pack("source-grid", files)
+    archive.pack("source-grid", [FOLDER / "study" / "results.jsonl"])
 
 
 if __name__ == "__main__":

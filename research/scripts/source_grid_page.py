@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import archive
 import source_predictors as predictors
 import source_standings as sources
+from studies.metrics import BITS
 
 from lingraft.report import figure, numbers
 from lingraft.report.figure import Figure
 from lingraft.report.table import BEST, Cell, markdown, row, table
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
-from lingraft.study.metrics import BITS
 from lingraft.study.rows import CurveRow, latest
 
 if TYPE_CHECKING:

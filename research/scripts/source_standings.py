@@ -6,15 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lingraft.study.analysis import difference
-from lingraft.study.metrics import BITS
-from lingraft.study.results import collect
+from studies.analysis import difference
+from studies.metrics import BITS
+from studies.results import collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from studies.results import Group
+
     from lingraft.stats import Resampling
-    from lingraft.study.results import Group
     from lingraft.study.rows import AnyRow
 
 AXIS = "source.model"

@@ -41,11 +41,11 @@ GONE = {
     "research/benchmarks/ of the repository",
     "score-translations": "sacrebleu does it by itself: sacrebleu REFERENCE -i FILE… -m bleu chrf "
     "--chrf-word-order 2 --paired-bs -f text (docs/translation.md)",
-    "probe": "compare initializers with a study: lingraft study recipes/probe-initializers.toml "
-    "(docs/study.md)",
+    "probe": "compare initializers with a study: lingraft study run "
+    "recipes/probe-initializers.toml (docs/study.md)",
     "probe-source": "give the run and its tasks to lingraft finetune RUN --restore-source --task "
     "glue-rte (docs/finetuning-languages.md)",
-    "sources": "compare candidates with a study: lingraft study recipes/probe-sources.toml "
+    "sources": "compare candidates with a study: lingraft study run recipes/probe-sources.toml "
     "(docs/study.md)",
 }
 """Commands of earlier versions, and what there is in their place."""
@@ -59,13 +59,20 @@ COMMANDS = {
 """Each is `command` of a module that imports what is heavy later."""
 
 
+def _help(command: Any) -> str | None:
+    """Return what a command or a group says of itself."""
+    return command.info.help if isinstance(command, typer.Typer) else inspect.getdoc(command)
+
+
 class Built(UserDict[str, Any]):
     """What typer makes of the commands; it reads the annotations of one that is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        if not isinstance(self.data[name], Command):
-            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            alone.command(name, cls=Command)(self.data[name])
+        if not isinstance(self.data[name], TyperCommand | TyperGroup):
+            alone = self.data[name]
+            if not isinstance(alone, typer.Typer):
+                alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+                alone.command(name, cls=Command)(self.data[name])
             self.data[name] = typer.main.get_command(alone)
         return self.data[name]
 
@@ -91,7 +98,7 @@ class Commands(TyperGroup):
         width = max(map(len, COMMANDS))
         for panel, names in PANELS.items():
             # without their options, which take long to build
-            shown = (TyperCommand(name, help=inspect.getdoc(COMMANDS[name])) for name in names)
+            shown = (TyperCommand(name, help=_help(COMMANDS[name])) for name in names)
             with formatter.section(panel):
                 rows = [(command.name, command.get_short_help_str(1_000)) for command in shown]
                 formatter.write_dl(rows, col_max=width)
@@ -210,9 +217,10 @@ COMMAND_LINE = typer.main.get_command(app)
 
 def chosen(arguments: list[str]) -> list[Any]:
     """The parameters of the command that is called, as typer has them."""
-    name = next((argument for argument in arguments if not argument.startswith("-")), "")
-    command = COMMAND_LINE.commands.get(name)  # type: ignore[attr-defined]
-    return list(command.params) if command is not None else []
+    command: Any = COMMAND_LINE
+    for name in (argument for argument in arguments if not argument.startswith("-")):
+        command = getattr(command, "commands", {}).get(name, command)
+    return [] if command is COMMAND_LINE else list(command.params)
 
 
 def many(arguments: list[str]) -> tuple[str, ...]:

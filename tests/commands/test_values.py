@@ -132,4 +132,4 @@ def test_a_study_in_the_place_of_a_recipe_is_answered_with_a_command_that_a_shel
 ):
     path = tmp_path / "my study.toml"
     path.write_text('base = "recipe.toml"\n')
-    assert f"`lingraft study '{path}' --dry-run` says what it will do" in command("check", path).err
+    assert f"`lingraft study plan '{path}'` says what it will do" in command("check", path).err

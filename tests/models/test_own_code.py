@@ -14,7 +14,7 @@ from transformers import dynamic_module_utils
 import lingraft
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models.source import load_model
-from lingraft.study import processes
+from lingraft.study import executors
 from lingraft.tokenizer import files as tokenizer_files
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def planted(tmp_path, tiny_source, monkeypatch):
     made = Planted(tmp_path, tiny_source)
     monkeypatch.setattr("builtins.input", made.answer)
     monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setattr(processes, "start", tiny_study.Here())  # of study
+    monkeypatch.setattr(executors, "start_process", tiny_study.Here())  # of study
     monkeypatch.chdir(tmp_path)
     yield made
     assert not made.marker.exists()
@@ -134,7 +134,7 @@ def restore_source(planted, text, adapted):
 
 def study(planted, text, adapted):
     tiny_study.write_study(planted.folder, "source", text)
-    return ["study", "study.toml", "--out", "studied"]
+    return ["study", "run", "study.toml", "--out", "studied"]
 
 
 def retrieve(planted, text, adapted):

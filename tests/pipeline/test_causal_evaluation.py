@@ -23,7 +23,7 @@ from lingraft.report.table import BEST
 from lingraft.report.variants import labelled, scores
 from lingraft.rundir import Run, read_json, write_record
 from lingraft.stats import Resampling
-from lingraft.study import causal_tables, collect, page, plots
+from lingraft.study import collect, figures, page
 from lingraft.study.results import collect as results_of
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -313,7 +313,7 @@ def study(run):
 
 def test_a_study_shows_causal_models_by_the_byte(study, result):
     found, _ = study
-    shown = causal_tables.quality(found, None)
+    shown = page.quality(found, None)
     titles = [column.title for column in shown.columns]
     assert titles[:3] == ["method", "bits/byte", "bits/char"]
     assert "en.txt, kept" in titles
@@ -323,28 +323,26 @@ def test_a_study_shows_causal_models_by_the_byte(study, result):
 
 
 def test_a_study_compares_bits_and_kept_text_with_intervals(study, monkeypatch):
-    monkeypatch.setattr("lingraft.stats.FEWEST_BLOCKS", 5)
+    monkeypatch.setattr("lingraft.study.analysis.FEWEST_BLOCKS", 5)
     found, _ = study
-    less = causal_tables.differences_of(found, None, Resampling(200))
-    titles = [column.title for column in less.columns]
-    assert titles[1] == "bits/byte"
-    assert "en.txt, kept" in titles
+    metrics = ["likelihood/bits_per_byte", "kept/en.txt/bits_per_byte"]
+    less = page.differences(found, None, metrics, Resampling(200))
+    assert [column.title for column in less.columns][1:] == ["bits/byte", "en.txt, kept"]
     assert all("[" in cell.under for cell in less.rows[0].cells[1:3])
 
 
 def test_a_studys_curve_is_in_bits_per_byte_over_characters_seen(study, run):
     found, rows = study
-    drawn = plots.learning(found, None)
-    assert drawn is not None
+    drawn = figures.learning(found, None)
     assert "characters seen" in drawn.description
     curve = next(row for row in rows if row.kind == "curve" and row.split == "valid")
     statistics = run.stage("tokenizer").result()["statistics"]
     assert curve.characters_per_token == statistics["train"]["characters_per_token"]
     (tokens, nats), *_ = curve.points
-    points = plots._points([curve], plots.BITS_SEEN)
-    assert points[0] == (
+    (cell,) = [cell for cell in found.cells if cell.name == curve.cell]
+    assert figures._curve(cell)[0] == (
         pytest.approx(tokens * curve.characters_per_token),
         pytest.approx(nats / math.log(2) / statistics["test"]["bytes_per_token"]),
     )
     assert page.verdict(found, Resampling(200)).count("bits per byte") == 1
-    assert "<svg" in page.render("s", rows)
+    assert "<svg" in page.render("s", found)

@@ -13,7 +13,7 @@ from tiny_study import HEAD, write_study
 from lingraft.errors import RecipeError
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
-from lingraft.study import grid, identity
+from lingraft.study import grid, inputs
 from lingraft.study.recipe import decode, read_study, to_toml
 
 
@@ -169,7 +169,7 @@ def test_only_says_what_it_does_not_know(study, only, message):
 ERRORS = {
     "an axis that is no key of a recipe": (
         "[[grids]]\nsentence = [3]\n",
-        "grids: 'sentence' is no axis and no key of a recipe. Did you mean 'sentences'?",
+        "grids: 'sentence' is no axis: write method, sentences or a dotted path of a recipe",
     ),
     "a path that a recipe lacks": (
         '[[grids]]\n"training.lerning_rate" = [1e-3]\n',
@@ -271,7 +271,7 @@ class TestFingerprint:
     def of(self, study):
         def fingerprint(**changes):
             (cell,) = cells(study('[[grids]]\nmethod = ["xpt"]\n', **changes))
-            return identity.cell(cell.recipe)
+            return inputs.of_cell(cell.recipe)
 
         return fingerprint
 
@@ -347,7 +347,7 @@ class TestFingerprint:
                     "phases": [phase],
                 }
             )
-            return identity.cell(recipe)
+            return inputs.of_cell(recipe)
 
         before = taught()
         (teacher / "config.json").write_text("{}")
@@ -399,7 +399,7 @@ def test_a_recipe_of_several_streams_counts_their_text_by_content(tmp_path):
             {"name": "two", "language": "en/ko", "corpus": {"text": [str(folder / "en-ko.tsv")]}},
         ]
         recipe = recipe_from({"source": {"model": "no/where"}, "streams": streams})
-        return identity.corpus(recipe), identity.cell(recipe)
+        return inputs.of_corpus(recipe), inputs.of_cell(recipe)
 
     assert of("here") == of("there")
     assert of("here", "!")[0] != of("there")[0]

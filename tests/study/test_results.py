@@ -1,103 +1,330 @@
+"""Rows put in order, differences, factors and the page, from rows whose truth is known."""
+
 import math
 
+import numpy as np
 import pytest
-from synthetic_study import cell_rows, failed_rows, study_rows
+from scipy import stats as scipy_stats
+from synthetic_study import cell_rows, failed_rows, initializer_rows, power_law, study_rows
+from synthetic_tasks import ACCURACY, EFFICIENCY, accuracy, floor_rows, task_row, task_rows
 
-from lingraft.study.metrics import BITS, LOSS, PERPLEXITY
-from lingraft.study.results import collect
+from lingraft.report.table import BEST
+from lingraft.stats import Resampling
+from lingraft.study import analysis, figures, page
+from lingraft.study.analysis import BITS, LOSS, PERPLEXITY, difference, factor, reached_at
+from lingraft.study.results import by_examples, collect
+
+RESAMPLING = Resampling(500)
+SIZES = [1_000, 4_000, 16_000]
 
 
-def test_cells_that_differ_in_the_seed_alone_stand_together():
-    found = collect(study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000), seeds=(2, 0)))
+def pair(losses, **fields):
+    """Groups of one size, a loss a seed."""
+    rows = [
+        row
+        for method, values in losses.items()
+        for seed, loss in enumerate(values)
+        for row in cell_rows(method, 1_000, seed, loss, **fields)
+    ]
+    return collect(rows).groups
+
+
+# -- in order
+
+
+def test_cells_that_differ_in_the_seed_alone_stand_together_in_whatever_order_rows_come():
+    rows = study_rows(methods=["xpt", "scratch"], sizes=(4_000, 1_000), seeds=(2, 0))
+    found = collect(rows)
     assert [(g.label, g.sentences, [c.seed for c in g.cells]) for g in found.groups] == [
         ("XPT", 1_000, [0, 2]), ("scratch", 1_000, [0, 2]),
         ("XPT", 4_000, [0, 2]), ("scratch", 4_000, [0, 2]),
     ]  # fmt: skip
-
-
-def test_the_order_of_the_rows_decides_nothing():
-    rows = study_rows(methods=["scratch", "xpt"], sizes=(4_000, 1_000))
-    by_cell = {row.cell: [] for row in rows}
+    by_cell = {}
     for row in rows:
-        by_cell[row.cell].append(row)
-    backwards = [row for cell in reversed(by_cell.values()) for row in cell]
-    assert collect(backwards) == collect(rows)
+        by_cell.setdefault(row.cell, []).append(row)
+    assert collect([row for rows in reversed(by_cell.values()) for row in rows]) == found
 
 
 def test_mean_and_sample_deviation_are_over_the_seeds():
-    rows = [row for seed, loss in ((0, 3.0), (1, 4.0), (2, 8.0))
-            for row in cell_rows("xpt", 1_000, seed, loss)]  # fmt: skip
-    (group,) = collect(rows).groups
+    (group,) = pair({"xpt": [3.0, 4.0, 8.0]})
     assert group.mean(LOSS) == pytest.approx(5.0)
     assert group.deviation(LOSS) == pytest.approx(math.sqrt(7))
-
-
-def test_a_single_seed_has_no_deviation():
-    (group,) = collect(cell_rows("xpt", 1_000, 0, 3.0)).groups
-    assert group.deviation(PERPLEXITY) is None
+    (group,) = pair({"xpt": [3.0]})
+    assert group.deviation(LOSS) is None
 
 
 def test_further_axes_that_vary_become_part_of_the_label():
+    def label(**axes):
+        return cell_rows("xpt", 1_000, 0, 3.0, **{"a.b": 1, **axes})
+
+    rows = label(**{"embeddings.init": "random"}) + label(**{"embeddings.init": "focus"}) + label()
+    assert collect(rows).labels == ["XPT", "XPT, init focus", "XPT, init random"]
+    rows = [row for v in (1, 2) for row in cell_rows("xpt", 1, 0, 3.0, **{"a.x": v, "b.x": v})]
+    assert collect(rows).labels == ["XPT, a.x 1, b.x 1", "XPT, a.x 2, b.x 2"]
+
+
+def test_of_a_selected_axis_the_value_with_the_lowest_validation_loss_counts():
+    key = "training.learning_rate"
     rows = []
-    for name in ("random", "focus"):
-        rows += cell_rows("xpt", 1_000, 0, 3.0, **{"embeddings.init": name, "a.b": 1})
-    rows += cell_rows("xpt", 1_000, 0, 3.5, **{"a.b": 1})
-    found = collect(rows)
-    assert found.labels == ("XPT", "XPT, init focus", "XPT, init random")
-    assert found.plain == found.labels  # one method alone has nothing beside it
-    beside = collect(rows + cell_rows("scratch", 1_000, 0, 4.0, **{"a.b": 1}))
-    assert set(beside.plain) == {"XPT", "scratch"}
-
-
-def test_axes_with_the_same_last_name_are_written_in_full():
-    rows = [row for value in (1, 2)
-            for row in cell_rows("xpt", 1_000, 0, 3.0, **{"a.x": value, "b.x": value})]  # fmt: skip
-    assert collect(rows).labels == ("XPT, a.x 1, b.x 1", "XPT, a.x 2, b.x 2")
-
-
-def test_everything_stands_behind_the_largest_size():
-    rows = cell_rows("xpt", None, 0, 3.0) + cell_rows("xpt", 1_000, 0, 4.0)
-    assert collect(rows).sizes == (1_000, None)
+    for rate, losses in {1e-3: (3.0, 3.2), 2e-3: (2.9, 3.1), 4e-3: (2.5, 9.0)}.items():
+        for seed, loss in enumerate(losses):
+            rows += cell_rows("xpt", 1_000, seed, loss, **{key: rate})
+    (group,) = collect(rows, [key]).groups
+    assert (group.label, len(group.cells)) == ("XPT, learning_rate 0.002", 2)
+    assert len(collect(rows).groups) == 3
 
 
 def test_a_failure_is_listed_until_the_cell_is_done():
     failed = failed_rows("xpt", 1_000, 0, "no room")
-    assert [(f.cell, f.message) for f in collect(failed).failures] == [("xpt-1000-0", "no room")]
-    assert collect(failed + cell_rows("xpt", 1_000, 0, 3.0)).failures == ()
+    assert collect(failed).failures == {"xpt-1000-0": "no room"}
+    assert collect(failed + cell_rows("xpt", 1_000, 0, 3.0)).failures == {}
+    assert collect(cell_rows("xpt", 1_000, 0, 3.0)[:-1]).groups == ()  # it has not ended
 
 
 def test_of_a_cell_that_ran_again_with_other_settings_the_last_counts():
-    first = cell_rows("xpt", 1_000, 0, 3.0)
     second = [row.model_copy(update={"fingerprint": "changed"})
               for row in cell_rows("xpt", 1_000, 0, 2.0)]  # fmt: skip
-    (group,) = collect(first + second).groups
+    (group,) = collect(cell_rows("xpt", 1_000, 0, 3.0) + second).groups
     assert group.values(LOSS) == [2.0]
 
 
-def test_rows_without_an_end_count_for_nothing():
-    assert collect(cell_rows("xpt", 1_000, 0, 3.0)[:-1]).groups == ()
-
-
-def test_bits_per_character_are_there_where_perplexity_is_not():
-    rows = [row for row in cell_rows("xpt", 1_000, 0, 3.0)
-            if getattr(row, "metric", "") != PERPLEXITY]  # fmt: skip
-    (group,) = collect(rows).groups
-    assert group.mean(PERPLEXITY) is None
-    assert group.mean(BITS) == pytest.approx(1.8)
-
-
 @pytest.mark.parametrize("scheme", ["spans", "infilling"])
-def test_what_an_encoder_decoder_writes_is_shown_and_compared_like_hidden_tokens(scheme):
+def test_what_an_encoder_decoder_writes_is_shown_like_hidden_tokens(scheme):
     rows = [
         row.model_copy(update={"metric": row.metric.replace("mask-only", scheme)})
-        if hasattr(row, "metric")
+        if row.kind == "metric"
         else row
-        for row in study_rows(methods=["xpt", "scratch"], sizes=(1_000,), seeds=(0,))
+        for row in cell_rows("xpt", 1_000, 0, 3.0)
     ]
-    assert any(getattr(row, "metric", "").startswith(scheme) for row in rows)
-    assert [group.values(PERPLEXITY) for group in collect(rows).groups] == [
-        group.values(PERPLEXITY)
-        for group in collect(
-            study_rows(methods=["xpt", "scratch"], sizes=(1_000,), seeds=(0,))
-        ).groups
+    (group,) = collect(rows).groups
+    assert group.values(PERPLEXITY) == [pytest.approx(math.exp(3))]
+
+
+def test_rows_of_an_unknown_metric_are_left_out_of_tables_and_break_nothing():
+    rows = cell_rows("xpt", 1_000, 0, 3.0) + cell_rows("scratch", 1_000, 0, 4.0)
+    odd = [
+        row.model_copy(update={"metric": name})
+        for row in rows
+        if row.kind == "metric" and row.metric == BITS
+        for name in ("new/thing", "stream/ko/new", "kept/x/unknown")
     ]
+    found = collect([*odd, *rows])
+    assert page.shown(found) == page.shown(collect(rows))
+    assert "Study s" in page.render("s", found)
+
+
+# -- words that all score
+
+CHARACTERS = [2.0 + number % 5 for number in range(120)]
+
+
+def words_of(method, cost, dropped=(), told=True):
+    """A cell whose words cost `cost` bits a character, the last thirty twice as much."""
+    words = [
+        (0.0, 0.0) if w in dropped else ((1 + (w >= 90)) * cost * c, c)
+        for w, c in enumerate(CHARACTERS)
+    ]
+    bits, count = (sum(part) for part in zip(*words, strict=True))
+    update = {
+        "value": bits / count,
+        "n": sum(c > 0 for _, c in words),
+        "blocks": tuple(tuple(map(sum, zip(*words[b::50], strict=True))) for b in range(50)),
+        "words": tuple(words) if told else None,
+    }
+    return [
+        row.model_copy(update=update) if getattr(row, "metric", "") == BITS else row
+        for row in cell_rows(method, 1_000, 0, 3.0)
+    ]
+
+
+def test_bits_per_character_are_over_the_words_that_every_cell_scores():
+    found = collect(words_of("scratch", 3.0) + words_of("continued", 2.9, range(90, 120)))
+    values = {g.method: g.rows(BITS)[(0,)] for g in found.groups}
+    assert values["scratch"].value == pytest.approx(3.0)
+    assert {row.n for row in values.values()} == {90}
+    gap = difference(*sorted(found.groups, key=lambda g: g.method), BITS, RESAMPLING)
+    assert (gap.value, gap.low, gap.high) == pytest.approx((-0.1, -0.1, -0.1))
+
+
+def test_words_that_rows_do_not_tell_apart_are_marked_and_not_subtracted():
+    rows = words_of("scratch", 3.0) + words_of("xpt", 2.9)
+    found = collect(rows + words_of("continued", 2.0, range(90, 120), told=False))
+    column = page.quality(found, 1_000).column("bits/char")
+    assert (column["continued"].mark, column["XPT"].rank) == (page.OTHER, BEST)
+    less = page.differences(found, 1_000, [BITS], RESAMPLING)
+    assert {name: cell.text for name, cell in less.column("bits/char").items()} == {
+        "XPT": "−0.125", "continued": "–",
+    }  # fmt: skip
+
+
+# -- differences
+
+
+def test_a_difference_has_the_interval_of_the_text_and_the_seeds_and_a_t_test_beside():
+    ours, theirs = pair({"xpt": [3.0, 3.3, 3.1], "scratch": [3.1, 3.2, 3.5, 9.0]})
+    for metric in (LOSS, PERPLEXITY, BITS):
+        found = difference(ours, theirs, metric, RESAMPLING)
+        values = [group.values(metric)[:3] for group in (ours, theirs)]
+        assert found.value == pytest.approx(np.mean(values[0]) - np.mean(values[1]))
+        assert found.low < found.value < found.high
+        assert found.p_seeds == pytest.approx(scipy_stats.ttest_rel(*values).pvalue)
+        assert found.trained == 3
+    assert difference(ours, theirs, LOSS, Resampling(500)) == difference(
+        ours, theirs, LOSS, RESAMPLING
+    )
+
+
+def test_what_was_measured_on_other_tokens_or_other_seeds_is_not_subtracted():
+    (xpt,), (other,) = pair({"xpt": [3.0]}), pair({"continued": [2.0]}, masks="bbbb")
+    assert difference(xpt, other, PERPLEXITY, RESAMPLING) is None
+    assert difference(xpt, other, BITS, RESAMPLING).value == pytest.approx(0.6)
+    (late,) = collect(cell_rows("scratch", 1_000, 7, 3.0)).groups
+    assert difference(xpt, late, LOSS, RESAMPLING) is None
+
+
+@pytest.mark.parametrize("number", [0, 1, 4])
+def test_a_text_of_few_blocks_gives_no_interval(number):
+    groups = pair({"xpt": [3.0], "scratch": [3.01]})
+    for group in groups:
+        row = group.cells[0].metrics[BITS]
+        few = (*row.blocks[:number], *[(0.0, 0.0)] * (50 - number)) if number else None
+        group.cells[0].metrics[BITS] = row.model_copy(update={"blocks": few})
+    found = difference(*groups, BITS, RESAMPLING)
+    assert (found.low, found.high, found.p) == (None, None, None)
+
+
+def test_some_of_a_text_that_is_unknown_to_a_causal_model_makes_its_bits_no_rival():
+    rows = []
+    for method, unknown, masks in (("xpt", 0.0, "a"), ("scratch", 0.0, "b"), ("lapt", 3.0, "c")):
+        own = cell_rows(method, 1_000, 0, 3.0)
+        row = next(row for row in own if row.kind == "metric")
+        causal = {
+            "likelihood/bits_per_byte": (1.0, "text"), "likelihood/unknown": (unknown, "text"),
+            "next-token/perplexity": (9.0, masks),
+        }  # fmt: skip
+        rows += [
+            row.model_copy(update={"metric": name, "value": value, "masks": of})
+            for name, (value, of) in causal.items()
+        ] + own
+    xpt, lapt, scratch = sorted(collect(rows).groups, key=lambda g: ("xpt", "lapt").index(g.method)
+                                if g.method != "scratch" else 2)  # fmt: skip
+    assert difference(xpt, scratch, analysis.BYTES, RESAMPLING) is not None
+    assert difference(xpt, lapt, analysis.BYTES, RESAMPLING) is None
+
+
+# -- factors
+
+
+@pytest.mark.parametrize(
+    ("means", "target", "lower", "expected"),
+    [
+        ([5.0, 4.0, 3.0], 4.5, True, 2_000),
+        ([5.0, 4.0, 3.0], 3.25, True, 4_000 * 4**0.75),
+        ([10.0, 20.0, 40.0], 30.0, False, 8_000),
+        ([5.0, 4.0, 3.0], 5.0, True, 1_000),
+        ([5.0, 4.0, 3.0], 3.0, True, 16_000),
+        ([5.0, 3.0, 4.0], 4.0, True, 2_000),
+        ([5.0, 4.0, 4.0], 4.0, True, 4_000),
+        ([5.0, 4.0, 3.0], 2.9, True, analysis.NOT_REACHED),
+        ([5.0, 4.0, 3.0], 5.1, True, analysis.BELOW),
+        ([10.0, 20.0, 40.0], 9.0, False, analysis.BELOW),
+    ],
+)
+def test_a_size_is_interpolated_over_its_logarithm(means, target, lower, expected):
+    found = reached_at(SIZES, np.array([means]), np.array([target]), lower=lower)
+    assert found[0] == pytest.approx(expected)
+
+
+def of(found, method, size, metric=LOSS):
+    group = next(g for g in found.groups if g.method == method and g.sentences == size)
+    return factor(group, found.of("scratch"), metric, RESAMPLING)
+
+
+def test_a_method_four_times_as_efficient_has_a_factor_of_four():
+    found = collect(study_rows(methods=["xpt", "scratch"]))
+    for metric in (LOSS, BITS, PERPLEXITY):
+        result = of(found, "xpt", 1_000, metric)
+        assert result.value == pytest.approx(4.0, rel=1e-3)
+        assert result.low <= result.value <= result.high
+    assert of(found, "scratch", 4_000).value == pytest.approx(1.0)
+    assert of(found, "xpt", 64_000).shown() == ("not reached (> 1.0)", "")
+    assert ", > 4.0]" in of(found, "xpt", 16_000).shown()[1]
+    assert of(found, "xpt", 1_000, "mask-only/mr").shown() == ("4.0", "")
+
+
+def test_what_is_worse_than_the_smallest_size_or_broke_or_was_asked_for_other_tokens():
+    rows = study_rows(methods=["scratch"])
+    worse = [row for seed in (0, 1, 2)
+             for row in cell_rows("xpt", 4_000, seed, power_law(1_000) + 1)]  # fmt: skip
+    assert of(collect(rows + worse), "xpt", 4_000).shown() == ("< 0.25", "")
+    broken = [row.model_copy(update={"value": math.nan}) if row.kind == "metric" else row
+              for row in worse]  # fmt: skip
+    assert of(collect(rows + broken), "xpt", 4_000).shown() == ("–", "")
+    assert of(collect(rows + cell_rows("xpt", 4_000, 0, 3.0, masks="b")), "xpt", 4_000) is None
+
+
+def test_a_method_is_worth_as_many_examples_as_its_efficiency_says():
+    rows = []
+    for method in ("scratch", "xpt"):
+        for seed in (0, 1):
+            own = cell_rows(method, 9_000, seed, 3.0)
+            rows += own
+            common = own[0].model_dump(include={"study", "cell", "fingerprint", "axes"})
+            for size in (100, 400, 1_600, 6_400):
+                value = accuracy(10 * size, EFFICIENCY[method]) + seed
+                rows.append(
+                    task_row(common, f"nsmc@{size}", "accuracy", value, fingerprint=f"{size}")
+                )
+    curve = by_examples(collect(rows))
+    assert (curve.sizes, curve.counted) == ([100, 400, 1_600, 6_400], "examples")
+    table = page.factors(curve, [ACCURACY], RESAMPLING)
+    by_size = {row.cells[1].text: row.cells[2].text for row in table.rows}
+    assert float(by_size["400"]) == pytest.approx(EFFICIENCY["xpt"], rel=0.02)
+    assert by_size["6,400"].startswith("not reached")
+    assert by_examples(collect(study_rows(sizes=(1_000,)))) is None
+
+
+# -- the page
+
+
+def test_tasks_stand_in_the_table_with_the_floor_and_every_fine_tuning_counts():
+    rows = study_rows(methods=["xpt", "scratch"], seeds=(0, 1)) + task_rows() + floor_rows()
+    found = collect(rows)
+    (group,) = [g for g in found.at(64_000) if g.method == "xpt"]
+    assert group.deviation(ACCURACY) == pytest.approx(np.std(group.values(ACCURACY), ddof=1))
+    assert len(group.values(ACCURACY)) == 6
+    table = page.quality(found, 64_000)
+    column = table.column("nsmc accuracy")
+    assert column["untrained"].text == "50.0"
+    assert column["XPT"].rank == BEST
+    assert {row.cells[0].text: row.role for row in table.rows}["untrained"] == "reference"
+    less = page.differences(found, 64_000, [ACCURACY], RESAMPLING).column("nsmc accuracy")["XPT"]
+    assert "[" in less.under
+
+
+def test_the_page_has_tables_figures_and_a_verdict_and_tells_what_lacks():
+    rows = study_rows() + initializer_rows() + failed_rows("lapt", 1_000, 0, "ran <out>")
+    found = collect(rows)
+    html = page.render("synthetic", found, [*(c.name for c in found.cells), "lapt-1000-0", "later"])
+    for text in (
+        "With 64,000 sentences, XPT is best of 4", "is more than luck (p", "ran &lt;out&gt;",
+        "<code>later</code>", "How much data is it worth?", "Is the difference real?", "<svg",
+    ):  # fmt: skip
+        assert text in html
+    parts = {part.heading: part for part in page.sections(found, RESAMPLING)}
+    assert [f.name for f in parts["How do they learn?"].figures] == [
+        f"learning-{size}" for size in (64_000, 16_000, 4_000, 1_000)
+    ]
+    assert "learning-16000" in html
+    assert "XPT, init focus" in parts["How do they learn?"].figures[1].description
+
+
+def test_a_study_without_results_has_a_page_too():
+    assert "no cell has ended" in page.render("s", collect([]), ["one"])
+
+
+def test_a_figure_of_one_size_is_none():
+    assert figures.against_data(collect(study_rows(sizes=(1_000,))), BITS) is None
+    drawn = figures.against_data(collect(study_rows()), "mask-only/hits@1")
+    assert drawn.name == "data-mask-only-hits1"
+    assert "<svg" in drawn.alone()

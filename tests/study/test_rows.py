@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import math
-import os
 
 import pytest
 
-from lingraft import locks
 from lingraft.errors import DataError
 from lingraft.study import rows
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
@@ -37,42 +34,46 @@ def test_rows_come_back_as_they_were_written(tmp_path):
         CURVE,
         end(message="한국어\u2028\u0085", machine={"device": "cpu", "cores": 2}),
     ]
-    rows.append(path, written[:1])
-    rows.append(path, written[1:])
+    append(path, written[:1])
+    append(path, written[1:])
     assert rows.read(path) == written
+
+
+def append(path, written):
+    rows.append(path, map(rows.line, written))
 
 
 @pytest.mark.parametrize("length", [1, 40, 70_000])
 def test_half_a_line_that_a_kill_left_is_taken_away_by_the_next_rows(tmp_path, length):
     path = tmp_path / "results.jsonl"
-    rows.append(path, [metric(1.0)])
+    append(path, [metric(1.0)])
     with path.open("ab") as file:
         file.write(b"{" * length)
     assert rows.read(path) == [metric(1.0)]
-    rows.append(path, [metric(2.0)])
+    append(path, [metric(2.0)])
     assert rows.read(path) == [metric(1.0), metric(2.0)]
 
 
 def test_a_score_that_is_no_number_comes_back_as_none(tmp_path):
     path = tmp_path / "results.jsonl"
-    rows.append(path, [metric(math.nan), end()])
+    append(path, [metric(math.nan), end()])
     assert b"NaN" not in path.read_bytes()
     assert math.isnan(rows.read(path)[0].value)
 
 
 def test_a_whole_row_without_its_line_end_is_kept(tmp_path):
     path = tmp_path / "results.jsonl"
-    rows.append(path, [metric(1.0), end()])
+    append(path, [metric(1.0), end()])
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    rows.append(path, [metric(2.0)])
+    append(path, [metric(2.0)])
     assert rows.read(path) == [metric(1.0), end(), metric(2.0)]
 
 
 def test_a_line_that_a_kill_cut_within_a_character_is_left_out(tmp_path):
     path = tmp_path / "results.jsonl"
-    rows.append(path, [metric(1.0)])
+    append(path, [metric(1.0)])
     before = path.stat().st_size
-    rows.append(path, [end(message="한국어")])
+    append(path, [end(message="한국어")])
     data = path.read_bytes()
     for length in range(before + 1, len(data) - 1):
         path.write_bytes(data[:length])
@@ -83,7 +84,7 @@ def test_a_line_that_a_kill_cut_within_a_character_is_left_out(tmp_path):
 
 def test_another_encoding_is_a_data_error(tmp_path):
     path = tmp_path / "results.jsonl"
-    rows.append(path, [metric(1.0), metric(2.0)])
+    append(path, [metric(1.0), metric(2.0)])
     path.write_text(path.read_text(), encoding="utf-16")
     with pytest.raises(DataError, match=r"results\.jsonl: is no results file"):
         rows.read(path)
@@ -92,13 +93,13 @@ def test_another_encoding_is_a_data_error(tmp_path):
 def test_half_a_line_alone_is_taken_away_too(tmp_path):
     path = tmp_path / "results.jsonl"
     path.write_bytes(b'{"study"')
-    rows.append(path, [end()])
+    append(path, [end()])
     assert rows.read(path) == [end()]
 
 
 def test_a_broken_line_in_the_middle_is_told_by_its_number(tmp_path):
     path = tmp_path / "results.jsonl"
-    rows.append(path, [metric(1.0)])
+    append(path, [metric(1.0)])
     path.write_text('{"kind": "metric"}\n' + path.read_text())
     with pytest.raises(DataError, match=r"results\.jsonl, line 1: metric\.study: "):
         rows.read(path)
@@ -106,7 +107,7 @@ def test_a_broken_line_in_the_middle_is_told_by_its_number(tmp_path):
 
 def test_where_a_file_was_put_behind_half_a_line_the_line_is_told_and_what_to_do(tmp_path):
     path = tmp_path / "results.jsonl"
-    rows.append(path, [metric(1.0), end()])
+    append(path, [metric(1.0), end()])
     whole = path.read_text()
     path.write_text(whole[:20] + whole)
     with pytest.raises(DataError, match=r"line 1: is broken: Invalid JSON.*; mend the line, or"):
@@ -127,17 +128,8 @@ def test_an_empty_file_has_no_rows(tmp_path):
     assert rows.read(tmp_path / "results.jsonl") == []
 
 
-def test_a_file_system_without_locks_is_called_by_its_name(tmp_path, monkeypatch):
-    def flock(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(locks.fcntl, "flock", flock)
-    with pytest.raises(DataError, match=r"results\.jsonl: this file system has no locks"):
-        rows.append(tmp_path / "results.jsonl", [])
-
-
 def test_a_missing_file_says_what_makes_it(tmp_path):
-    with pytest.raises(DataError, match="is missing; lingraft study makes it"):
+    with pytest.raises(DataError, match="is missing; lingraft study run makes it"):
         rows.read(tmp_path / "results.jsonl")
 
 
@@ -172,7 +164,7 @@ def test_cells_are_told_apart_by_their_fingerprint():
 def test_words_whose_bits_are_no_numbers_come_back_and_leave_the_file_readable(tmp_path):
     path = tmp_path / "results.jsonl"
     words = ((math.nan, 4.0), (0.0, 0.0))
-    rows.append(path, [metric(math.nan, "bits_per_character").model_copy(update={"words": words})])
+    append(path, [metric(math.nan, "bits_per_character").model_copy(update={"words": words})])
     (row,) = rows.read(path)
     assert math.isnan(row.words[0][0])
     assert (row.words[0][1], row.words[1]) == (4.0, (0.0, 0.0))

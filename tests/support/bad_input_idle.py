@@ -11,12 +11,6 @@ def add(cases):
     cases["a seed for copying the demo's files"] = call(
         "demo", "--files-to", "files", "--seed", "3"
     )
-    cases["a dry run that writes a page"] = call(
-        "study", "study.toml", "--dry-run", "--report-only"
-    )
-    cases["cells chosen for the page alone"] = call(
-        "study", "study.toml", "--report-only", "--only", "xpt"
-    )
     cases["a seed of masks for a causal model"] = causal("--text", "ko.txt", "--seed", "3")
     cases["a language of sentences for a causal model"] = causal("--text", "ko.txt", "--lang", "ko")
     cases["a language beside texts that name theirs"] = lambda place: place.adapt(

@@ -35,12 +35,12 @@ TRANSLATOR += [TUNE.format("M", "pairs/ko-en.toml", "said")]
 CAUSAL = ["check M"] * 8 + ["evaluate M --text a.txt"] * 3 + [f"{ADAPT} M --preset auto"]
 MODELS = {"roberta": ENCODER, "bert": ENCODER, "llama": CAUSAL, "bart": TRANSLATOR}
 DRAWS = "--resamples 100"
-STUDY = "study study.toml --out study"
+STUDY = "study run study.toml --out study"
 RESULTS = {
     "run": [f"{ADAPT} roberta --preset xpt2021", "report run", "stage run evaluation"],
     "tuned": [TUNE.format("roberta", "own.toml", "tuned"), f"compare tuned {DRAWS}"],
     "said": [TUNE.format("bart", "pairs/ko-en.toml", "said"), f"compare said {DRAWS}"],
-    "study": [STUDY, f"{STUDY} --report-only", f"{STUDY} --dry-run"],
+    "study": [STUDY, "study report study", "study plan study.toml --out study"],
     "found": [f"retrieve roberta bert --pairs pairs --out found {DRAWS}",
               "export-sentences roberta --out made --retrieval found"],
     "links": [f"align roberta --gold s=gold.txt --text a.txt b.txt --out links {DRAWS}"],

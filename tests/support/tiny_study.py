@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 
 from lingraft.recipe.decoding import to_toml
@@ -55,14 +54,8 @@ def write_study(folder, source, text, body=GRID, head=HEAD, /, **changes):
     return read_study(path)
 
 
-def kinds(folder):
-    """What a process is asked for: 'share', 'train', 'finetune'."""
-    steps = json.loads((folder / cell.STEPS).read_text())
-    return list(dict.fromkeys(step["step"] for step in steps))
-
-
 class Here:
-    """Runs jobs in this process, at once; keeps what was started, of cells by kind of step."""
+    """Runs cells in this process, at once, and keeps their names."""
 
     def __init__(self, statuses=None):
         self.started = []
@@ -70,17 +63,13 @@ class Here:
         """By name of folder: a status to end with, in place of the work."""
 
     def __call__(self, folder, slot, _, /):
-        self.started += [(kind, folder.name) for kind in kinds(folder)]
+        self.started.append(folder.name)
         status = self.statuses.get(folder.name)
         return Ended(cell.work(folder) if status is None else status)
 
-    @property
-    def cells(self):
-        return list(dict.fromkeys(name for kind, name in self.started if kind != "share"))
-
 
 class Ended:
-    """A job that has ended."""
+    """A cell that has ended."""
 
     def __init__(self, status):
         self.status = status
@@ -88,22 +77,19 @@ class Ended:
     def poll(self):
         return self.status
 
-    def terminate_once(self):
+    def terminate(self):
         raise AssertionError("nothing runs any more")
 
-    kill = terminate_once
-
-    def wait(self):
-        return self.status
+    kill = terminate
 
 
 def run_here(study, out, **options):
-    """Run a study in this process; the tally, and what was started."""
+    """Run a study in this process; the tally, and the cells that were started."""
     here = options.pop("start", None) or Here()
     logger = logging.getLogger("lingraft")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        return runner.run(study, out, runner.Options(start=here, **options)), here
+        return runner.run(study, out, runner.Options(start=here, **options)), here.started
     finally:
         logger.setLevel(level)

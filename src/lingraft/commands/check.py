@@ -47,7 +47,7 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
 
     data = load(recipe)
     if "base" in data and "source" not in data:
-        look = command_of("study", recipe, "--dry-run")
+        look = command_of("study", "plan", recipe)
         raise RecipeError(f"{recipe}: is a study; `{look}` says what it will do")
     completed = complete(recipe_from(data, settings, str(recipe)), download=False)
     planned = completed.recipe

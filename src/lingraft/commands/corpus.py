@@ -135,12 +135,17 @@ def command(
         return
     from lingraft.corpus.engine import job
     from lingraft.report.pages import corpus as corpus_page
-    from lingraft.study.executors import check_named
 
     if task:
         corpus_recipe = _without(corpus_recipe, task, data, out_dir)
     options = dict(map(_option, executor_options or []))
-    check_named(executor, options, get_args(job.Kind))
+    if executor not in get_args(job.Kind):
+        raise RecipeError(f"--executor: must be local, slurm or ray; got {executor}")
+    if executor == "local" and options:
+        raise RecipeError(
+            f"--executor-option {next(iter(options))}: is for jobs of a cluster; name it too "
+            "(--executor slurm or ray)"
+        )
     cluster = job.Cluster(cast("Kind", executor), processes, options)
     part_bytes = None if shard_mb is None else int(shard_mb * 2**20)
     asked = job.Settings(cluster, part_bytes, overwrite)

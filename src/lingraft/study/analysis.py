@@ -1,119 +1,246 @@
-"""Differences between methods, over blocks of the test text and the seeds that both have."""
+"""Metrics, differences between methods, and how much data a method is worth."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft import stats
-from lingraft.errors import DataError
-from lingraft.study.metrics import TASK, metric_named
+from lingraft.report import numbers
+from lingraft.report.variants import STREAM
+from lingraft.stats import FEWEST_BLOCKS, interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.stats import Array, Resampling
+    from lingraft.stats import Array, Difference, Resampling
     from lingraft.study.results import Group
     from lingraft.study.rows import MetricRow
 
+PERPLEXITY = "mask-only/perplexity"
+LOSS = "mask-only/loss"
+BITS = "bits_per_character"
+BYTES = "likelihood/bits_per_byte"
+UNIGRAMS = "unigram_perplexity"
+TASK, KEPT = "task/", "kept/"
+"""What the names of scores of fine-tuned models begin with, and of texts of the source's language
+that a causal model was scored on."""
+
 
 @dataclass(frozen=True)
-class Difference(stats.Difference):
-    """How much higher a metric is for one group than for another."""
+class Metric:
+    """How a metric is shown, and made from the mean of its blocks."""
 
-    mixed: bool
-    """Whether the two were trained in different precision at a seed."""
+    title: str
+    lower: bool = True
+    """Lower is better."""
+    decimals: int | None = None
+    """None shows three significant digits."""
+    scale: str = ""
+    """What the mean of the blocks becomes: itself, "percent" or "exp"."""
+
+    def show(self, value: float | None) -> str:
+        """Return a value as text."""
+        if self.decimals is None:
+            return numbers.significant(value)
+        return numbers.fixed(value, self.decimals)
+
+    def of(self, mean: Array) -> Array:
+        """Return the metric of means of blocks."""
+        if self.scale == "exp":
+            return np.exp(np.minimum(mean, 700.0))
+        return 100 * mean if self.scale == "percent" else mean
 
 
-def replicates(
-    rows: Sequence[MetricRow], metric: str, used_B: Array, resampling: Resampling
-) -> Array:
-    """[R, S] The metric of each row, once for each resample.
+def _hits(k: int, of: str = "") -> Metric:
+    return Metric(f"hits@{k}{of}", lower=False, decimals=1, scale="percent")
+
+
+METRICS = {
+    PERPLEXITY: Metric("PPL", scale="exp"),
+    BITS: Metric("bits/char", decimals=3),
+    BYTES: Metric("bits/byte", decimals=3),
+    "likelihood/bits_per_character": Metric("bits/char", decimals=3),
+    **{f"mask-only/hits@{k}": _hits(k) for k in (1, 3, 5, 10)},
+    "mask-only/mrr": Metric("MRR", lower=False, decimals=4),
+    "mask-only/mr": Metric("MR"),
+    "all/hits@1": _hits(1),
+    "new/hits@1": _hits(1, ", new"),
+    "all/median_rank": Metric("median rank"),
+    "tokens_per_character": Metric("tokens/char", decimals=3),
+}
+"""Columns of tables, in their order."""
+
+
+def metric_named(name: str) -> Metric | None:
+    """Return how a metric is shown; None of one that tables do not show.
 
     Args:
-        rows: with blocks.
-        metric: its name.
-        used_B: which blocks take part.
-        resampling: of the blocks.
+        name: of `METRICS`, of a stream (`stream/NAME/METRIC`), `kept/TEXT/bits_per_byte` or
+            `task/NAME/SCORE`.
     """
+    if name.startswith(STREAM):
+        _, stream, of_text = name.split("/", 2)
+        found = METRICS.get(of_text) if of_text in (PERPLEXITY, BITS, BYTES) else None
+        return found and replace(found, title=f"{found.title}, {stream}")
+    if name.startswith(KEPT) and name.endswith("/bits_per_byte"):
+        return Metric(f"{name.split('/')[1]}, kept", decimals=3)
+    if name.startswith(TASK):
+        title = name.removeprefix(TASK).replace("/", " ").replace("_", " ")
+        return Metric(title, lower=False, decimals=1, scale="percent")
+    return Metric("loss", decimals=3) if name == LOSS else METRICS.get(name)
+
+
+def asked(group: Group, metric: str) -> frozenset[Any]:
+    """Return what a metric was measured on: tokens, text or examples; of words which ones."""
+    rows = group.rows(metric).values()
+    if metric.rpartition("/")[2] == BITS and not metric.startswith("likelihood/"):
+        finite = (row for row in rows if math.isfinite(row.value))
+        return frozenset((row.n, tuple(n for _, n in row.blocks or ())) for row in finite)
+    unknown = group.values(f"{metric.rpartition('/')[0] or 'likelihood'}/unknown")
+    models = [row.masks for row in group.rows("next-token/perplexity").values()] * any(unknown)
+    return frozenset([*(row.masks for row in rows), *models])
+
+
+def difference(group: Group, base: Group, metric: str, resampling: Resampling) -> Difference | None:
+    """Return how much higher a metric is than the base's, over the seeds that both have.
+
+    Of a task, a model is paired with that of equal seeds of training and of fine-tuning. None where
+    the two were measured on different things, or share no seed.
+    """
+    ours, theirs = group.rows(metric), base.rows(metric)
+    common = sorted(ours.keys() & theirs.keys())
+    if not common or asked(group, metric) != asked(base, metric):
+        return None
+    sides = [[side[key] for key in common] for side in (ours, theirs)]
+    gains = {key: ours[key].value - theirs[key].value for key in common}
+    used_B = _shared_blocks([row for rows in sides for row in rows])
+    if used_B is None:
+        return resampling.difference(gains, None)
+    first_RS, second_RS = (_replicates(rows, metric, used_B, resampling) for rows in sides)
+    return resampling.difference(gains, first_RS - second_RS)
+
+
+def _shared_blocks(rows: Sequence[MetricRow]) -> Array | None:
+    """[B] Blocks that hold something for every row; None where a row has none, or all share few."""
+    if len({len(row.blocks or ()) for row in rows}) > 1 or not rows[0].blocks:
+        return None
+    counts = np.array([[count for _, count in row.blocks or ()] for row in rows])
+    shared: Array = np.asarray((counts > 0).all(axis=0))
+    return shared if shared.sum() >= FEWEST_BLOCKS else None
+
+
+def _replicates(
+    rows: Sequence[MetricRow], metric: str, used_B: Array, resampling: Resampling
+) -> Array:
+    """[R, S] The metric of each row, once for each resample of the blocks."""
     blocks_SB2 = np.array([row.blocks for row in rows])[:, used_B]
     draws_RB = resampling.draws(int(used_B.sum()), "blocks")
     mean_RS = (draws_RB @ blocks_SB2[..., 0].T) / (draws_RB @ blocks_SB2[..., 1].T)
-    return metric_named(metric).scale(mean_RS)
+    record = metric_named(metric)
+    assert record is not None
+    return record.of(mean_RS)
 
 
-def incomparable(groups: Sequence[Group], metric: str) -> str | None:
-    """Why a metric of these groups does not compare; None if it does."""
-    missing = [group.label for group in groups if not group.rows(metric)]
-    if missing:
-        return f"{missing[0]} has no {metric_named(metric).title}"
-    if metric.startswith(TASK) or metric_named(metric).by_own:
-        tests = {row.masks for group in groups for row in group.rows(metric).values()}
-        return None if len(tests) == 1 else f"{metric} was scored on {len(tests)} different tests"
-    sets = {group.masks() for group in groups}
-    if metric_named(metric).by_tokens and len(sets) > 1:
-        names = ", ".join(dict.fromkeys(group.label for group in groups))
-        return (
-            f"{metric_named(metric).title} of {names} was measured on {len(sets)} different sets "
-            "of masked tokens (another vocabulary, text or seed) and does not compare; compare "
-            "bits per character"
-        )
-    return None
+NOT_REACHED, BELOW = math.inf, 0.0
+"""Stand for sizes above the largest and below the smallest of the baseline."""
 
 
-def checked(groups: Sequence[Group], metric: str) -> None:
-    """Refuse groups that do not compare.
+@dataclass(frozen=True)
+class Factor:
+    """How many times more data a baseline needs to reach a method's quality.
 
-    Raises:
-        DataError: with the reason of `incomparable`.
+    Lee et al. 2021, section 5: the baseline's means are joined by straight lines over log(size).
+    Nothing is extrapolated. A bound that is infinite stands for more than `most`, 0 for less than
+    `least`.
     """
-    reason = incomparable(groups, metric)
-    if reason is not None:
-        raise DataError(reason)
+
+    size: int
+    value: float
+    """NaN where a mean is not finite."""
+    low: float | None
+    """Bounds of the 95 % interval; None where a cell has no blocks, or few."""
+    high: float | None
+    least: float
+    most: float
+    """Smallest and largest size of the baseline by that of the method."""
+
+    def shown(self) -> tuple[str, str]:
+        """Return the factor and its interval: `4.1`, `[3.2, 5.0]`; or `not reached (> 8)`."""
+        if math.isnan(self.value):
+            return numbers.ABSENT, ""
+        text = self._text(self.value)
+        value = f"not reached ({text})" if self.value == NOT_REACHED else text
+        if self.low is None or self.high is None or self.low == self.high:
+            return value, ""
+        return value, f"[{self._text(self.low)}, {self._text(self.high)}]"
+
+    def _text(self, value: float) -> str:
+        bounds = {NOT_REACHED: ("> ", self.most), BELOW: ("< ", self.least)}
+        sign, number = bounds.get(value, ("", value))
+        decimals = 0 if number >= 10 else 1 if number >= 1 else 2
+        return f"{sign}{number:,.{decimals}f}"
 
 
-def shared_blocks(rows: Sequence[MetricRow]) -> Array | None:
-    """[B] Blocks that hold something for every row; None if a row has no blocks, or all share few.
+def reached_at(sizes: Sequence[float], means_RK: Array, targets_R: Array, *, lower: bool) -> Array:
+    """[R] Return the smallest size at which a curve is as good as the target.
 
-    Raises:
-        DataError: the rows have different numbers of blocks.
+    Args:
+        sizes: K of them, ascending.
+        means_RK: the curve's values there, once for each resample.
+        targets_R: the quality to reach.
+        lower: whether lower is better.
     """
-    if any(row.blocks is None for row in rows):
+    excess_RK = (means_RK - targets_R[:, None]) * (1.0 if lower else -1.0)
+    sizes_R = np.full(len(targets_R), NOT_REACHED)
+    logs = np.log(np.asarray(sizes, dtype=np.float64))
+    for k in range(len(sizes) - 1, 0, -1):
+        before, after = excess_RK[:, k - 1], excess_RK[:, k]
+        crosses = (before > 0) & (after <= 0)
+        share = before[crosses] / (before[crosses] - after[crosses])
+        sizes_R[crosses] = np.exp(logs[k - 1] + share * (logs[k] - logs[k - 1]))
+    sizes_R[excess_RK[:, 0] == 0] = sizes[0]
+    sizes_R[excess_RK[:, 0] < 0] = BELOW
+    return sizes_R
+
+
+def factor(
+    group: Group, baseline: Sequence[Group], metric: str, resampling: Resampling
+) -> Factor | None:
+    """Return how many times more data the baseline needs; None where they do not compare.
+
+    Args:
+        group: of the method, at one size.
+        baseline: its groups from small to large.
+        metric: its name.
+        resampling: blocks are drawn for all cells together, seeds for each group by itself.
+    """
+    record, groups, size = metric_named(metric), (group, *baseline), group.sentences
+    if record is None or not size or len({asked(one, metric) for one in groups}) > 1:
         return None
-    numbers = {len(row.blocks or ()) for row in rows}
-    if len(numbers) > 1:
-        raise DataError(
-            f"{rows[0].metric}: cells have {' and '.join(map(str, sorted(numbers)))} blocks of "
-            "test text, so they were tested on different texts and do not compare; run them again"
-        )
-    counts = np.array([[count for _, count in row.blocks or ()] for row in rows])
-    shared = np.asarray((counts > 0).all(axis=0))
-    return shared if shared.sum() >= stats.FEWEST_BLOCKS else None
-
-
-def difference(group: Group, base: Group, metric: str, resampling: Resampling) -> Difference:
-    """How much higher a metric is for `group` than for `base`, over the seeds that both have.
-
-    Of a task, a model is paired with that of equal seeds of training and of fine-tuning.
-
-    Raises:
-        DataError: they do not compare, or have no seed in common.
-    """
-    checked((group, base), metric)
-    group_rows, base_rows = group.rows(metric), base.rows(metric)
-    common = sorted(group_rows.keys() & base_rows.keys())
-    if not common:
-        raise DataError(
-            f"{group.label} and {base.label} have no seed in common; run both with the same seeds"
-        )
-    sides = [[side[key] for key in common] for side in (group_rows, base_rows)]
-    gains = {key: group_rows[key].value - base_rows[key].value for key in common}
-    mixed = any(group.precisions.get(key[0]) != base.precisions.get(key[0]) for key in common)
-    used_B = shared_blocks([row for rows in sides for row in rows])
-    gains_RS = None
-    if used_B is not None:
-        values = [replicates(rows, metric, used_B, resampling) for rows in sides]
-        gains_RS = values[0] - values[1]
-    return Difference(**vars(resampling.difference(gains, gains_RS)), mixed=mixed)
+    sizes = [float(one.sentences or 0) for one in baseline]
+    means = np.array([one.mean(metric) for one in groups], dtype=np.float64)
+    ends = (sizes[0] / size, sizes[-1] / size)
+    if not np.isfinite(means).all():
+        return Factor(size, math.nan, None, None, *ends)
+    value = float(reached_at(sizes, means[None, 1:], means[:1], lower=record.lower)[0]) / size
+    rows = [one.rows(metric) for one in groups]
+    used_B = _shared_blocks([row for of_group in rows for row in of_group.values()])
+    if used_B is None:
+        return Factor(size, value, None, None, *ends)
+    means_RG = np.stack(
+        [
+            resampling.mean(
+                _replicates(list(of_group.values()), metric, used_B, resampling),
+                list(of_group),
+                f"{one.label} {one.sentences}",
+            )
+            for one, of_group in zip(groups, rows, strict=True)
+        ],
+        axis=1,
+    )
+    factors_R = reached_at(sizes, means_RG[:, 1:], means_RG[:, 0], lower=record.lower) / size
+    # bounds that some resample has, so that what is not reached is never averaged
+    return Factor(size, value, *interval(factors_R, "inverted_cdf"), *ends)

@@ -1,13 +1,14 @@
-"""One cell of a study, in a process of its own: `python -m lingraft.study.cell FOLDER [--job]`.
+"""One cell of a study, in a process of its own: `python -m lingraft.study.cell FOLDER`.
 
-A process that runs out of memory or crashes takes no other cell with it. It ends when the study
-does: its standard input is a pipe that nobody writes to, and the end of that pipe means that the
-study is gone, however it went. With `--job` a cluster's scheduler has started it: then it lives on
-without the study, and writes its exit status into the folder.
+The folder is a run's, whose text and vocabulary lie in the study's `shared/`: the first cell that
+needs them makes them, the others wait. A process that runs out of memory or crashes takes no other
+cell with it. It ends when the study does: its standard input is a pipe that nobody writes to, and
+the end of that pipe means that the study is gone, however it went.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -18,133 +19,186 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft import log
-from lingraft.errors import LingraftError, TrainingError, explain, is_disk_full
-from lingraft.rundir import Run, read_json, write_json, write_text
-from lingraft.study.collect import BEGAN
-from lingraft.study.studydir import EXIT, LABEL, TASKS, with_tokenizer
+from lingraft.errors import LingraftError, explain, is_disk_full
+from lingraft.rundir import SHARED_STAGES, Run, read_json, write_json, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from lingraft.recipe import Recipe
 
-FAILURE = "failure.txt"
-"""In the folder: why the process ended with an error, on one line."""
+JOB, DONE, FAILURE = "cell.json", "done.json", "failure.txt"
+"""In the folder: what it is made from and what is to be done; that it is; why it failed."""
+RESULTS = "results.jsonl"
+"""Rows: in a cell's folder its own, in the study's those of all cells."""
 NO_ROOM = os.EX_IOERR
 """Exit status where the disk is full, for then there may be no room for a reason either."""
-STEPS = "steps.json"
-"""In the folder: what is to be done there, in order."""
-TUNING = "finetune"
-"""What a step there that fine-tunes is called."""
 GRACE_SECONDS = 120.0
 """For the last step and a checkpoint, once the study is gone."""
+TASKS, LABEL, WEIGHTS = "tasks", "cell", "weights"
+"""Of a cell: what its fine-tunings leave, what the model is called there, and links to it."""
+TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json", "*.model")
 
 
-def take_steps(folder: Path) -> None:
-    """Take the steps that the study asks for; what is done already is kept.
+def take(folder: Path) -> str:
+    """Do what of a cell is not done yet: training with its evaluation, then every task.
 
-    A task that diverges stops no other. Where another fails behind it, what is said is still how
-    the first diverged: the study takes it for that of the first step that is not done.
+    A task that fails stops no other.
 
-    Args:
-        folder: holds steps.json and recipe.toml; a cell's also corpus and tokenizer.
-
-    Raises:
-        TrainingError: training, or the first of the tasks that did, diverged.
+    Returns:
+        Why a task failed; empty where all is done.
     """
     from lingraft.pretrained.load import quiet_transformers
-    from lingraft.training.phase import Stopped
+    from lingraft.recipe.methods import read_recipe
+    from lingraft.study import collect, rows
 
-    run = Run(folder)
     quiet_transformers()
-    diverged: list[TrainingError] = []
+    job, run = read_json(folder / JOB), Run(folder)
+    common, failure = job["common"], ""
     with run.locked(GRACE_SECONDS + 10):  # a process that a study left behind is about to end
-        for step in read_json(folder / STEPS):
-            name = step.pop("step")
-            try:
-                ACTIONS[name](run, **step)
-            except LingraftError as error:
-                if isinstance(error, Stopped) or is_disk_full(error):
-                    raise
-                if name == TUNING and isinstance(error, TrainingError):
-                    diverged.append(error)
-                elif diverged:
-                    raise diverged[0] from None
-                else:
-                    raise
-    if diverged:
-        raise diverged[0]
+        recipe, place = read_recipe(run.recipe_path), folder / RESULTS
+        written = rows.read(place) if place.is_file() else []
+        tuned = rows.fine_tuned(written).get(common["fingerprint"], {})
+        done = {key for key, row in tuned.items() if row.status == "done"}
+        for task in job["tasks"]:
+            task["seeds"] = [s for s in task["seeds"] if (task["fingerprint"], s) not in done]
+        missing = [task for task in job["tasks"] if task["seeds"]]
+        outcome = rows.latest(written).get(common["fingerprint"])
+        lacks_weights = bool(missing) and not weights_of(run, recipe)[-1].is_dir()
+        if outcome is None or outcome.end.status == "failed" or lacks_weights:
+            train(run, recipe, job["shared"])
+            rows.append(place, map(rows.line, collect.training(common, run)))
+        for task in missing:
+            message = fine_tune(run, recipe, task)
+            rows.append(place, map(rows.line, collect.fine_tunings(common, run, task, message)))
+            failure = failure or message
+        if not failure:
+            prune(run, recipe, job["keep"])
+            write_json(folder / DONE, {"inputs": job["inputs"]})
+    return failure
 
 
-def share(run: Run) -> None:
-    """Make the text and the vocabulary that cells share.
-
-    Args:
-        run: folder of the vocabulary; its `corpus` is a link to where the text goes.
-    """
-    from lingraft.pipeline import stages
-    from lingraft.pipeline.stages import Context
-    from lingraft.training.machine import accelerator_for
-
-    text = Run((run.path / "corpus").resolve().parent)
-    recipe = recipe_in(run)
-    with text.locked(GRACE_SECONDS + 10):
-        accelerator = accelerator_for(recipe.hardware, run.path)
-        corpus = stages.corpus(Context(recipe, text, accelerator))
-        stages.tokenizer(Context(recipe, run, accelerator), corpus)
-
-
-def train(run: Run) -> None:
-    """Graft, train and evaluate a cell.
+def train(run: Run, recipe: Recipe, shared: dict[str, str]) -> None:
+    """Graft, train and evaluate, with text and vocabulary that are made once for all cells.
 
     Args:
         run: the cell's folder.
+        recipe: complete.
+        shared: what text and vocabulary are made from, by name of the stage.
     """
-    from lingraft.pipeline import adapt as pipeline
-    from lingraft.pipeline import evaluating
+    from lingraft.pipeline import adapt, evaluating, stages
     from lingraft.pipeline.stages import Context
     from lingraft.training.machine import accelerator_for, environment, note_environment
 
-    recipe = recipe_in(run)
+    if not weights_of(run, recipe)[-1].is_dir():  # pruned, or never there: begin where nothing is
+        for path in run.path.glob(f"*/{DONE}"):
+            weights = path.parent / ("model" if path.parent.name == "graft" else "best")
+            if not path.parent.is_symlink() and not weights.is_dir():
+                shutil.rmtree(path.parent)
     if recipe.hardware.keep_stable == "auto":  # nobody goes on with a cell
         hardware = recipe.hardware.model_copy(update={"keep_stable": False})
         recipe = recipe.model_copy(update={"hardware": hardware})
     accelerator = accelerator_for(recipe.hardware, run.path)
+    text, vocabulary = (
+        Run(run.path.parents[1] / "shared" / f"{name}-{shared[name]}") for name in SHARED_STAGES
+    )
+    with text.locked(math.inf):
+        corpus = stages.corpus(Context(recipe, text, accelerator))
+    with vocabulary.locked(math.inf):
+        link(vocabulary.stage("corpus").path, text.stage("corpus").path)
+        tokenizer = stages.tokenizer(Context(recipe, vocabulary, accelerator), corpus)
+    for name in SHARED_STAGES:
+        link(run.stage(name).path, vocabulary.stage(name).path)
     now = environment(accelerator, "lingraft study")
     note_environment(run, now)
     context = Context(recipe, run, accelerator, environment=now)
-    grafted = pipeline.graft(context, str(run.stage("tokenizer").done()["fingerprint"]))
-    last_phase = pipeline.train(context, grafted)
-    pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, last_phase))
+    last = adapt.train(context, adapt.graft(context, tokenizer))
+    adapt.alone(context, "evaluation", lambda: evaluating.evaluate(context, last))
 
 
-def fine_tune(run: Run, *, recipe: dict[str, Any], seeds: Sequence[int]) -> None:
+def link(path: Path, target: Path) -> None:
+    """Make a relative symbolic link, in the place of another one."""
+    path.unlink(missing_ok=True)
+    text = os.path.relpath(target.parent.resolve() / target.name, path.parent.resolve())
+    path.symlink_to(text, target_is_directory=True)
+
+
+def fine_tune(run: Run, recipe: Recipe, task: dict[str, Any]) -> str:
     """Fine-tune a cell's model on a task.
 
     Args:
         run: the cell's folder; its weights are there.
-        recipe: of `lingraft finetune`, but for the model.
-        seeds: of fine-tuning.
+        recipe: of the cell.
+        task: a recipe of `lingraft finetune` but for the model, and the seeds.
+
+    Returns:
+        Why a seed has no result; empty where all have one.
     """
     from lingraft.finetuning.recipe import decode_finetune
     from lingraft.finetuning.run import Options, finetune
+    from lingraft.training.phase import Stopped
 
-    weights = with_tokenizer(run, recipe_in(run))
+    weights = run.path / WEIGHTS
+    shutil.rmtree(weights, ignore_errors=True)
+    weights.mkdir()
+    files = [*weights_of(run, recipe)[-1].iterdir()]
+    files += [f for name in TOKENIZER_FILES for f in run.stage("tokenizer").path.glob(name)]
+    for file in files:
+        (weights / file.name).symlink_to(file.resolve())
     model = {"models": [str(weights.resolve())], "labels": [LABEL]}
-    task = decode_finetune(recipe | model)
-    options = Options(resume=True, command="lingraft study", seeds=tuple(seeds))
-    finetune(task, run.path / TASKS, options)
-    shutil.rmtree(weights)
+    asked = decode_finetune(task["recipe"] | model)
+    options = Options(resume=True, command="lingraft study", seeds=tuple(task["seeds"]))
+    try:
+        finetune(asked, run.path / TASKS, options)
+    except LingraftError as error:
+        if isinstance(error, Stopped) or is_disk_full(error):
+            raise
+        return str(error)
+    finally:
+        shutil.rmtree(weights)
+    return ""
 
 
-def recipe_in(run: Run) -> Recipe:
-    """Return the recipe that was written into a run."""
-    from lingraft.recipe.methods import read_recipe
+def weights_of(run: Run, recipe: Recipe) -> list[Path]:
+    """Return where a cell's weights are: grafted, then behind each phase."""
+    phases = [phase.name for phase in recipe.phases]
+    return [run.weights(phases[:number]) for number in range(len(phases) + 1)]
 
-    return read_recipe(run.recipe_path)
+
+def prune(run: Run, recipe: Recipe, keep: str) -> None:
+    """Delete the weights that the study does not keep; counts, curves and scores stay."""
+    folders = weights_of(run, recipe)
+    for folder in {"all": [], "final": folders[:-1], "none": folders}[keep]:
+        if folder.exists():
+            shutil.rmtree(folder)
 
 
-ACTIONS: dict[str, Callable[..., None]] = {"share": share, "train": train, TUNING: fine_tune}
+def work(folder: Path) -> int:
+    """Do a cell; an error goes to the folder's failure.txt.
+
+    Returns:
+        The exit status.
+    """
+    (folder / FAILURE).unlink(missing_ok=True)
+    status = 1
+    try:
+        message = take(folder)
+        status = 1 if message else 0
+    except LingraftError as error:
+        message, status = str(error), NO_ROOM if is_disk_full(error) else error.exit_status
+    except OSError as error:
+        message, status = explain(error, folder), NO_ROOM if is_disk_full(error) else 1
+    except Exception as error:
+        log.logger.exception("%s: failed", folder.name)
+        message = f"{type(error).__name__}: {error}"
+    if message:
+        message = " ".join(message.split())
+        log.logger.error("lingraft: %s", message)
+        try:
+            write_text(folder / FAILURE, message + "\n")
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            status = NO_ROOM
+    return status
 
 
 def end_with_the_study() -> None:
@@ -160,53 +214,12 @@ def end_with_the_study() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def work(folder: Path) -> int:
-    """Take the steps of a folder; an error goes to the folder's failure.txt.
-
-    Returns:
-        The exit status.
-    """
-    (folder / FAILURE).unlink(missing_ok=True)
-    try:
-        (folder / BEGAN).touch()
-        take_steps(folder)
-    except LingraftError as error:
-        message = " ".join(str(error).split())
-        status = NO_ROOM if is_disk_full(error) else error.exit_status
-    except OSError as error:
-        if not is_disk_full(error):
-            log.logger.exception("%s: failed", folder.name)
-        message, status = explain(error, folder), NO_ROOM if is_disk_full(error) else 1
-    except Exception as error:
-        log.logger.exception("%s: failed", folder.name)
-        message, status = f"{type(error).__name__}: {' '.join(str(error).split())}", 1
-    else:
-        return 0
-    log.logger.error("lingraft: %s", message)
-    try:
-        write_text(folder / FAILURE, message + "\n")
-    except OSError as error:
-        if not is_disk_full(error):
-            raise
-        status = NO_ROOM
-    return status
-
-
-def main() -> None:
-    """Entry point."""
-    folder, is_job = Path(sys.argv[1]), sys.argv[2:] == ["--job"]
-    if not is_job:
-        end_with_the_study()
+if __name__ == "__main__":
+    end_with_the_study()
     log.set_up()
-    status = work(folder)
-    if is_job:
-        write_json(folder / EXIT, {"status": status})
-    if status == NO_ROOM:  # what cannot be flushed to the log would change the exit status
+    ended = work(Path(sys.argv[1]))
+    if ended == NO_ROOM:  # what cannot be flushed to the log would change the exit status
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
-    sys.exit(status)
-
-
-if __name__ == "__main__":
-    main()
+    sys.exit(ended)

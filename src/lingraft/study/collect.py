@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,17 +12,17 @@ import numpy as np
 from lingraft.evaluation import records
 from lingraft.evaluation.records import BLOCKS
 from lingraft.finetuning import outcomes
+from lingraft.finetuning.recipe import decode_finetune, sized, tasks_of
 from lingraft.report import variants
 from lingraft.report.row import Blocks, Score
 from lingraft.rundir import read_json
 from lingraft.stats import FEWEST_BLOCKS
-from lingraft.study.metrics import BITS, PERPLEXITY
+from lingraft.study.analysis import BITS, PERPLEXITY
 from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow, TaskRow
-from lingraft.tasks.examples import LabelPrediction, RelationExample, TextExample, align, document
+from lingraft.tasks.examples import align, document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from lingraft.finetuning.outcomes import Outcome
     from lingraft.report.variants import PhaseRecord, Variant
@@ -33,12 +34,9 @@ if TYPE_CHECKING:
 Rows = list[AnyRow]
 LONGEST_CURVE = 100
 """Points; a longer curve is averaged over neighbours."""
-BEGAN = "began"
-"""In a cell: an empty file, as old as its last process. A job of a cluster may wait before that."""
 MACHINE_KEYS = ("cpu", "cores", "threads", "processes", "precision")
 BLOCK_NAMES = {"perplexity": "loss"}
 """Metrics whose blocks stand under another name."""
-ACCURACY = "accuracy"
 
 
 def machine_of(environment: dict[str, Any]) -> dict[str, Value]:
@@ -47,13 +45,6 @@ def machine_of(environment: dict[str, Any]) -> dict[str, Value]:
         "device": ", ".join(dict.fromkeys(map(str, environment.get("devices", ())))),
         **{key: environment[key] for key in MACHINE_KEYS if key in environment},
     }
-
-
-def end_of(rows: Sequence[AnyRow]) -> EndRow | TaskRow:
-    """The row that says how a step ended: its last."""
-    end = rows[-1]
-    assert isinstance(end, EndRow | TaskRow)
-    return end
 
 
 def training(common: dict[str, Any], run: Run) -> Rows:
@@ -79,12 +70,12 @@ def training(common: dict[str, Any], run: Run) -> Rows:
         for score in variants.scores(variant)
     ]
     curves = _curves(common, variant)
-    environment = variant.environment or {}
+    environment, stages = variant.environment or {}, ("graft", *phases, "evaluation")
     form: dict[str, Value] = {"evaluation": f"form {evaluation.get('form', 2)}"}
     end = EndRow(
         **common,
         status="done",
-        seconds=_seconds(run, ["graft", *phases, "evaluation"]),
+        seconds=round(sum(run.stage(name).done()["seconds"] for name in stages), 2),
         tokens=variant.tokens or 0,
         parameters=int(run.stage("graft").result()["parameters"]["total"]),
         trained_parameters={
@@ -96,14 +87,6 @@ def training(common: dict[str, Any], run: Run) -> Rows:
         },
     )
     return [*metrics, *curves, end]
-
-
-def _seconds(run: Run, stages: Sequence[str]) -> float:
-    """From the start of the last process to the end of evaluation; at least all stages' time."""
-    began, ended = run.path / BEGAN, run.stage("evaluation").done_path
-    took = ended.stat().st_mtime - began.stat().st_mtime if began.is_file() else 0.0
-    least = sum(float(run.stage(name).done()["seconds"]) for name in stages)
-    return round(max(took, least), 2)  # after a kill, the process saw only the rest
 
 
 def _blocks(evaluation: dict[str, Any], metric: str) -> Blocks | None:
@@ -206,14 +189,31 @@ def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
 # -- fine-tuning
 
 
-def fine_tuning(common: dict[str, Any], folder: Path, task: Task) -> TaskRow:
-    """The row of a fine-tuning that is finished.
+def fine_tunings(common: dict[str, Any], run: Run, job: dict[str, Any], failure: str) -> Rows:
+    """Return the rows of a task's fine-tunings.
 
     Args:
-        common: fields of every row, and which fine-tuning it is.
-        folder: what it left.
-        task: what it learnt.
+        common: fields of every row.
+        run: the cell's folder.
+        job: what was asked for.
+        failure: why seeds have no result.
     """
+    recipe = decode_finetune(job["recipe"] | {"models": ["cell"]})
+    (task,) = tasks_of(recipe, Path())
+    ((task, _),) = sized(task, recipe)
+    found: Rows = []
+    for seed in job["seeds"]:
+        own = common | {"task": task.name, "task_fingerprint": job["fingerprint"], "seed": seed}
+        folder = run.path / "tasks" / "cell" / task.name / f"seed-{seed}"
+        if (folder / outcomes.SCORES).is_file():
+            found.append(_fine_tuning(own, folder, task))
+        else:
+            message = f"task {task.name}, seed {seed}: {failure}"
+            found.append(TaskRow(**own, status="failed", message=message))
+    return found
+
+
+def _fine_tuning(common: dict[str, Any], folder: Path, task: Task) -> TaskRow:
     outcome = outcomes.Outcome(folder, read_json(folder / outcomes.SCORES))
     rules = outcome.rules(outcome.evaluation[0])
     return TaskRow(
@@ -243,14 +243,10 @@ def _metric(outcome: Outcome, split: str, name: str) -> str:
 
 
 def scores(outcome: Outcome, task: Task, split: str) -> list[Score]:
-    """All scores of a split; those that papers report with blocks, which are most of a row."""
+    """Return all scores of a split; those that papers report with blocks."""
     examples = outcomes.examples(outcome, split)
     predictions = align(examples, outcomes.predictions(outcome, split))
-    blocks: dict[str, Blocks] = {}
-    if set(task.shown) - {ACCURACY}:
-        blocks = _jackknife(examples, predictions, task, outcome.scores(split))
-    if ACCURACY in task.shown and (accuracy_blocks := _accuracy_blocks(examples, predictions)):
-        blocks[ACCURACY] = accuracy_blocks
+    blocks = _jackknife(examples, predictions, task, outcome.scores(split)) if task.shown else {}
     digest = hashlib.blake2b(digest_size=8)
     for example in examples:
         digest.update(f"{example.id}\n{example.text}\n".encode("utf-8", "surrogatepass"))
@@ -272,30 +268,13 @@ def block_of(example: Example) -> int:
     return int(hashlib.blake2b(text, digest_size=8).hexdigest(), 16) * BLOCKS >> 64
 
 
-def _accuracy_blocks(examples: Sequence[Example], predictions: Sequence[Prediction]) -> Blocks:
-    """Right answers and examples by block of the test text, those of one document together.
-
-    Nothing where fewer than `FEWEST_BLOCKS` blocks have any.
-    """
-    blocks = [[0.0, 0.0] for _ in range(BLOCKS)]
-    for example, prediction in zip(examples, predictions, strict=True):
-        assert isinstance(example, TextExample | RelationExample)
-        assert isinstance(prediction, LabelPrediction)
-        block = blocks[block_of(example)]
-        block[0] += float(example.label == prediction.label)
-        block[1] += 1.0
-    if sum(count > 0 for _, count in blocks) < FEWEST_BLOCKS:
-        return ()
-    return tuple((right, count) for right, count in blocks)
-
-
 def _jackknife(
     examples: Sequence[Example],
     predictions: Sequence[Prediction],
     task: Task,
     values: dict[str, float],
 ) -> dict[str, Blocks]:
-    """Values of blocks of the test set whose mean is the score, for scores that are no means.
+    """Return values of blocks of the test set whose mean is the score, whatever it is.
 
     Resampling them stands for resampling the examples and scoring anew (Efron & Tibshirani 1993,
     An Introduction to the Bootstrap, chapter 11): a block is worth as much more than the mean as

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import difflib
 import fnmatch
 import itertools
 import json
@@ -23,7 +22,7 @@ from lingraft.recipe.record import AUTO
 from lingraft.recipe.records import METHODS
 from lingraft.recipe.run import UNSIZED
 from lingraft.rundir import fingerprint
-from lingraft.study.identity import decides
+from lingraft.study.inputs import decides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,13 +108,12 @@ def _check_apart(grid_cells: Sequence[Cell]) -> None:
 
 
 def _check_axis(axis: str) -> None:
-    first = axis.partition(".")[0]
-    if axis in ALIASES or (first in Recipe.model_fields and first not in DROPPED[1:]):
-        return
-    allowed = [*ALIASES, *(name for name in Recipe.model_fields if name not in DROPPED)]
-    close = difflib.get_close_matches(first, allowed, n=1)
-    hint = f"Did you mean '{close[0]}'?" if close else "Write method, sentences or a dotted path"
-    raise RecipeError(f"grids: '{axis}' is no axis and no key of a recipe. {hint}")
+    keys = [name for name in Recipe.model_fields if name not in DROPPED[1:]]
+    if axis not in ALIASES and axis.partition(".")[0] not in keys:
+        raise RecipeError(
+            f"grids: '{axis}' is no axis: write method, sentences or a dotted path of a recipe, "
+            f"which begins with {', '.join(keys)}"
+        )
 
 
 def _matching(study: Study, point: dict[str, Any]) -> list[int]:
@@ -278,7 +276,7 @@ def inline(value: Any) -> str:
 
 
 def chosen(cells: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
-    """The cells that at least one expression names; all where there is none.
+    """Return the cells that at least one expression names; all where there is none.
 
     Args:
         cells: of the study.
@@ -288,35 +286,28 @@ def chosen(cells: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
     Raises:
         RecipeError: an unknown axis, or no cell at all.
     """
-    if not expressions:
-        return list(cells)
-    matches = [cell for cell in cells if any(_holds(cell, text, cells) for text in expressions)]
+    axes = sorted({name for cell in cells for name in cell.axes})
+
+    def holds(cell: Cell, condition: str) -> bool:
+        axis, equals, pattern = condition.strip().partition("=")
+        if not equals:
+            names = (cell.id, str(cell.axes["method"]))
+            return any(fnmatch.fnmatchcase(name, axis) for name in names)
+        if axis not in axes:
+            raise RecipeError(f"--only {condition}: '{axis}' is no axis; axes: {', '.join(axes)}")
+        value = cell.axes.get(axis, ...)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            with contextlib.suppress(ValueError):
+                return float(pattern) == value
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        return value is not ... and fnmatch.fnmatchcase(text, pattern)
+
+    matches = [
+        cell
+        for cell in cells
+        if any(all(holds(cell, one) for one in text.split(",")) for text in expressions or "*")
+    ]
     if not matches:
         some = ", ".join(cell.id for cell in cells[:5]) + (" …" if len(cells) > 5 else "")
         raise RecipeError(f"--only {' '.join(expressions)}: no cell matches; cells: {some}")
     return matches
-
-
-def _holds(cell: Cell, expression: str, cells: Sequence[Cell]) -> bool:
-    for condition in expression.split(","):
-        axis, equals, pattern = condition.strip().partition("=")
-        if not equals:
-            names = (cell.id, str(cell.axes["method"]))
-            if not any(fnmatch.fnmatchcase(name, axis) for name in names):
-                return False
-            continue
-        axes = sorted({name for candidate in cells for name in candidate.axes})
-        if axis not in axes:
-            raise RecipeError(f"--only {expression}: '{axis}' is no axis; axes: {', '.join(axes)}")
-        if axis not in cell.axes or not _matches(cell.axes[axis], pattern):
-            return False
-    return True
-
-
-def _matches(value: Value, pattern: str) -> bool:
-    """Whether a pattern stands for a value; for a number, however it is written (2e-3, 0.002)."""
-    text = value if isinstance(value, str) else json.dumps(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with contextlib.suppress(ValueError):
-            return float(pattern) == value
-    return fnmatch.fnmatchcase(text, pattern)

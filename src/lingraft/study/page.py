@@ -1,296 +1,285 @@
-"""The report of a study: one HTML file that needs nothing else, made from results.jsonl alone."""
+"""The page of a study: one table a size, differences, what data is worth, and curves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from lingraft.pages import check_target
-from lingraft.recipe.record import AUTO
 from lingraft.report import numbers
 from lingraft.report import page as skeleton
-from lingraft.report.next_step import NextStep, command
-from lingraft.rundir import write_text
+from lingraft.report.table import BEST, Cell, row, table
 from lingraft.stats import Resampling
-from lingraft.study import causal_tables, factor, plots, recipe, tables, task_tables
-from lingraft.study.analysis import difference
-from lingraft.study.metrics import BITS, BYTES, LOSS, PERPLEXITY, UNIGRAMS, metric_named
-from lingraft.study.notes import alike
-from lingraft.study.results import collect, size_text
-from lingraft.study.studydir import StudyDir
+from lingraft.study import figures
+from lingraft.study.analysis import (
+    BITS,
+    BYTES,
+    LOSS,
+    METRICS,
+    PERPLEXITY,
+    TASK,
+    UNIGRAMS,
+    asked,
+    difference,
+    factor,
+    metric_named,
+)
+from lingraft.study.figures import size_text
+from lingraft.study.results import by_examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.report.figure import Figure
+    from lingraft.report.table import Role, Table
+    from lingraft.stats import Difference
     from lingraft.study.results import Group, Results
-    from lingraft.study.rows import AnyRow
 
 TITLES = {PERPLEXITY: "perplexity", BITS: "bits per character", BYTES: "bits per byte"}
 """What a verdict is by: what compares most of the models, the first of equals."""
+COMPARED = (PERPLEXITY, BITS, BYTES, "mask-only/hits@1", "mask-only/mrr")
 ALPHA = 0.05
 """A larger p separates nothing."""
-LONG_NAME = 30
-"""Characters; a longer label is not said twice."""
-SEEDS = 3
-"""Fewer say little of luck."""
+OTHER = "†"
+OTHER_NOTE = (
+    f"{OTHER} measured on other tokens, words or text (another vocabulary, say): it does not "
+    "compare with the others of its column."
+)
+MEANS = (
+    "Mean ± sample standard deviation over the seeds (of tasks, all fine-tunings). The best of a "
+    "column is marked. Lower is better, but for hits, MRR and scores of tasks."
+)
+INTERVALS = (
+    "95 % intervals and two-sided p over the seeds that both have: paired bootstrap of blocks of "
+    "the test text and of seeds. “over 3 seeds”: p of a paired t-test over the seeds; believe it "
+    "where it is larger. With one seed nothing is known of others."
+)
 
 
 @dataclass(frozen=True)
-class About:
-    """What the page of a study says beside its results."""
+class Section:
+    """A part of the page."""
 
-    planned: Sequence[str] = ()
-    """Ids of all cells."""
-    study: recipe.Study | None = None
-    folder: Path | None = None
-    """Where it lies."""
-    waiting: Sequence[str] = ()
-    """Ids of the cells that are trained and lack fine-tunings."""
-    again: Sequence[str] = ("STUDY",)
-    """The study's file, and options that the next call of the command needs too."""
+    heading: str
+    tables: Sequence[Table] = ()
+    figures: Sequence[Figure] = ()
+    note: str = ""
 
 
-def write(name: str, rows: Iterable[AnyRow], folder: StudyDir, about: About) -> Path:
-    """Write the report of a study, whole or under way, into its folder.
+def render(name: str, results: Results, planned: Sequence[str] = (), settings: str = "") -> str:
+    """Return the page.
 
     Args:
         name: of the study.
-        rows: of its results file.
-        folder: the study's.
-        about: what else the page says.
-
-    Returns:
-        The page.
-
-    Raises:
-        DataError: cells that should compare were tested on different texts, or a file that is no
-            page of ours is in the place.
+        results: all that is known.
+        planned: ids of all its cells.
+        settings: the study's file.
     """
-    if not folder.study_path.is_file():  # else all in the folder is ours
-        check_target(folder.page_path)
-    folder.path.mkdir(parents=True, exist_ok=True)
-    write_text(folder.page_path, render(name, rows, about))
-    return folder.page_path
-
-
-def render(name: str, rows: Iterable[AnyRow], about: About = About()) -> str:
-    """The page.
-
-    Args:
-        name: of the study.
-        rows: of its results file.
-        about: what else it says.
-    """
-    results = collect(rows)
-    resampling = Resampling()
-    done = {cell.name for cell in results.cells}
-    failed = {failure.cell for failure in results.failures}
+    resampling, done = Resampling(), {cell.name for cell in results.cells}
+    seconds = sum(cell.end.seconds for cell in results.cells)
+    total = max(len(planned), len(done))
+    facts = [
+        ("cells", f"{len(done)} of {total}" if total > len(done) else str(total)),
+        ("seeds", str(len({cell.seed for cell in results.cells}))),
+        ("time of all cells", numbers.duration(seconds)),
+        *_machine(results),
+    ]
     return skeleton.render(
         "study",
         title=f"Study {name}",
         verdict=verdict(results, resampling),
-        next_step=next_step(results, about),
-        facts=_facts(results, about.planned),
+        next_step=None,
+        facts=facts,
         made_from="results.jsonl",
         failures=results.failures,
-        missing=[cell for cell in about.planned if cell not in done | failed],
-        waiting=[cell for cell in about.waiting if cell not in failed],
-        reference=results.reference(),
-        resamples=f"{resampling.resamples:,}",
-        causal=bool(causal_tables.shown(results)),
-        written=", ".join(sorted({cell.written for cell in results.cells} - {""})),
-        settings=recipe.to_toml(about.study) if about.study else "",
-        **_tables(results, resampling),
-        **figures(results, resampling),
+        missing=[cell for cell in planned if cell not in done | results.failures.keys()],
+        sections=[one for one in sections(results, resampling) if one.tables or one.figures],
+        settings=settings,
     )
 
 
-def _tables(results: Results, resampling: Resampling) -> dict[str, Any]:
-    """All tables that the results allow, by section of the page; the largest size first."""
-    sizes, metrics, curve = (
-        results.sizes[::-1],
-        results.task_metrics,
-        factor.by_training_set(results),
+def _machine(results: Results) -> Iterable[tuple[str, str]]:
+    for key in ("device", "cpu", "precision"):
+        values = Counter(str(cell.end.machine.get(key) or "") for cell in results.cells)
+        values.pop("", None)
+        several = values.items() if len(values) > 1 else ()
+        if values:
+            yield key, ", ".join([f"{value} (in {n})" for value, n in several] or values)
+
+
+def sections(results: Results, resampling: Resampling) -> list[Section]:
+    """Return the parts of the page that the results allow; the largest size first."""
+    sizes, metrics = results.sizes[::-1], shown(results)
+    compared = [name for name in metrics if name in COMPARED or name not in METRICS]
+    curve = by_examples(results)
+    gaps = [differences(results, size, compared, resampling) for size in sizes]
+    parts = [
+        Section("How good is each method?", [quality(results, size) for size in sizes], (), MEANS),
+        Section("Is the difference real?", [t for t in gaps if t is not None], (), INTERVALS),
+        _worth("How much data is it worth?", results, compared, resampling),
+    ]
+    if curve is not None:
+        parts.append(_worth("How many examples is it worth?", curve, shown(curve), resampling))
+    drawn = [one for size in sizes if (one := figures.learning(results, size))]
+    return [*parts, Section("How do they learn?", (), drawn)]
+
+
+def _worth(
+    heading: str, results: Results, metrics: Sequence[str], resampling: Resampling
+) -> Section:
+    """Return what more data brings, and how many times more the reference needs."""
+    if results.counted == "examples":
+        metrics = [name for name in metrics if name.startswith(TASK)]
+    reached = [LOSS if name == PERPLEXITY else name for name in metrics]  # perplexity by its log
+    worth = factors(results, reached, resampling)
+    drawn = [figures.against_data(results, name) for name in metrics]
+    note = (
+        f"How many times more {results.counted} {results.reference} needs to be as good, with "
+        "95 % intervals: straight lines over the logarithm of the size between its means, nothing "
+        "extrapolated. “> x”: not as good with x times as many, the most that it was given; “< x”: "
+        "its smallest size is already better."
     )
-    compared = [causal_tables.differences_of(results, size, resampling) for size in sizes]
-    tasks = [task_tables.scores(results, size) for size in sizes]
-    gained = [tables.differences(results, size, resampling, metrics) for size in sizes]
-    factors = tables.factors(results, resampling)
-    return {
-        "quality": [causal_tables.quality(results, size).filled() for size in sizes],
-        "differences": [table.filled() for table in compared if table is not None],
-        "streams": [
-            table for size in sizes for table in task_tables.by_stream(results, size, resampling)
-        ],
-        "factors": factors and factors.filled(),
-        "tasks": [table for table in tasks if table is not None],
-        "task_differences": [table for table in gained if table is not None],
-        "task_factors": tables.factors(results, resampling, metrics),
-        "curve_factors": tables.factors(curve, resampling, curve.task_metrics) if curve else None,
-        "task_notes": task_tables.about(results),
-        "initializers": causal_tables.initializers(results, resampling),
-        "machines": tables.machines(results),
-        "cells": causal_tables.cells(results),
-    }
+    tables = [worth] if worth is not None else []
+    return Section(heading, tables, [one for one in drawn if one], note if tables else "")
 
 
-def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]:
-    """All figures that the results allow, by section of the page."""
-    curve = factor.by_training_set(results)
-    of_curve = [(curve, metric) for metric in curve.task_metrics] if curve else []
-    candidates = {
-        "curve_figures": [plots.against_data(*pair) for pair in of_curve],
-        "curve_factor_figures": [factor.factors(*pair, resampling) for pair in of_curve],
-        "data_figures": [plots.against_data(results, metric) for metric in plots.AGAINST_DATA],
-        "factor_figures": [factor.factors(results, metric, resampling) for metric in (LOSS, BITS)],
-        "task_figures": [plots.against_data(results, metric) for metric in results.task_metrics],
-        "task_factor_figures": [
-            factor.factors(results, metric, resampling) for metric in results.task_metrics
-        ],
-        "loss_figures": [plots.learning(results, size) for size in results.sizes],
-        "initializer_figures": [
-            plots.learning(results, size, initializers=True) for size in results.sizes
-        ],
-    }
-    sections = {
-        section: [drawing for drawing in drawings if drawing is not None]
-        for section, drawings in candidates.items()
-    }
-    lines = {drawing.caption: drawing.names for drawing in sections["loss_figures"]}
-    sections["initializer_figures"] = [
-        drawing
-        for drawing in sections["initializer_figures"]
-        if lines.get(drawing.caption) != drawing.names
-    ]
-    return sections
+def shown(results: Results) -> list[str]:
+    """Return the metrics of which tables have a column: known ones that some cell has."""
+    names = dict.fromkeys(m for cell in results.cells for m in (*cell.metrics, *cell.tasks))
+    known = [name for name in METRICS if name in names]
+    others = [name for name in names if name not in METRICS and name != LOSS]
+    return known + [name for name in others if metric_named(name) is not None]
 
 
-def _facts(results: Results, planned: Sequence[str]) -> list[tuple[str, str]]:
-    done = len(results.cells)
-    seconds = sum(cell.seconds for cell in results.cells)
-    seeds = {cell.seed for cell in results.cells}
-    total = max(len(planned), done)
-    return [
-        ("cells", f"{done} of {total}" if total > done else str(done)),
-        ("methods", str(len({group.method for group in results.groups}))),
-        ("sizes", str(len(results.sizes))),
-        ("seeds", str(len(seeds))),
-        ("time of all cells", numbers.duration(seconds)),
-    ]
+def quality(results: Results, size: int | None) -> Table:
+    """Return every metric of every method at one size."""
+    groups, metrics = results.at(size), shown(results)
+    metrics = [name for name in metrics if any(group.rows(name) for group in groups)]
+    columns = {name: _column(groups, name, results.reference) for name in metrics}
+    rows = []
+    for group in groups:
+        ends = [cell.end for cell in group.cells]
+        costs = (
+            str(len(ends)),
+            numbers.short(sum(end.tokens for end in ends) / len(ends)),
+            numbers.short(ends[-1].parameters),
+        )
+        cells = [columns[name][group.label] for name in metrics]
+        kind: Role = "reference" if group.is_untrained else ""
+        rows.append(row(group.label, *cells, *costs, role=kind))
+    floor = [value for group in groups for value in group.values(UNIGRAMS)]
+    if floor and PERPLEXITY in metrics:
+        blank = [numbers.ABSENT] * (len(metrics) + 2)
+        unigrams = numbers.significant(sum(floor) / len(floor))
+        rows.append(row("unigrams", unigrams, *blank, role="reference"))
+    head = ("method", *_titles(metrics), "seeds", "tokens", "parameters")
+    marks = any(cell.mark for column in columns.values() for cell in column.values())
+    return table(size_text(size), head, rows, [OTHER_NOTE] * marks)
 
 
-def leaders(results: Results) -> tuple[str, list[Group]]:
-    """The metric that the largest size is judged by, and its groups, the best one first.
+def _titles(metrics: Iterable[str]) -> list[str]:
+    records = (metric_named("mask-only/perplexity" if m == LOSS else m) for m in metrics)
+    return [record.title for record in records if record is not None]
 
-    The one of `TITLES` that most groups have which were asked for the same as the reference: bits
-    per character where some have another vocabulary. Without two such groups there are none.
-    """
-    groups = results.at(results.sizes[-1]) if results.groups else ()
-    reference = next((g for g in groups if g.label == results.reference()), None)
-    best: tuple[str, list[Group]] = ("", [])
-    for metric in TITLES:
-        rivals = [
-            (mean, group)
-            for group in groups
-            if (mean := group.sound(metric)) is not None
-            and alike(group, reference or groups[0], metric)
-        ]
-        if len(rivals) > max(1, len(best[1])):
-            best = metric, [group for _, group in sorted(rivals, key=lambda pair: pair[0])]
-    return best
+
+def _column(groups: Sequence[Group], metric: str, reference: str | None) -> dict[str, Cell]:
+    """Return a metric's cells by label; the best of those that compare is marked."""
+    record, cells = metric_named(metric), dict[str, Cell]()
+    assert record is not None
+    alike = comparable(groups, metric, reference)
+    means = [g.mean(metric) or 0.0 for g in alike]
+    best = (min if record.lower else max)(means) if len(means) > 1 else None
+    for group in groups:
+        mean, spread = group.mean(metric), group.deviation(metric)
+        decimals = len(record.show(mean).partition(".")[2])
+        under = "" if spread is None else f"± {numbers.fixed(spread, decimals)}"
+        rank = BEST if group in alike and mean == best else 0
+        mark = "" if group in alike or mean is None else OTHER
+        cells[group.label] = Cell(record.show(mean), under, rank, mark)
+    return cells
+
+
+def comparable(groups: Sequence[Group], metric: str, reference: str | None) -> list[Group]:
+    """Return the groups that were asked for the same as the reference, else as most were."""
+    means = [(group, group.mean(metric)) for group in groups]
+    having = [group for group, mean in means if mean is not None and math.isfinite(mean)]
+    counts = Counter(asked(group, metric) for group in having)
+    own = [asked(group, metric) for group in having if group.label == reference]
+    common = own[0] if own else max(counts, key=counts.__getitem__, default=None)
+    return [group for group in having if asked(group, metric) == common]
+
+
+def differences(
+    results: Results, size: int | None, metrics: Sequence[str], resampling: Resampling
+) -> Table | None:
+    """Return each method less the reference at one size; None where there is nothing to compare."""
+    groups = results.at(size)
+    base = next((group for group in groups if group.label == results.reference), None)
+    if base is None or len(groups) < 2:
+        return None
+    rows = []
+    for group in groups:
+        cells = [_gap(difference(group, base, m, resampling), group, m) for m in metrics]
+        if group is not base:
+            rows.append(row(group.label, *cells))
+    head = (f"less {base.label}", *_titles(metrics))
+    return table(f"differences, {size_text(size)}", head, rows)
+
+
+def _gap(gap: Difference | None, group: Group, metric: str) -> Cell:
+    """Return a difference as `−118.2 [−130.1, −110.4] p < 0.001, over 3 seeds 0.023`."""
+    record = metric_named(metric)
+    if gap is None or record is None:
+        return Cell(numbers.ABSENT)
+    decimals = len(record.show(group.mean(metric)).partition(".")[2])
+    value = Cell(numbers.signed(gap.value, decimals))
+    if gap.low is None or gap.p is None:
+        return value
+    tested = numbers.tested(gap.p, gap.p_seeds, gap.trained)
+    bounds = numbers.between(gap.low, gap.high, decimals, sign=True)
+    return replace(value, under=f"{bounds} {tested}{', text alone' if gap.trained == 1 else ''}")
+
+
+def factors(results: Results, metrics: Sequence[str], resampling: Resampling) -> Table | None:
+    """Return how many times more data the reference needs; None without one of several sizes."""
+    baseline, rows = results.of(results.reference or ""), []
+    for label in results.labels:
+        for group in results.of(label) if label != results.reference and baseline else ():
+            found = [factor(group, baseline, metric, resampling) for metric in metrics]
+            cells = [Cell(*one.shown()) if one else Cell(numbers.ABSENT) for one in found]
+            rows.append(row(label, f"{group.sentences:,}", *cells))
+    head = ("method", results.counted, *_titles(metrics))
+    title = f"times the {results.counted} that {results.reference} needs"
+    return table(title, head, rows).filled() if rows and len(baseline) > 1 else None
 
 
 def verdict(results: Results, resampling: Resampling) -> str:
-    """Who wins at the largest size, whether that is more than luck, and who is left out."""
+    """Say who wins at the largest size, and whether that is more than luck."""
     if not results.groups:
         return "No verdict yet: no cell has ended."
-    metric, groups = leaders(results)
-    if not groups:
-        ended = "1 cell has" if len(results.cells) == 1 else f"{len(results.cells)} cells have"
-        return f"{ended} ended; at the largest size there is nothing to compare."
+    size, reference = results.sizes[-1], results.reference
+    by = {metric: comparable(results.at(size), metric, reference) for metric in TITLES}
+    metric = max(TITLES, key=lambda name: len(by[name]))
+    groups = sorted(by[metric], key=lambda group: group.mean(metric) or 0.0)
+    if len(groups) < 2:
+        return "At the largest size there is nothing to compare yet."
     first, second = groups[:2]
-    show = metric_named(metric).show
-    best = f"With {size_text(results.sizes[-1])}, {first.label} is best of {len(groups)}"
-    reached = f"{TITLES[metric]} {show(first.mean(metric))}"
-    reference = {g.label: g for g in (second, *groups) if g.label == results.reference()}
-    beside = {second.label: second} | reference
-    beside.pop(first.label, None)
-    scores = ", ".join(f"{label} {show(g.mean(metric))}" for label, g in beside.items())
-    luck = _luck(first, second, metric, resampling) + _learnt(first)
-    return f"{best}: {reached}, {scores}. {luck}{_left_out(results, groups, metric)}"
-
-
-def _learnt(first: Group) -> str:
-    """That even the best has learnt nothing, where that is so."""
-    reached, floor = first.mean(PERPLEXITY), first.mean(UNIGRAMS)
-    if reached is None or floor is None or reached < floor:
-        return ""
-    guessing = f"guessing by token frequency alone (perplexity {numbers.significant(floor)})"
-    return f" But {first.label} is no better than {guessing}."
-
-
-def _left_out(results: Results, groups: Sequence[Group], metric: str) -> str:
-    """Whom the verdict passes over, and why."""
-    others = [group for group in results.at(results.sizes[-1]) if group not in groups]
-    reasons = {
-        f"measured on other {'words' if metric == BITS else 'tokens or text'}": [
-            group.label for group in others if group.sound(metric) is not None
-        ],
-        f"without a finite {metric_named(metric).title}": [
-            group.label for group in others if group.sound(metric) is None
-        ],
-    }
-    said = [f"{', '.join(labels)} ({why})" for why, labels in reasons.items() if labels]
-    return f" Not compared: {'; '.join(said)}." if said else ""
-
-
-def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> str:
-    """Whether the lead of one group over another is more than luck, as far as is known."""
-    name = second.label if len(second.label) < LONG_NAME else "the second"
-    if not first.rows(metric).keys() & second.rows(metric).keys():
-        return f"It shares no seed with {name}, so nothing is known of luck."
-    gap = difference(first, second, metric, resampling)
-    p = gap.larger_p
-    if p is None:
-        return f"Whether its lead over {name} is luck is not known: the rows have too few blocks."
-    probability = numbers.probability(p)
-    if gap.value > 0:  # all that judge are the better the lower they are
-        return f"With the seeds that both have, {name} is ahead ({probability}): run equal seeds."
-    clause = f"nothing separates it from {name} ({probability})"
-    if p < ALPHA:
-        clause = f"its lead over {name} is more than luck ({probability})"
-    if gap.trained > 1:
-        return f"{clause[0].upper()}{clause[1:]}."
-    return f"On this test text {clause}; one seed tells nothing of others."
-
-
-def next_step(results: Results, about: About) -> NextStep | None:
-    """The cells and fine-tunings that lack, then more seeds, then a model by the best method.
-
-    That is the recipe of one of its cells, which holds what the study set; None where it ran
-    elsewhere.
-    """
-    place = about.folder or Path("runs") / (about.study.name if about.study else "study")
-    rerun = command("study", *about.again, "--out", place)
-    if about.waiting or {*about.planned} - {cell.name for cell in results.cells}:
-        return NextStep("Not everything has been run. What is done is kept:", rerun)
-    _, groups = leaders(results)
-    if not groups:
-        return None
-    if len(groups[0].cells) < SEEDS:
-        why = f"Give the axis seed {SEEDS} values or more, then run what is new:"
-        return NextStep(why, rerun)
-    if groups[0].method == AUTO:
-        inputs = ("--source", "SOURCE", "--text", "TEXT", "--lang", "LANG", "--minutes", "30")
-        why = "The rules chose best. They are what a run without a recipe follows:"
-        return NextStep(why, command("adapt", *inputs, "--out", f"runs/{AUTO}"))
-    recipe_path = StudyDir(place).cell(groups[0].cells[0].name).recipe_path
-    if not recipe_path.is_file():
-        return None
-    return NextStep(
-        f"Make a model by {groups[0].label}, by the recipe of its cell (raise its sentences and "
-        "budgets for a better one):",
-        command("adapt", recipe_path, "--out", f"runs/{groups[0].method}"),
+    others = dict.fromkeys([second.label, *(g.label for g in groups[1:] if g.label == reference)])
+    show = {g.label: METRICS[metric].show(g.mean(metric)) for g in groups}
+    beside = ", ".join(f"{label} {show[label]}" for label in others)
+    said = (
+        f"With {size_text(size)}, {first.label} is best of {len(groups)}: {TITLES[metric]} "
+        f"{show[first.label]}, {beside}."
     )
+    gap = difference(first, second, metric, resampling)
+    if gap is None or (p := gap.larger_p) is None:
+        return f"{said} Whether its lead over {second.label} is luck is not known."
+    luck = "its lead over" if p < ALPHA else "nothing separates it from"
+    more = " is more than luck" if p < ALPHA else ""
+    alone = "" if gap.trained > 1 else " on this test text; one seed tells nothing of others"
+    floor, mean = first.mean(UNIGRAMS), first.mean(PERPLEXITY)
+    learnt = floor is None or mean is None or mean < floor
+    nothing = "" if learnt else f" But {first.label} is no better than guessing by frequency."
+    clause = f"{luck} {second.label}{more} ({numbers.probability(p)}){alone}."
+    return f"{said} {clause[0].upper()}{clause[1:]}{nothing}"

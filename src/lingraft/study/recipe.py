@@ -99,10 +99,19 @@ class Study(Section):
     """Applied in order, after `set` and before the axes."""
     tasks: Annotated[tuple[StudyTask, ...], Field(strict=False)] = ()
     """What the cells' models are fine-tuned on, in this order."""
+    select: dict[str, Literal["dev"]] = {}
+    """Axes of which tables show the best value alone, such as "training.learning_rate" = "dev": the
+    one whose models have the lowest loss on the validation text, mean over the seeds. What tables
+    show of it is measured on the test text."""
 
     @model_validator(mode="after")
-    def _rules_name_axes(self) -> Study:
+    def _names_axes(self) -> Study:
         axes = sorted({axis for grid in self.grids for axis in grid})
+        for key in self.select:
+            if key not in axes:
+                raise ValueError(
+                    f"select: '{key}' is no axis of a grid; axes: {', '.join(axes) or 'none'}"
+                )
         for number, rule in enumerate(self.rules):
             for key in rule.when:
                 if key not in axes:

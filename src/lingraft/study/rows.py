@@ -7,21 +7,18 @@ machine or another, and the weights are not needed any more.
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lingraft.errors import DataError
-from lingraft.locks import wait_for_lock
 from lingraft.recipe.renamed import present
 from lingraft.report.row import Blocks, Score
-from lingraft.rundir import json_line
+from lingraft.rundir import json_line, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from io import FileIO
     from pathlib import Path
 
 Value = str | int | float | bool | None
@@ -146,22 +143,20 @@ def read(path: Path) -> list[AnyRow]:
     try:
         lines = path.read_bytes().rstrip(b"\n").split(b"\n")
     except FileNotFoundError:
-        raise DataError(f"{path}: is missing; lingraft study makes it") from None
-    rows = []
-    for number, line in enumerate(lines, 1):
+        raise DataError(f"{path}: is missing; lingraft study run makes it") from None
+    except IsADirectoryError:
+        raise DataError(f"{path}: is a folder, not a file of results") from None
+    rows: list[AnyRow] = []
+    for number, text in enumerate(lines, 1):
         try:
-            rows.append(ADAPTER.validate_json(line))
+            rows.append(ADAPTER.validate_json(text))
         except ValidationError as error:
-            first = error.errors()[0]
-            is_row = line[:1] in (b"{", b"")
+            first, is_row = error.errors()[0], text[:1] in (b"{", b"")
             if number == len(lines) and first["type"] == "json_invalid" and is_row:
                 break
             if first["type"] in FOREIGN or not is_row:
-                raise DataError(
-                    f"{path}: is no results file of lingraft study; choose another --out or "
-                    "--results"
-                ) from None
-            where = ".".join(str(part) for part in first["loc"]) or "is broken"
+                raise DataError(f"{path}: is no results file of lingraft study") from None
+            where = ".".join(map(str, first["loc"])) or "is broken"
             raise DataError(
                 f"{path}, line {number}: {where}: {first['msg']}; mend the line, or delete it and "
                 "the others of its cell, which then runs again"
@@ -169,42 +164,35 @@ def read(path: Path) -> list[AnyRow]:
     return rows
 
 
-def append(path: Path, rows: Iterable[AnyRow]) -> None:
-    """Add rows at the end of a results file, in one write; makes the file where there is none.
+def append(path: Path, lines: Iterable[str]) -> None:
+    """Add lines of rows that a results file lacks; half a line that a kill left there goes.
 
-    Half a line that a kill left at the end is taken away first, and a whole one without its end
-    gets that. Two studies may share a file.
+    Args:
+        path: the file, which need not exist. One process at a time writes it.
+        lines: as `line` makes them.
     """
-    text = "".join(json_line(row.model_dump(mode="json")) for row in rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+", buffering=0) as file:
-        wait_for_lock(file)
-        _mend_last_line(file)
-        end, left = file.seek(0, os.SEEK_END), memoryview(text.encode())
-        try:
-            while left:
-                left = left[file.write(left) :]
-            os.fsync(file.fileno())
-        except OSError as error:
-            file.truncate(end)
-            raise OSError(error.errno, error.strerror, str(path)) from None
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    *present, last = text.split("\n")
+    if _is_row(last):  # whole but for its end
+        present.append(last)
+    known = set(present)
+    added = [one for one in lines if one not in known]
+    if added:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, "".join(f"{one}\n" for one in (*present, *added)))
 
 
-def _mend_last_line(file: FileIO) -> None:
-    end = file.seek(0, os.SEEK_END)
-    start, tail = end, b""
-    while start and b"\n" not in tail:
-        start = max(0, start - 65_536)
-        file.seek(start)
-        tail = file.read(end - start)
-    whole = start + tail.rfind(b"\n") + 1
-    if whole < end:
-        try:
-            ADAPTER.validate_json(tail[whole - start :])
-            file.write(b"\n")
-        except ValidationError:
-            file.truncate(whole)
-            file.seek(whole)
+def line(row: AnyRow) -> str:
+    """Return a row as a line of a results file."""
+    return json_line(row.model_dump(mode="json")).rstrip("\n")
+
+
+def _is_row(text: str) -> bool:
+    try:
+        ADAPTER.validate_json(text)
+    except ValidationError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -1,51 +1,57 @@
-"""Run the cells of a study that are missing: cheapest first, several at a time, each a process.
+"""Run the cells of a study that are missing, several at a time.
 
-Only this process writes results.jsonl. A cell that fails leaves a row that says so and stops no
-other; a rerun tries it again. Cells that were stopped or killed go on from their checkpoints.
+Only this process writes the study's results.jsonl, from those of the cells. A cell that fails stops
+no other; the same command tries it again, and goes on with one that was stopped or killed.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 import signal
 import time
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError, LingraftError
-from lingraft.log import counted, progress
-from lingraft.rundir import Run, write_json
-from lingraft.study import collect, estimate, planning, processes, rows, steps, studydir
-from lingraft.study.cell import GRACE_SECONDS, NO_ROOM, STEPS
-from lingraft.study.metrics import BYTES, PERPLEXITY
-from lingraft.study.planning import CellPlan, results_path
-from lingraft.study.rows import MetricRow, TaskRow
-from lingraft.study.steps import TaskStep
-from lingraft.study.studydir import StudyDir
+from lingraft.errors import DataError, LingraftError, RecipeError
+from lingraft.log import duration
+from lingraft.recipe.decoding import load, to_toml
+from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
+from lingraft.study import executors, grid, inputs, rows
+from lingraft.study import recipe as studies
+from lingraft.study.analysis import BYTES, PERPLEXITY
+from lingraft.study.cell import DONE, FAILURE, JOB, NO_ROOM, RESULTS
+from lingraft.study.rows import EndRow, MetricRow
 from lingraft.training.signals import StopRequest
 from lingraft.workers import check_one_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from lingraft.log import Ticker
-    from lingraft.study.processes import Handle, Start
+    from lingraft.study.executors import Handle, Start
     from lingraft.study.recipe import Study
     from lingraft.study.rows import AnyRow
-    from lingraft.study.steps import Step
 
 logger = logging.getLogger(__name__)
 
+STUDY, CELLS, PAGE = "study.toml", "cells.json", "report.html"
+NAMES = ("study", "cell", "axes")
+"""What a row says of its cell, which may be called otherwise by now."""
+CHANGED = "other inputs"
+"""The state of a cell whose folder was made from another recipe, source or text."""
 POLL_SECONDS = 0.1
+LOCK_SECONDS = 130.0
+"""For the last step of a cell that a killed study left behind."""
 
 
 class Interrupted(LingraftError):
     """A signal asked the study to stop; its cells did so too."""
 
-    def __init__(self, message: str, signal_number: int) -> None:
-        super().__init__(message)
-        self.exit_status = 128 + signal_number
+    def __init__(self, number: int) -> None:
+        name = signal.Signals(number).name
+        super().__init__(f"stopped by {name}; cells wrote checkpoints, the same command goes on")
+        self.exit_status = 128 + number
 
 
 @dataclass(frozen=True)
@@ -56,12 +62,75 @@ class Options:
     """Cells at a time."""
     only: tuple[str, ...] = ()
     """Cells, as `grid.chosen` reads them; empty takes all."""
-    results: Path | None = None
-    """The results file; None is OUT/results.jsonl."""
-    resume: bool = False
-    overwrite: bool = False
-    start: Start = field(default_factory=lambda: processes.start)
-    """Starts a cell's process, or hands it to a cluster (`executors.start_of`)."""
+    force: bool = False
+    """Delete the study in the folder first."""
+    update: bool = False
+    """Let this study replace the one in the folder, and keep what both share."""
+    start: Start = executors.start_process
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A cell, where it lies, and what is to be done."""
+
+    cell: grid.Cell
+    run: Run
+    job: dict[str, Any]
+
+    @property
+    def state(self) -> str:
+        """'to do', 'begun', 'failed', 'tasks to do', 'done', or `CHANGED`."""
+        if not (self.run.path / JOB).is_file():
+            return "to do"
+        made_of = read_json(self.run.path / JOB).get("inputs", {})
+        if made_of.get("fingerprint") != self.job["inputs"]["fingerprint"]:
+            return CHANGED
+        done = self.run.path / DONE
+        if done.is_file() and read_json(done)["inputs"] == self.job["inputs"]:
+            return "done"
+        if (self.run.path / FAILURE).is_file():
+            return "failed"
+        trained = self.run.stage("evaluation").done_path.is_file()
+        return "tasks to do" if trained else "begun"
+
+
+def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
+    """Return the chosen cells in the order of the grids.
+
+    Raises:
+        LingraftError: a cell's recipe or a task cannot work, or a file is missing.
+    """
+    cells, jobs = grid.cells(study), inputs.task_jobs(study)
+    used: set[str] = set()
+    plans = []
+    for cell in cells:
+        tasks = inputs.tasks_for(cell.axes, cell.recipe, jobs)
+        used.update(task["name"] for task in tasks)
+        fingerprint = inputs.of_cell(cell.recipe)
+        made_of = {
+            "fingerprint": fingerprint,
+            "tasks": {task["name"]: [task["fingerprint"], task["seeds"]] for task in tasks},
+        }
+        job = {
+            "inputs": made_of,
+            "common": {
+                "study": study.name,
+                "cell": cell.id,
+                "fingerprint": fingerprint,
+                "axes": cell.axes,
+            },
+            "keep": study.keep,
+            "shared": {
+                "corpus": inputs.of_corpus(cell.recipe),
+                "tokenizer": inputs.of_tokenizer(cell.recipe),
+            },
+            "tasks": tasks,
+        }
+        plans.append(Plan(cell, Run(out / "cells" / cell.id), job))
+    if idle := [job["name"] for _, job in jobs if job["name"] not in used]:
+        raise RecipeError(f"tasks: {idle[0]}: no cell has its methods and sentences")
+    chosen = {cell.id for cell in grid.chosen(cells, only)}
+    return [one for one in plans if one.cell.id in chosen]
 
 
 @dataclass
@@ -69,12 +138,11 @@ class Tally:
     """How the cells of one call ended."""
 
     kept: int = 0
-    """Were done before."""
     done: int = 0
     failed: list[str] = field(default_factory=list)
 
 
-def run(study: Study, out: Path, options: Options | None = None) -> Tally:
+def run(study: Study, out: Path, options: Options = Options()) -> Tally:
     """Run the cells that are missing.
 
     Args:
@@ -82,319 +150,196 @@ def run(study: Study, out: Path, options: Options | None = None) -> Tally:
         out: the study's folder.
         options: how.
 
-    Returns:
-        How many cells were kept, done, and failed.
-
     Raises:
         Interrupted: SIGTERM or SIGINT came; the cells wrote checkpoints.
         LingraftError: the study cannot be run as it is.
     """
     check_one_process("study", "start it without torchrun; --jobs N runs N cells at a time")
-    options = options or Options()
-    folder = StudyDir(out)
+    if options.force and options.update:
+        raise RecipeError("--update and --force contradict each other; give one")
     with Run(out).locked():
-        results = results_path(out, options.results)
-        plans = planning.plan_of_call(study, out, options)  # what is wrong stops it: nothing goes
-        folder.prepare(study, options.results, resume=options.resume, overwrite=options.overwrite)
-        return _Runner(study, folder, results, options).run(plans)
+        plans = plan(study, out)
+        names = {cell.id for cell in grid.chosen([p.cell for p in plans], options.only)}
+        chosen = [one for one in plans if one.cell.id in names]
+        prepare(study, out, plans, chosen, options)
+        gather(chosen, out)
+        todo = [one for one in chosen if one.state != "done"]
+        return Runner(study, out, options).run(todo, chosen)
 
 
-@dataclass
-class _Live:
-    """A process or job that runs now."""
+def prepare(
+    study: Study, out: Path, plans: Sequence[Plan], chosen: Sequence[Plan], options: Options
+) -> None:
+    """Make the folder ready.
 
-    plan: CellPlan
-    run: Run
-    process: Handle
-    todo: Sequence[Step] = ()
-    """What it was asked for."""
-    again: bool = False
-    """The cell was trained before, and its weights are gone."""
-    started: float = field(default_factory=time.monotonic)
+    Raises:
+        RecipeError: it holds something else, or cells of other inputs, and nothing says what to do.
+    """
+    ours = (RESULTS, PAGE, CELLS, STUDY)
+    present = {path.name for path in out.iterdir()} - {".lock", executors.JOBS}
+    if present - set(ours) and STUDY not in present:
+        raise RecipeError(
+            f"{out}: holds files but no study of lingraft ({min(present - set(ours))} …); choose "
+            "another --out"
+        )
+    if options.force and STUDY in present:
+        for path in out.glob(f"cells/*/{JOB}"):  # first, so that nothing half deleted is taken
+            path.unlink()
+        for name in ("cells", "shared"):
+            shutil.rmtree(out / name, ignore_errors=True)
+        for name in ours:
+            (out / name).unlink(missing_ok=True)
+    elif STUDY in present and not options.update:
+        present_name = str(load(out / STUDY).get("name"))
+        changed = [one.cell.id for one in chosen if one.state == CHANGED]
+        if present_name != study.name or changed:
+            what = f"cells of other inputs ({', '.join(changed)})"
+            what = (
+                what
+                if present_name == study.name
+                else f"the study '{present_name}', not '{study.name}'"
+            )
+            raise RecipeError(
+                f"{out}: holds {what}; --update keeps what both have in common, --force begins anew"
+            )
+    clear_temporary(out)
+    adopt(out, plans)
+    write_text(out / STUDY, studies.to_toml(study))
+    write_json(out / CELLS, [one.job["common"] for one in plans])
 
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
+
+def adopt(out: Path, plans: Sequence[Plan]) -> None:
+    """Name folders as their cells are called now, where another axis has changed their ids."""
+    marks = {read_json(mark).get("common", {}).get("fingerprint"): mark.parent
+             for mark in sorted(out.glob(f"cells/*/{JOB}"))}  # fmt: skip
+    wanted = {one.run.path for one in plans}
+    for one in plans:
+        former = marks.get(one.job["inputs"]["fingerprint"])
+        if former and former not in wanted and not one.run.path.exists():
+            logger.info("%s: was called %s, and goes on from there", one.cell.id, former.name)
+            with Run(former).locked(LOCK_SECONDS):
+                former.rename(one.run.path)
 
 
-class _Runner:
+def gather(plans: Sequence[Plan], out: Path) -> list[AnyRow]:
+    """Put the rows of cells into the study's results; return them."""
+    own = [one.run.path / RESULTS for one in plans if one.state != CHANGED]
+    found = [row for path in own if path.is_file() for row in rows.read(path)]
+    rows.append(out / RESULTS, map(rows.line, found))
+    return found
+
+
+class Runner:
     """The state of one call."""
 
-    def __init__(self, study: Study, folder: StudyDir, results: Path, options: Options) -> None:
-        self.study, self.folder, self.results, self.options = study, folder, results, options
-        self.tally = Tally()
-        self.live: dict[int, _Live] = {}
-        self.stop = StopRequest()
-        self.ended: list[Step] = []
-        self.resumed = False
-        self.disk_is_full = False
-        self.room = options.jobs
-        """How many may run at once: fewer where the scheduler refuses more."""
+    def __init__(self, study: Study, out: Path, options: Options) -> None:
+        self.study, self.out, self.options = study, out, options
+        self.tally, self.stop, self.full = Tally(), StopRequest(), False
+        self.live: dict[int, tuple[Plan, Handle, float]] = {}
 
-    def run(self, plans: Sequence[CellPlan]) -> Tally:
-        todo = []
-        for before in plans:
-            self.folder.adopt(before.cell, before.fingerprint, GRACE_SECONDS + 10)
-            plan = self.record(before)  # a kill may have left rows unwritten
-            if plan.state != "done":
-                todo.append(plan)
-            elif before.state != "done":
-                self.close(plan, 0.0)
-            else:
-                self.tally.kept += 1
-                self.prune(plan)
-        todo = [todo[index] for index in estimate.order([plan.left for plan in todo])]
-        logger.info(
-            "study %s: %d cells, %d done, %d to do",
-            self.study.name, len(plans), len(plans) - len(todo), len(todo),
-        )  # fmt: skip
-        if warning := planning.replaced(todo, self.folder):
-            logger.warning("study %s: %s", self.study.name, warning)
+    def run(self, todo: list[Plan], chosen: Sequence[Plan]) -> Tally:
+        """Run the cells that are to do, `jobs` at a time."""
+        self.tally.kept = len(chosen) - len(todo)
+        logger.info("study %s: %d cells, %d done, %d to do",
+                    self.study.name, len(chosen), self.tally.kept, len(todo))  # fmt: skip
+        asked = False
         with self.stop.listening():
             try:
-                todo = self.share(todo)
-                left = estimate.total([plan.left for plan in todo])
-                with progress("study", left.amount(left.unit) or None, left.unit) as ticker:
-                    self.work(todo, ticker)
+                while self.live or (todo and self.goes_on):
+                    while todo and self.goes_on and len(self.live) < self.options.jobs:
+                        one = todo.pop(0)
+                        try:
+                            self.begin(one)
+                        except DataError as error:
+                            self.fail(one, str(error))
+                    time.sleep(POLL_SECONDS)
+                    for slot, (one, process, started) in list(self.live.items()):
+                        if self.stop.number is not None and not asked:
+                            process.terminate()
+                        if (status := process.poll()) is not None:
+                            del self.live[slot]
+                            self.end(one, status, time.monotonic() - started)
+                    asked = asked or self.stop.number is not None
             finally:
-                for live in self.live.values():
-                    live.process.kill()
-                    live.process.wait()
+                for _, process, _ in self.live.values():
+                    process.kill()
+        if self.full and todo:
+            logger.error("study %s: the disk is full, so %d cells were not started; make room and "
+                         "run it again", self.study.name, len(todo))  # fmt: skip
+        if self.stop.number is not None:
+            raise Interrupted(self.stop.number)
         return self.tally
-
-    # -- text and vocabularies
-
-    def share(self, todo: Sequence[CellPlan]) -> list[CellPlan]:
-        """Make what the cells share; returns the cells for which that went well."""
-        failures: dict[str, str] = {}
-        for name, plan in {plan.tokenizer: plan for plan in todo if plan.trains}.items():
-            run = self.folder.share(plan.corpus, name)
-            if studydir.is_shared(run):
-                continue
-            studydir.write_recipe(run, plan.cell.recipe)
-            logger.info("text and vocabulary of %s: …", plan.cell.id)
-            write_json(run.path / STEPS, [{"step": "share"}])
-            live = self.live[0] = _Live(plan, run, self.options.start(run.path, 0, 1))
-            while (status := live.process.poll()) is None:
-                self.heed_signals()
-                time.sleep(POLL_SECONDS)
-            self.live.clear()
-            self.end_if_asked()
-            if status == 0:
-                logger.info("text and vocabulary of %s: done in %.1f s", plan.cell.id, live.seconds)
-                continue
-            failures[name] = processes.failure(run.path, status)
-            if status == NO_ROOM:
-                self.disk_is_full = True
-                break
-        left = []
-        for plan in todo:
-            if plan.trains and plan.tokenizer in failures:
-                self.fail(plan, failures[plan.tokenizer], 0.0)
-            else:
-                left.append(plan)
-        return left
-
-    # -- cells
-
-    def work(self, todo: Sequence[CellPlan], ticker: Ticker) -> None:
-        """Run the cells, `jobs` at a time."""
-        waiting = list(reversed(todo))
-        last_look = time.monotonic()
-        while waiting or self.live:
-            while waiting and len(self.live) < self.room and self.goes_on:
-                self.begin_or_wait(waiting)
-            if self.resumed:  # what an earlier call did tells nothing of the speed of this one
-                self.resumed = False
-                ticker.start_at(self.amount(ticker.unit))
-            if waiting and not self.goes_on:
-                self.drop(waiting)
-            for slot, live in list(self.live.items()):
-                status = live.process.poll()
-                if status is not None:
-                    del self.live[slot]
-                    self.room = self.options.jobs
-                    self.end(live, status)
-            self.heed_signals()
-            if time.monotonic() - last_look > 1:
-                last_look = time.monotonic()
-                self.show(ticker)
-            if self.live:
-                time.sleep(POLL_SECONDS)
-        self.show(ticker)
-        self.end_if_asked()
 
     @property
     def goes_on(self) -> bool:
         """Whether another process may be started."""
-        return self.stop.number is None and not self.disk_is_full
+        return self.stop.number is None and not self.full
 
-    def drop(self, waiting: list[CellPlan]) -> None:
-        """Start nothing more: on a full disk cells would train for nothing, one after another."""
-        if self.disk_is_full:
-            same = "the same command" + (" without --overwrite" if self.options.overwrite else "")
-            logger.error(
-                "study %s: the disk is full, so nothing else is started (%d cells wait); make room,"
-                " then run %s again: what was begun goes on", self.study.name, len(waiting), same,
-            )  # fmt: skip
-        waiting.clear()
+    def begin(self, one: Plan) -> None:
+        """Make a cell's folder ready and start it."""
+        folder = one.run.path
+        if folder.exists():
+            with one.run.locked(LOCK_SECONDS):  # a process that a study left may still be writing
+                if one.state == CHANGED:
+                    (folder / JOB).unlink()
+                    shutil.rmtree(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        from lingraft.pipeline.completing import fitted  # torch
 
-    def begin_or_wait(self, waiting: list[CellPlan]) -> None:
-        """Start the next cell; where it is refused while others run, wait until one has ended.
+        recipe = one.cell.recipe  # cells may share a GPU, so none goes by what its memory holds
+        at_once = {"micro_batch_tokens": recipe.hardware.at_once}
+        hardware = recipe.hardware.model_copy(update=at_once)
+        recipe = recipe.model_copy(update={"hardware": hardware})
+        write_text(one.run.recipe_path, to_toml(fitted(recipe)))
+        write_json(folder / JOB, one.job)
+        for name in (FAILURE, DONE):
+            (folder / name).unlink(missing_ok=True)
+        slot = min(set(range(self.options.jobs)) - set(self.live))
+        logger.info("%s: starts", one.cell.id)
+        process = self.options.start(folder, slot, self.options.jobs)
+        self.live[slot] = (one, process, time.monotonic())
 
-        Raises:
-            DataError: it is refused and none runs.
-        """
-        plan = waiting.pop()
-        try:
-            self.begin(plan, min(set(range(self.options.jobs)) - set(self.live)))
-        except DataError as error:
-            if not self.live:
-                raise
-            logger.warning("%s; waits until another job has ended", error)
-            waiting.append(plan)
-            self.room = len(self.live)
-
-    def begin(self, plan: CellPlan, slot: int) -> None:
-        """Start a process that takes the steps of a cell."""
-        name, todo = plan.cell.id, plan.todo
-        run = self.folder.cell(name)
-        if plan.trains_again:
-            logger.warning(
-                "%s: its weights are not kept here; it is trained again for its tasks", name
-            )
-            if self.folder.holds(plan.cell, plan.fingerprint):
-                self.folder.empty_cell(plan.cell)
-        if plan.trains:
-            shared = self.folder.share(plan.corpus, plan.tokenizer)
-            self.folder.open_cell(plan.cell, plan.fingerprint, shared)
-            logger.info("%s: starts", name)
-        else:
-            logger.info("%s: starts %s", name, counted(plan.fine_tunings, "fine-tuning"))
-        write_json(run.path / STEPS, steps.jobs(todo))
-        self.resumed |= any(step.progress(run) > 0 for step in todo)
-        process = self.options.start(run.path, slot, self.options.jobs)
-        self.live[slot] = _Live(plan, run, process, todo, plan.trains_again)
-
-    def end(self, live: _Live, status: int) -> None:
-        """Write down how a process ended, nothing if it was stopped; what was done stays."""
-        plan, seconds = self.record(live.plan), live.seconds
-        if live.again and plan.training.is_done(live.run):
-            self.compare(live)
-        if status == 0 and not plan.missing:
-            self.close(plan, seconds)
-        elif status == 0:
-            self.fail(plan, "its files were changed while it ran; run the study again", seconds)
+    def end(self, one: Plan, status: int, seconds: float) -> None:
+        """Take the rows of a cell whose process has ended, and tell how it ended."""
+        found = gather([one], self.out)
+        if status == 0:
+            self.tally.done += 1
+            logger.info("%s: done in %s%s", one.cell.id, duration(seconds), reached(found))
         elif self.stop.number is None:
-            self.disk_is_full |= status == NO_ROOM
-            unfinished = live.again and not plan.training.is_done(live.run)
-            when = "while the cell was trained again for its weights: " if unfinished else ""
-            self.fail(plan, when + processes.failure(live.run.path, status), seconds)
-        self.ended += live.todo
+            self.full = self.full or status == NO_ROOM
+            self.fail(one, executors.failure(one.run.path, status), seconds)
 
-    def record(self, plan: CellPlan) -> CellPlan:
-        """Write the rows of the steps that are done by now; those that are there stay."""
-        if not plan.missing or not self.folder.owns(plan.cell, plan.fingerprint):
-            return plan
-        run, ends = self.folder.cell(plan.cell.id), dict(plan.ends)
-        for step in plan.missing:
-            if step.is_done(run):
-                new_rows = step.rows(self.common(plan), run)
-                rows.append(self.results, new_rows)
-                ends[step.name] = collect.end_of(new_rows)
-                logger.info("%s: %s", plan.cell.id, _line(new_rows))
-        has_weights = self.folder.holds_weights(plan.cell, plan.fingerprint)
-        return replace(plan, ends=ends, has_weights=has_weights)
-
-    def compare(self, live: _Live) -> None:
-        """Say how a cell that was trained again compares with its first training."""
-        plan = live.plan
-        new_rows = plan.training.rows(self.common(plan), live.run)
-        before = rows.latest(rows.read(self.results))[plan.fingerprint].rows
-        logger.info(
-            "%s: trained again in %.1f s%s; was%s", plan.cell.id, collect.end_of(new_rows).seconds,
-            _perplexity(new_rows), _perplexity(before).removeprefix(","),
-        )  # fmt: skip
-
-    def close(self, plan: CellPlan, seconds: float) -> None:
-        """A cell is done, tasks and all: delete the weights that are not kept."""
-        self.prune(plan)
-        self.tally.done += 1
-        if len(plan.steps) > 1:
-            logger.info("%s: tasks done%s", plan.cell.id, _took(seconds))
-
-    def fail(self, plan: CellPlan, message: str, seconds: float) -> None:
-        """Write the row of the step that failed."""
-        row = plan.missing[0].failure(self.common(plan), message, seconds)
-        self.tally.failed.append(plan.cell.id)
-        logger.error("%s: failed: %s", plan.cell.id, row.message)  # a full disk may refuse the row
-        rows.append(self.results, [row])
-
-    def common(self, plan: CellPlan) -> dict[str, object]:
-        """What all rows of a cell have in common."""
-        return {
-            "study": self.study.name, "cell": plan.cell.id, "fingerprint": plan.fingerprint,
-            "axes": plan.cell.axes,
-        }  # fmt: skip
-
-    def prune(self, plan: CellPlan) -> None:
-        """Delete the weights that the study does not keep, where the folder is this cell's."""
-        if self.folder.holds(plan.cell, plan.fingerprint):
-            studydir.prune(self.folder.cell(plan.cell.id), plan.cell.recipe, self.study.keep)
-
-    def show(self, ticker: Ticker) -> None:
-        """Write the rows there are by now, and tell how far all cells together are."""
-        names = []
-        for live in self.live.values():
-            live.plan = self.record(live.plan)
-            step = next((step for step in live.todo if not step.is_done(live.run)), None)
-            name = live.plan.cell.id
-            names.append(f"{name} ({step.name})" if isinstance(step, TaskStep) else name)
-        ended = f"{self.tally.done + len(self.tally.failed)} ended"
-        ticker.update(self.amount(ticker.unit), "; ".join(filter(None, (ended, ", ".join(names)))))
-
-    def amount(self, unit: str) -> float:
-        """How much of the steps of this call is done."""
-        amount = sum(step.cost.amount(unit) for step in self.ended)
-        for live in self.live.values():
-            amount += sum(step.cost.amount(unit) * step.progress(live.run) for step in live.todo)
-        return amount
-
-    # -- signals
-
-    def heed_signals(self) -> None:
-        """Ask the cells to stop once this process was asked to."""
-        if self.stop.number is not None:
-            for live in self.live.values():
-                live.process.terminate_once()
-
-    def end_if_asked(self) -> None:
-        if self.stop.number is not None:
-            raise Interrupted(
-                f"stopped by {signal.Signals(self.stop.number).name}; the cells wrote checkpoints, "
-                "the same command goes on",
-                self.stop.number,
-            )
+    def fail(self, one: Plan, message: str, seconds: float = 0.0) -> None:
+        """Write down that a cell failed."""
+        self.tally.failed.append(one.cell.id)
+        logger.error("%s: failed: %s", one.cell.id, message)
+        row = EndRow(**one.job["common"], status="failed", message=message, seconds=seconds)
+        rows.append(self.out / RESULTS, [rows.line(row)])
 
 
-def _took(seconds: float) -> str:
-    return f" in {seconds:.1f} s" if seconds else ""
-
-
-def _line(new_rows: Sequence[AnyRow]) -> str:
-    """What a step reached, for a line of the log: perplexity, or the scores that papers report."""
-    row = new_rows[-1]
-    if not isinstance(row, TaskRow):
-        return f"done{_took(collect.end_of(new_rows).seconds)}{_perplexity(new_rows)}"
-    return f"{row.task}, seed {row.seed}: " + ", ".join(
-        f"{score.metric.rpartition('/')[2]} {score.value:.1f}"
-        for score in row.scores
-        if score.metric in row.shown
-    )
-
-
-def _perplexity(new_rows: Iterable[AnyRow]) -> str:
-    values = {row.metric: row.value for row in new_rows if isinstance(row, MetricRow)}
+def reached(found: Sequence[AnyRow]) -> str:
+    """Return what a cell reached, for a line of the log."""
+    values = {row.metric: row.value for row in found if isinstance(row, MetricRow)}
     if BYTES in values:
         return f", {values[BYTES]:.3f} bits per byte"
     return f", perplexity {values[PERPLEXITY]:,.2f}" if PERPLEXITY in values else ""
+
+
+def current_rows(out: Path) -> tuple[list[AnyRow], list[str]]:
+    """Return the rows of a study's present cells, as they are called now, and all cells' ids.
+
+    Raises:
+        DataError: there is no study, or its results file is broken.
+    """
+    found, known = rows.read(out / RESULTS), out / CELLS
+    if not known.is_file():  # results of another machine
+        return found, []
+    cells = {row["fingerprint"]: row for row in read_json(known)}
+    current = [
+        row.model_copy(update={key: cells[row.fingerprint][key] for key in NAMES})
+        for row in found
+        if row.fingerprint in cells
+    ]
+    if not current:
+        raise DataError(f"{out / RESULTS}: holds no result of the study's cells; run it first")
+    return current, [row["cell"] for row in cells.values()]

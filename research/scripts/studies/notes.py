@@ -17,14 +17,14 @@ from lingraft.evaluation.records import Array, blocks
 from lingraft.report import numbers
 from lingraft.report.tables import ties
 from lingraft.report.variants import STREAM
-from lingraft.study.metrics import BITS, KEPT, METRICS, PERPLEXITY, UNKNOWN, metric_named
+from studies.metrics import BITS, KEPT, METRICS, PERPLEXITY, UNKNOWN, metric_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.evaluation.records import Blocks
-    from lingraft.study.results import Cell, Group
     from lingraft.study.rows import MetricRow
+    from studies.results import Cell, Group
 
 OTHER_MASKS = "†"
 OTHER_WORDS = "‡"

@@ -16,19 +16,19 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from lingraft.report import figure, numbers
 from lingraft.report.figure import Figure
-from lingraft.study import panels
-from lingraft.study.analysis import incomparable
-from lingraft.study.metrics import BITS, PERPLEXITY, TASK, UNIGRAMS, metric_named
-from lingraft.study.notes import asked
-from lingraft.study.results import SENTENCES, Array, size_text
+from studies import panels
+from studies.analysis import incomparable
+from studies.metrics import BITS, PERPLEXITY, TASK, UNIGRAMS, metric_named
+from studies.notes import asked
+from studies.results import SENTENCES, Array, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
 
-    from lingraft.study.results import Group, Results
     from lingraft.study.rows import CurveRow
+    from studies.results import Group, Results
 
 AGAINST_DATA = (PERPLEXITY, BITS, "mask-only/hits@1", "mask-only/mrr")
 HEIGHT = 0.85

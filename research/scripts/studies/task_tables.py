@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from lingraft.finetuning.outcomes import OFFICIAL
 from lingraft.report.table import row, table
 from lingraft.report.variants import STREAM
-from lingraft.study import tables
-from lingraft.study.analysis import incomparable
-from lingraft.study.entries import mixed_means, named, spread
-from lingraft.study.metrics import BITS, PERPLEXITY, metric_named
-from lingraft.study.notes import asked, is_of_words, words_note
-from lingraft.study.results import size_text
-from lingraft.study.tables import best_of, measured, ranked, titles
+from studies import tables
+from studies.analysis import incomparable
+from studies.entries import mixed_means, named, spread
+from studies.metrics import BITS, PERPLEXITY, metric_named
+from studies.notes import asked, is_of_words, words_note
+from studies.results import size_text
+from studies.tables import best_of, measured, ranked, titles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lingraft.report.table import Cell, Table
     from lingraft.stats import Resampling
-    from lingraft.study.results import Group, Results, TaskShown
+    from studies.results import Group, Results, TaskShown
 
 
 def scores(results: Results, sentences: int | None) -> Table | None:

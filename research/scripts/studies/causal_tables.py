@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingraft.report.table import row, table
-from lingraft.study.entries import mixed_means, named, spread
-from lingraft.study.metrics import BYTES, KEPT, UNKNOWN, metric_named
-from lingraft.study.notes import OTHER_WORDS, asked, texts, unknown, unknown_note
-from lingraft.study.results import size_text
-from lingraft.study.tables import best_of, costs, differences, marked, measured, ranked, titles
-from lingraft.study.tables import cells as every_cell
-from lingraft.study.tables import initializers as side_by_side
-from lingraft.study.tables import quality as of_masked
+from studies.entries import mixed_means, named, spread
+from studies.metrics import BYTES, KEPT, UNKNOWN, metric_named
+from studies.notes import OTHER_WORDS, asked, texts, unknown, unknown_note
+from studies.results import size_text
+from studies.tables import best_of, costs, differences, marked, measured, ranked, titles
+from studies.tables import cells as every_cell
+from studies.tables import initializers as side_by_side
+from studies.tables import quality as of_masked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.report.table import Cell, Table
     from lingraft.stats import Resampling
-    from lingraft.study.results import Group, Results
+    from studies.results import Group, Results
 
 SHOWN = (
     BYTES,

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from lingraft.report.panels import MOST, Panel, in_order
 from lingraft.report.variants import TITLES
-from lingraft.study.results import short_names
+from studies.results import short_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lingraft.study.results import Group, Results
     from lingraft.study.rows import Value
+    from studies.results import Group, Results
 
     Places = dict[str, dict[str, str]]
     """What a label says of each axis, by label and axis."""

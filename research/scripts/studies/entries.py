@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
 from lingraft.report.table import Cell
-from lingraft.study.metrics import TASK, metric_named
+from studies.metrics import TASK, metric_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lingraft.study.analysis import Difference
-    from lingraft.study.metrics import Metric
-    from lingraft.study.results import Group
+    from studies.analysis import Difference
+    from studies.metrics import Metric
+    from studies.results import Group
 
 MIXED = "§"
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, row, table
 from lingraft.report.variants import TITLES
-from lingraft.study.analysis import difference, incomparable
-from lingraft.study.entries import MIXED, MIXED_PAIRS, interval, mixed_means, named, spread
-from lingraft.study.factor import factor
-from lingraft.study.metrics import BITS, LOSS, PERPLEXITY, TASK, UNIGRAMS, metric_named
-from lingraft.study.notes import (
+from studies.analysis import difference, incomparable
+from studies.entries import MIXED, MIXED_PAIRS, interval, mixed_means, named, spread
+from studies.factor import factor
+from studies.metrics import BITS, LOSS, PERPLEXITY, TASK, UNIGRAMS, metric_named
+from studies.notes import (
     OTHER_MASKS,
     OTHER_WORDS,
     alike,
@@ -22,15 +22,15 @@ from lingraft.study.notes import (
     unknown_note,
     words_note,
 )
-from lingraft.study.results import INITIALIZER, RANDOM, size_text
+from studies.results import INITIALIZER, RANDOM, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.report.table import Row, Table
     from lingraft.stats import Resampling
-    from lingraft.study.results import Group, Results
     from lingraft.study.rows import MetricRow
+    from studies.results import Group, Results
 
 QUALITY = (
     PERPLEXITY,

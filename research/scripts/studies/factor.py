@@ -19,11 +19,11 @@ from lingraft.report import figure, numbers, points
 from lingraft.report.figure import FAINT, Figure, colour
 from lingraft.report.panels import look
 from lingraft.stats import interval
-from lingraft.study import panels
-from lingraft.study.analysis import checked, incomparable, replicates, shared_blocks
-from lingraft.study.metrics import LOSS, TASK, metric_named
-from lingraft.study.plots import HEIGHT, log_axis, sizes_axis
-from lingraft.study.results import EXAMPLES, SENTENCES, Results
+from studies import panels
+from studies.analysis import checked, incomparable, replicates, shared_blocks
+from studies.metrics import LOSS, TASK, metric_named
+from studies.plots import HEIGHT, log_axis, sizes_axis
+from studies.results import EXAMPLES, SENTENCES, Results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from lingraft.stats import Array, Resampling
-    from lingraft.study.results import Group, TaskShown
+    from studies.results import Group, TaskShown
 
 NOT_REACHED = math.inf
 BELOW = 0.0

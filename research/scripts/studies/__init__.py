@@ -1,0 +1,1 @@
+"""The tables and figures of research/pages, from the rows of studies."""

@@ -1,0 +1,124 @@
+"""The figures of a study: lines of methods over data and over tokens.
+
+After Lee et al. 2021, Figure 3 (metrics against the number of training examples, log axis), and Son
+et al. 2022, Figure 3 (losses of several methods).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from lingraft.report import figure, numbers
+from lingraft.report.figure import Figure
+from lingraft.report.panels import in_order
+from lingraft.study.analysis import UNIGRAMS, metric_named
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from lingraft.study.results import Cell, Results
+
+Points = list[tuple[float, float, float, float]]
+"""Where along the foot, the value, and the ends of its band."""
+
+
+def against_data(results: Results, metric: str) -> Figure | None:
+    """Return a metric against the amount of data; None with fewer than two sizes that have it."""
+    lines: dict[str, Points] = {}
+    for label in results.labels:
+        groups = results.of(label)
+        values = [(float(g.sentences or 0), g.mean(metric), g.values(metric)) for g in groups]
+        points = [(x, y, min(all_), max(all_)) for x, y, all_ in values if y and math.isfinite(y)]
+        if len(points) > 1:
+            lines[label] = points
+    record = metric_named(metric)
+    if record is None or not lines:
+        return None
+    direction = "lower" if record.lower else "higher"
+    caption = (
+        f"{record.title} against {results.counted} ({direction} is better): mean over the seeds; "
+        "bands: lowest to highest seed."
+    )
+    return _figure(results, f"data-{metric}", caption, lines, (results.counted, record.title))
+
+
+def learning(results: Results, size: int | None) -> Figure | None:
+    """Return how models learn at one size: the validation loss, of causal models bits per byte."""
+    lines: dict[str, Points] = {}
+    groups = [group for group in results.at(size) if any(map(_curve, group.cells))]
+    for group in groups:
+        curves = [curve for cell in group.cells if (curve := _curve(cell))]
+        x = [at for at, _ in curves[0]]
+        y = np.array([np.interp(x, *np.array(curve, dtype=np.float64).T) for curve in curves])
+        ends = zip(x, y.mean(0).tolist(), y.min(0).tolist(), y.max(0).tolist(), strict=True)
+        lines[group.label] = list(ends)
+    if not lines:
+        return None
+    by_text = any(curve.bytes_per_token for g in groups for c in g.cells for curve in c.curves)
+    floors = {round(math.log(v), 3) for group in groups for v in group.values(UNIGRAMS)}
+    level = floors.pop() if len(floors) == 1 and not by_text else None
+    what = ("characters seen", "bits per byte") if by_text else ("tokens", "validation loss (nats)")
+    caption = f"{what[1]} of the validation text against {what[0]}, {size_text(size)}."
+    return _figure(results, f"learning-{size}", caption, lines, what, level=level)
+
+
+def size_text(size: int | None) -> str:
+    """Return a size as a heading says it."""
+    return "all sentences" if size is None else f"{size:,} sentences"
+
+
+def _curve(cell: Cell) -> list[tuple[float, float]]:
+    """Return the validation losses of all phases, joined; of text bits per byte over characters."""
+    points, before, characters = list[tuple[float, float]](), 0.0, 0.0
+    for curve in [curve for curve in cell.curves if curve.split == "valid" and curve.points]:
+        if not curve.bytes_per_token or not curve.characters_per_token:
+            points += [(float(at), loss) for at, loss in curve.points]
+            continue
+        for tokens, nats in curve.points:
+            x = characters + (tokens - before) * curve.characters_per_token
+            points.append((x, nats / math.log(2) / curve.bytes_per_token))
+        before, characters = curve.points[-1][0], points[-1][0]
+    return points
+
+
+def _figure(
+    results: Results,
+    name: str,
+    caption: str,
+    lines: dict[str, Points],
+    axis_names: tuple[str, str],
+    *,
+    level: float | None = None,
+) -> Figure:
+    """Draw a line a label; sizes stand on a log axis."""
+    indices = {label: results.labels.index(label) for label in lines}
+    sizes = sorted({at for points in lines.values() for at, *_ in points})
+    by_size = axis_names[0] == results.counted
+
+    def draw(axes: Axes, form: str) -> None:
+        for label, points in lines.items():
+            x, y, low, high = zip(*points, strict=True)
+            mark: dict[str, Any] = {"marker": "o", "markersize": 3.5} if by_size else {}
+            spread = None if low == high else (low, high)
+            figure.line(axes, x, y, indices[label], spread=spread, **mark)
+        if level is not None:
+            figure.level(axes, level)
+        axes.set_ylabel(axis_names[1])
+        if by_size:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(FixedLocator(sizes[:: -(-len(sizes) // 8)]))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: numbers.short(round(v))))
+        else:
+            figure.tokens_axis(axes, form)
+        axes.set_xlabel(axis_names[0])
+
+    last = "; ".join(f"{label}: {points[-1][1]:,.4g}" for label, points in lines.items())
+    names = tuple(indices.items())
+    file = name.replace("/", "-").replace("@", "").replace("_", "-")
+    panels = in_order(names, always=results.reference)
+    return Figure(file, draw, names, f"{caption} Last: {last}", caption, 0.85, panels)
