@@ -52,7 +52,7 @@ release-check: $(VENV)/dev
 	$(BIN)/python scripts/check_release.py $(TAG)
 
 demo: $(BIN)/lingraft
-	HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --out runs/demo
+	HF_HUB_OFFLINE=1 $(BIN)/lingraft demo --out runs/demo
 
 demo-causal: $(BIN)/lingraft
 	HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo-causal.toml --out runs/demo-causal

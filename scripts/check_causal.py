@@ -55,8 +55,9 @@ def main() -> None:
         source = tiny_causal.save(out / "sources" / family, family)
         command = [
             "lingraft", "adapt", "--source", str(source), "--text", str(corpus), "--lang", "ko",
-            "--steps", str(STEPS), "--vocab-size", "800", "--batch-tokens", "512",
-            "--set", "tokenizer.max_tokens=64", "--out", str(out / family), "--overwrite",
+            "--budget", f"{STEPS}steps", "tokenizer.vocab_size=800", "training.batch.size=512",
+            "training.batch.unit=tokens",
+            "tokenizer.max_tokens=64", "--out", str(out / family), "--force",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -23,7 +23,7 @@ python scripts/record_pages.py models
 Change that file, not this one. -->
 
 Source and baseline models by name, as the papers' tables have them. The command
-`lingraft list models` prints most of it. A name can be given wherever a model is: as
+`lingraft show models` prints most of it. A name can be given wherever a model is: as
 `source.model` in a recipe, `--source`, and the model of `lingraft finetune` and
 `evaluate`. It stands for the Hub id; a folder of that name comes first.
 Sizes are spelt as in the source. A cell is empty where the table leaves it open or our

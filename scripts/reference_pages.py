@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 from typer.cli import get_docs_for_click
 
 from lingraft import cli
-from lingraft.commands.list import TABLES
+from lingraft.commands.show import TABLES
 from lingraft.recipe import Recipe
 from lingraft.recipe.base import Section
 from lingraft.report.table import markdown, plain
@@ -34,7 +34,7 @@ This page is made from the code. It lists every table and every key.
 
 - An unknown key or a bad value is an error of one line ([messages](../errors.md)).
 - `lingraft check RECIPE` says whether a recipe is sound, and what it will do.
-- `--set a.b=c` changes one value on the command line.
+- `a.b=c` behind a command changes one value.
 - A key without a default must be given. “none” means that it is not set.
 
 The [guide](../guide.md#recipes) explains how the tables work together.
@@ -57,7 +57,7 @@ EXAMPLE = re.compile(r"^(?P<says>[A-Z][\w ]*): +(?P<code>lingraft .*(?:\n +.*)*)
 """A line of a command's docstring that says how to call it; it may go on, indented."""
 LISTS_INTRODUCTION = """# Methods, initializers and more
 
-What `lingraft list` prints. This page is made from the code. Tasks and models have
+What `lingraft show` prints. This page is made from the code. Tasks and models have
 pages of their own: [tasks](../tasks.md), [models](../models.md).
 """
 
@@ -205,7 +205,7 @@ def _example(match: re.Match[str]) -> str:
 
 
 def lists() -> str:
-    """The tables of `lingraft list`, without those that have a page."""
+    """The tables of `lingraft show`, without those that have a page."""
     wanted = ("methods", "presets", "initializers", "objectives", "families")
     shown = (f"## {name.capitalize()}\n\n{markdown(TABLES[name](), plain)}\n" for name in wanted)
     return LISTS_INTRODUCTION + "\n" + "\n".join(shown)

@@ -292,10 +292,10 @@ def command() -> Callable[..., Finished]:
     return _command
 
 
-TINY_RUN = ("--preset", "xpt2021", "--vocab-size", 300)
-TINY_RUN += ("--set", "training.batch={size=8, unit='sentences'}")
-TINY_RUN += ("--set", "tokenizer.max_tokens=64", "--set", "hardware.row_tokens=64")
-TINY_RUN += ("--set", "evaluation.samples=1")
+TINY_RUN = ("training.preset=xpt2021", "tokenizer.vocab_size=300")
+TINY_RUN += ("training.batch={size=8, unit='sentences'}",)
+TINY_RUN += ("tokenizer.max_tokens=64", "hardware.row_tokens=64")
+TINY_RUN += ("evaluation.samples=1",)
 
 
 @pytest.fixture(scope="session")
@@ -306,7 +306,7 @@ def shorthand(
 
     def arguments(out: Path, family: str = "roberta", steps: int = 6) -> tuple[object, ...]:
         start = ("adapt", "--source", tiny_source(family), "--text", korean_text, "--lang", "ko")
-        return (*start, "--out", out, "--steps", steps, *TINY_RUN)
+        return (*start, "--out", out, "--budget", f"{steps}steps", *TINY_RUN)
 
     return arguments
 

@@ -17,7 +17,7 @@ from lingraft.tokenizer import documents
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Batcher
 
-FAST = ("--set", "hardware.checkpoint_steps=2", "--set", "tokenizer.max_tokens=16")
+FAST = ("hardware.checkpoint_steps=2", "tokenizer.max_tokens=16")
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
@@ -102,7 +102,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(run, shorthand, command, tmp_path
     arguments = shorthand(tmp_path / "run", run[1])
     with killed_at(6, Batcher, "step"):
         assert command(*arguments, *FAST).status != 0
-    finished = command(*arguments, *FAST, "--resume")
+    finished = command(*arguments, *FAST, "--update")
     assert finished.status == 0, finished.err
     assert weights(tmp_path / "run" / "model") == weights(run[0].model_path)
 
@@ -111,7 +111,7 @@ def test_a_source_that_cannot_pad_gets_a_vocabulary_of_another_kind(
     tmp_path, shorthand, command, tiny_tokenizer
 ):
     out = tmp_path / "run"
-    finished = command(*shorthand(out, "mistral"), *FAST, "--set", "tokenizer.algorithm=unigram")
+    finished = command(*shorthand(out, "mistral"), *FAST, "tokenizer.algorithm=unigram")
     assert finished.status == 0, finished.err
     assert Run(out).stage("tokenizer").result()["kind"] == "unigram"
     ours = AutoTokenizer.from_pretrained(out / "model")
@@ -124,7 +124,7 @@ def test_a_source_that_names_no_length_reads_texts_as_long_as_are_wanted(
     tmp_path, shorthand, command, tiny_tokenizer
 ):
     out = tmp_path / "run"
-    longer = ("--set", "tokenizer.max_tokens=600", "--set", "hardware.row_tokens=600")
+    longer = ("tokenizer.max_tokens=600", "hardware.row_tokens=600")
     finished = command(*shorthand(out, "bloom"), *FAST, *longer)
     assert finished.status == 0, finished.err
     assert Run(out).stage("tokenizer").result()["max_tokens"] == 600

@@ -101,9 +101,9 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert words[0] == "lingraft", f"a console block holds a command that no test runs: {line}"
     if "--minutes" in words:  # a machine that is busy would decide how many steps there are
         at = words.index("--minutes")
-        words[at : at + 2] = ["--steps", "2"]
+        words[at : at + 2] = ["--budget", "2steps"]
     if words[1] in ("adapt", "demo") and "--files-to" not in words:
-        words += [word for setting in tiny(line) for word in ("--set", setting)]
+        words += tiny(line)
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -117,7 +117,7 @@ def test_every_command_and_python_block_of_the_page_runs(
 ) -> None:
     adapt = lingraft.adapt
     monkeypatch.setattr(
-        lingraft, "adapt", lambda recipe, out: adapt(recipe, out, settings=TINY, resume=True)
+        lingraft, "adapt", lambda recipe, out: adapt(recipe, out, settings=TINY, update=True)
     )
     found = blocks(page)
     assert "console" in {kind for kind, _ in found} <= {"console", "python"}

@@ -14,7 +14,7 @@ from lingraft.models.parts import goes_with_place, layer_index
 from lingraft.rundir import Run, read_json
 from lingraft.training.data import Batcher
 
-FAST = ("--set", "hardware.checkpoint_steps=2", "--set", "evaluation.max_sentences=8")
+FAST = ("hardware.checkpoint_steps=2", "evaluation.max_sentences=8")
 
 
 def weights(folder):
@@ -104,6 +104,6 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(run, tmp_path, shorthand
     with killed_at(3, Batcher, "step", lambda batcher, *_: batcher.phase.startswith("phase-2")):
         assert command(*asked).status != 0
     assert [path.name for path in (out / "phase-2").glob("checkpoint-*")] == ["checkpoint-00000002"]
-    finished = command(*asked, "--resume")
+    finished = command(*asked, "--update")
     assert finished.status == 0, finished.err
     assert weights(out / "model") == weights(run[0].model_path)

@@ -85,7 +85,6 @@ def test_a_run_leaves_the_application_s_random_numbers_and_logs(recipe, korean_t
     try:
         for work in (
             lambda: lingraft.adapt(recipe, tmp_path / "run"),
-            lambda: lingraft.run_stage(lingraft.Run(tmp_path / "run"), "evaluation"),
             lambda: lingraft.load(tmp_path / "run" / "model"),
             lambda: lingraft.evaluate(tmp_path / "run" / "model", korean_text, sentences=5),
         ):

@@ -1,4 +1,4 @@
-"""SIGKILL in every stage, then --resume: the weights are those of the straight run, bit for bit.
+"""SIGKILL in every stage, then --update: the weights are those of the straight run, bit for bit.
 
 Each run is a process of its own, forked from a server that has loaded torch once.
 """
@@ -91,7 +91,7 @@ def launch():
 def arguments(shorthand):
     def of(out, *more):
         settings = ("hardware.checkpoint_steps=2", "corpus.valid=0.05", "evaluation.max_words=40")
-        options = [option for setting in settings for option in ("--set", setting)]
+        options = list(settings)
         return [*shorthand(out, steps=STEPS), *options, *more]
 
     return of
@@ -139,7 +139,7 @@ def test_a_killed_run_resumes_to_the_weights_of_the_straight_run(
     assert launch(asked, errors, moment[1:4]) == -signal.SIGKILL, errors.read_text()
     assert not (run / moment.stage / "done.json").exists()
     assert (run / moment.left).exists()
-    assert launch([*asked, "--resume"], errors) == 0, errors.read_text()
+    assert launch([*asked, "--update"], errors) == 0, errors.read_text()
     expected = weights(straight)
     assert weights(run) == (expected if "baselines" in moment.stage else expected[:1])
     assert not rubbish(run)

@@ -1,4 +1,4 @@
-"""SIGKILL in each phase of a causal run that trains rows, LoRA and replayed text, then --resume.
+"""SIGKILL in each phase of a causal run that trains rows, LoRA and replayed text, then --update.
 
 As test_kill_and_resume.py: the weights are those of the straight run, bit for bit.
 """
@@ -59,8 +59,8 @@ def launch(tiny_source, korean_text, tmp_path_factory):
     recipe = folder / "recipe.toml"
     recipe.write_text(RECIPE.format(**named) + "".join(PHASES), encoding="utf-8")
 
-    def start(out, *moment, resume=False):
-        arguments = ["adapt", str(recipe), "--out", str(out), *(["--resume"] if resume else [])]
+    def start(out, *moment, update=False):
+        arguments = ["adapt", str(recipe), "--out", str(out), *(["--update"] if update else [])]
         child = forked(KILLING, arguments, str(out.with_name("errors")), *moment)
         child.join(100)
         return child.exitcode
@@ -89,6 +89,6 @@ def test_a_causal_run_killed_in_a_phase_resumes_to_the_weights_of_the_straight_r
     assert launch(run, (STEP, call, "")) == -signal.SIGKILL, errors.read_text()
     assert not (run / phase / "done.json").exists()
     assert (run / phase / "checkpoint-00000002").is_dir()
-    assert launch(run, resume=True) == 0, errors.read_text()
+    assert launch(run, update=True) == 0, errors.read_text()
     assert f"{phase}: goes on from step 2" in errors.read_text()
     assert weights(run) == straight

@@ -46,9 +46,18 @@ def model(tmp_path, korean_text, command):
     out = tmp_path / "run"
     ended = command(
         *("adapt", "--source", tiny_judged.save(tmp_path / "source"), "--text", korean_text),
-        *("--lang", "ko", "--preset", "xpt2021", "--steps", 4, "--vocab-size", 400, "--out", out),
-        *("--set", "training.batch={size=500, unit='tokens'}", "--set", "tokenizer.max_tokens=64"),
-        *("--set", "evaluation.samples=0", "--set", "evaluation.untouched=false"),
+        *(
+            "--lang",
+            "ko",
+            "training.preset=xpt2021",
+            "--budget",
+            "4steps",
+            "tokenizer.vocab_size=400",
+            "--out",
+            out,
+        ),
+        *("training.batch={size=500, unit='tokens'}", "tokenizer.max_tokens=64"),
+        *("evaluation.samples=0", "evaluation.untouched=false"),
     )
     assert ended.status == 0, ended.err
     return out / "model"

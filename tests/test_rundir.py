@@ -243,16 +243,16 @@ def test_a_lock_on_a_file_that_another_call_has_finished_counts_for_nothing(tmp_
     assert out.read_bytes() == b"1\n"
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_what_is_read_and_a_folder_are_never_replaced(tmp_path, overwrite):
+@pytest.mark.parametrize("force", [False, True])
+def test_what_is_read_and_a_folder_are_never_replaced(tmp_path, force):
     text = tmp_path / "text.txt"
     text.write_text("one\n", encoding="utf-8")
     (tmp_path / "other").mkdir()
     for out in (text, tmp_path / "other" / ".." / "text.txt"):
         with pytest.raises(DataError, match="is the text that is read"):
-            check_output(out, [text], overwrite=overwrite)
+            check_output(out, [text], force=force)
     with pytest.raises(DataError, match="is a folder; name a file with --out"):
-        check_output(tmp_path, [], overwrite=overwrite)
+        check_output(tmp_path, [], force=force)
 
 
 def test_what_a_killed_write_left_goes_when_the_file_is_written_again(tmp_path):

@@ -43,10 +43,19 @@ def arguments(tiny_source, korean_text, english_text):
             "streams.1.corpus.valid=0.1",
             "streams.1.corpus.test=0.1",
         )
-        options = [option for setting in settings for option in ("--set", setting)]
+        options = list(settings)
         texts = ("--text", f"ko={korean_text}", f"en={english_text}")
-        source = ("adapt", "--source", tiny_source("roberta"), *texts, "--preset", "xpt2021")
-        return (*source, "--out", out, "--steps", 8, "--vocab-size", 400, *options, *more)
+        source = ("adapt", "--source", tiny_source("roberta"), *texts, "training.preset=xpt2021")
+        return (
+            *source,
+            "--out",
+            out,
+            "--budget",
+            "8steps",
+            "tokenizer.vocab_size=400",
+            *options,
+            *more,
+        )
 
     return of
 
@@ -196,7 +205,7 @@ def test_a_phase_that_names_one_stream_sees_nothing_of_the_other(
 ):
     reads = 'phases.0.data=[{stream="en", masking={rate=0.3}}]'
     only = 'phases.1.data=[{stream="en", weight=1}, {stream="ko", weight=3}]'
-    ended = command(*arguments(tmp_path / "run", "--set", reads, "--set", only))
+    ended = command(*arguments(tmp_path / "run", reads, only))
     assert ended.status == 0, ended.err
     rows = Run(tmp_path / "run").metrics()
     first, second = ([r for r in rows if r["phase"] == f"phase-{n}"] for n in (1, 2))
@@ -212,7 +221,7 @@ def test_metaxlm_with_a_translation_layer_and_xlm_beside_it_train_and_are_export
 ):
     lines = ["나무\ttree\n", "집\thouse\n"]
     (tmp_path / "ko-en.tsv").write_text("".join(lines), encoding="utf-8")
-    more = ("--method", "metaxlm", "--baseline", "xlm", "--set", "graft.inserted_before=1")
+    more = ("--method", "metaxlm", "--baseline", "xlm", "graft.inserted_before=1")
     ended = command(*arguments(tmp_path / "run", *more))
     assert ended.status == 0, ended.err
     run = Run(tmp_path / "run")
@@ -260,17 +269,18 @@ def test_one_file_in_two_languages_is_two_streams(
     ]
     path = tmp_path / "all.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    start = (
-        "adapt",
-        "--source",
-        tiny_source("roberta"),
-        "--text",
-        path,
-        "--language-field",
-        "lang",
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(
+        f"source.model = '{tiny_source('roberta')}'\n"
+        + "".join(
+            f"[[streams]]\nname = '{code}'\nlanguage = '{code}'\n"
+            f"corpus = {{ text = ['{path}'], where = {{ lang = '{code}' }} }}\n"
+            for code in ("ko", "en")
+        )
     )
-    sizes = ("--steps", 2, "--vocab-size", 400, "--set", "evaluation.max_words=5")
-    sizes += ("--set", "training.batch={size=4}", "--method", "metaxlm")
+    start = ("adapt", recipe)
+    sizes = ("--budget", "2steps", "tokenizer.vocab_size=400", "evaluation.max_words=5")
+    sizes += ("training.batch={size=4}", "training.method=metaxlm")
     ended = command(*start, "--out", tmp_path / "run", *sizes)
     assert ended.status == 0, ended.err
     run = Run(tmp_path / "run")
@@ -280,9 +290,6 @@ def test_one_file_in_two_languages_is_two_streams(
         np.load(run.stage("corpus").path / name / "test.documents.npy") for name in ("ko", "en")
     ]
     assert len(starts[0]) == len(starts[1])  # a page of one name is held out in both languages
-    ended = command(*start, "--lang", "en", "--out", tmp_path / "one", *sizes)
-    assert ended.status == 0, ended.err
-    assert list(streams_of(Run(tmp_path / "one").stage("corpus"))) == ["en"]
 
 
 @pytest.fixture
@@ -300,7 +307,7 @@ source.model = "{tiny_source("roberta")}"
 tokenizer = {{vocab_size = 400, max_tokens = 64}}
 hardware = {{precision = "fp32", row_tokens = 64}}
 evaluation = {{sentences = 5, words = 3}}
-training = {{name = "xpt-sp", preset = "xpt2021", budget = {{value = 2}}, batch = {{size = 8}}}}
+training = {{method = "xpt-sp", preset = "xpt2021", budget = {{value = 2}}, batch = {{size = 8}}}}
 [[streams]]
 name = "ko"
 language = "ko"
@@ -351,7 +358,7 @@ def test_two_streams_of_one_language_are_drawn_and_scored_by_their_names(
     recipe = tmp_path / "recipe.toml"
     source = f'[source]\nmodel = "{tiny_source("roberta")}"\n'
     recipe.write_text(f"streams = [{', '.join(streams)}]\n{source}", encoding="utf-8")
-    options = [word for setting in sizes for word in ("--set", setting)]
+    options = list(sizes)
     ended = command("adapt", recipe, "--out", tmp_path / "run", *options)
     assert ended.status == 0, ended.err
     run = Run(tmp_path / "run")

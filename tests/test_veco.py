@@ -89,7 +89,7 @@ def recipe(tmp_path_factory, tiny_source):
     return path
 
 
-LIMIT = ("--set", "phases.0.data.0.max_tokens=32", "--set", "phases.1.data.0.max_tokens=32")
+LIMIT = ("phases.0.data.0.max_tokens=32", "phases.1.data.0.max_tokens=32")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_the_recipe_in_the_docs_is_one():
 
 
 def test_the_plan_counts_both_sides_of_pairs_and_both_kinds_of_batches(recipe):
-    settings = [*LIMIT[1::2], "phases.1.mixture.bilingual_batch=20"]
+    settings = [*LIMIT, "phases.1.mixture.bilingual_batch=20"]
     first, second = preflight.check(read_recipe(recipe, settings)).phases
     neighbours, translation = 2 * 32, 2 * 30
     assert first["tokens_estimate"] == (6 * neighbours + 6 * translation) / 2

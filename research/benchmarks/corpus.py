@@ -1,4 +1,4 @@
-"""Speed, memory and resumption of `lingraft corpus` on generated Wikipedia dumps.
+"""Speed, memory and resumption of `lingraft data clean` on generated Wikipedia dumps.
 
     python research/benchmarks/corpus.py --pages 12500 25000 50000 100000 --processes 1 2 \
         --json corpus.json
@@ -68,8 +68,8 @@ class Run:
 
 
 def command(dump: Path, out: Path, processes: int) -> list[str]:
-    options = ["--lang", "en", "--out", str(out), "--processes", str(processes), *OPTIONS]
-    return [sys.executable, "-m", "lingraft", "corpus", str(dump), *options]
+    options = ["--lang", "en", "--out", str(out), "--jobs", str(processes), *OPTIONS]
+    return [sys.executable, "-m", "lingraft", "data", "clean", str(dump), *options]
 
 
 def environment() -> dict[str, str]:
@@ -322,7 +322,7 @@ def main() -> None:
     parser.add_argument("--shard-mb", type=float, help="where the default makes too few shards")
     given = parser.parse_args()
     if given.shard_mb:
-        OPTIONS.extend(["--shard-mb", str(given.shard_mb)])
+        OPTIONS.append(f"shard_mb={given.shard_mb}")
     with tempfile.TemporaryDirectory() as folder:
         found = measure(given, Path(folder))
     write(given.json, found)

@@ -8,7 +8,7 @@ For each size it writes a text of made-up Korean sentences, nearly all different
 finding duplicates), three to a line, a line a document. Then each stage runs in a process of its
 own, as `lingraft adapt` runs it: `corpus` (read, clean, drop duplicates, split), `vocabulary`
 (byte-level BPE of 32,000 pieces on at most 200,000 sentences), `tokens` (the token files).
-`command-N` is `lingraft corpus` with N processes; near-duplicates are not looked for, as in the
+`command-N` is `lingraft data clean` with N processes; near-duplicates are not looked for, as in the
 corpus stage.
 
 `--training` compares what `lingraft check` says that a phase needs with what it takes: small
@@ -99,9 +99,18 @@ def measured(stage: str, folder: Path) -> dict[str, float]:
     if stage.startswith("command"):
         out = folder / stage
         shutil.rmtree(out, ignore_errors=True)
-        command = ["-m", "lingraft", "--quiet", "corpus", str(folder / "text.txt"), "--lang", "ko"]
-        command += ["--out", str(out), "--processes", stage.rpartition("-")[2]]
-        command += ["--set", "corpus.near_duplicates=false"]
+        command = [
+            "-m",
+            "lingraft",
+            "--quiet",
+            "data",
+            "clean",
+            str(folder / "text.txt"),
+            "--lang",
+            "ko",
+        ]
+        command += ["--out", str(out), "--jobs", stage.rpartition("-")[2]]
+        command += ["--lang", "ko", "near_duplicates=false"]
         runner = "import subprocess,sys,resource as r;subprocess.run(sys.argv[1:],check=True)"
         runner += ";print(r.getrusage(r.RUSAGE_CHILDREN).ru_maxrss*1024)"
         call = [sys.executable, "-c", runner, sys.executable, *command]

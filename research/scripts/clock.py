@@ -3,7 +3,7 @@
     python research/scripts/clock.py time runs/clock-time [--before CHECKOUT]
     python research/scripts/clock.py on runs/clock-on
 
-`time`: is a model of `--minutes 1.5` as good as one of as many tokens? With --before the latter is
+`time`: is a model of `--budget 1.5m` as good as one of as many tokens? With --before the latter is
 made by the code of another checkout. `on`: a run of 0.3 M tokens goes on to 1 M; is it as good as
 one that was planned for 1 M? Two languages, three seeds; what is there is not made again. Printed:
 bits per character of held-out words of both, and the mean difference with a 95 % t-interval over
@@ -45,9 +45,8 @@ def adapt(*options: str, code: Path = ROOT) -> None:
 def new(language: str, seed: int, out: Path, *budget: str, code: Path = ROOT) -> Path:
     texts = [str(ROOT / "data" / name) for name in TEXTS[language]]
     options = ["--source", "demo/source", "--text", *texts, "--lang", language, "--seed", str(seed)]
-    sets = [part for setting in SETTINGS for part in ("--set", setting)]
     if not (out / "model" / "done.json").is_file():
-        adapt(*options, *sets, "--out", str(out), *budget, code=code)
+        adapt(*options, *SETTINGS, "--out", str(out), *budget, code=code)
     return out
 
 
@@ -70,15 +69,17 @@ def main() -> None:
         for seed in range(3):
             at = args.out / f"{language}-{seed}"
             if args.what == "time":
-                first = new(language, seed, at / "minutes", "--minutes", "1.5")
+                first = new(language, seed, at / "minutes", "--budget", "1.5m")
                 tokens = str(read(first, "phase-1")["tokens"])
-                second = new(language, seed, at / "tokens", "--tokens", tokens, code=args.before)
+                second = new(
+                    language, seed, at / "tokens", "--budget", f"{tokens}tok", code=args.before
+                )
             else:
-                first = new(language, seed, at / "on", "--tokens", "300k")
+                first = new(language, seed, at / "on", "--budget", "300ktok")
                 if read(first, "phase-1")["tokens"] < 900_000:
-                    adapt(str(first), "--tokens", "1M")
+                    adapt(str(first), "--budget", "1Mtok")
                 tokens = str(read(first, "phase-1")["tokens"])
-                second = new(language, seed, at / "planned", "--tokens", "1M")
+                second = new(language, seed, at / "planned", "--budget", "1Mtok")
             pairs.append((bits(first), bits(second)))
             print(language, seed, tokens, *(f"{value:.4f}" for value in pairs[-1]), flush=True)
     share = np.array([first / second - 1 for first, second in pairs]) * 100

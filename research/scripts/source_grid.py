@@ -40,8 +40,8 @@ def source(language: str) -> None:
     if place.is_dir():
         return
     text = FOLDER / "source" / f"{language}.jsonl"
-    settings = ("--set", f"language={language}", "--set", f'corpus.text=["{text}"]')
-    lingraft("adapt", RECIPES / "source-grid-source.toml", *settings, "--out", run, "--resume")
+    settings = (f"language={language}", f'corpus.text=["{text}"]')
+    lingraft("adapt", RECIPES / "source-grid-source.toml", *settings, "--out", run, "--update")
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(run / "model", place)
 

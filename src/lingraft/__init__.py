@@ -54,7 +54,6 @@ __all__ = [
     "read_recipe",
     "recipe_from",
     "results",
-    "run_stage",
 ]
 
 
@@ -63,8 +62,8 @@ def adapt(
     out: str | Path | None = None,
     *,
     settings: Sequence[str] = (),
-    resume: bool = False,
-    overwrite: bool = False,
+    update: bool = False,
+    force: bool = False,
     **short: Unpack[ShortForm],
 ) -> Run:
     """Adapt a model: from raw text to RUN/model and RUN/report.html.
@@ -77,8 +76,8 @@ def adapt(
         recipe: a recipe file, its tables as a dict, a `Recipe`, or a finished run's folder.
         out: the run's folder; with a recipe runs/NAME by default.
         settings: overrides such as "phases.0.budget.value=10".
-        resume: bring a run of another recipe up to this one.
-        overwrite: delete what `out` holds first.
+        update: bring a run of another recipe up to this one.
+        force: delete what `out` holds first.
         short: the short form, in place of a recipe: see `ShortForm`.
 
     Returns:
@@ -95,7 +94,7 @@ def adapt(
     if isinstance(settings, str):
         settings = [settings]
     if isinstance(recipe, (str, Path)) and Run(Path(recipe)).recipe_path.is_file():
-        others = {"out": out, "settings": settings, "resume": resume, "overwrite": overwrite}
+        others = {"out": out, "settings": settings, "update": update, "force": force}
         with as_guest():
             return pipeline.go_on(Path(recipe), larger_budget(Path(recipe), short, others))
     if recipe is None:
@@ -117,7 +116,7 @@ def adapt(
         raise RecipeError("settings: give them with a recipe file or a dict; a Recipe is complete")
     folder = Path("runs") / recipe.name if out is None else Path(out)
     with as_guest():
-        return pipeline.adapt(recipe, folder, resume=resume, overwrite=overwrite)
+        return pipeline.adapt(recipe, folder, update=update, force=force)
 
 
 def results(run: Run | str | Path) -> Results:
@@ -150,24 +149,6 @@ def load(model: str | Path, revision: str | None = None) -> PreTrainedModel:
 
     with as_guest():
         return load_model(str(model), revision).model
-
-
-def run_stage(run: Run | str | Path, name: str) -> dict[str, Any]:
-    """Run one stage of an existing run; returns its counts.
-
-    Args:
-        run: what `adapt` returned, or the run's folder.
-        name: corpus, tokenizer, graft, the name of a phase, evaluation, model or report.
-
-    Raises:
-        LingraftError: no such stage, or one before it is not done.
-        KeyboardInterrupt: Ctrl-C, as with `adapt`.
-    """
-    from lingraft.pipeline import one_stage
-
-    folder = run.path if isinstance(run, Run) else Path(run)
-    with as_guest():
-        return one_stage.run_stage(folder, name)
 
 
 def evaluate(

@@ -104,13 +104,13 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def check_output(out: Path, read: Sequence[Path], *, overwrite: bool = False) -> None:
+def check_output(out: Path, read: Sequence[Path], *, force: bool = False) -> None:
     """Refuse a file that cannot be written, or must not be.
 
     Args:
         out: the file.
         read: what it is made of.
-        overwrite: replace a file that is there.
+        force: replace a file that is there.
 
     Raises:
         DataError: `out` is there already, is a folder or one of `read`, or its folder is not there.
@@ -119,8 +119,8 @@ def check_output(out: Path, read: Sequence[Path], *, overwrite: bool = False) ->
         raise DataError(f"{out}: is the text that is read; choose another --out")
     if out.is_dir():
         raise DataError(f"{out}: is a folder; name a file with --out")
-    if out.exists() and not overwrite:
-        raise DataError(f"{out}: is there already; choose another --out, or --overwrite")
+    if out.exists() and not force:
+        raise DataError(f"{out}: is there already; choose another --out, or --force")
     if not out.parent.is_dir():
         raise DataError(f"{out}: there is no folder {out.parent}; make it or choose another --out")
 

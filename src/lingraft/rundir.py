@@ -160,11 +160,11 @@ def read_json(path: Path) -> Any:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(
-            f"{path}: is missing; run the stage that makes it (lingraft adapt --resume)"
+            f"{path}: is missing; run the stage that makes it (lingraft adapt --update)"
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise DataError(
-            f"{path}: is broken ({error}); delete it and run again with --resume"
+            f"{path}: is broken ({error}); delete it and run again with --update"
         ) from None
     if isinstance(data, dict) and DIGEST in data and data.pop(DIGEST) != _digest_of(data):
         raise DataError(

@@ -1,4 +1,4 @@
-"""A folder of Korean text with something for every filter, as `lingraft corpus` takes it."""
+"""A folder of Korean text with something for every filter, as `lingraft data clean` takes it."""
 
 import json
 import random

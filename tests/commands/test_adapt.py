@@ -7,23 +7,19 @@ import pytest
 
 from lingraft.commands.from_python import recipe_of
 from lingraft.commands.options import recipe_name
-from lingraft.errors import DataError
 
 PAGE = (
     "<page><title>{0}</title><ns>{1}</ns><id>{0}</id><revision><id>{0}</id>"
     "<text>{2}</text></revision></page>\n"
 )
 TINY = (
-    "--preset",
-    "xpt2021",
-    "--vocab-size",
-    300,
-    "--steps",
-    2,
-    "--set",
+    "training.preset=xpt2021",
+    "tokenizer.vocab_size=300",
+    "--budget",
+    "2steps",
     "training.batch={size=8, unit='sentences'}",
 )
-TINY += ("--set", "tokenizer.max_tokens=64", "--set", "hardware.row_tokens=64")
+TINY += ("tokenizer.max_tokens=64", "hardware.row_tokens=64")
 FILES = ("corpus/train.txt", "corpus/valid.txt", "corpus/test.txt", "model/model.safetensors")
 
 
@@ -48,7 +44,7 @@ def dump(tmp_path, words):
 def test_a_dump_goes_straight_through_and_by_way_of_a_corpus_gives_the_same_model(
     command, dump, tiny_source, tmp_path
 ):
-    made = command("corpus", dump, "--lang", "ko", "--out", tmp_path / "corpus")
+    made = command("data", "clean", dump, "--lang", "ko", "--out", tmp_path / "corpus")
     assert made.status == 0, made.err
     for name, text in (("straight", dump), ("by-way", tmp_path / "corpus")):
         start = ("adapt", "--source", tiny_source("roberta"), "--lang", "ko", "--text", text)
@@ -88,23 +84,3 @@ def test_without_out_a_recipe_is_named_by_its_languages():
 def test_from_python_a_folder_may_have_any_name(korean_text, tmp_path):
     form = {"source": "s", "text": korean_text, "language": "ko", "steps": 4}
     assert recipe_of(form, tmp_path / "내 실험").name == "ko"
-
-
-@pytest.mark.parametrize(("kind", "streams"), [("trim", ()), ("append", ("ko",))])
-def test_a_vocabulary_is_trimmed_to_replayed_text_too_and_learnt_without_it(
-    kind, streams, command, tiny_source, korean_text, monkeypatch
-):
-    asked = []
-
-    def stop(recipe, *_, **__):
-        asked.append(recipe)
-        raise DataError("enough")
-
-    monkeypatch.setattr("lingraft.pipeline.adapt.adapt", stop)
-    start = ("adapt", "--source", tiny_source("xlm-roberta"), "--text", korean_text, "--lang", "ko")
-    method = ("--method", "continued", "--steps", 10, "--set", f"tokenizer.action={kind}")
-    ended = command(*start, *method, "--replay", "en.txt")
-    assert "enough" in ended.err
-    (recipe,) = asked
-    assert [stream.name for stream in recipe.texts] == ["ko", "en"]
-    assert recipe.tokenizer.streams == streams

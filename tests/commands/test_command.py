@@ -14,12 +14,11 @@ def read(out: Path) -> dict[str, dict[str, str]]:
 
 @pytest.fixture
 def make(command, source, tmp_path):
-    """Runs `lingraft corpus` of the source in this process; the folder and how it ended."""
+    """Runs `lingraft data clean` of the source in this process; the folder and how it ended."""
 
     def run(*more, out="out"):
-        ended = command(
-            "corpus", source, "--lang", "ko", "--out", tmp_path / out, "--set", "corpus.valid=0.1",
-            "--set", "corpus.test=0.1", *more,
+        ended = command("data", "clean", source, "--lang", "ko", "--out", tmp_path / out,
+            "valid=0.1", "test=0.1", *more,
         )  # fmt: skip
         return tmp_path / out, ended
 
@@ -40,7 +39,7 @@ def test_near_duplicates_go_unless_they_are_asked_for(make):
     documents = read(make()[0])
     assert "near" in documents
     assert "near-2" not in documents
-    kept = read(make("--set", "corpus.near_duplicates=false", out="other")[0])
+    kept = read(make("corpus.near_duplicates=false", out="other")[0])
     assert "near-2" in kept
 
 
@@ -69,12 +68,10 @@ def test_sentences_of_the_tasks_that_are_given_are_dropped(make, source, tmp_pat
     [
         (("--task", "klue-nlii"), "--task: no task 'klue-nlii'"),
         (("--task", "klue-nli"), "--task klue-nli: its files are needed.*--data"),
-        (("--task", "klue-nli", "--parallel", "en"), "--task: does not go with --parallel"),
-        (("--recipe", "r.toml"), "--recipe: goes without SOURCE and --lang"),
-        (("--columns", "1,1", "--lexicon", "en"), "--columns: names the column 1 twice"),
+        (("--data", "x"), "--data: goes with --task"),
         (("--executor", "pbs"), "--executor: must be local, slurm or ray; got pbs"),
-        (("--executor-option", "time"), "--executor-option time: write it as name=value"),
-        (("--executor-option", "time=1:00"), "--executor-option time: is for jobs of a cluster"),
+        (("executor.time=1:00",), "executor.*: is for jobs of a cluster"),
+        (("shard_mb=0",), "shard_mb: must be greater than or equal to 0.001"),
     ],
 )
 def test_what_does_not_go_is_said_before_anything_is_made(make, options, message):
@@ -85,40 +82,36 @@ def test_what_does_not_go_is_said_before_anything_is_made(make, options, message
     assert not out.exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "name", "text", "expected"),
-    [
-        ("--parallel", "pairs.tsv", "I go.\t나는 간다.\nsame\tsame\n", "나는 간다.\tI go.\n"),
-        ("--lexicon", "lexicon.tsv", "house\t집\nhouse\t집\n", "집\thouse\n"),
-    ],
-)  # fmt: skip
-def test_pairs_come_out_checked_with_the_new_language_first(
-    command, tmp_path, option, name, text, expected
-):
-    (tmp_path / "in.tsv").write_text(text, "utf-8")
-    out = tmp_path / "out"
-    ended = command("corpus", tmp_path / "in.tsv", "--lang", "ko", option, "en", "--out", out)
-    assert ended.status == 0, ended.err
-    assert (out / name).read_text("utf-8") == expected
-    assert json.loads((out / "counts.json").read_text())["kept"] == 1
-
-
-PAIRS = [("--parallel", "pairs.tsv"), ("--lexicon", "lexicon.tsv")]
+PAIRS = [("pairs", "pairs.tsv"), ("lexicon", "lexicon.tsv")]
 
 
 @pytest.fixture
 def aligned(command, tmp_path):
-    """Runs `lingraft corpus --parallel` or `--lexicon` of a text into a folder `out`."""
+    """Runs `lingraft data pairs` or `lexicon` of a text into a folder `out`."""
 
-    def run(option, text, *more, name="in.tsv"):
+    def run(kind, text, *more, name="in.tsv"):
         path = tmp_path / name
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
-        return command(
-            "corpus", path, "--lang", "ko", option, "en", "--out", tmp_path / "out", *more
-        )
+        return command("data", kind, path, "--lang", "en", "ko", "--out", tmp_path / "out", *more)
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "expected"),
+    [
+        ("pairs", "pairs.tsv", "I go.\t나는 간다.\nsame\tsame\n", "나는 간다.\tI go.\n"),
+        ("lexicon", "lexicon.tsv", "house\t집\nhouse\t집\n", "집\thouse\n"),
+    ],
+)
+def test_pairs_come_out_checked_with_the_new_language_first(
+    aligned, tmp_path, kind, name, text, expected
+):
+    ended = aligned(kind, text, "--json")
+    assert ended.status == 0, ended.err
+    assert (tmp_path / "out" / name).read_text("utf-8") == expected
+    assert json.loads(ended.out)["kept"] == 1
 
 
 @pytest.mark.parametrize(("option", "name"), PAIRS)
@@ -130,7 +123,7 @@ def test_other_pairs_are_replaced_only_with_overwrite(aligned, tmp_path, option,
     assert ended.status == 1
     assert f"{name}: is there already, of other sources or settings" in ended.err
     assert (out / name).read_text("utf-8") == "집\thouse\n"
-    assert aligned(option, "house\t집\ndog\t개\n", "--overwrite").status == 0
+    assert aligned(option, "house\t집\ndog\t개\n", "--force").status == 0
     assert (out / name).read_text("utf-8") == "집\thouse\n개\tdog\n"
 
 
@@ -162,29 +155,29 @@ def test_somebodys_pairs_and_counts_are_not_replaced(aligned, tmp_path, option, 
 
 @pytest.mark.parametrize(("option", "name"), PAIRS)
 def test_sides_in_each_others_scripts_are_refused(aligned, tmp_path, option, name):
-    ended = aligned(option, "house\t집\nCD\tCD\n", "--columns", "1,0")
+    ended = aligned(option, "house\t집\nCD\tCD\n", "columns=[1,0]")
     assert ended.status == 1
     assert "the other way round: 0 fit their languages, 1 would" in ended.err
     assert not (tmp_path / "out" / name).exists()
 
 
 def test_where_no_pair_is_left_the_reasons_are_told(aligned):
-    ended = aligned("--parallel", "house\thouse\nI go.\tI went.\n")
+    ended = aligned("pairs", "house\thouse\nI go.\tI went.\n")
     assert ended.status == 1
     assert "(dropped: 1 identical sides, 1 target in another script)" in ended.err
 
 
 def test_columns_of_what_has_none_are_refused(aligned, tmp_path):
     text = '{"en": "I go.", "ko": "나는 간다."}\n'
-    ended = aligned("--parallel", text, "--columns", "1,0", name="in.jsonl")
-    assert (ended.status, "--columns: is for .tsv files" in ended.err) == (1, True)
+    ended = aligned("pairs", text, "columns=[1,0]", name="in.jsonl")
+    assert (ended.status, "columns: is for .tsv files" in ended.err) == (1, True)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("option", "name"), [*PAIRS, ("--lexicon", "counts.json")])
+@pytest.mark.parametrize(("option", "name"), [*PAIRS, ("lexicon", "counts.json")])
 def test_pairs_are_never_written_over_their_source(aligned, tmp_path, option, name):
     (tmp_path / "out").mkdir()
-    ended = aligned(option, "house\t집\n", "--overwrite", name=f"out/{name}")
+    ended = aligned(option, "house\t집\n", "--force", name=f"out/{name}")
     assert ended.status == 1
     assert f"{name}: is a source, and would be replaced" in ended.err
     assert (tmp_path / "out" / name).read_text("utf-8") == "house\t집\n"
@@ -205,7 +198,7 @@ def test_a_recipe_gives_language_and_settings(command, source, tmp_path):
         "test = 0.1\nmin_characters = 25\n"
     )
     out = tmp_path / "out"
-    ended = command("corpus", "--recipe", recipe, "--out", out)
+    ended = command("data", "clean", recipe, "--out", out)
     assert ended.status == 0, ended.err
     made = json.loads((out / "corpus.json").read_text())
     assert made["corpus"]["min_characters"] == 25

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_demos_recipe_is_that_of_make_demo_on_its_own_files() -> None:
-    own = demo.recipe()
+def test_the_demos_recipe_is_that_of_the_clone_on_its_own_files() -> None:
+    own = demo.recipe(method="xpt")
     theirs = read_recipe(ROOT / "recipes/demo.toml")
     assert own.corpus is not None
     assert theirs.corpus is not None
@@ -32,6 +32,14 @@ def test_the_demos_recipe_is_that_of_make_demo_on_its_own_files() -> None:
     ]
     same = {"source": theirs.source, "corpus": theirs.corpus}
     assert own.model_copy(update=same) == theirs
+
+
+def test_the_demo_takes_what_lingraft_chooses_on_the_budget_of_its_two_phases() -> None:
+    recipe, two = demo.recipe(), demo.recipe(method="xpt")
+    assert (recipe.training.preset, recipe.phases) == ("auto", ())
+    assert recipe.training.budget is not None
+    assert recipe.training.budget.value == sum(phase.budget.value for phase in two.phases)
+    assert demo.recipe(method="lapt").training.method == "lapt"
 
 
 def test_the_demo_of_an_installed_package_is_its_own(
@@ -65,7 +73,7 @@ def test_the_demos_files_are_copied_once(command, tmp_path) -> None:
         f"text:   {target / demo.TEXT}",
         "next:   Make a model of them:",
         f"        lingraft adapt --source {target / 'source'} --text {target / demo.TEXT} "
-        "--lang ko --minutes 5 --out runs/mine",
+        "--lang ko --budget 5m --out runs/mine",
     ]
     copied = (target / demo.TEXT).read_bytes()
     assert copied == (ROOT / "demo" / demo.TEXT).read_bytes()
@@ -80,13 +88,13 @@ def test_a_recipe_of_the_demos_files_is_sound_where_its_help_puts_them(
     name, command, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = " ".join(command("recipe", "--help").out.split())
-    told = re.search(r"Those named (.*?) read the folder demo, .*?: (.*?) All others", said)
+    said = " ".join(command("show", "--help").out.split())
+    told = re.search(r"The files of (.*?) are copied by `(.*?)`", said)
     assert told
     assert name in told[1].split(" and ")
     assert told[2] == "lingraft demo --files-to demo"
     assert command("demo", "--files-to", "demo").status == 0
-    Path("my.toml").write_text(command("recipe", name).out, "utf-8")
+    Path("my.toml").write_text(command("show", "recipe", name).out, "utf-8")
     checked = command("check", "my.toml")
     assert checked.status == 0, checked.err
 
@@ -102,7 +110,7 @@ def test_the_demo_ends_with_the_report_and_a_filled_gap(
         return run
 
     monkeypatch.setattr("lingraft.pipeline.adapt.adapt", made)
-    said = command("demo", "--out", "runs/x", "--seed", 1, "--set", "tokenizer.vocab_size=1500")
+    said = command("demo", "--out", "runs/x", "seed=1", "tokenizer.vocab_size=1500")
     assert said.status == 0, said.err
     ((recipe, out),) = asked
     assert (recipe.seed, recipe.tokenizer.vocab_size, out) == (1, 1500, Path("runs/x"))

@@ -6,25 +6,9 @@ import pytest
 from transformers import AutoTokenizer
 
 import lingraft
-from lingraft import cli
 from lingraft.commands.options import labelled
 from lingraft.errors import LingraftError, RecipeError
 from lingraft.finetuning.recipe import decode_finetune
-
-
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [
-        ("adapt --text a b --lang ko", "adapt --text a --text b --lang ko"),
-        ("--quiet evaluate M --text a b", "--quiet evaluate M --text a --text b"),
-        ("translate M --text a b", "translate M --text a b"),
-        ("evaluate M --against a b", "evaluate M --against a --against b"),
-        ("graft --text a b", "graft --text a b"),
-    ],
-)
-def test_values_are_spread_where_the_chosen_command_takes_several(given, wanted):
-    arguments = given.split()
-    assert cli.spread(arguments, cli.many(arguments)) == wanted.split()
 
 
 def test_a_second_value_of_an_option_that_takes_one_is_said(command, tmp_path):

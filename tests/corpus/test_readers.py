@@ -18,7 +18,6 @@ import pytest
 
 from lingraft.corpus import inputs, streams
 from lingraft.corpus.readers import documents as readers
-from lingraft.corpus.readers import languages
 from lingraft.corpus.readers.columns import NOT_WHERE
 from lingraft.corpus.readers.documents import BROKEN_JSON, NO_TEXT_FIELD, Document, content_id
 from lingraft.corpus.readers.lines import BROKEN_UTF8, EMPTY, LINE_TOO_LONG, Reading
@@ -418,7 +417,6 @@ def test_only_rows_with_the_wanted_values_are_read_and_the_others_counted(
     assert [document.text for document in documents] == ["Haus", "Baum"]
     assert reading.dropped == {NOT_WHERE: 2}
     assert read(tmp_path / name, where={"lang": "fr"})[0] == []
-    assert languages.values([str(tmp_path / name)], "lang") == {"de": 2, "ko": 1}
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
@@ -437,7 +435,6 @@ def test_rows_in_several_languages_that_are_read_as_one_are_told_once(
     (warning,) = caplog.messages
     assert f'{name}: rows with {field} = "de" and "ko" are read as text of one' in warning
     assert f'corpus.where = {{{field} = "de"}}' in warning
-    assert f"--language-field {field}" in warning
 
 
 def test_truth_values_are_asked_for_as_json_writes_them(tmp_path: Path):
@@ -454,17 +451,12 @@ def test_plain_text_has_no_fields_to_ask_for(tmp_path: Path):
     (tmp_path / "a.txt").write_text("Haus\n")
     with pytest.raises(DataError, match=r"a\.txt: has no fields that corpus.where could ask for"):
         read(tmp_path / "a.txt", where={"lang": "de"})
-    with pytest.raises(DataError, match=r"a\.txt: --language-field reads JSON lines"):
-        languages.values([str(tmp_path / "a.txt")], "lang")
 
 
 def test_a_field_that_no_row_has_is_refused(tmp_path: Path):
     parquet.write_table(arrow.table({"text": ["x"]}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match=r"has no field 'lang', which corpus.where asks for"):
         read(tmp_path / "a.parquet", where={"lang": "de"})
-    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
-    with pytest.raises(DataError, match=r"--language-field lang: no row of .*a.jsonl has this"):
-        languages.values([str(tmp_path / "a.jsonl")], "lang")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`lingraft align` as people use it."""
+"""`lingraft analyze alignment` as people use it."""
 
 from __future__ import annotations
 
@@ -44,13 +44,15 @@ def score(
     tiny_source: Callable[[str], Path],
     tmp_path: Path,
 ) -> Callable[..., Any]:
-    """`lingraft align` of two models on two gold sets."""
+    """`lingraft analyze alignment` of two models on two gold sets."""
 
     def run(*more: object, out: str = "out", models: tuple[str, ...] = ("bert", "roberta")) -> Any:
         gold = ("--gold", f"en-ko={files['gold']}", files["rows"])
         text = ("--text", files["en"], files["ko"])
         sources = map(tiny_source, models)
-        return command("align", *sources, *gold, *text, "--out", tmp_path / out, *more)
+        return command(
+            "analyze", "alignment", *sources, *gold, *text, "--out", tmp_path / out, *more
+        )
 
     return run
 
@@ -73,7 +75,7 @@ def test_scores_of_models_and_baselines_stand_in_table_rows_figure_and_link_file
     score: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lingraft.crosslingual.by_layer.FEWEST_BLOCKS", 1)
-    ended = score("--baseline", "diagonal,ibm1", "--resamples", 200)
+    ended = score("--baseline", "diagonal", "ibm1", "resamples=200")
     assert ended.status == 0, ended.err
     out = tmp_path / "out"
     rows = rows_in(out)
@@ -103,8 +105,8 @@ def test_scores_of_models_and_baselines_stand_in_table_rows_figure_and_link_file
 def test_the_layer_chosen_on_dev_is_best_there_and_scored_elsewhere(
     score: Callable[..., Any], tmp_path: Path
 ) -> None:
-    assert score("--dev", 2).status == 0
-    assert score("--dev", 2, "--reference", "roberta", out="again").status == 0
+    assert score("dev=2").status == 0
+    assert score("dev=2", "reference=roberta", out="again").status == 0
     rows = rows_in(tmp_path / "out")
     assert {row["sentences"] for row in rows if row["set"] == "en-ko"} == {2}
     assert {row["sentences"] for row in rows if row["set"] == "rows"} == {6}
@@ -141,13 +143,13 @@ def test_links_whose_deletion_is_interrupted_are_not_taken(
     assert score(models=("bert",)).status == 0
     before = len(list(tmp_path.rglob("done.json")))
     with killed_at(1, shutil, "rmtree"):
-        assert score("--overwrite", "--method", "itermax", models=("bert",)).status != 0
+        assert score("--force", "method=itermax", models=("bert",)).status != 0
     assert len(list(tmp_path.rglob("done.json"))) == before - 1
 
 
 def test_baselines_in_another_order_are_no_other_call(score: Callable[..., Any]) -> None:
-    assert score("--baseline", "diagonal,ibm1", models=("bert",)).status == 0
-    again = score("--baseline", "ibm1,diagonal", models=("bert",))
+    assert score("--baseline", "diagonal", "ibm1", models=("bert",)).status == 0
+    again = score("--baseline", "ibm1", "diagonal", models=("bert",))
     assert again.status == 0, again.err
 
 
@@ -158,27 +160,27 @@ def test_results_of_another_call_stay_unless_told_otherwise(
     before = content(tmp_path / "out")
     refused = score(models=("bert", "roberta"))
     assert refused.status == 1
-    assert "--overwrite" in refused.err
+    assert "--force" in refused.err
     assert content(tmp_path / "out") == before
     loaded = []
     load = alignment_run.Encoder.load
     monkeypatch.setattr(
         alignment_run.Encoder, "load", lambda name: (loaded.append(name), load(name))[1]
     )
-    assert score("--overwrite").status == 0
+    assert score("--force").status == 0
     assert [name.rpartition("/")[2] for name in loaded] == ["roberta"]
-    assert score("--overwrite", "--method", "itermax").status == 0
+    assert score("--force", "method=itermax").status == 0
     assert len(loaded) == 3
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.tex").write_text("mine", encoding="utf-8")
-    refused = score("--overwrite", out="mine")
+    refused = score("--force", out="mine")
     assert refused.status == 1
     assert "holds other files" in refused.err
 
 
 def plain(files: dict[str, Path], source: Path, out: Path, *more: object) -> tuple[object, ...]:
     text = ("--text", files["en"], files["ko"])
-    return ("align", source, *text, "--out", out, *more)
+    return ("analyze", "alignment", source, *text, "--out", out, *more)
 
 
 def test_sentences_without_gold_become_a_line_of_links_each(
@@ -189,24 +191,24 @@ def test_sentences_without_gold_become_a_line_of_links_each(
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "links.txt"
-    ended = command(*plain(files, tiny_source("bert"), out, "--layer", 2))
+    ended = command(*plain(files, tiny_source("bert"), out, "layers=[2]"))
     assert ended.status == 0, ended.err
     assert "4 sentence pairs, layer 2" in ended.out
     assert score(models=("bert",)).status == 0
     kept = tmp_path / "out/links/bert/en-ko/layer-02.txt"
     assert out.read_bytes() == kept.read_bytes()
     usual = command(*plain(files, tiny_source("bert"), tmp_path / "usual.txt"))
-    assert "layer 1 (two thirds of 2; --layer chooses another)" in usual.out
-    refused = command(*plain(files, tiny_source("bert"), out, "--layer", 1))
+    assert "layer 1 (two thirds of 2; layers=[N] chooses another)" in usual.out
+    refused = command(*plain(files, tiny_source("bert"), out, "layers=[1]"))
     assert refused.status == 1
     assert "is there already" in refused.err
-    assert command(*plain(files, tiny_source("bert"), out, "--layer", 1, "--overwrite")).status == 0
+    assert command(*plain(files, tiny_source("bert"), out, "layers=[1]", "--force")).status == 0
     assert out.read_bytes() == (tmp_path / "usual.txt").read_bytes()
 
 
 @pytest.mark.parametrize(
     "option",
-    [("--baseline", "ibm1"), ("--dev", 2), ("--outside", "drop"), ("--base", 1), ("--label", "A")],
+    [("--baseline", "ibm1"), ("dev=2",), ("outside=drop",), ("base=1",), ("--label", "A")],
 )
 def test_what_scores_links_is_refused_without_gold(
     option: tuple[object, ...],
@@ -217,7 +219,7 @@ def test_what_scores_links_is_refused_without_gold(
 ) -> None:
     ended = command(*plain(files, tiny_source("bert"), tmp_path / "links.txt", *option))
     assert ended.status == 1
-    assert f"{option[0]}: is for scoring links; give --gold FILE" in ended.err
+    assert f"{option[0].partition('=')[0]}: is for scoring links" in ended.err
     assert not (tmp_path / "links.txt").exists()
 
 

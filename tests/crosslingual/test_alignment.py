@@ -136,7 +136,7 @@ def test_chosen_layers_are_those_of_all_layers(
     every = [aligned.links for aligned in Aligner(encoder, Settings()).align(pairs)]
     some = [aligned.links for aligned in Aligner(encoder, Settings(layers=(0, 2))).align(pairs)]
     assert some == [(links[0], links[2]) for links in every]
-    with pytest.raises(RecipeError, match=r"--layer 3: .* has layers 0 \(its embeddings\) to 2"):
+    with pytest.raises(RecipeError, match=r"layer 3: .* has layers 0 \(its embeddings\) to 2"):
         Aligner(encoder, Settings(layers=(3,)))
 
 

@@ -60,8 +60,8 @@ def test_a_model_that_finds_three_more_links_in_ten_is_better_beyond_luck() -> N
 @pytest.mark.parametrize(
     ("dev", "layers", "choice", "note"),
     [
-        (0, (3,), "given", "Layer 3 was given with --layer."),
-        (9, (3,), "given", "--layer; without the first 9 sentences of every set"),
+        (0, (3,), "given", "Layer 3 was given."),
+        (9, (3,), "given", "was given; without the first 9 sentences of every set"),
         (0, (3, 4), "the scored sentences", "an oracle"),
         (9, (3, 4), "dev", "the smallest mean on the first 9 sentences"),
     ],

@@ -162,9 +162,9 @@ def test_the_command_tunes_on_dev_alone_and_writes_what_it_mined(
 ) -> None:
     (source, target, gold), dev = texts("test", 0), texts("dev", 7)
     out = tmp_path / "out"
-    arguments = ("retrieve", tiny_source("bert"), "--mine", source, target, "--out", out)
-    held = ("--dev-mine", *dev[:2], "--dev-gold", dev[2])
-    ended = command(*arguments, "--gold", gold, *held)
+    arguments = ("data", "mine", tiny_source("bert"), "--text", source, target, "--out", out)
+    held = (f"gold={gold}", f"dev={json.dumps(list(map(str, dev)))}")
+    ended = command(*arguments, *held)
     assert ended.status == 0, ended.err
     rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     by = {(row["split"], row["metric"]): row for row in rows}
@@ -182,13 +182,13 @@ def test_the_command_tunes_on_dev_alone_and_writes_what_it_mined(
 
     # vectors of one layer at a time, where those of all would not fit
     monkeypatch.setattr(mining_run, "MOST_BYTES", 1)
-    few = command(*arguments[:-1], tmp_path / "few", "--gold", gold, *held)
+    few = command(*arguments[:-1], tmp_path / "few", *held)
     assert few.status == 0, few.err
     assert (tmp_path / "few" / "bert" / "mined.tsv").read_text("utf-8").splitlines()[1:] == lines
 
     # other gold pairs on the test change nothing of what is mined
     gold.write_text("".join(f"{line}\n" for line in sorted(wanted)[:3]), "utf-8")
-    again = command(*arguments, "--gold", gold, *held, "--overwrite")
+    again = command(*arguments, *held, "--force")
     assert again.status == 0, again.err
     assert (out / "bert" / "mined.tsv").read_text("utf-8").splitlines()[1:] == lines
 
@@ -201,11 +201,9 @@ def test_without_gold_pairs_all_candidates_are_written(
 ) -> None:
     source, target, _ = texts("test", 0)
     out = tmp_path / "out"
-    ended = command("retrieve", tiny_source("bert"), "--mine", source, target, "--out", out)
+    ended = command("data", "mine", tiny_source("bert"), "--text", source, target, "--out", out)
     assert ended.status == 0, ended.err
     assert "none: all pairs" in ended.out
-    again = command("retrieve", "bert", "--mine", source, target, "--resamples", 200)
-    assert "--resamples: does not go with mining; leave it out" in again.err
     ids = [line.split("\t")[1] for line in (out / "bert/mined.tsv").read_text().splitlines()[1:]]
     assert len(ids) == len(set(ids)) > 20
 
@@ -228,11 +226,11 @@ def test_a_benchmark_is_mined_by_language_as_its_files_are_by_hand(
                 )
             ]
         by_hand[language] = (
-            *("--mine", *files["test"][:2], "--gold", files["test"][2]),
-            *("--dev-mine", *files["dev"][:2], "--dev-gold", files["dev"][2]),
+            *("--text", *files["test"][:2], f"gold={files['test'][2]}"),
+            f"dev={json.dumps(list(map(str, files['dev'])))}",
         )
-    start = ("retrieve", tiny_source("bert"))
-    task = ("--task", "bucc2018", "--data", tmp_path, "--languages", "de,fr")
+    start = ("data", "mine", tiny_source("bert"))
+    task = ("--task", "bucc2018", "--data", tmp_path, "--lang", "de", "fr")
     ended = command(*start, *task, "--out", tmp_path / "both")
     assert ended.status == 0, ended.err
     assert "average" in ended.out

@@ -121,8 +121,17 @@ def test_the_command_reports_both_directions_at_the_layer_that_dev_chose(
     for code, seed in (("kor", 2), ("deu", 3)):
         pair_file(f"dev/eng-{code}.tsv", 40, seed)
     models = [tiny_source(family) for family in ("roberta", "bert")]
-    arguments = ("retrieve", *models, "--pairs", tmp_path / "test", "--languages", "ko,de")
-    arguments += ("--dev", tmp_path / "dev", "--out", tmp_path / "out", "--resamples", 200)
+    arguments = (
+        "analyze",
+        "retrieval",
+        *models,
+        "--pairs",
+        tmp_path / "test",
+        "--lang",
+        "ko",
+        "de",
+    )
+    arguments += ("--dev", tmp_path / "dev", "--out", tmp_path / "out", "resamples=200")
     ended = command(*arguments)
     assert ended.status == 0, ended.err
     rows = rows_of(tmp_path / "out")
@@ -165,7 +174,7 @@ def test_answers_that_are_there_are_kept_and_other_settings_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file, out = pair_file("eng-kor.tsv"), tmp_path / "out"
-    arguments = ("retrieve", tiny_source("bert"), "--pairs", file, "--out", out)
+    arguments = ("analyze", "retrieval", tiny_source("bert"), "--pairs", file, "--out", out)
     first = command(*arguments)
     assert first.status == 0, first.err
     assert "oracle" in first.out  # the layer is chosen on the test itself, and that is said
@@ -178,14 +187,14 @@ def test_answers_that_are_there_are_kept_and_other_settings_are_refused(
     again = command(*arguments)
     assert (again.status, again.out) == (0, first.out)
     assert rows_of(out) == before
-    other = command(*arguments, "--layer", 1)
+    other = command(*arguments, "layer=1")
     assert other.status == 1
-    assert "--overwrite" in other.err
-    replaced = command(*arguments, "--layer", 1, "--overwrite")
+    assert "--force" in other.err
+    replaced = command(*arguments, "layer=1", "--force")
     assert replaced.status == 0, replaced.err
     assert {row["chosen_on"] for row in rows_of(out)} == {"given"}
     with pytest.raises(AssertionError):  # stops where it needs the model
-        command(*arguments, "--pool", "cls", "--overwrite")
+        command(*arguments, "pool=cls", "--force")
     assert not (out / "results.jsonl").exists()  # they would be another call's
 
 
@@ -196,10 +205,10 @@ def test_parity_with_xtreme_counts_the_direction_from_english_alone(
     pair_file: Callable[..., Path],
 ) -> None:
     file, out = pair_file("eng-kor.tsv"), tmp_path / "out"
-    arguments = ("retrieve", tiny_source("bert"), "--pairs", file, "--out", out)
-    refused = command(*arguments, "--parity", "xtreme")
-    assert "add --layer N" in refused.err  # two layers: XTREME has no such model
-    ended = command(*arguments, "--parity", "xtreme", "--layer", 1)
+    arguments = ("analyze", "retrieval", tiny_source("bert"), "--pairs", file, "--out", out)
+    refused = command(*arguments, "parity=xtreme")
+    assert "add layer=N" in refused.err  # two layers: XTREME has no such model
+    ended = command(*arguments, "parity=xtreme", "layer=1")
     assert ended.status == 0, ended.err
     rows = rows_of(out)
     assert {row["direction"] for row in rows} == {"en→xx"}
@@ -220,8 +229,8 @@ def test_a_benchmark_is_read_as_its_files_are(
         "task": ("--task", "tatoeba", "--data", tmp_path),
         "files": ("--pairs", tmp_path / "tatoeba"),
     }.items():
-        given = ("retrieve", tiny_source("bert"), *how, "--languages", "ko,de")
-        ended = command(*given, "--resamples", 200, "--out", tmp_path / out)
+        given = ("analyze", "retrieval", tiny_source("bert"), *how, "--lang", "ko", "de")
+        ended = command(*given, "resamples=200", "--out", tmp_path / out)
         assert ended.status == 0, ended.err
     named = rows_of(tmp_path / "task")
     assert {row["task"] for row in named} == {"tatoeba"}
@@ -235,8 +244,8 @@ def test_an_english_side_in_alphabetical_order_is_warned_of(
 ) -> None:
     rows = (f"{n:03} words\t{n:03} in Korean\n" for n in range(30))
     (tmp_path / "eng-kor.tsv").write_text("".join(rows), "utf-8")
-    arguments = ("retrieve", tiny_source("bert"), "--pairs", tmp_path / "eng-kor.tsv")
-    ended = command(*arguments, "--layer", 1, "--out", tmp_path / "out")
+    arguments = ("analyze", "retrieval", tiny_source("bert"), "--pairs", tmp_path / "eng-kor.tsv")
+    ended = command(*arguments, "layer=1", "--out", tmp_path / "out")
     assert ended.status == 0
     assert "'kor' (test) is in alphabetical order" in ended.err
     for name, step in (("dev", 1), ("test", 7)):
@@ -244,7 +253,9 @@ def test_an_english_side_in_alphabetical_order_is_warned_of(
         rows = (f"{n * step % 30:03} {name}\t{n} in Korean\n" for n in range(30))
         (tmp_path / name / "eng-kor.tsv").write_text("".join(rows), "utf-8")
     pairs = ("--pairs", tmp_path / "test", "--dev", tmp_path / "dev")
-    ended = command("retrieve", tiny_source("bert"), *pairs, "--out", tmp_path / "with-dev")
+    ended = command(
+        "analyze", "retrieval", tiny_source("bert"), *pairs, "--out", tmp_path / "with-dev"
+    )
     assert ended.status == 0, ended.err
     assert "(test) is in" not in ended.err
     assert "'kor' (dev) is in alphabetical order" in ended.err
@@ -264,7 +275,16 @@ def test_a_second_model_that_is_no_encoder_is_refused_before_the_first_one_reads
         tiny_translators.save(wrong, "bart")
     pairs = pair_file("eng-kor.tsv", 4)
     ended = command(
-        *("retrieve", tiny_source("roberta"), wrong, "--pairs", pairs, "--out", tmp_path / "out")
+        *(
+            "analyze",
+            "retrieval",
+            tiny_source("roberta"),
+            wrong,
+            "--pairs",
+            pairs,
+            "--out",
+            tmp_path / "out",
+        )
     )
     says = {"folder": "holds no config.json", "translator": "is an encoder–decoder"}
     assert says[kind] in ended.err

@@ -96,11 +96,18 @@ def test_the_layer_that_retrieval_chose_is_exported(
     (tmp_path / "eng-kor.tsv").write_text("".join(rows), "utf-8")
     found, out = tmp_path / "found", tmp_path / "out"
     source = tiny_source("bert")
-    options = ("--layer", 1, "--pool", "cls", "--out", found)
-    assert command("retrieve", source, "--pairs", tmp_path / "eng-kor.tsv", *options).status == 0
-    ended = command("export-sentences", source, "--retrieval", found, "--out", out)
+    options = ("layer=1", "pool=cls", "--out", found)
+    assert (
+        command(
+            "analyze", "retrieval", source, "--pairs", tmp_path / "eng-kor.tsv", *options
+        ).status
+        == 0
+    )
+    ended = command("convert", "sentence-encoder", source, f"retrieval={found}", "--out", out)
     assert ended.status == 0, ended.err
     assert "layer 1 of 2, cls pooling; 1 layer kept; states" in ended.out
-    ended = command("export-sentences", source, "--layer", 0, "--out", tmp_path / "embeddings")
+    ended = command(
+        "convert", "sentence-encoder", source, "layer=0", "--out", tmp_path / "embeddings"
+    )
     kept = "layer 0 of 2, mean pooling; 1 layer kept, one more since a model needs one; states"
     assert kept in ended.out  # BERT ends with no norm

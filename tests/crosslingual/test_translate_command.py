@@ -35,7 +35,7 @@ TEXT = [
     " ",
     "tea, coffee",
 ]
-OPTIONS = ("--beams", 2, "--max-new-tokens", 6)
+OPTIONS = ("beams=2", "max_new_tokens=6")
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_overwrite_replaces_a_file(
     start = ("translate", model, "--text", text, "--out", out, *OPTIONS)
     assert command(*start).status == 1
     assert out.read_text() == "mine"
-    assert command(*start, "--overwrite").status == 0
+    assert command(*start, "--force").status == 0
     assert out.read_bytes() == expected
 
 

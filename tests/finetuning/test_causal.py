@@ -331,9 +331,9 @@ def test_a_tasks_own_dropout_is_left_out_and_said_and_results_compare(
 ):
     data = Path(__file__).parents[1] / "tasks" / "official"
     models, out = [source("gpt2"), tiny_source("bert")], tmp_path / "out"
-    short = "epochs=1,batch=4,learning_rate=0.001,max_length=48,patience=0"
-    arguments = ("--task", "glue-sst2", "--data", data, "--seeds", 1, "--set", short)
-    ended = command("finetune", *models, *arguments, "--keep-models", "--out", out)
+    short = "epochs=1 batch=4 learning_rate=0.001 max_length=48 patience=0"
+    arguments = ("--task", "glue-sst2", "--data", data, "--seeds", 1, *short.split())
+    ended = command("finetune", *models, *arguments, "keep_models=true", "--out", out)
     assert ended.status == 0, ended.err
     assert "gpt2: the head of a gpt2 model has no dropout; that of glue-sst2 (0.1)" in ended.err
     assert "no padding token; <|endoftext|> (eos_token) pads" in ended.err
@@ -351,5 +351,5 @@ def test_a_tasks_own_dropout_is_left_out_and_said_and_results_compare(
         wanted = torch.tensor([json.loads(line)["probabilities"] for line in lines])
         torch.testing.assert_close(logits.softmax(-1), wanted, atol=1e-2, rtol=0)
     page = tmp_path / "page.html"
-    assert command("compare", out, "--resamples", 100, "--out", page).status == 0
+    assert command("report", out, "resamples=100", "--out", page).status == 0
     assert all(model in page.read_text() for model in ("gpt2", "bert"))

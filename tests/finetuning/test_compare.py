@@ -220,7 +220,7 @@ def test_the_page_is_written_with_all_numbers_as_csv(
     three: Path, tmp_path: Path, command: Callable[..., Any]
 ) -> None:
     out = tmp_path / "pages" / "all.html"
-    ended = command("compare", three, "--resamples", 100, "--reference", "mbert", "--out", out)
+    ended = command("report", three, "resamples=100", "reference=mbert", "--out", out)
     assert ended.status == 0, ended.err
     assert "nsmc" in ended.out
     page = out.read_text(encoding="utf-8")

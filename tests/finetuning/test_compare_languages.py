@@ -167,7 +167,7 @@ def test_scores_of_two_splits_do_not_stand_side_by_side(five: Path) -> None:
 
 
 def tatoeba(label: str, language: str, both: tuple[float, float], own: str | None) -> list[Any]:
-    """The rows of a model, as `lingraft retrieve` writes them."""
+    """The rows of a model, as `lingraft analyze retrieval` writes them."""
     head = {"model": label, "model_fingerprint": "f", "model_weights": own, "task": "tatoeba"}
     more = {"layer": 1, "metric": "accuracy", "n": 9, "chosen_on": "dev", "protocol": "metaxlm"}
     rows = [
@@ -187,7 +187,7 @@ def bucc(label: str, language: str, f1: float, own: str | None) -> list[Any]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Callable[..., Path]:
-    """Writes rows as a folder of `lingraft retrieve`."""
+    """Writes rows as a folder of `lingraft analyze retrieval`."""
 
     def write(name: str, *rows: Sequence[Any]) -> Path:
         place = tmp_path / name

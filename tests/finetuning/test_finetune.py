@@ -26,8 +26,8 @@ from lingraft.tasks.examples import TextExample
 from lingraft.training import loop
 
 OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
-FAST = "epochs=40,batch=2,learning_rate=0.005,warmup=0.1,max_length=64,checks_per_epoch=1"
-FAST += ",patience=8,classifier_dropout=0.0"
+FAST = "epochs=40 batch=2 learning_rate=0.005 warmup=0.1 max_length=64 checks_per_epoch=1"
+FAST += " patience=8 classifier_dropout=0.0"
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ def same_files(tmp_path_factory):
         ("glue-sst2", "bert", ""),
         ("klue-nli", "modernbert", ""),
         pytest.param("glue-stsb", "electra", "", marks=pytest.mark.slow),
-        ("klue-ner", "roberta", ",max_length=128"),
-        pytest.param("klue-re", "modernbert", ",max_length=128", marks=pytest.mark.slow),
-        pytest.param("klue-dp", "roberta", ",epochs=30,max_length=128", marks=pytest.mark.slow),
-        ("klue-mrc", "modernbert", ",doc_stride=32,max_query=40,max_length=128,patience=16"),
+        ("klue-ner", "roberta", " max_length=128"),
+        pytest.param("klue-re", "modernbert", " max_length=128", marks=pytest.mark.slow),
+        pytest.param("klue-dp", "roberta", " epochs=30 max_length=128", marks=pytest.mark.slow),
+        ("klue-mrc", "modernbert", " doc_stride=32 max_query=40 max_length=128 patience=16"),
         pytest.param("klue-nli", "gpt2", "", marks=pytest.mark.slow),
-        pytest.param("klue-ner", "llama", ",max_length=128", marks=pytest.mark.slow),
+        pytest.param("klue-ner", "llama", " max_length=128", marks=pytest.mark.slow),
         pytest.param(
-            *("klue-mrc", "llama", ",doc_stride=32,max_query=40,max_length=128"),
+            *("klue-mrc", "llama", " doc_stride=32 max_query=40 max_length=128"),
             marks=pytest.mark.slow,
         ),
     ],
@@ -74,7 +74,7 @@ def test_every_kind_of_task_learns_its_training_file_by_heart(
     monkeypatch.setattr(parsing, "LSTM_WIDTH", 32)
     arguments = ("--data", same_files(name), "--seeds", 1, "--out", tmp_path / "out")
     ended = command(
-        "finetune", tiny_source(family), "--task", name, *arguments, "--set", FAST + changes
+        "finetune", tiny_source(family), "--task", name, *arguments, *f"{FAST}{changes}".split()
     )
     assert ended.status == 0, ended.err
     (found,) = outcomes(tmp_path / "out")
@@ -85,7 +85,7 @@ def test_every_kind_of_task_learns_its_training_file_by_heart(
 
 # -- what is kept, what goes on
 
-SHORT_RUN = "epochs=2,batch=2,learning_rate=0.001,checks_per_epoch=1,patience=0,max_length=48"
+SHORT_RUN = "epochs=2 batch=2 learning_rate=0.001 checks_per_epoch=1 patience=0 max_length=48"
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def nli(same_files, tiny_source, command):
         models = models or [tiny_source("roberta")]
         data = ("--task", "klue-nli", "--data", same_files("klue-nli"))
         return command(
-            "finetune", *models, *data, "--out", out, "--set", changes, "--seeds", 1, *arguments
+            "finetune", *models, *data, "--out", out, *changes.split(), "--seeds", 1, *arguments
         )
 
     return run
@@ -157,7 +157,7 @@ def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path):
     assert ended.status == 128 + signal.SIGTERM
     folder = tmp_path / "killed" / "M" / "klue-nli" / "seed-0"
     assert not (folder / "scores.json").exists()
-    other = nli(tmp_path / "killed", "--label", "M", changes=f"{SHORT_RUN},weight_decay=0.1")
+    other = nli(tmp_path / "killed", "--label", "M", changes=f"{SHORT_RUN} weight_decay=0.1")
     assert "seed-0: holds a training of other inputs (they differ in: settings)" in other.err
     assert nli(tmp_path / "killed", "--label", "M").status == 0
     assert len(calls) == 4
@@ -168,9 +168,9 @@ def test_the_learning_rate_that_is_best_on_the_development_set_is_taken_for_all_
     nli, tmp_path
 ):
     """A chosen rate gives the very result of a call with that rate; the trials are no results."""
-    two = ("--label", "M", "--learning-rates", "1e-9,1e-2", "--seeds", 2)
+    two = ("--label", "M", "learning_rates=[1e-9,1e-2]", "--seeds", 2)
     changes = SHORT_RUN.replace("epochs=2", "epochs=6")
-    ended = nli(tmp_path / "tried", *two, "--keep-models", changes=changes)
+    ended = nli(tmp_path / "tried", *two, "keep_models=true", changes=changes)
     assert ended.status == 0, ended.err
     trial, seed = "M on klue-nli, trial of learning rate 0.01: ", "M on klue-nli, seed 1: "
     assert f"{trial}2 of 4, about " in ended.err
@@ -196,17 +196,17 @@ def test_the_learning_rate_that_is_best_on_the_development_set_is_taken_for_all_
     before = (folder / "learning-rates/0.01/scores.json").stat().st_mtime_ns
     assert nli(tmp_path / "tried", *two, changes=changes).status == 0
     assert (folder / "learning-rates/0.01/scores.json").stat().st_mtime_ns == before
-    third = nli(tmp_path / "tried", "--label", "M", "--learning-rates", "1e-2", changes=changes)
+    third = nli(tmp_path / "tried", "--label", "M", "learning_rates=[1e-2]", changes=changes)
     assert third.status != 0
     assert "learning_rates" in third.err
 
 
 def test_a_model_that_is_too_narrow_for_a_paper_s_learning_rate_is_told_so(nli, tmp_path):
     low = SHORT_RUN.replace("learning_rate=0.001", "learning_rate=5e-5")
-    said = "M: 32 wide, and the papers' learning rates are for 768: --learning-rates 1e-4,"
+    said = "M: 32 wide, and the papers' learning rates are for 768: learning_rates=[1e-4,"
     assert said in nli(tmp_path, "--label", "M", changes=low).err
     assert said not in nli(tmp_path, "--label", "M", changes=low).err  # nothing is to do
-    assert said not in nli(tmp_path, "--label", "M", "--resume").err
+    assert said not in nli(tmp_path, "--label", "M", "--update").err
 
 
 def test_a_width_is_found_whatever_an_architecture_calls_it(tiny_source, monkeypatch):
@@ -220,27 +220,27 @@ def test_a_width_is_found_whatever_an_architecture_calls_it(tiny_source, monkeyp
 
 
 def test_a_learning_rate_that_diverges_loses_and_is_not_tried_again(nli, tmp_path):
-    arguments = ("--label", "M", "--learning-rates", "1e-2,1e12")
+    arguments = ("--label", "M", "learning_rates=[1e-2,1e12]")
     ended = nli(tmp_path, *arguments)
     assert ended.status == 0, ended.err
     said = "trial of learning rate 1e+12: left out: phase 'finetune': "
     (line,) = (one for one in ended.err.splitlines() if said in one)
-    assert "--resume" not in line
+    assert "--update" not in line
     folder = tmp_path / "M/klue-nli"
     tried = json.loads((folder / "seed-0/scores.json").read_text())["learning_rates"]
     assert list(tried) == ["0.01", "1e+12"]
     assert tried["1e+12"] is None
     with terminated_at(1) as calls:
         assert nli(tmp_path, *arguments).status == 0
-        assert nli(tmp_path, "--label", "N", "--learning-rates", "1e-2").status == 143
+        assert nli(tmp_path, "--label", "N", "learning_rates=[1e-2]").status == 143
     assert len(calls) == 1
     assert "left out" not in nli(tmp_path, *arguments).err
 
-    ended = nli(tmp_path / "all", "--label", "M", "--learning-rates", "1e12,1e13")
+    ended = nli(tmp_path / "all", "--label", "M", "learning_rates=[1e12,1e13]")
     assert ended.status == 1
     last = ended.err.splitlines()[-1]
     assert "diverged with every one of the learning rates 1e+12, 1e+13" in last
-    assert last.endswith("(--learning-rates). Diverged: M on klue-nli, seed 0")
+    assert last.endswith("(learning_rates=[…]). Diverged: M on klue-nli, seed 0")
 
 
 def test_a_seed_that_diverges_stops_no_others_and_the_call_says_which_did(
@@ -268,16 +268,16 @@ def test_a_seed_that_diverges_stops_no_others_and_the_call_says_which_did(
 
 
 def test_every_training_size_is_a_task_of_its_own(nli, tmp_path, command):
-    ended = nli(tmp_path, "--label", "M", "--train-sizes", "2,4")
+    ended = nli(tmp_path, "--label", "M", "train_sizes=[2,4]")
     assert ended.status == 0, ended.err
     found = outcomes(tmp_path)
     assert [(one.task, one.data["train_examples"]) for one in found] == [
         ("klue-nli@2", 2), ("klue-nli@4", 4),
     ]  # fmt: skip
-    assert nli(tmp_path / "four", "--label", "M", "--train-examples", 4).status == 0
+    assert nli(tmp_path / "four", "--label", "M", "train_examples=4").status == 0
     curve, alone = tmp_path / "M/klue-nli@4/seed-0", tmp_path / "four/M/klue-nli/seed-0"
     assert contents(curve) == contents(alone)
-    compared = command("compare", tmp_path, "--out", tmp_path / "page.html")
+    compared = command("report", tmp_path, "--out", tmp_path / "page.html")
     assert compared.status == 0, compared.err
     assert "klue-nli@2" in compared.out
 
@@ -321,14 +321,14 @@ def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
     assert "differ in: settings" in refused.err
     seed = inputs.parent
     with killed_at(1, shutil, "rmtree", lambda folder, *_: folder == seed):
-        assert nli(tmp_path, "--label", "M", "--resume", changes=changed).status != 0
+        assert nli(tmp_path, "--label", "M", "--update", changes=changed).status != 0
     assert list(seed.iterdir()) == [inputs]  # else the rest would count as somebody else's
-    assert nli(tmp_path, "--label", "M", "--resume", changes=changed).status == 0
+    assert nli(tmp_path, "--label", "M", "--update", changes=changed).status == 0
     assert outcomes(tmp_path)[0].data["settings"]["epochs"] == 1
 
 
 def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_path):
-    ended = nli(tmp_path, "--label", "M", "--keep-models")
+    ended = nli(tmp_path, "--label", "M", "keep_models=true")
     assert ended.status == 0, ended.err
     assert f"models:  {tmp_path / 'M/klue-nli/seed-0/best'}\n" in ended.out
     (found,) = outcomes(tmp_path)
@@ -356,8 +356,8 @@ def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_pa
 def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
     assert nli(tmp_path, "--label", "M").status == 0
     assert not (tmp_path / "M" / "klue-nli" / "seed-0" / "best").exists()
-    again = nli(tmp_path, "--label", "M", "--keep-models")
-    assert "1 of the seeds that are done have no weights; --overwrite trains" in again.err
+    again = nli(tmp_path, "--label", "M", "keep_models=true")
+    assert "1 of the seeds that are done have no weights; --force trains" in again.err
     assert "seed-N/best" not in again.out
 
 
@@ -365,18 +365,18 @@ def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
     ("arguments", "message"),
     [
         (("--task", "klue-nlu"), "no task 'klue-nlu'"),
-        (("--task", "klue-nli", "--set", "learning_rat=1"), "Did you mean 'learning_rate'?"),
+        (("--task", "klue-nli", "learning_rat=1"), "Did you mean 'learning_rate'?"),
         (
-            ("--task", "klue-nli", "--set", "label_smoothing=0.1"),
+            ("--task", "klue-nli", "label_smoothing=0.1"),
             "settings.label_smoothing: is for tasks of the kind translation",
         ),
         (
-            ("--task", "klue-nli", "--learning-rates", "1e-4,1e-3", "--first-seed", "9999"),
+            ("--task", "klue-nli", "learning_rates=[1e-4,1e-3]", "first_seed=9999"),
             "first_seed: 10,000 is that of learning_rates",
         ),
-        (("--task", "klue-nli", "--label", "A,B"), "labels has 2 names for 1 model;"),
-        (("--task", "klue-nli", "--cut", "0.5"), "write the shares"),
-        (("--task", "klue-nli", "--cut", "0.5,0.1"), "sum to 0.6"),
+        (("--task", "klue-nli", "--label", "A", "B"), "labels has 2 names for 1 model;"),
+        (("--task", "klue-nli", "cut.dev=0.5"), "the shares are of train and dev"),
+        (("--task", "klue-nli", "cut.train=0.5", "cut.dev=0.1"), "sum to 0.6"),
         (
             (
                 "--task",
@@ -385,7 +385,7 @@ def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
             "--data: name the directory",
         ),
         (("--task", "klue-nli", "--data", "nowhere"), "nowhere: no such directory"),
-        (("--task", "klue-nli", "--paper", "nobody2000"), "knows the settings 'nobody2000'"),
+        (("--task", "klue-nli", "paper=nobody2000"), "knows the settings 'nobody2000'"),
         ((), "--task: name a task"),
     ],
 )
@@ -411,7 +411,7 @@ def test_a_recipe_says_the_same_as_the_options(same_files, tiny_source, tmp_path
     text = "[finetune]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in table.items())
     text += f"data = {json.dumps(str(data))}\nseeds = 1\nsettings = {{epochs = 1, batch = 2}}\n"
     (tmp_path / "r.toml").write_text(text, encoding="utf-8")
-    ended = command("finetune", tmp_path / "r.toml", "--out", tmp_path / "out", "--set", "batch=4")
+    ended = command("finetune", tmp_path / "r.toml", "--out", tmp_path / "out", "batch=4")
     assert ended.status == 0, ended.err
     (found,) = outcomes(tmp_path / "out")
     assert (found.data["settings"]["epochs"], found.data["settings"]["batch"]) == (1, 4)
@@ -428,7 +428,7 @@ def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path,
     out = tmp_path / "out"
     ended = command(
         *("finetune", tiny_source("bert"), "--task", tmp_path / "mood.toml", "--seeds", 1),
-        *("--out", out, "--keep-models"),
+        *("--out", out, "keep_models=true"),
     )
     assert ended.status == 0, ended.err
     (found,) = outcomes(out)
@@ -445,7 +445,7 @@ def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path,
     (tmp_path / "mood.toml").write_text(f'{table}headline = ["macro_f1"]\n', encoding="utf-8")
     again = command(
         *("finetune", tiny_source("bert"), "--task", tmp_path / "mood.toml", "--seeds", 1),
-        *("--out", out, "--keep-models"),
+        *("--out", out, "keep_models=true"),
     )
     assert (again.status, "0 to do" in again.err) == (0, True), again.err
     (shown,) = outcomes(out)
@@ -457,7 +457,7 @@ def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path,
     assert outcomes(out) == [found]
 
     (tmp_path / "mood.csv").unlink()  # the results are enough
-    compared = command("compare", out)
+    compared = command("report", out)
     assert compared.status == 0, compared.err
     assert "Splits of own files: mood (dev, 6 examples)." in " ".join(compared.out.split())
     for told in (ended.out, compared.out):
@@ -470,7 +470,16 @@ def test_a_cut_says_what_its_splits_are(same_files, tiny_source, tmp_path, comma
     next(folder.glob("*_train*")).unlink()
     ended = command(
         *("finetune", tiny_source("roberta"), "--task", "klue-sts", "--data", folder),
-        *("--cut", "0.6,0.2,0.2", "--seeds", 1, "--out", tmp_path / "o", "--set", "epochs=1"),
+        *(
+            "cut.train=0.6",
+            "cut.dev=0.2",
+            "cut.test=0.2",
+            "--seeds",
+            1,
+            "--out",
+            tmp_path / "o",
+            "epochs=1",
+        ),
     )
     assert ended.status == 0, ended.err
     (found,) = outcomes(tmp_path / "o")

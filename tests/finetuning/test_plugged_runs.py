@@ -15,7 +15,7 @@ from lingraft.finetuning.outcomes import outcomes, predictions
 from lingraft.finetuning.problem import Finetuning
 from lingraft.finetuning.recipe import decode_finetune
 
-SETTINGS = "epochs=1,batch=4,learning_rate=0.002,max_length=48,warmup=0,checks_per_epoch=1"
+SETTINGS = "epochs=1 batch=4 learning_rate=0.002 max_length=48 warmup=0 checks_per_epoch=1"
 ROWS = [
     (f"{n}", f"word {n % 5} here", f"word {(n + n % 2) % 5} there", str(n % 2)) for n in range(16)
 ]
@@ -43,9 +43,9 @@ def write_pawsx(folder, splits=("train", "dev", "test")):
 def run(veco_source, command):
     """Fine-tunes a tiny model plugged in: `run(out, *arguments)`."""
 
-    def called(out, *arguments, plug=("--plug", "in"), settings=SETTINGS):
+    def called(out, *arguments, plug=("plug=in",), settings=SETTINGS):
         start = ("finetune", veco_source("xlm-roberta"), "--label", "M", "--seeds", 1, "--out", out)
-        return command(*start, "--set", settings, *plug, *arguments)
+        return command(*start, *settings.split(), *plug, *arguments)
 
     return called
 
@@ -54,8 +54,8 @@ def test_pairs_are_read_with_their_translation_and_a_kept_model_says_the_same(
     run, tmp_path, accelerator
 ):
     data = write_pawsx(tmp_path / "data")
-    task = ("--task", "pawsx", "--data", data, "--train-language", "en,ko")
-    more = ("--test-languages", "ko", "--keep-models", "--precision", "fp32")
+    task = ("--task", "pawsx", "--data", data, "--train-language", "en", "ko")
+    more = ("--test-language", "ko", "keep_models=true", "precision=fp32")
     ended = run(tmp_path / "out", *task, *more)
     assert ended.status == 0, ended.err
     (found,) = outcomes(tmp_path / "out")
@@ -67,7 +67,7 @@ def test_pairs_are_read_with_their_translation_and_a_kept_model_says_the_same(
     assert found.data["plug_in"]["read"]["test-ko"] == "each with itself"
     recipe = {"models": [str(found.folder / "best")], "tasks": ["pawsx"], "data": str(data)}
     recipe |= {"train_languages": ["en", "ko"], "test_languages": ["ko"], "plug": "in"}
-    (cell,) = cells.plan(decode_finetune(recipe, [SETTINGS]), tmp_path)
+    (cell,) = cells.plan(decode_finetune(recipe, SETTINGS.split()), tmp_path)
     tokenizer = heads.tokenizer_for(cell.folder, cell.task)
     model = heads.build(cell.folder, cell.task, tokenizer, 3, cell.plug_in)
     shape = Shape(tokenizer, tokenizer.pad_token_id, 48, False)
@@ -86,17 +86,17 @@ def test_pairs_are_read_with_their_translation_and_a_kept_model_says_the_same(
 
 def test_plugged_out_is_what_it_was_and_both_are_compared(run, tmp_path, command):
     data = write_pawsx(tmp_path / "data")
-    task = ("--task", "pawsx", "--data", data, "--train-language", "en,ko")
+    task = ("--task", "pawsx", "--data", data, "--train-language", "en", "ko")
     assert run(tmp_path / "out", *task).status == 0
     assert run(tmp_path / "out", *task, plug=()).status == 0
-    assert run(tmp_path / "again", *task, plug=("--plug", "out")).status == 0
+    assert run(tmp_path / "again", *task, plug=("plug=out",)).status == 0
     out, plugged = outcomes(tmp_path / "out")
     (again,) = outcomes(tmp_path / "again")
     assert (out.model_label, plugged.model_label) == ("M", "M (plugged in)")
     assert out.fingerprint == again.fingerprint != plugged.fingerprint
     assert "plug_in" not in out.data
     assert "plug_in" not in json.loads((out.folder / "inputs").read_text())
-    compared = command("compare", tmp_path / "out", "--reference", "M")
+    compared = command("report", tmp_path / "out", "reference=M")
     assert compared.status == 0, compared.err
     assert "M (plugged in)" in compared.out
 
@@ -178,7 +178,7 @@ def test_a_task_of_one_s_own_has_a_column_of_translations_or_files_of_them(run, 
 
 @pytest.mark.slow
 def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(run, tmp_path):
-    task = ("--task", write_own(tmp_path), "--keep-models", "--set", "epochs=2")
+    task = ("--task", write_own(tmp_path), "keep_models=true", "epochs=2")
     assert run(tmp_path / "straight", *task).status == 0
     with terminated_at(3):
         assert run(tmp_path / "killed", *task).status == 143
@@ -212,7 +212,7 @@ def test_a_teacher_tags_translations(temperature, run, tmp_path, monkeypatch):
     path = write_untagged(tmp_path / "data")
     refused = run(tmp_path / "out", "--task", path)
     assert "have no tags" in refused.err
-    assert run(tmp_path / "english", "--task", path, "--keep-models", plug=()).status == 0
+    assert run(tmp_path / "english", "--task", path, "keep_models=true", plug=()).status == 0
     (taught,) = outcomes(tmp_path / "english")
     read = []
     items = partners.items
@@ -223,8 +223,8 @@ def test_a_teacher_tags_translations(temperature, run, tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(partners, "items", noted)
-    settings = SETTINGS + (f",plug_in.temperature={temperature}" if temperature else "")
-    arguments = ("--task", path, "--teacher", taught.folder / "best")
+    settings = SETTINGS + (f" plug_in.temperature={temperature}" if temperature else "")
+    arguments = ("--task", path, f"plug_in.teacher={taught.folder / 'best'}")
     ended = run(tmp_path / "out", *arguments, settings=settings)
     assert ended.status == 0, ended.err
     ((teacher, coder, found),) = [one for one in read if one[0] is not None]

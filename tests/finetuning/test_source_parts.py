@@ -125,14 +125,14 @@ def sst2(tmp_path):
 def test_finetune_has_a_row_for_each_model_and_keeps_what_is_done(adapted, command, sst2, tmp_path):
     run = shutil.copytree(adapted("roberta"), tmp_path / "run")
     shutil.rmtree(run / "phase-2" / "best")
-    settings = "epochs=1,batch=2,learning_rate=0.001,checks_per_epoch=1,patience=0,max_length=48"
-    arguments = ("finetune", run, "--restore-source", "--task", "glue-sst2", "--data", sst2)
-    arguments += ("--seeds", 1, "--set", settings, "--out", tmp_path / "out")
+    settings = "epochs=1 batch=2 learning_rate=0.001 checks_per_epoch=1 patience=0 max_length=48"
+    arguments = ("finetune", run, "restore_source=true", "--task", "glue-sst2", "--data", sst2)
+    arguments += ("--seeds", 1, *settings.split(), "--out", tmp_path / "out")
     ended = command(*arguments)
     assert ended.status == 0, ended.err
     assert "not kept: phase-2" in ended.err
     assert "bit for bit: phase-1.no-itl.source-vocab\n" in ended.err
-    assert "--reference source" in ended.out
+    assert "reference=source" in ended.out
     labels = [*LABELS[:5], *LABELS[9:]]
     rows = [line.split() for line in ended.out.splitlines() if line.startswith("│ ")]
     assert [row[1] for row in rows] == sorted(labels)

@@ -73,7 +73,7 @@ def test_each_language_scores_what_the_saved_model_scores_on_it_alone(
         "span": (made.write_spans, "answers", made.SPANS),
     }[kind]
     path = writer(tmp_path / "data")
-    ended = run(tmp_path / "out", path, "--train-language", "en", "--keep-models")
+    ended = run(tmp_path / "out", path, "--train-language", "en", "keep_models=true")
     assert ended.status == 0, ended.err
     (found,) = outcomes(tmp_path / "out")
     assert found.task == f"{name}-from-en"
@@ -107,7 +107,7 @@ def contents(folder):
 
 @pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_result_of_a_straight_one(tagging, tmp_path, run):
-    arguments = (tagging, "--train-language", "en,de", "--select-on", "mean")
+    arguments = (tagging, "--train-language", "en", "de", "selection_languages=mean")
     assert run(tmp_path / "straight", *arguments).status == 0
     with terminated_at(5):
         assert run(tmp_path / "killed", *arguments).status == 128 + signal.SIGTERM
@@ -121,9 +121,9 @@ def test_a_killed_training_goes_on_to_the_result_of_a_straight_one(tagging, tmp_
 def test_the_mean_over_languages_can_choose_other_weights_than_english(tmp_path, run):
     """German and Korean development sets have contrary tags: they fall as English rises."""
     path = made.write_tagging(tmp_path / "data", (48, 20, 4), flipped=("de", "ko"))
-    same = ("--train-language", "en", "--set", "epochs=8,learning_rate=0.003")
+    same = ("--train-language", "en", "epochs=8", "learning_rate=0.003")
     assert run(tmp_path / "en", path, *same).status == 0
-    assert run(tmp_path / "mean", path, *same, "--select-on", "mean").status == 0
+    assert run(tmp_path / "mean", path, *same, "selection_languages=mean").status == 0
     (english,), (mean,) = outcomes(tmp_path / "en"), outcomes(tmp_path / "mean")
     checks = {}
     for name, found in (("en", english), ("mean", mean)):
@@ -166,7 +166,7 @@ def test_languages_together_are_one_shuffled_training_set(tagging, tmp_path, run
 
 def test_every_direction_is_a_training_and_a_row_of_the_matrix(tagging, tmp_path, run, command):
     out = tmp_path / "out"
-    ended = run(out, tagging, "--directions", "--set", "epochs=1", seeds=2)
+    ended = run(out, tagging, "directions=true", "epochs=1", seeds=2)
     assert ended.status == 0, ended.err
     found = outcomes(out)
     assert len(found) == 6
@@ -174,7 +174,7 @@ def test_every_direction_is_a_training_and_a_row_of_the_matrix(tagging, tmp_path
     assert "trained in" in ended.out
     assert "•" in ended.out
 
-    compared = command("compare", out)
+    compared = command("report", out)
     assert compared.status == 0, compared.err
     with (out / "comparison.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "token_accuracy"]
@@ -192,16 +192,16 @@ def test_finished_trainings_are_kept_and_other_languages_are_done_anew_only_when
     tagging, tmp_path, run
 ):
     out = tmp_path / "out"
-    narrow = ("--train-language", "en", "--test-languages", "de")
+    narrow = ("--train-language", "en", "--test-language", "de")
     assert run(out, tagging, *narrow).status == 0
     again = run(out, tagging, *narrow)
     assert "1 done, 0 to do" in again.err
-    wider = run(out, tagging, "--train-language", "en", "--test-languages", "de,ko")
+    wider = run(out, tagging, "--train-language", "en", "--test-language", "de", "ko")
     assert wider.status == 1
     assert "differ in: data, metrics_by_language, test_languages" in wider.err
-    chosen = run(out, tagging, *narrow, "--select-on", "de")
+    chosen = run(out, tagging, *narrow, "selection_languages=de")
     assert "selection_languages" in chosen.err
-    resumed = ("--train-language", "en", "--test-languages", "de,ko", "--resume")
+    resumed = ("--train-language", "en", "--test-language", "de", "ko", "--update")
     assert run(out, tagging, *resumed).status == 0
     (found,) = outcomes(out)
     assert found.languages.test == ("en", "de", "ko")
@@ -220,7 +220,7 @@ def test_a_recipe_has_the_same_keys(tagging, tiny_source, tmp_path, command):
     text = "[finetune]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in table.items())
     path = tagging.with_name("recipe.toml")
     path.write_text(text, encoding="utf-8")
-    ended = command("finetune", path, "--out", tmp_path / "out", "--set", "epochs=1")
+    ended = command("finetune", path, "--out", tmp_path / "out", "epochs=1")
     assert ended.status == 0, ended.err
     (found,) = outcomes(tmp_path / "out")
     assert found.splits == ("dev-en", "dev-ko", "test-en", "test-ko")
@@ -327,15 +327,15 @@ def test_benchmarks_of_several_languages_are_found_by_name(tmp_path):
     [
         (("--train-language", "xx"), "words has no language 'xx'; it has en, de, ko"),
         (
-            ("--train-language", "en", "--test-languages", "de,xx"),
+            ("--train-language", "en", "--test-language", "de", "xx"),
             "none of the tasks (words) has the language 'xx'; they have en, de, ko",
         ),
-        (("--train-language", "en,en"), "train_languages has 'en' twice"),
-        (("--train-language", "en,all"), "'all' stands for several"),
-        (("--test-languages", "de"), "name them with train_languages (--train-language en)"),
+        (("--train-language", "en", "en"), "train_languages has 'en' twice"),
+        (("--train-language", "en", "all"), "'all' stands for several"),
+        (("--test-language", "de"), "name them with train_languages (--train-language en)"),
         (
-            ("--train-language", "en", "--cut", "0.8,0.1,0.1"),
-            "it has two shares: train and dev (--cut 0.9,0.1)",
+            ("--train-language", "en", "cut.train=0.8", "cut.dev=0.1", "cut.test=0.1"),
+            "it has two shares: train and dev",
         ),
     ],
 )

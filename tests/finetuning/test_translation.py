@@ -47,9 +47,9 @@ TABLE = {
     "kind": "translation",
     "files": {"train": "train.tsv", "test": "test.tsv"},
 }
-BY_HEART = 'steps=150,batch=8,batch_unit="examples",learning_rate=0.01,dropout=0,warmup=0.1'
-BY_HEART += ",attention_dropout=0,check_every=75"
-SHORT_RUN = "steps=8,batch=60,learning_rate=0.003,check_every=2,average_last=3,dropout=0.1"
+BY_HEART = 'steps=150 batch=8 batch_unit="examples" learning_rate=0.01 dropout=0 warmup=0.1'
+BY_HEART += " attention_dropout=0 check_every=75"
+SHORT_RUN = "steps=8 batch=60 learning_rate=0.003 check_every=2 average_last=3 dropout=0.1"
 
 
 def with_codes(task, codes):
@@ -345,7 +345,7 @@ def run(tmp_path, command):
         if not folder.is_dir():
             tiny.save(folder, kind)
         task = task or tiny.write_task(tmp_path / "task")
-        arguments = ("--task", task, "--seeds", 1, "--set", settings, *arguments)
+        arguments = ("--task", task, "--seeds", 1, *settings.split(), *arguments)
         return command("finetune", folder, *arguments, "--out", tmp_path / out)
 
     return made
@@ -354,7 +354,7 @@ def run(tmp_path, command):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["encoder-decoder", "marian"])
 def test_eight_pairs_are_learnt_by_heart_and_the_checkpoint_is_stock(kind, run, tmp_path):
-    ended = run(kind, "out", BY_HEART, "--keep-models")
+    ended = run(kind, "out", BY_HEART, "keep_models=true")
     assert ended.status == 0, ended.err
     (found,) = outcomes(tmp_path / "out")
     assert found.scores("test")["bleu"] == pytest.approx(100)
@@ -373,22 +373,22 @@ def test_the_other_direction_is_the_same_files_with_the_columns_swapped(run, tmp
     task.write_text(
         text.replace('"ko-en"', '"en-ko"').replace('language = "en"', 'language = "ko"')
     )
-    assert run("bart", "out", "steps=1,batch=60", task=task).status == 0
+    assert run("bart", "out", "steps=1 batch=60", task=task).status == 0
     (found,) = outcomes(tmp_path / "out")
     assert [(one.translation, one.text) for one in examples(found, "test")] == tiny.PAIRS
 
 
 def test_how_a_checkpoint_writes_counts_for_translations_alone(run, tmp_path):
-    assert run("bart", "out", "steps=1,batch=60").status == 0
+    assert run("bart", "out", "steps=1 batch=60").status == 0
     place = tmp_path / "models" / "bart" / "generation_config.json"
     place.write_text(json.dumps(json.loads(place.read_text()) | {"num_beams": 3}))
-    ended = run("bart", "out", "steps=1,batch=60")
+    ended = run("bart", "out", "steps=1 batch=60")
     assert ended.status == 1
     assert "holds results of other inputs (they differ in: generation_config)" in ended.err
     other = Cell("bart", "bart", place.parent, TASKS["klue-nli"], Data({}, {}, ()), "")
     assert "generation_config" not in other.inputs(0, "fp32")
     place.unlink()  # then config.json says it
-    assert "differ in: generation_config" in run("bart", "out", "steps=1,batch=60").err
+    assert "differ in: generation_config" in run("bart", "out", "steps=1 batch=60").err
 
 
 def test_a_missing_package_is_named_before_anything_is_trained(run, monkeypatch):
@@ -406,11 +406,11 @@ def weights(folder):
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_averaged_weights(run, tmp_path):
-    assert run("encoder-decoder", "straight", SHORT_RUN, "--keep-models").status == 0
+    assert run("encoder-decoder", "straight", SHORT_RUN, "keep_models=true").status == 0
     with terminated_at(7):
-        ended = run("encoder-decoder", "killed", SHORT_RUN, "--keep-models")
+        ended = run("encoder-decoder", "killed", SHORT_RUN, "keep_models=true")
     assert ended.status == 128 + signal.SIGTERM
-    assert run("encoder-decoder", "killed", SHORT_RUN, "--keep-models").status == 0
+    assert run("encoder-decoder", "killed", SHORT_RUN, "keep_models=true").status == 0
     (one,), (other,) = outcomes(tmp_path / "straight"), outcomes(tmp_path / "killed")
     assert one.data["averaged"] == [4, 6, 8]
     assert weights(one.folder) == weights(other.folder)

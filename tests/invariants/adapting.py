@@ -31,7 +31,7 @@ def main(folder, *arguments):
     changed = watch(folder)
     for sharding in ("none", "fsdp2"):
         out = f"{folder}/{sharding}"
-        sys.argv = ["lingraft", *arguments, "--out", out, "--set", f"hardware.sharding={sharding}"]
+        sys.argv = ["lingraft", *arguments, "--out", out, f"hardware.sharding={sharding}"]
         try:
             cli.main()
         except SystemExit as ended:

@@ -34,10 +34,18 @@ def test_two_processes_under_torchrun_give_the_weights_of_one(
     command: Callable[..., tuple[int, str, str]],
 ) -> None:
     arguments = ["--quiet", "adapt", "--source", str(tiny_source("roberta"))]
-    arguments += ["--text", str(korean_text), "--lang", "ko", "--steps", "6", "--vocab-size", "300"]
-    arguments += ["--preset", "xpt2021"]
+    arguments += [
+        "--text",
+        str(korean_text),
+        "--lang",
+        "ko",
+        "--budget",
+        "6steps",
+        "tokenizer.vocab_size=300",
+    ]
+    arguments += ["training.preset=xpt2021"]
     for setting in SETTINGS:
-        arguments += ["--set", setting]
+        arguments += [setting]
     status, _, said = command(*arguments, "--out", tmp_path / "one")
     assert status == 0, said
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
@@ -60,7 +68,15 @@ def test_an_error_of_the_first_process_brings_no_traceback_of_its_peer(
     (tmp_path / "notes").touch()  # the folder is not ours; the second process waits meanwhile
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     arguments = ["adapt", "--source", str(tiny_source("roberta")), "--text", str(korean_text)]
-    arguments += ["--lang", "ko", "--steps", "6", "--preset", "xpt2021", "--out", str(tmp_path)]
+    arguments += [
+        "--lang",
+        "ko",
+        "--budget",
+        "6steps",
+        "training.preset=xpt2021",
+        "--out",
+        str(tmp_path),
+    ]
     done = subprocess.run(
         [*torchrun, "-m", "lingraft", *arguments],
         capture_output=True, text=True, check=False, timeout=300,

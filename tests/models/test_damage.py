@@ -63,7 +63,7 @@ def test_no_row_of_a_graft_is_made_of_damaged_ones(initializer, damaged, shortha
     folder = damaged()
     arguments = [*shorthand(folder.parent / "run", steps=2)]
     arguments[arguments.index("--source") + 1] = folder
-    ended = command(*arguments, "--set", f"embeddings.init={initializer}")
+    ended = command(*arguments, f"embeddings.init={initializer}")
     assert ended.status == 0, ended.err
     said = ended.err + ended.out
     assert said.index(f"30 times too long ({LONG} '") < said.index("corpus: done")

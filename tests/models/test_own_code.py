@@ -91,7 +91,7 @@ def planted(tmp_path, tiny_source, monkeypatch):
 
 def adapt(planted, text, adapted):
     start = ["adapt", "--source", "source", "--text", text, "--lang", "ko", "--out", "run"]
-    return [*start, "--preset", "xpt2021", "--steps", "4", "--vocab-size", "300"]
+    return [*start, "training.preset=xpt2021", "--budget", "4steps", "tokenizer.vocab_size=300"]
 
 
 def check(planted, text, adapted):
@@ -101,25 +101,16 @@ def check(planted, text, adapted):
     return ["check", "recipe.toml"]
 
 
-def stage(planted, text, adapted):
-    run = Path(shutil.copytree(adapted("roberta"), "run"))
-    recipe = (run / "recipe.toml").read_text("utf-8")
-    source = str(planted.source_of("roberta"))
-    (run / "recipe.toml").write_text(recipe.replace(source, "source"), "utf-8")
-    shutil.rmtree(run / "tokenizer")
-    return ["stage", "run", "tokenizer"]
-
-
 def evaluate(planted, text, adapted):
-    return ["evaluate", "source", "--text", text, "--words", "0"]
+    return ["evaluate", "source", "--text", text, "max_words=0"]
 
 
 def finetune(planted, text, adapted):
     Path("data").mkdir()
     for name in ("train.tsv", "dev.tsv"):
         Path("data", name).write_text("sentence\tlabel\n" + "good\t1\nbad\t0\n" * 4, "utf-8")
-    settings = "epochs=1,batch=2,checks_per_epoch=1,max_length=32"
-    tail = ["--data", "data", "--seeds", "1", "--set", settings, "--out", "tasks"]
+    settings = "epochs=1 batch=2 checks_per_epoch=1 max_length=32"
+    tail = ["--data", "data", "--seeds", "1", *settings.split(), "--out", "tasks"]
     return ["finetune", "source", "--task", "glue-sst2", *tail]
 
 
@@ -129,7 +120,7 @@ def restore_source(planted, text, adapted):
     recipe = (run / "recipe.toml").read_text("utf-8")
     source = str(planted.source_of("roberta"))
     (run / "recipe.toml").write_text(recipe.replace(source, "source"), "utf-8")
-    return ["finetune", "run", "--restore-source", *arguments[2:]]
+    return ["finetune", "run", "restore_source=true", *arguments[2:]]
 
 
 def study(planted, text, adapted):
@@ -139,17 +130,17 @@ def study(planted, text, adapted):
 
 def retrieve(planted, text, adapted):
     Path("eng-kor.tsv").write_text("A cat.\t고양이.\nTwo dogs.\t개 두 마리.\n", "utf-8")
-    return ["retrieve", "source", "--pairs", "eng-kor.tsv"]
+    return ["analyze", "retrieval", "source", "--pairs", "eng-kor.tsv"]
 
 
 def export_sentences(planted, text, adapted):
-    return ["export-sentences", "source", "--out", "made"]
+    return ["convert", "sentence-encoder", "source", "--out", "made"]
 
 
 def align(planted, text, adapted):
     for name in ("de.txt", "en.txt"):
         Path(name).write_text("das haus\n", "utf-8")
-    return ["align", "source", "--text", "de.txt", "en.txt", "--out", "links.txt"]
+    return ["analyze", "alignment", "source", "--text", "de.txt", "en.txt", "--out", "links.txt"]
 
 
 def translate(planted, text, adapted):
@@ -157,17 +148,17 @@ def translate(planted, text, adapted):
 
 
 def encoder_decoder(planted, text, adapted):
-    return ["encoder-decoder", "source", "--out", "made"]
+    return ["convert", "seq2seq", "source", "--out", "made"]
 
 
 def with_its_tokenizer(planted, text, adapted):
     good = str(planted.source_of("roberta"))
     arguments = adapt(planted, text, adapted)
     arguments[arguments.index("source")] = good
-    return [*arguments[:-2], "--tokenizer", "source"]
+    return [*arguments[:-1], "--tokenizer", "source"]
 
 
-COMMANDS = [adapt, stage, evaluate, finetune, restore_source, study]
+COMMANDS = [adapt, evaluate, finetune, restore_source, study]
 COMMANDS += [retrieve, export_sentences, align]
 OF_THE_MODEL = [check, encoder_decoder, translate]
 

@@ -191,7 +191,16 @@ def test_a_run_from_a_tokenizer_without_a_backend_ends_before_it_begins(
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     for file in SLOW[kind]:
         (folder / file).write_text("[PAD]\n[UNK]\n" if kind.startswith("Bert") else "a 3\nb 2\n")
-    words = ("--text", korean_text, "--lang", "ko", "--steps", 10, "--out", tmp_path / "run")
+    words = (
+        "--text",
+        korean_text,
+        "--lang",
+        "ko",
+        "--budget",
+        "10steps",
+        "--out",
+        tmp_path / "run",
+    )
     ended = command("adapt", "--source", folder, *words)
     assert ended.status == 1
     assert f"its tokenizer is {kind}" in ended.err

@@ -90,7 +90,10 @@ def test_a_source_that_lacks_a_tensor_is_refused_before_text_is_read(
     assert not (tmp_path / "run" / "corpus").exists()
 
 
-@pytest.mark.parametrize("arguments", [("check",), ("retrieve",), ("adapt",)])
+RETRIEVAL = ("analyze", "retrieval")
+
+
+@pytest.mark.parametrize("arguments", [("check",), RETRIEVAL, ("adapt",)])
 def test_a_shard_that_is_not_there_is_one_line_before_the_start(
     arguments, tiny_model, tiny_tokenizer, shorthand, command, tmp_path
 ):
@@ -104,7 +107,7 @@ def test_a_shard_that_is_not_there_is_one_line_before_the_start(
     if arguments == ("adapt",):
         line = [*shorthand(tmp_path / "run")]
         line[line.index("--source") + 1] = folder
-    if arguments == ("retrieve",):
+    if arguments == RETRIEVAL:
         (tmp_path / "eng-kor.tsv").write_text("one\ttwo\nthree\tfour\n")
         line += ["--pairs", tmp_path / "eng-kor.tsv", "--out", tmp_path / "out"]
     ended = command(*line)

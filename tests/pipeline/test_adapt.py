@@ -92,7 +92,7 @@ def test_checkpoints_that_a_kill_left_in_a_phase_that_is_done_are_deleted(redone
 
 
 def test_a_phase_that_the_recipe_has_no_more_is_no_part_of_the_model(finished, command, shorthand):
-    ended = command(*shorthand(finished), "--method", "xpt-sp", "--resume")
+    ended = command(*shorthand(finished), "--method", "xpt-sp", "--update")
     assert ended.status == 0, ended.err
     (model,) = variants.variants(Run(finished))
     assert [phase.name for phase in model.phases] == ["phase-1"]
@@ -118,54 +118,36 @@ def test_a_phase_that_the_recipe_has_no_more_is_no_part_of_the_model(finished, c
     ],
 )
 def test_a_change_redoes_what_depends_on_it_and_nothing_else(change, stages, redone):
-    assert redone("--resume", "--set", change) == stages
+    assert redone("--update", change) == stages
 
 
 @pytest.mark.parametrize(("there", "here"), [("fp32", "bf16"), ("bf16", "fp32")])
 def test_another_precision_is_refused_and_auto_is_what_it_takes(
     there, here, redone, finished, command, processor
 ):
-    redone("--resume", "--set", f"hardware.precision={there}")
+    redone("--update", f"hardware.precision={there}")
     before = made(finished)
     processor(there)
-    assert redone("--set", "hardware.precision=auto") == set()
+    assert redone("hardware.precision=auto") == set()
     processor(here)
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
     assert f"(differs in: the precision, {there} there and {here} here: " in refused.err
-    assert f"hardware.precision={there} keeps what is trained); --resume" in refused.err
+    assert f"hardware.precision={there} keeps what is trained); --update" in refused.err
     assert made(finished) == before
-    refused = command("stage", finished, "phase-1")
-    assert f"differs in the precision, {there} there and {here} here" in refused.err
-    assert made(finished) == before
-    assert redone("--set", f"hardware.precision={there}") == set()
-
-
-def test_a_phase_that_is_trained_by_itself_notes_its_machine(finished, command):
-    path = finished / "environment.json"
-    before = read_json(path)
-    write_record(path, before | {"cpu": "another"})
-    other = "fp32" if before["precision"] == "bf16" else "bf16"
-    assert command("stage", finished, "evaluation").status == 0
-    assert json.loads(path.read_text())["cpu"] == "another"
-    recipe = finished / "recipe.toml"
-    recipe.write_text(recipe.read_text().replace('precision = "auto"', f'precision = "{other}"'))
-    assert command("stage", finished, "phase-1").status == 0
-    now = json.loads(path.read_text())
-    assert (now["cpu"] != "another", now["precision"]) == (True, other)
-    assert now["command"] == f"lingraft stage {finished} phase-1"
+    assert redone(f"hardware.precision={there}") == set()
 
 
 @pytest.mark.slow
 def test_a_resource_that_changes_is_read_again(redone, finished, command, tmp_path):
     lexicon = tmp_path / "ko-en.tsv"
     lexicon.write_text("나\tI\n", encoding="utf-8")
-    change = ("--resume", "--set", f'embeddings.lexicons=["{lexicon}"]')
+    change = ("--update", f'embeddings.lexicons=["{lexicon}"]')
     assert "graft" in redone(*change)
     assert redone(*change) == set()
     lexicon.write_text("나\tI\n너\tyou\n", encoding="utf-8")
     before = made(finished)
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert "holds another run (differs in: the contents of [embeddings]); --resume" in refused.err
+    assert "holds another run (differs in: the contents of [embeddings]); --update" in refused.err
     assert made(finished) == before
     assert redone(*change) == STAGES - {"corpus", "tokenizer"}
 
@@ -176,34 +158,34 @@ def test_a_resource_that_lies_elsewhere_now_redoes_nothing(redone, finished, com
         path.parent.mkdir()
         path.write_text("나\tI\n", encoding="utf-8")
     changes = [f'embeddings.lexicons=["{path}"]' for path in paths]
-    assert "graft" in redone("--resume", "--set", changes[0])
+    assert "graft" in redone("--update", changes[0])
     paths[0].unlink()
-    assert redone("--resume", "--set", changes[1]) == set()
-    assert redone("--set", changes[1]) == set()
+    assert redone("--update", changes[1]) == set()
+    assert redone(changes[1]) == set()
     paths[1].write_text("너\tyou\n", encoding="utf-8")
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert "(differs in: the contents of [embeddings]); --resume" in refused.err
+    assert "(differs in: the contents of [embeddings]); --update" in refused.err
 
 
 def test_a_teacher_that_changes_is_not_trained_with_in_silence(redone, finished, command, tmp_path):
     source = read_recipe(finished / "recipe.toml").source.model
     teacher = shutil.copytree(source, tmp_path / "teacher")
-    change = ("--set", f"phases.1.distil={{stream='', teacher='{teacher}'}}")
-    assert "phase-2" in redone("--resume", *change)
+    change = (f"phases.1.distil={{stream='', teacher='{teacher}'}}",)
+    assert "phase-2" in redone("--update", *change)
     assert redone(*change) == set()
     weights = load_file(teacher / "model.safetensors")
     name = next(name for name in weights if name.endswith("layer.0.output.dense.weight"))
     save_file(weights | {name: weights[name] + 1}, teacher / "model.safetensors", {"format": "pt"})
     before = made(finished)
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert "(differs in: the contents of phases.1.distil.teacher); --resume" in refused.err
+    assert "(differs in: the contents of phases.1.distil.teacher); --update" in refused.err
     assert made(finished) == before
-    assert "phase-2" in redone("--resume", *change)
+    assert "phase-2" in redone("--update", *change)
 
 
 def test_an_epoch_of_a_phase_is_over_its_own_sentences(redone, finished):
     budget = "phases.1.budget={value=2, unit='epochs'}"
-    redone("--resume", "--set", "phases.1.max_train_sentences=50", "--set", budget)
+    redone("--update", "phases.1.max_train_sentences=50", budget)
     assert Run(finished).stage("phase-2").result()["sentences"] == 100
 
 
@@ -227,7 +209,7 @@ def test_what_a_later_phase_cannot_train_is_refused_before_text_is_read(
 
 
 def test_a_phase_that_wants_more_sentences_than_there_are_is_refused(finished, command):
-    change = ("--resume", "--set", "phases.1.max_train_sentences=100000")
+    change = ("--update", "phases.1.max_train_sentences=100000")
     ended = command("--quiet", "adapt", finished / "recipe.toml", "--out", finished, *change)
     assert ended.status == 1
     number = Run(finished).stage("tokenizer").result()["tokens"]["train"]["sentences"]
@@ -238,7 +220,7 @@ def test_a_later_phase_that_wants_too_many_sentences_is_refused_before_the_first
     tmp_path, command, shorthand
 ):
     out = tmp_path / "run"
-    ended = command(*shorthand(out), "--set", "phases.1.max_train_sentences=100000")
+    ended = command(*shorthand(out), "phases.1.max_train_sentences=100000")
     assert "100,000 sentences were asked for" in ended.err
     assert {path.parent.name for path in out.glob("*/done.json")} == {"corpus", "tokenizer"}
 
@@ -293,14 +275,14 @@ def test_how_much_text_there_is_decides_only_what_learns_from_it(adapted):
 def test_a_source_that_lies_elsewhere_now_redoes_nothing(redone, finished, command, tmp_path):
     source = read_recipe(finished / "recipe.toml").source.model
     there = shutil.copytree(source, tmp_path / "there")
-    moved = ("--set", f"source.model='{there}'")
+    moved = (f"source.model='{there}'",)
     assert redone(*moved) == set()
     assert read_recipe(finished / "recipe.toml").source.model == str(there)
     another = shutil.copytree(source, tmp_path / "another")
     (another / "bpe.codes").write_text("e s\n", encoding="utf-8")
-    change = ("--set", f"source.model='{another}'")
+    change = (f"source.model='{another}'",)
     refused = command("adapt", finished / "recipe.toml", "--out", finished, *change)
-    assert "(differs in: source); --resume" in refused.err
+    assert "(differs in: source); --update" in refused.err
 
 
 def test_text_that_lies_elsewhere_now_is_the_same_text(adapted, command, korean_text, tmp_path):
@@ -309,7 +291,7 @@ def test_text_that_lies_elsewhere_now_is_the_same_text(adapted, command, korean_
     text = tmp_path / "there" / f"other{korean_text.suffix}"
     text.parent.mkdir()
     shutil.copy(korean_text, text)
-    moved = ("--set", f'corpus.text=["{text}"]')
+    moved = (f'corpus.text=["{text}"]',)
     ended = command("adapt", run / "recipe.toml", "--out", run, *moved)
     assert ended.status == 0, ended.err
     assert {name: time for name, time in made(run).items() if time != before[name]} == {}
@@ -344,20 +326,20 @@ def test_streams_are_the_same_wherever_their_folders_lie(tiny_source, tmp_path):
 def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):
     text = shutil.copy(korean_text, tmp_path / "ko.txt")
     run = shutil.copytree(adapted("roberta"), tmp_path / "run")
-    change = ("--set", f'corpus.text=["{text}"]')
+    change = (f'corpus.text=["{text}"]',)
     assert command("adapt", run / "recipe.toml", "--out", run, *change).status == 0
     before = made(run)
     with (tmp_path / "ko.txt").open("a", encoding="utf-8") as file:
         file.write("새로운 문장을 하나 더한다.\n")
     refused = command("adapt", run / "recipe.toml", "--out", run)
-    assert "holds another run (differs in: the text's contents); --resume" in refused.err
+    assert "holds another run (differs in: the text's contents); --update" in refused.err
     other = tmp_path / "other.txt"
     other.write_text("다른 문장이다.\n", encoding="utf-8")
-    another = ("--set", f'corpus.text=["{other}"]')
+    another = (f'corpus.text=["{other}"]',)
     refused = command("adapt", run / "recipe.toml", "--out", run, *another)
-    assert "holds another run (differs in: corpus); --resume" in refused.err
+    assert "holds another run (differs in: corpus); --update" in refused.err
     assert made(run) == before
-    assert command("adapt", run / "recipe.toml", "--out", run, "--resume").status == 0
+    assert command("adapt", run / "recipe.toml", "--out", run, "--update").status == 0
     assert all(made(run)[name] > time for name, time in before.items())
 
 
@@ -372,7 +354,7 @@ def test_text_and_source_that_were_only_touched_keep_every_stage(finished, redon
 def test_metrics_of_a_phase_that_is_done_again_replace_the_old_ones(redone, finished):
     with (finished / "metrics.jsonl").open("a") as file:
         file.write('{"kind": "train", "phase": "phase-1", "st')
-    redone("--resume", "--set", "phases.1.budget='2 steps'")
+    redone("--update", "phases.1.budget='2 steps'")
     rows = Run(finished).metrics()
     assert {row["step"] for row in rows if row["phase"] == "phase-1"} == {1, 2, 3}
     assert {row["step"] for row in rows if row["phase"] == "phase-2"} == {1, 2}
@@ -426,31 +408,15 @@ def test_a_run_from_an_architecture_needs_no_source(korean_text, tmp_path):
     assert run.stage("evaluation").result()["metrics"]["mask-only"]["perplexity"] > 1
 
 
-def test_every_stage_can_be_run_alone(adapted, tmp_path, command):
-    run = tmp_path / "run"
-    run.mkdir()
-    shutil.copy(adapted("bert") / "recipe.toml", run)
-    order = ["corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"]
-    for name in order:
-        ended = command("--quiet", "stage", run, name)
-        assert ended.status == 0, ended.err
-        whole = Run(run).stage(name).result()
-        long = {"blocks", "samples"} if name == "evaluation" else set()
-        assert json.loads(ended.out) == {key: whole[key] for key in whole.keys() - long}
-    assert digest(run) == digest(adapted("bert"))
-    assert command("--quiet", "stage", run, "report").status == 0
-    assert (run / "report.html").is_file()
-
-
-def test_the_model_of_a_run_without_phases_can_be_made_alone(tmp_path, shorthand, command):
+def test_the_model_of_a_run_without_phases_is_made_again(tmp_path, shorthand, command):
     start = shorthand(tmp_path / "run", "bert")
-    arguments = [part for part in start if part not in ("--steps", 6)]
+    arguments = [part for part in start if part not in ("--budget", "6steps")]
     ended = command(*arguments, "--method", "untrained")
     assert ended.status == 0, ended.err
     assert "untrained, nothing trained\n" in ended.out
     before = digest(tmp_path / "run")
     (tmp_path / "run/model/done.json").unlink()
-    ended = command("--quiet", "stage", tmp_path / "run", "model")
+    ended = command(*arguments, "--method", "untrained")
     assert ended.status == 0, ended.err
     assert digest(tmp_path / "run") == before
 
@@ -517,13 +483,13 @@ def test_overwriting_deletes_the_run_and_leaves_other_files(finished, command, s
     (finished / "notes.txt").write_text("mine")
     (finished / "figures").mkdir()
     before = made(finished)
-    assert command(*shorthand(finished, "bert"), "--overwrite").status == 0
+    assert command(*shorthand(finished, "bert"), "--force").status == 0
     assert all(made(finished)[name] > time for name, time in before.items())
     assert (finished / "notes.txt").read_text() == "mine"
     assert (finished / "figures").is_dir()
 
 
-@pytest.mark.parametrize("option", ["--overwrite", "--resume"])
+@pytest.mark.parametrize("option", ["--force", "--update"])
 def test_a_run_of_what_lies_in_it_is_refused_and_deletes_nothing(
     option, finished, command, shorthand
 ):
@@ -543,9 +509,9 @@ def test_overwriting_that_is_interrupted_leaves_a_run_of_which_nothing_is_finish
         return path.name == "phase-1"
 
     with killed_at(1, shutil, "rmtree", is_phase), pytest.raises(KeyboardInterrupt):
-        folder.prepare(recipe, Run(finished), resume=False, overwrite=True)
+        folder.prepare(recipe, Run(finished), update=False, force=True)
     assert not list(finished.rglob("done.json"))  # else what is half deleted would be taken
-    folder.prepare(recipe, Run(finished), resume=False, overwrite=True)
+    folder.prepare(recipe, Run(finished), update=False, force=True)
     assert sorted(path.name for path in finished.iterdir() if path.name != ".lock") == [
         "choices.json",
         "recipe.toml",
@@ -558,13 +524,13 @@ def test_a_run_that_made_nothing_yet_takes_another_recipe_without_asking(
     empty = tmp_path / "ko.txt"
     empty.write_text("\n")
     arguments = shorthand(tmp_path / "run")
-    assert command(*arguments, "--set", f'corpus.text=["{empty}"]').status == 1
+    assert command(*arguments, f'corpus.text=["{empty}"]').status == 1
     assert command(*arguments).status == 0
 
 
 def test_bad_input_leaves_no_run_behind(command, shorthand, tmp_path):
     for name, value in (("corpus.text", '["missing.txt"]'), ("source.model", "./missing")):
-        arguments = (*shorthand(tmp_path / "run"), "--set", f"{name}={value}")
+        arguments = (*shorthand(tmp_path / "run"), f"{name}={value}")
         assert command(*arguments).status == 1
         assert not (tmp_path / "run").exists()
 
@@ -589,19 +555,19 @@ def test_the_environment_is_that_of_the_last_training_and_the_command_the_newest
     path = finished / "environment.json"
     trained = read_json(path) | {"cpu": "of the training", "started": "2026-01-01"}
     write_record(path, trained)
-    redone("--resume", "--set", 'export.license="mit"')
+    redone("--update", 'export.license="mit"')
     now = read_json(path)
     assert "export.license" in now["command"]
     assert now == trained | {"command": now["command"]}
     assert "of the training" in (finished / "model/README.md").read_text()
-    redone("--resume", "--set", "phases.1.budget='2 steps'")
+    redone("--update", "phases.1.budget='2 steps'")
     assert json.loads(path.read_text())["cpu"] != "of the training"
 
 
 def test_tensorboard_gets_the_metrics_where_it_is_asked_for(redone, finished):
     pytest.importorskip("tensorboard")
     changes = ("hardware.trackers=['tensorboard']", "phases.1.masking.rate=0.2")
-    redone("--resume", "--set", changes[0], "--set", changes[1])
+    redone("--update", changes[0], changes[1])
     assert list((finished / "lingraft").rglob("events.out.tfevents.*"))
 
 
@@ -622,8 +588,8 @@ def test_the_model_is_uploaded_when_asked_for_and_a_failed_upload_is_tried_again
     monkeypatch.setattr("huggingface_hub.HfApi", Hub)
     assert redone() == set()
     assert calls == []
-    wanted = ("adapt", finished / "recipe.toml", "--out", finished, "--resume")
-    wanted = (*wanted, "--push-to-hub", "me/ko")
+    wanted = ("adapt", finished / "recipe.toml", "--out", finished, "--update")
+    wanted = (*wanted, "export.push_to_hub=me/ko")
     ended = command("--quiet", *wanted)
     assert ended.status == 1
     last = ended.err.splitlines()[-1]
@@ -651,7 +617,7 @@ def test_a_full_disk_is_one_line_and_what_was_done_is_kept(
     stage, command, shorthand, adapted, tmp_path
 ):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    arguments = (*shorthand(tmp_path / "run"), "--set", "hardware.checkpoint_steps=2")
+    arguments = (*shorthand(tmp_path / "run"), "hardware.checkpoint_steps=2")
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (SIZES[stage], hard))
         ended = command("--quiet", *arguments)
@@ -681,7 +647,7 @@ def test_emptying_a_cell_of_a_study_leaves_what_it_shares(tmp_path):
 
 
 def test_a_name_that_the_hub_would_refuse_is_refused_before_training(command, shorthand, tmp_path):
-    ended = command(*shorthand(tmp_path / "run"), "--push-to-hub", "me/my model!")
+    ended = command(*shorthand(tmp_path / "run"), "export.push_to_hub=me/my model!")
     assert ended.status == 1
     assert ended.err.splitlines()[-1].startswith("lingraft: export.push_to_hub: ")
     assert not (tmp_path / "run").exists()
@@ -692,8 +658,15 @@ def test_continued_is_scored_beside_the_source_as_it_is(
 ):
     run = tmp_path / "run"
     start = ("adapt", "--source", tiny_source("roberta"), "--text", korean_text, "--lang", "ko")
-    more = ("--method", "continued", "--preset", "xpt2021", "--steps", 1, "--learning-rate", 1e-30)
-    small = ("--set", "evaluation.max_sentences=9", "--set", "evaluation.max_words=2")
+    more = (
+        "--method",
+        "continued",
+        "training.preset=xpt2021",
+        "--budget",
+        "1steps",
+        "training.learning_rate=1e-30",
+    )
+    small = ("evaluation.max_sentences=9", "evaluation.max_words=2")
     ended = command(*start, *more, *small, "--out", run)
     assert ended.status == 0, ended.err
     result = Run(run).stage("evaluation").result()

@@ -16,8 +16,8 @@ from lingraft.tokenizer import files
 
 
 def evaluated(command, model, text, *against, more=()):
-    words = ("evaluate", model, "--text", text, "--against", *against, "--precision", "fp32")
-    ended = command(*words, "--sentences", 200, *more)
+    words = ("evaluate", model, "--text", text, "--against", *against, "precision=fp32", "--json")
+    ended = command(*words, "max_sentences=200", *more)
     assert ended.status == 0, ended.err
     return json.loads(ended.out)
 
@@ -50,8 +50,8 @@ def test_two_masked_models_are_compared_on_common_words(tiny_source, korean_text
     assert 0 < source["words"] <= found["words"]["words"]
     assert source["words"] + source["dropped"] == words
     alone = json.loads(
-        command("evaluate", tiny_source("roberta"), "--text", korean_text, "--precision", "fp32",
-                "--sentences", 200).out
+        command("evaluate", tiny_source("roberta"), "--text", korean_text, "precision=fp32",
+                "max_sentences=200", "--json").out
     )  # fmt: skip
     if source["words"] == alone["words"]["words"]:
         expected = alone["words"]["bits_per_character"]
@@ -76,7 +76,7 @@ def test_every_tokenizer_is_loaded_once(tiny_source, korean_text, command, monke
         standalone, "tokenizer_files", SimpleNamespace(**vars(files) | {"load": load})
     )
     models = [str(tiny_source(family)) for family in ("roberta", "xlm-roberta", "modernbert")]
-    evaluated(command, models[0], korean_text, *models[1:], more=("--words", 20))
+    evaluated(command, models[0], korean_text, *models[1:], more=("max_words=20",))
     assert loaded == models
 
 
@@ -108,7 +108,7 @@ def test_the_interval_is_that_of_the_paired_bootstrap_over_blocks():
     ("other", "more", "text"),
     [
         ("llama", (), "which has no masked language model"),
-        ("bert", ("--words", 0), "compare by the words that both score"),
+        ("bert", ("max_words=0",), "compare by the words that both score"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(other, more, text, tiny_source, korean_text, command):

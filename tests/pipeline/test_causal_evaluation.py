@@ -46,10 +46,16 @@ def run(tmp_path_factory, source, files, korean_text, command):
     out = tmp_path_factory.mktemp("judged") / "run"
     ended = command(
         *("adapt", "--source", source, "--text", korean_text, "--lang", "ko", "--out", out),
-        *("--preset", "xpt2021", "--steps", 4, "--vocab-size", 400, "--kept", files / "en.txt"),
-        *("--set", "training.batch={size=500, unit='tokens'}", "--set", "tokenizer.max_tokens=64"),
-        *("--set", "evaluation.samples=2"),
-        *("--set", "evaluation.max_sentences=60", "--set", "hardware.precision='fp32'"),
+        *(
+            "training.preset=xpt2021",
+            "--budget",
+            "4steps",
+            "tokenizer.vocab_size=400",
+            f"evaluation.kept={files / 'en.txt'}",
+        ),
+        *("training.batch={size=500, unit='tokens'}", "tokenizer.max_tokens=64"),
+        *("evaluation.samples=2",),
+        *("evaluation.max_sentences=60", "hardware.precision='fp32'"),
         *("--baseline", "scratch"),
     )
     assert ended.status == 0, ended.err
@@ -244,7 +250,7 @@ def test_rows_for_studies_have_names_and_counts(run, result):
 
 
 def test_evaluate_gives_the_same_bits_as_the_run(run, source, files, command):
-    ended = command("evaluate", source, "--text", files / "en.txt", "--precision", "fp32")
+    ended = command("evaluate", source, "--text", files / "en.txt", "precision=fp32", "--json")
     assert ended.status == 0, ended.err
     found = json.loads(ended.out)
     expected = run.stage("evaluation").result()["untouched"]["kept"]["en.txt"]["likelihood"]
@@ -254,7 +260,7 @@ def test_evaluate_gives_the_same_bits_as_the_run(run, source, files, command):
 
 def test_evaluate_says_what_it_could_not_read(source, tmp_path, command):
     (tmp_path / "mixed.txt").write_bytes("caf\xe9\n\nwhole\n".encode("latin-1"))
-    ended = command("evaluate", source, "--text", tmp_path / "mixed.txt")
+    ended = command("evaluate", source, "--text", tmp_path / "mixed.txt", "--json")
     assert json.loads(ended.out)["likelihood"]["bytes"] == len("whole")
     assert "1 documents left out: broken UTF-8" in ended.err
 
@@ -283,14 +289,6 @@ def test_a_judged_model_that_names_no_length_reads_what_it_was_trained_on(tiny_s
 def test_the_recipe_of_a_baseline_can_be_read_again(run):
     baseline = read_recipe(run.path / "baselines/scratch/recipe.toml")
     assert (baseline.training.method, baseline.phases[0].budget.value) == ("scratch", 4)
-
-
-def test_a_stage_of_a_baseline_is_made_of_its_run_s_text(run, command):
-    folder = run.path / "baselines/scratch"
-    for name in ("tokenizer", "model"):
-        ended = command("stage", folder, name)
-        assert ended.status == 0, ended.err
-    assert not (folder / "tokenizer").exists()
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def test_without_a_budget_it_asks_for_one(tables):
 
 def begin(completed, run):
     run.path.mkdir()
-    folder.prepare(completed, run, resume=False, overwrite=False)
+    folder.prepare(completed, run, update=False, force=False)
 
 
 def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, monkeypatch):
@@ -119,7 +119,7 @@ def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, mon
         tables, "training.budget={value = 0.0833333333333333333, unit = 'hours'}", "name=x"
     )
     assert folder.complete(same, run).recipe.phases == first.recipe.phases
-    assert folder.complete(recipe, run, overwrite=True).recipe != first.recipe
+    assert folder.complete(recipe, run, force=True).recipe != first.recipe
     other = asked(tables, "training.budget={value = 5, unit = 'minutes'}", "training.warmup=0.2")
     assert folder.complete(other, run).facts["tokens"] == 3e11
 
@@ -131,9 +131,9 @@ def test_text_that_has_grown_is_refused_and_with_resume_decided_by(tables, tmp_p
     stages.corpus(Context(first.recipe, run, accelerator))
     text = tmp_path / "ko.txt"
     text.write_bytes(text.read_bytes() * 3)
-    with pytest.raises(RecipeError, match=r"\(differs in: the text's contents\); --resume"):
-        folder.prepare(folder.complete(recipe, run), run, resume=False, overwrite=False)
-    grown = folder.complete(recipe, run, resume=True)
+    with pytest.raises(RecipeError, match=r"\(differs in: the text's contents\); --update"):
+        folder.prepare(folder.complete(recipe, run), run, update=False, force=False)
+    grown = folder.complete(recipe, run, update=True)
     assert grown.facts["characters"] == pytest.approx(3 * first.facts["characters"])
 
 
@@ -143,11 +143,11 @@ def test_a_run_that_kept_no_choices_is_known_by_its_recipe(tables, tmp_path, acc
     begin(first, run)
     stages.corpus(Context(first.recipe, run, accelerator))
     run.choices_path.unlink()
-    folder.prepare(folder.complete(recipe, run), run, resume=False, overwrite=False)
+    folder.prepare(folder.complete(recipe, run), run, update=False, force=False)
     run.choices_path.unlink()
     other = folder.complete(asked(tables, "training.learning_rate=0.5"), run)
-    with pytest.raises(RecipeError, match=r"\(differs in: .*phases\); --resume"):
-        folder.prepare(other, run, resume=False, overwrite=False)
+    with pytest.raises(RecipeError, match=r"\(differs in: .*phases\); --update"):
+        folder.prepare(other, run, update=False, force=False)
 
 
 def test_text_of_unknown_size_is_assumed_to_be_long_and_told(tables):

@@ -17,8 +17,8 @@ def made(command, adapted, shorthand, tiny_tokenizer, tmp_path_factory):
     given.add_tokens(["한글날"])
     given.save_pretrained(folder / "tokenizer")
     words = [str(word) for word in shorthand(folder / "run")]
-    at = words.index("--vocab-size")
-    arguments = (*words[:at], *words[at + 2 :], "--tokenizer", folder / "tokenizer")
+    words.remove("tokenizer.vocab_size=300")
+    arguments = (*words, "--tokenizer", folder / "tokenizer")
     return folder, arguments, command(*arguments)
 
 

@@ -66,7 +66,7 @@ def assert_same_bits(run, expected):
 
 def test_a_run_goes_on_to_what_a_longer_one_would_be(finished, straight, command):
     before = (finished / "phase-1/done.json").read_bytes()
-    ended = command("adapt", finished, "--steps", 20)
+    ended = command("adapt", finished, "--budget", "20steps")
     assert ended.status == 0, ended.err
     assert "goes on from before its cooldown, at step 6" in ended.err
     assert_same_bits(finished, straight)
@@ -74,7 +74,7 @@ def test_a_run_goes_on_to_what_a_longer_one_would_be(finished, straight, command
     rows = [json.loads(line) for line in Run(finished).metrics_path.read_text().splitlines()]
     steps = [row["step"] for row in rows if (row["phase"], row["kind"]) == ("phase-2", "valid")]
     assert steps == sorted(set(steps))
-    again = command("adapt", finished, "--steps", 20)  # and the same once more does nothing
+    again = command("adapt", finished, "--budget", "20steps")  # and the same once more does nothing
     assert again.status == 0, again.err
     assert "goes on" not in again.err
     assert (finished / "phase-2/stable/state.json").is_file()
@@ -92,7 +92,7 @@ def test_a_kill_while_it_begins_or_ends_changes_no_bit(owner, name, call, finish
 
 
 def test_a_recipe_with_another_budget_goes_on_too(finished, straight, recipe):
-    lingraft.adapt(recipe(16), finished, resume=True)
+    lingraft.adapt(recipe(16), finished, update=True)
     assert_same_bits(finished, straight)
 
 
@@ -118,16 +118,20 @@ def linear(run):
 @pytest.mark.parametrize(
     ("spoil", "options", "said"),
     [
-        (None, ("--steps", 20, "--vocab-size", 400), "--vocab-size: a run that goes on keeps"),
-        (None, ("--steps", 20, "--set", "seed=1"), "--set: a run that goes on keeps"),
+        (
+            None,
+            ("--budget", "20steps", "tokenizer.vocab_size=400"),
+            "tokenizer.vocab_size=400: a run that goes on keeps",
+        ),
+        (None, ("--budget", "20steps", "seed=1"), "seed=1: a run that goes on keeps"),
         (None, (), "is a run; give the budget that it may have in all"),
-        (None, ("--steps", 11), "give at least 12 steps"),
-        (None, ("--steps", 3), "its first phase had more"),
-        (None, ("--minutes", 3), "its first phase has a budget in steps; give that"),
-        (old, ("--steps", 20), "an older version of lingraft made it"),
-        (unfinished, ("--steps", 20), "it is not finished"),
-        (not_kept, ("--steps", 20), "hardware.keep_stable"),
-        (linear, ("--steps", 20), "falls from the start (schedule.shape = 'linear')"),
+        (None, ("--budget", "11steps"), "give at least 12 steps"),
+        (None, ("--budget", "3steps"), "its first phase had more"),
+        (None, ("--budget", "3m"), "its first phase has a budget in steps; give that"),
+        (old, ("--budget", "20steps"), "an older version of lingraft made it"),
+        (unfinished, ("--budget", "20steps"), "it is not finished"),
+        (not_kept, ("--budget", "20steps"), "hardware.keep_stable"),
+        (linear, ("--budget", "20steps"), "falls from the start (schedule.shape = 'linear')"),
     ],
 )
 def test_what_cannot_be_gone_on_with_is_told_in_one_line(spoil, options, said, finished, command):

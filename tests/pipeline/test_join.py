@@ -33,7 +33,7 @@ def danish(tmp_path_factory):
 def joined(command, adapted, danish, tmp_path_factory):
     """The old run and the one in which Danish has joined its Korean."""
     old, out = adapted("roberta"), tmp_path_factory.mktemp("joined") / "run"
-    sizes = ("--steps", 4, "--vocab-size", 400, "--set", "training.batch={size=8}")
+    sizes = ("--budget", "4steps", "tokenizer.vocab_size=400", "training.batch={size=8}")
     ended = command("adapt", "--join", old, "--text", f"da={danish}", "--out", out, *sizes)
     assert ended.status == 0, ended.err
     return Run(old), Run(out), ended
@@ -107,7 +107,7 @@ def test_the_source_s_figures_are_those_of_the_old_run(joined):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "bart"])
 def test_a_language_joins_a_model_of_another_kind(family, command, adapted, danish, tmp_path):
-    sizes = ("--steps", 2, "--vocab-size", 400, "--set", "training.batch={size=8}")
+    sizes = ("--budget", "2steps", "tokenizer.vocab_size=400", "training.batch={size=8}")
     texts = ("--text", f"da={danish}", "--out", tmp_path / "run")
     ended = command("adapt", "--join", adapted(family), *texts, *sizes)
     assert ended.status == 0, ended.err

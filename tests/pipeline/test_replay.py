@@ -1,4 +1,4 @@
-"""`lingraft adapt --replay`: text of the source's language in a run of a causal model."""
+"""Replayed text: text of the source's language in a run of a causal model."""
 
 import numpy as np
 import pytest
@@ -25,9 +25,11 @@ def runs(tmp_path_factory, english, korean_text, command):
     """A run without replay, and one with it."""
     folder = tmp_path_factory.mktemp("replay")
     source = tiny_judged.save(folder / "source")
-    replay = ("--replay", english / "en.txt", "--replay-share", SHARE)
+    alone = ("--text", korean_text, "--lang", "ko")
+    both = ("--text", f"ko={korean_text}", f"en={english / 'en.txt'}")
+    replay = (*both, f"training.replay.en={SHARE}", "tokenizer.streams=ko")
 
-    def run(name, *more):
+    def run(name, *texts):
         settings = (
             "training.batch={size=500, unit='tokens'}",
             "tokenizer.max_tokens=64",
@@ -37,15 +39,14 @@ def runs(tmp_path_factory, english, korean_text, command):
             "hardware.precision='fp32'",
         )
         ended = command(
-            *("adapt", "--source", source, "--text", korean_text, "--lang", "ko"),
-            *("--out", folder / name, "--preset", "xpt2021", "--steps", 30, "--vocab-size", 400),
-            *("--learning-rate", 5e-3, "--kept", english / "kept.txt", *more),
-            *(word for setting in settings for word in ("--set", setting)),
+            *("adapt", "--source", source, *texts, "--out", folder / name, "--budget", "30steps"),
+            *("training.preset=xpt2021", "tokenizer.vocab_size=400", "training.learning_rate=5e-3"),
+            *(f"evaluation.kept={english / 'kept.txt'}", *settings),
         )
         assert ended.status == 0, ended.err
         return Run(folder / name)
 
-    return run("plain"), run("replayed", *replay)
+    return run("plain", *alone), run("replayed", *replay)
 
 
 @pytest.mark.slow
@@ -84,17 +85,3 @@ def test_replay_keeps_more_of_the_source_s_language(runs):
 def test_the_vocabulary_is_that_of_the_target_s_text_alone(runs):
     texts = [(run.stage("tokenizer").path / "tokenizer.json").read_text() for run in runs]
     assert texts[0] == texts[1]
-
-
-def test_with_a_recipe_what_the_short_form_alone_understands_is_refused(runs, command, tmp_path):
-    for option in (
-        ("--replay", "en.txt"),
-        ("--replay-share", "0"),
-        ("--method", "xpt-sp"),
-        ("--preset", "auto"),
-        ("--baseline", "scratch"),
-    ):
-        ended = command("adapt", runs[0].recipe_path, "--out", tmp_path / "run", *option)
-        assert ended.status == 1
-        assert f"{option[0]}: belongs to the form without a recipe" in ended.err
-        assert not (tmp_path / "run").exists()

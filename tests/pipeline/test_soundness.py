@@ -208,7 +208,7 @@ def test_what_is_no_model_and_no_recipe_is_refused_in_one_line(command, tmp_path
         ((tmp_path,), "holds no config.json"),
         (("nobody/nothing",), "is not on this machine; give a folder, or download it first"),
         (("gone.toml",), "no such recipe"),
-        ((tiny_source("bert"), "--set", "seed=1"), "--set: is for recipes"),
+        ((tiny_source("bert"), "seed=1"), "seed=1: is for recipes"),
     ):
         ended = command("check", *words)
         assert ended.status == 1

@@ -366,7 +366,9 @@ def test_a_special_token_that_the_model_has_no_row_for_is_no_obstacle(kind, init
 
 def test_a_folder_without_a_tokenizer_is_told_before_any_text_is_read(shorthand, tmp_path, command):
     (tmp_path / "empty").mkdir()
-    start = [word for word in shorthand(tmp_path / "run") if word not in ("--vocab-size", 300)]
+    start = [
+        word for word in shorthand(tmp_path / "run") if word not in ("tokenizer.vocab_size=300",)
+    ]
     ended = command(*start, "--tokenizer", tmp_path / "empty")
     assert "empty: has no tokenizer (none of tokenizer.json" in ended.err
     assert not (tmp_path / "run").exists()
@@ -391,7 +393,7 @@ def test_a_source_without_a_tokenizer_is_told_before_any_text_is_read(
 
 
 def test_a_depth_that_no_memory_holds_is_one_line(shorthand, tmp_path, command):
-    ended = command(*shorthand(tmp_path / "run"), "--set", f"graft.inserted_before={2**62}")
+    ended = command(*shorthand(tmp_path / "run"), f"graft.inserted_before={2**62}")
     assert "graft.inserted_before: must be less than or equal to 1000; got" in ended.err
 
 

@@ -9,7 +9,7 @@ import pytest
 from script_modules import load
 from transformers import AutoConfig
 
-from lingraft.commands.list import table_of
+from lingraft.commands.show import table_of
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import heads
 from lingraft.finetuning.recipe import decode_finetune
@@ -109,7 +109,7 @@ def test_the_lists_say_how_a_name_is_used(command: Callable[..., Any]) -> None:
         ("models", "--source xlm-r-base", "klue-bert-base"),
         ("tasks", "lingraft finetune MODEL --task NAME", "klue-nli"),
     ):
-        ended = command("list", what)
+        ended = command("show", what)
         assert ended.status == 0, ended.err
         assert use in " ".join(ended.out.split())
         assert name in ended.out
@@ -123,7 +123,7 @@ def test_a_misspelt_model_is_told_with_the_nearest_names(
 
     monkeypatch.setattr(AutoConfig, "from_pretrained", nowhere)
     with pytest.raises(
-        DataError, match=r"\(lingraft list models has klue-bert-base, .*\): it is no directory"
+        DataError, match=r"\(lingraft show models has klue-bert-base, .*\): it is no directory"
     ):
         load_config("klue-bert-bas")
     for name in ("someone/klue-bert-bas", "entirely-different", "klue-bert-base"):

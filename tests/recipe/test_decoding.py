@@ -128,11 +128,11 @@ def test_a_date_in_a_recipe_can_be_overridden():
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("seed", "--set seed: write it as path.to.key=value"),
-        ("=3", "--set =3: write it as path.to.key=value"),
-        ("phases.2.name=x", "--set phases.2.name=x: '2' must be an index below 1"),
-        ("phases.first.name=x", "--set phases.first.name=x: 'first' must be an index below 1"),
-        ("seed.a=3", "--set seed.a=3: 'seed' is a value, not a table"),
+        ("seed", "seed: write it as path.to.key=value"),
+        ("=3", "=3: write it as path.to.key=value"),
+        ("phases.2.name=x", "phases.2.name=x: '2' must be an index below 1"),
+        ("phases.first.name=x", "phases.first.name=x: 'first' must be an index below 1"),
+        ("seed.a=3", "seed.a=3: 'seed' is a value, not a table"),
     ],
 )
 def test_an_override_that_leads_nowhere_is_refused(assignment, message):

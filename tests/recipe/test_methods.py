@@ -20,7 +20,7 @@ from lingraft.recipe.methods import (
 )
 from lingraft.recipe.record import AUTO
 from lingraft.recipe.records import METHODS, PRESETS
-from lingraft.recipe.streams import distilled, replayed
+from lingraft.recipe.streams import distilled
 
 SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
 PHASE = {"name": "one", "train": ["inserted"], "budget": {"value": 3}}
@@ -322,7 +322,7 @@ def test_shorthand_beside_phases_is_refused():
 @pytest.mark.parametrize("setting", ["training.preset='auto'", "training.method='xpt-sp'"])
 def test_a_setting_that_would_replace_phases_beside_them_is_refused(setting):
     key = setting.partition("=")[0]
-    with pytest.raises(RecipeError, match=f"--set {key}: .* of recipe are those of method 'xpt'"):
+    with pytest.raises(RecipeError, match=f"{key}: .* of recipe are those of method 'xpt'"):
         recipe(setting, phases=[PHASE])
 
 
@@ -512,22 +512,6 @@ def test_a_baseline_of_veco_reads_masked_sentences_of_the_same_text():
     (phase,) = other.phases
     assert (phase.objective, phase.data, phase.mixture.draw) == ("mlm", (), "sentences")
     assert phase.budget.value == 240_000
-
-
-def test_replayed_text_has_a_share_of_every_phase_and_none_of_the_vocabulary():
-    short = {"language": "ko", "corpus": {"text": ["ko.txt"]}, "source": {"model": "m"}}
-    made = recipe_from(replayed(short, ["en.txt"], 0.2))
-    assert [stream.name for stream in made.texts] == ["ko", "en"]
-    assert made.tokenizer.streams == ("ko",)
-    for phase in made.phases:
-        assert [(entry.stream, entry.share) for entry in phase.data] == [("ko", None), ("en", 0.2)]
-
-
-@pytest.mark.parametrize(("language", "again"), [("eng", "en.txt"), ("en", "eng=en.txt")])
-def test_replayed_text_in_the_target_s_language_is_refused_by_any_of_its_codes(language, again):
-    short = {"language": language, "corpus": {"text": ["a.txt"]}, "source": {"model": "m"}}
-    with pytest.raises(RecipeError, match="is a language of --text already"):
-        replayed(short, [again], 0.2)
 
 
 def test_the_stream_that_a_teacher_reads_too_is_english_by_any_of_its_codes():

@@ -1,4 +1,4 @@
-"""`lingraft recipe`: the recipes that ship, from a clone as from an installed package."""
+"""`lingraft show recipe`: the recipes that ship, from a clone as from an installed package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_without_a_name_all_recipes_are_listed_with_what_they_are(command):
-    ended = command("recipe")
+    ended = command("show", "recipe")
     assert ended.status == 0
     listed = [line.split("│")[1].strip() for line in ended.out.splitlines() if "│" in line]
     assert [name for name in listed if name] == list(shipped.files())
@@ -19,7 +19,7 @@ def test_without_a_name_all_recipes_are_listed_with_what_they_are(command):
 
 
 def test_a_recipe_is_printed_as_it_was_written(command):
-    ended = command("recipe", "demo")
+    ended = command("show", "recipe", "demo")
     assert ended.out == (ROOT / "recipes/demo.toml").read_text(encoding="utf-8")
 
 

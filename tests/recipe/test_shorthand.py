@@ -22,20 +22,25 @@ def test_python_and_the_command_line_make_one_recipe(command, monkeypatch) -> No
 
     monkeypatch.setattr("lingraft.pipeline.adapt.adapt", caught)
     given = ("--source", "s", "--text", "a.txt", "b", "--lang", "ko", "--out", "runs/x")
-    words = ("--vocab-size", 300, "--steps", 2, "--learning-rate", 1e-3, "--batch-tokens", 64)
+    words = (
+        "tokenizer.vocab_size=300",
+        "--budget",
+        "2steps",
+        "training.learning_rate=1e-3",
+        "training.batch.size=64",
+        "training.batch.unit=tokens",
+    )
     more = (
         "--method",
         "metaxlm-dict",
-        "--lexicons",
-        "d",
-        "--kept",
-        "k",
+        "embeddings.lexicons=d",
+        "evaluation.kept=k",
         "--baseline",
         "scratch",
         "--seed",
         4,
     )
-    assert command("adapt", *given, *words, *more, "--preset", "xpt2021").status == 1
+    assert command("adapt", *given, *words, *more, "training.preset=xpt2021").status == 1
     form = {"source": "s", "text": ["a.txt", "b"], "language": "ko", "vocab_size": 300, "seed": 4}
     form |= {"steps": 2, "learning_rate": 1e-3, "batch_tokens": 64, "method": "metaxlm-dict"}
     form |= {"kept": ["k"], "lexicons": ["d"], "baselines": ["scratch"], "preset": "xpt2021"}
@@ -45,7 +50,7 @@ def test_python_and_the_command_line_make_one_recipe(command, monkeypatch) -> No
     assert set(form) | budgets | {"tokenizer"} == set(ShortForm.__annotations__)
     on_the_command_line, from_python = asked
     assert from_python == on_the_command_line
-    assert command("adapt", *given, "--steps", 2, "--tokenizer", "t").status == 1
+    assert command("adapt", *given, "--budget", "2steps", "--tokenizer", "t").status == 1
     form = {"source": "s", "text": ["a.txt", "b"], "language": "ko", "steps": 2, "tokenizer": "t"}
     with pytest.raises(RecipeError, match="caught"):
         lingraft.adapt(out="runs/x", **form)

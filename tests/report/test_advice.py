@@ -93,24 +93,16 @@ def test_longer_training_is_advised_in_the_unit_that_the_run_was_asked_for(train
         run.choices_path,
         {"asked": {"training": {"preset": "xpt2021", "budget": {"value": 5, "unit": unit}}}},
     )
-    write_json(run.path / "environment.json", {"command": f"lingraft adapt --source a --{unit} 5"})
+    write_json(run.path / "environment.json", {"command": "lingraft adapt --source a --budget 5h"})
     (found,) = said(run)
-    assert found.startswith(f"More {unit} (--{unit}): the validation loss")
+    assert found.startswith(f"More {unit} (--budget): the validation loss")
 
 
 def test_longer_training_is_advised_by_the_option_that_was_given_to_a_join(trained):
     run = trained(46.4, losses=(4.0, 3.9))
-    command = "lingraft adapt --join runs/a --steps=9"
+    command = "lingraft adapt --join runs/a --budget=9steps"
     write_json(run.path / "environment.json", {"command": command})
-    assert said(run)[0].startswith("More steps (--steps): ")
-
-
-def test_epochs_which_no_option_gives_are_advised_by_their_key(trained):
-    run = trained(46.4, losses=(4.0, 3.9))
-    budget = {"value": 1, "unit": "epochs"}
-    write_json(run.choices_path, {"asked": {"training": {"preset": "xpt2021", "budget": budget}}})
-    write_json(run.path / "environment.json", {"command": "lingraft adapt --source a --yes"})
-    assert said(run)[0].startswith("More epochs (budget): ")
+    assert said(run)[0].startswith("More steps (--budget): ")
 
 
 def test_a_loss_that_rises_at_the_end_is_not_called_falling(trained):
@@ -132,8 +124,8 @@ def test_a_run_worse_than_unigrams_gets_the_learning_rate_first_with_its_own_fig
 def test_options_are_named_where_the_run_was_started_by_options_and_keys_elsewhere(trained):
     run = trained(1_722.0, steps=60, rate=1e-4, batch=4_040, vocabulary=900_000)
     start = ("learning rate", "batch", "vocabulary")
-    keys = ("learning_rate", "batch.size", "tokenizer.vocab_size")
-    options = ("--learning-rate", "--batch-tokens", "--vocab-size")
+    keys = ("learning_rate", "batch", "tokenizer.vocab_size")
+    options = ("training.learning_rate", "training.batch", "tokenizer.vocab_size")
     for command, names in {"adapt r.toml": keys, "adapt --source=a": options}.items():
         write_json(run.path / "environment.json", {"command": f"lingraft {command}"})
         changes = "\n".join(said(run))

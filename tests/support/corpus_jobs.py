@@ -1,4 +1,4 @@
-"""Jobs of `lingraft corpus` on made-up text, and what comes out of them."""
+"""Jobs of `lingraft data clean` on made-up text, and what comes out of them."""
 
 from __future__ import annotations
 

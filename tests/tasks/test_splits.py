@@ -69,7 +69,9 @@ def test_a_cut_is_named_in_the_data(tmp_path: Path) -> None:
     name = "klue-nli-v1.1_dev.json"
     shutil.copy(next(OFFICIAL.rglob(name)), folder / name)
     task = TASKS["klue-nli"]
-    with pytest.raises(DataError, match=r"train: klue-nli-v1\.1_train\.json.*--cut 0\.8,0\.1,0\.1"):
+    with pytest.raises(
+        DataError, match=r"train: klue-nli-v1\.1_train\.json.*cut\.train=0\.8 cut\.dev=0\.1"
+    ):
         load(task, tmp_path)
     data = load(task, tmp_path, shares={"train": 0.6, "dev": 0.4}, seed=0)
     assert data.names == {

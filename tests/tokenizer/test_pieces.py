@@ -121,7 +121,7 @@ def test_missing_bytes_are_added_before_other_pieces_or_the_loss_is_refused(kind
 def test_commands_refuse_to_lose_text(name, tiny_source, korean_text, command, tmp_path):
     folder = shutil.copytree(tiny_source("gpt2"), tmp_path / "source")
     without_bytes().save_pretrained(folder)
-    run = ["--source", folder, "--method", "continued", "--steps", 2, "--lang", "ko"]
+    run = ["--source", folder, "--method", "continued", "--budget", "2steps", "--lang", "ko"]
     more = [folder] if name == "evaluate" else [*run, "--out", tmp_path / "run"]
     ended = command(name, *more, "--text", korean_text)
     assert ended.status == 1

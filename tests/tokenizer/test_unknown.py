@@ -35,7 +35,7 @@ def test_it_is_refused_where_it_is_loaded(without):
 @pytest.mark.parametrize("name", ["check", "evaluate", "adapt"])
 def test_commands_end_with_one_line(name, without, korean_text, command, tmp_path):
     run = ["--source", without, "--lang", "ko", "--method", "lapt", "--out", tmp_path / "run"]
-    more = {"check": [without], "evaluate": [without], "adapt": [*run, "--steps", 2]}[name]
+    more = {"check": [without], "evaluate": [without], "adapt": [*run, "--budget", "2steps"]}[name]
     more += [] if name == "check" else ["--text", korean_text]
     ended = command(name, *more)
     assert ended.status == 1

@@ -3,60 +3,98 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lingraft.commands import console
 from lingraft.commands import options as ask
+from lingraft.commands.adapt import recipe_of
+from lingraft.commands.parsing import takes
 from lingraft.errors import DataError, RecipeError
 from lingraft.log import counted
+from lingraft.recipe import Recipe
 from lingraft.recipe.decoding import load
-from lingraft.recipe.methods import recipe_from
 from lingraft.report.next_step import command as command_of
 
 if TYPE_CHECKING:
     from lingraft.pipeline.completing import Completed
+    from lingraft.pipeline.preflight import Plan
+    from lingraft.report.table import Table
 
 
+@takes(lambda: (Recipe,), listed=False)
 def command(
+    context: typer.Context,
     recipe: Annotated[
-        Path,
-        typer.Argument(help="A recipe (.toml), or a model: its folder, or a Hub id in the cache."),
-    ],
-    settings: ask.Settings = None,
-) -> None:
+        Path | None,
+        typer.Argument(
+            metavar="RECIPE|MODEL",
+            help="A recipe (.toml), or a model: its folder, or a Hub id in the cache. Without one, "
+            "the options of adapt.",
+        ),
+    ] = None,
+    settings: ask.RecipeKeys = None,
+    source: ask.Source = None,
+    text: ask.Text = None,
+    lang: ask.Lang = None,
+    budget: ask.BudgetText = None,
+    method: ask.MethodName = None,
+    baseline: ask.Baseline = None,
+    tokenizer: ask.Tokenizer = None,
+) -> dict[str, Any]:
     """Say whether a recipe is sound and what it will do; downloads no model.
 
-    Of a model say whether its files belong together: weights, tokenizer and configuration.
+    A recipe: lingraft check recipes/demo.toml seed=1
+
+    Options:  lingraft check --source demo/source --text ko.txt --lang ko --budget 30m
+
+    A model:  lingraft check runs/ko/model
+
+    Of a model: whether its files belong together (weights, tokenizer, configuration).
     """
-    if not recipe.is_file() and recipe.suffix != ".toml":
-        if settings:
-            raise RecipeError(f"--set: is for recipes, and {recipe} is none; leave it out")
-        _model(str(recipe))
-    else:
-        _recipe(recipe, settings or [])
+    if recipe is None or recipe.is_file() or recipe.suffix == ".toml":
+        if recipe is not None:
+            data = load(recipe)
+            if "base" in data and "source" not in data:
+                plan = command_of("study", "plan", recipe)
+                raise RecipeError(f"{recipe}: is a study; `{plan}` says what it will do")
+        return _recipe(str(recipe or "recipe"), recipe_of(context))
+    idle = [name for name in context.params if name != "recipe"]
+    ask.check_idle(context, idle, f"is for recipes, and {recipe} is none; leave it out")
+    return _model(str(recipe))
 
 
-def _recipe(recipe: Path, settings: list[str]) -> None:
+def _recipe(name: str, asked: Recipe) -> dict[str, Any]:
+    """Print what a recipe will do, and return it."""
     from lingraft.corpus.streams import check_packages
     from lingraft.pipeline import preflight, soundness
     from lingraft.pipeline.completing import complete
     from lingraft.report import choices
-    from lingraft.report.table import Column, table
 
-    data = load(recipe)
-    if "base" in data and "source" not in data:
-        look = command_of("study", "plan", recipe)
-        raise RecipeError(f"{recipe}: is a study; `{look}` says what it will do")
-    completed = complete(recipe_from(data, settings, str(recipe)), download=False)
-    planned = completed.recipe
-    plan = preflight.check(planned)
-    check_packages(planned)
-    plan.notes += soundness.check_source(planned, download=False)
-    console.line(f"{recipe}: sound")
+    completed = complete(asked, download=False)
+    plan = preflight.check(completed.recipe)
+    check_packages(completed.recipe)
+    plan.notes += soundness.check_source(completed.recipe, download=False)
+    console.line(f"{name}: sound")
     for line in choices.lines(completed.choices):
         console.line(line)
+    phases = _phases(plan, completed)
+    _show(plan, phases)
+    notes = [*completed.notes, *plan.notes]
+    for note in notes:
+        console.line(f"note: {note}")
+    return {
+        "sound": True,
+        "stages": list(plan.stages),
+        "parameters": plan.parameters,
+        "phases": console.rows(phases),
+        "notes": notes,
+        "recipe": completed.recipe.model_dump(mode="json", exclude_none=True),
+    }
+
+
+def _show(plan: Plan, phases: Table) -> None:
     console.line(f"stages: {' → '.join(plan.stages)}")
     unpacked = plan.unpacked_bytes_estimate
     rough = f", roughly {unpacked / 1e6:,.1f} MB unpacked" if unpacked > plan.text_bytes else ""
@@ -65,6 +103,17 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
     if plan.parameters:
         parts = ", ".join(f"{part} {size:,}" for part, size in plan.by_part.items() if size)
         console.line(f"model: {plan.model_type}, {plan.parameters:,} parameters ({parts})")
+    console.show(phases)
+    if plan.fits:
+        console.line(f"memory: {plan.fits}")
+    if plan.disk_bytes_estimate:
+        console.line(f"estimate: {plan.disk_bytes_estimate / 1e9:,.2f} GB on disk")
+
+
+def _phases(plan: Plan, completed: Completed) -> Table:
+    """Return what each phase trains, and for how long."""
+    from lingraft.report.table import Column, table
+
     rows = [
         (
             phase["name"],
@@ -76,7 +125,7 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
             _tokens(phase["tokens_estimate"], section.budget.seconds, completed),
             f"{plan.memory[section.name].total / 1e9:,.1f}" if plan.memory else "?",
         )
-        for phase, section in zip(plan.phases, planned.phases, strict=True)
+        for phase, section in zip(plan.phases, completed.recipe.phases, strict=True)
     ]
     texts = (Column("phase", "text"), Column("trains", "long"))
     head = (
@@ -88,13 +137,7 @@ def _recipe(recipe: Path, settings: list[str]) -> None:
         "tokens, about",
         "GB, about",
     )
-    console.show(table("", head, rows))
-    if plan.fits:
-        console.line(f"memory: {plan.fits}")
-    if plan.disk_bytes_estimate:
-        console.line(f"estimate: {plan.disk_bytes_estimate / 1e9:,.2f} GB on disk")
-    for note in [*completed.notes, *plan.notes]:
-        console.line(f"note: {note}")
+    return table("", head, rows)
 
 
 def _tokens(estimate: float | None, seconds: float | None, completed: Completed) -> str:
@@ -104,7 +147,12 @@ def _tokens(estimate: float | None, seconds: float | None, completed: Completed)
     return "?" if estimate is None else f"{estimate:,.0f}"
 
 
-def _model(name: str) -> None:
+def _model(name: str) -> dict[str, Any]:
+    """Print what is known of a model, and return it.
+
+    Raises:
+        DataError: its files do not belong together.
+    """
     from lingraft.pipeline.soundness import examine
 
     facts, wrong = examine(name)
@@ -115,3 +163,4 @@ def _model(name: str) -> None:
             typer.echo(f"lingraft: {name}: {problem}", err=True)
         raise DataError(f"{name}: {wrong[-1]}")
     console.line(f"{name}: sound")
+    return {"sound": True, **facts}

@@ -15,15 +15,30 @@ if TYPE_CHECKING:
 out = log.results_console()
 
 
+def only_json(value: bool) -> bool:
+    """Leave standard output to `json_object` where `value` says so; return it."""
+    out.stderr = value
+    return value
+
+
 def line(text: str) -> None:
     """Print a line as it is, however long."""
     out.print(text, soft_wrap=True)
 
 
-def json_object(data: dict[str, Any]) -> None:
-    """Print one JSON object: on one line for programs, indented on a terminal."""
+def json_object(data: Any) -> None:
+    """Print plain data as JSON: on one line for programs, indented on a terminal."""
     indent = 1 if sys.stdout.isatty() else None
-    sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=indent) + "\n")
+    sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=indent, default=str) + "\n")
+
+
+def rows(*tables: Table) -> list[dict[str, str]]:
+    """Return the rows of tables as plain data, by the titles of their columns."""
+    return [
+        {column.title: cell.whole for column, cell in zip(table.columns, row.cells, strict=True)}
+        for table in tables
+        for row in table.rows
+    ]
 
 
 def show(table: Table, best: str = "*") -> None:

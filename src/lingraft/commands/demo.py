@@ -9,6 +9,8 @@ import typer
 
 from lingraft.commands import adapt, console
 from lingraft.commands import options as ask
+from lingraft.commands.parsing import takes
+from lingraft.recipe import Recipe
 from lingraft.report.next_step import NextStep
 from lingraft.report.next_step import command as command_of
 
@@ -16,11 +18,20 @@ if TYPE_CHECKING:
     from lingraft.rundir import Run
 
 
+@takes(lambda: (Recipe,), listed=False)
 def command(
     context: typer.Context,
+    settings: ask.RecipeKeys = None,
     out_dir: Annotated[Path, typer.Option("--out", help="The folder of the run.")] = Path(
         "runs/demo"
     ),
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="xpt trains in a paper's two phases; others are those of `show methods`. Default: "
+            "what lingraft chooses."
+        ),
+    ] = None,
     files_to: Annotated[
         Path | None,
         typer.Option(
@@ -28,37 +39,40 @@ def command(
             "other commands on them."
         ),
     ] = None,
-    seed: ask.Seed = None,
-    settings: ask.Settings = None,
-    resume: ask.ResumeRun = False,
-    overwrite: ask.OverwriteRun = False,
-) -> None:
+    update: ask.UpdateRun = False,
+    force: ask.ForceRun = False,
+) -> object:
     """Make a Korean model of a small English one: offline, in minutes, with the package's own data.
 
-    A model from random weights is trained beside it on the same text for as long, to compare.
+    lingraft demo --out runs/demo
+
+    lingraft demo --method xpt seed=1 --out runs/demo-xpt
+
+    lingraft demo --files-to demo
+
+    A model from random weights is trained beside it on the same text for as long, to compare. What
+    comes out is OUT/model and OUT/report.html.
     """
     from lingraft.pipeline import demo
 
     if files_to is not None:
-        idle = ("out_dir", "seed", "settings", "resume", "overwrite")
+        idle = [name for name in context.params if name != "files_to"]
         ask.check_idle(context, idle, "is of a run, and --files-to trains nothing; leave it out")
         demo.copy_files(files_to)
         text = files_to / demo.TEXT
         source, out = files_to / "source", Path("runs/mine")
-        flags = ("--source", source, "--text", text, "--lang", "ko", "--minutes", 5, "--out", out)
+        flags = ("--source", source, "--text", text, "--lang", "ko", "--budget", "5m", "--out", out)
         step = NextStep("Make a model of them:", command_of("adapt", *flags))
         console.summary(("source", source), ("text", text), next_step=step)
-        return
+        return {"source": source, "text": text}
     from lingraft.pipeline import adapt as pipeline
 
-    seeds = [f"seed={seed}"] if seed is not None else []
-    recipe = demo.recipe([*(settings or []), *seeds])
-    run = pipeline.adapt(
-        recipe, out_dir, resume=resume, overwrite=overwrite, command=ask.command_line()
-    )
+    recipe = demo.recipe(settings or [], method)
+    run = pipeline.adapt(recipe, out_dir, update=update, force=force, command=ask.command_line())
     if ask.is_first_process():
         adapt.show(run)
         _answer(run, demo.EXAMPLE)
+    return adapt.facts(run)
 
 
 def _answer(run: Run, sentence: str) -> None:

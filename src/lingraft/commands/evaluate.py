@@ -2,66 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
 from lingraft.commands import console
+from lingraft.commands import options as ask
+from lingraft.commands.parsing import Keys, read, takes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
+class Scoring(Keys):
+    """How a model is scored."""
+
+    max_sentences: Annotated[int, Field(ge=1)] = 10_000
+    """At most this many sentences; of a causal model documents of about as many."""
+    masking_rate: float = 0.15
+    """Share of the tokens that is hidden from a masked model."""
+    seed: int = 0
+    """Seed of the masks."""
+    max_words: Annotated[int, Field(ge=0)] = 2_000
+    """Words scored for a masked model's bits per character; 0: none."""
+    precision: str = "auto"
+    """auto, bf16 or fp32."""
+
+
+@takes(lambda: (Scoring,))
 def command(
     model: Annotated[
         str,
-        typer.Argument(
-            help="A masked language model, or a causal one of `lingraft list families`: directory, "
-            "Hub id or name."
-        ),
+        typer.Argument(help="A masked or causal language model: a folder, a Hub id or a name."),
     ],
-    text: Annotated[
-        list[str],
-        typer.Option(help="Held-out text: files or directories; several may follow."),
-    ],
+    text: Annotated[list[str], typer.Option(help="Held-out text: files or folders.")],
+    settings: ask.OwnKeys = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Other models, to compare on the same text (masked ones on the words that both "
-            "score)."
-        ),
+        typer.Option(help="Other models of the same kind, to compare on the same text."),
     ] = None,
     lang: Annotated[
         str, typer.Option(help="Language of a masked model's text, for sentence splitting.")
     ] = "und",
-    sentences: Annotated[
-        int,
-        typer.Option(min=1, help="At most this many sentences; of a causal model about as much."),
-    ] = 10_000,
-    rate: Annotated[
-        float, typer.Option(help="Share of the tokens that is hidden from a masked model.")
-    ] = 0.15,
-    seed: Annotated[int, typer.Option(help="Seed of the masks.")] = 0,
-    words: Annotated[
-        int,
-        typer.Option(min=0, help="Words scored for a masked model's bits per character; 0: none."),
-    ] = 2_000,
-    precision: Annotated[str, typer.Option(help="auto, bf16 or fp32.")] = "auto",
-) -> None:
-    """Print a model's intrinsic metrics on text, as one JSON object.
+) -> dict[str, Any]:
+    """Score a model on text that it has not seen.
 
-    Of a masked model: perplexity, hits@k, MRR, mean rank, and bits per character of whole words.
+    lingraft evaluate runs/ko/model --text held-out.txt --lang ko
 
-    Of a causal model: bits per byte and per character of whole documents, perplexity, hits@k and
-    ranks of the next token.
+    lingraft evaluate runs/ko/model --text held-out.txt --against FacebookAI/xlm-roberta-base --json
+
+    Of a masked model: perplexity, hits@k, MRR, mean rank, and bits per character of whole words. Of
+    a causal model: bits per byte and per character of whole documents, perplexity, and ranks of the
+    next token.
     """
     from lingraft.pipeline import standalone
+    from lingraft.report.table import Column, table
 
+    given = read(Scoring, settings)
     result = standalone.evaluate(
         [model, *(against or ())],
         text,
         language=lang,
-        sentences=sentences,
-        rate=rate,
-        seed=seed,
-        num_words=words,
-        precision=precision,
+        sentences=given.max_sentences,
+        rate=given.masking_rate,
+        seed=given.seed,
+        num_words=given.max_words,
+        precision=given.precision,
     )
-    console.json_object(result)
+    console.show(table("", (Column("what", "text"), Column("value", "long")), list(_flat(result))))
+    return result
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the numbers and words of plain data by their paths."""
+    for key, entry in value.items() if isinstance(value, dict) else ():
+        path = f"{name} {key}".strip()
+        if isinstance(entry, dict):
+            yield from _flat(entry, path)
+        else:
+            shown = f"{entry:,.6g}" if isinstance(entry, float) else entry
+            yield path, ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown)

@@ -9,9 +9,9 @@ import typer
 
 from lingraft.commands import console
 from lingraft.commands import options as ask
+from lingraft.commands.parsing import takes
 from lingraft.errors import RecipeError
 from lingraft.log import counted
-from lingraft.recipe.shorthand import given
 from lingraft.report.next_step import NextStep
 from lingraft.report.next_step import command as command_of
 
@@ -19,167 +19,135 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.finetuning.outcomes import Outcome
+    from lingraft.finetuning.recipe import Finetune
+    from lingraft.recipe import Section
     from lingraft.report.table import Table
 
 
 COMPARE = "See what is more than luck, and where the models go wrong:"
-BESIDE_A_RECIPE = ["models", "out_dir", "settings", "keep_models", "resume", "overwrite"]
+BESIDE_A_RECIPE = ("models", "out_dir", "settings", "update", "force")
 """Parameters that go with a recipe."""
 
 
+def _sections() -> tuple[type[Section], ...]:
+    from lingraft.finetuning.recipe import Finetune
+    from lingraft.tasks.settings import Changes
+
+    return Finetune, Changes
+
+
+@takes(_sections, listed=False)
 def command(
     context: typer.Context,
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL…",
-            help="The models: folders, Hub ids or names of `lingraft list models`. Or one recipe "
-            "(.toml).",
+            metavar="MODEL",
+            help="The models: folders, Hub ids or names of `show models`. Or one recipe (.toml).",
         ),
     ],
-    task: Annotated[
+    settings: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Tasks, as NAME[,NAME…] of `lingraft list tasks` or a TOML file of your own."
+        typer.Argument(
+            metavar="KEY=VALUE",
+            help="Keys of the recipe and of the papers' settings, as learning_rate=1e-5 epochs=5 "
+            "or cut.train=0.9 cut.dev=0.1.",
         ),
     ] = None,
+    task: ask.Task = None,
     data: ask.Data = None,
+    out_dir: ask.ResultsFolder = Path("runs/finetune"),
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, max=10_000, help="How many seeds to train with. Default: 10."),
+    ] = None,
     train_language: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="LANG[,LANG…]",
-            help="Train in these languages together, or in 'all'. The task must have several "
-            "languages.",
+            help="Train in these languages together, or in 'all', and score in others. The task "
+            "must have several."
         ),
     ] = None,
-    test_languages: Annotated[
+    test_language: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="LANG[,LANG…]",
-            help="Score in these languages. Default: all whose files are there.",
-        ),
+        typer.Option(help="Score in these languages. Default: all whose files are there."),
     ] = None,
-    select_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LANG[,LANG…]",
-            help="Choose the best weights on these development sets. Default: the training "
-            "languages'. 'mean' takes the mean over all that are tested.",
-        ),
-    ] = None,
-    directions: Annotated[
-        bool,
-        typer.Option(
-            "--directions", help="Train in each language by itself, for a table of train × test."
-        ),
-    ] = False,
-    plug: Annotated[
-        str | None,
-        typer.Option(
-            metavar="in|out",
-            help="For a model with cross-attention (method veco): leave that out (default), or use "
-            "it to read every example with its translation.",
-        ),
-    ] = None,
-    teacher: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="With --plug in: a model, fine-tuned on the same task, that tags translations "
-            "without tags.",
-        ),
-    ] = None,
-    restore_source: Annotated[
-        bool,
-        typer.Option(
-            "--restore-source",
-            help="MODEL is a run of lingraft adapt: put its source's parts back, to see on tasks "
-            "in the source's language where that is lost.",
-        ),
-    ] = False,
-    seeds: ask.Seeds = None,
-    first_seed: ask.FirstSeed = None,
-    out_dir: ask.ResultsFolder = Path("runs/finetune"),
-    settings: ask.TaskSettings = None,
-    paper: ask.Paper = None,
     label: ask.Labels = None,
-    cut: ask.Cut = None,
-    train_examples: ask.TrainExamples = None,
-    train_sizes: ask.TrainSizes = None,
-    learning_rates: ask.LearningRates = None,
-    precision: ask.Precision = None,
-    keep_models: Annotated[
-        bool, typer.Option("--keep-models", help="Keep the best weights of every seed.")
+    update: Annotated[
+        bool, typer.Option("--update", help="Train seeds again whose inputs have changed.")
     ] = False,
-    resume: ask.ResumeSeeds = False,
-    overwrite: ask.OverwriteSeeds = False,
-) -> None:
+    force: Annotated[
+        bool, typer.Option("--force", help="Train all seeds of this call again.")
+    ] = False,
+) -> object:
     """Fine-tune models on tasks with several seeds; print mean and deviation of the scores.
 
-    With a recipe:     lingraft finetune tasks.toml --out runs/tasks
+    With a recipe:    lingraft finetune tasks.toml --out runs/tasks
 
-    Without:           lingraft finetune runs/ko/model --task klue-nli,korsts --data data
+    Without:          lingraft finetune runs/ko/model --task klue-nli korsts --data data
 
-    Across languages:  lingraft finetune xlm-roberta-base --task pawsx --data data
-                       --train-language en --test-languages ko,de
+    Across languages: lingraft finetune xlm-roberta-base --task pawsx --data data --train-language
+        en --test-language ko de
 
-    docs/finetuning.md has such a recipe. Settings are those of the papers. Seeds that are done are
-    kept, a killed one goes on with the same command. What comes out is OUT/MODEL/TASK/seed-N and
-    OUT/results.jsonl.
+    Settings are those of the papers. Seeds that are done are kept, a killed one goes on with the
+    same command. What comes out is OUT/MODEL/TASK/seed-N and OUT/results.jsonl.
     """
-    from lingraft.finetuning import outcomes
-    from lingraft.finetuning import recipe as recipes
+    recipe, base = recipe_of(context)
+    from lingraft.finetuning import outcomes, run
 
-    values = given(
-        tasks=ask.names_in(task),
-        data=data,
-        train_languages=ask.names_in(train_language),
-        test_languages=ask.names_in(test_languages),
-        selection_languages=ask.names_in(select_on),
-        directions=directions or None,
-        plug=plug,
-        plug_in={"teacher": teacher} if teacher else None,
-        restore_source=restore_source or None,
-        seeds=seeds,
-        first_seed=first_seed,
-        labels=ask.names_in(label),
-        cut=ask.shares_in(cut),
-        train_examples=train_examples,
-        train_sizes=ask.numbers_in(train_sizes, "--train-sizes"),
-        learning_rates=ask.numbers_in(learning_rates, "--learning-rates"),
-        paper=paper,
-        precision=precision,
-    )
-    if len(models) == 1 and models[0].endswith(".toml"):
-        ask.check_beside_recipe(
-            context,
-            [name for name in context.params if name not in BESIDE_A_RECIPE],
-            "write it into the recipe, or change settings with --set",
-        )
-        recipe, base = recipes.read_finetune(Path(models[0]), settings or [])
-    else:
-        if "tasks" not in values:
-            raise RecipeError("--task: name a task, such as klue-nli (lingraft list tasks)")
-        recipe = recipes.decode_finetune({"models": models} | values, settings or [])
-        base = Path()
     if ask.is_first_process():
         outcomes.check_out(out_dir)
-    from lingraft.finetuning import run
-
-    options = run.Options(resume, overwrite, keep_models, ask.command_line())
+    options = run.Options(update, force, command=ask.command_line())
     results = run.finetune(recipe, out_dir, options, base)
+    tables = tables_of(results)
     if ask.is_first_process():
-        for table in tables_of(results):
-            console.show(table)
-        reference = ("--reference", "source") if recipe.restore_source else ()
-        kept = [best for result in results if (best := result.folder / "best").is_dir()]
-        weights = out_dir / "MODEL/TASK/seed-N/best" if kept[1:] else "".join(map(str, kept))
-        console.summary(
-            *said_of(results),
-            ("models", weights),
-            ("results", out_dir / "results.jsonl"),
-            next_step=NextStep(COMPARE, command_of("compare", out_dir, *reference)),
-        )
+        _show(results, tables, recipe, out_dir)
+    return {"results": out_dir / "results.jsonl", "scores": console.rows(*tables)}
+
+
+def recipe_of(context: typer.Context) -> tuple[Finetune, Path]:
+    """Return the recipe that a call asks for, and the folder that its paths start from.
+
+    Raises:
+        RecipeError: an option is missing, wrong, or belongs into the recipe.
+    """
+    from lingraft.finetuning import recipe as recipes
+
+    given = context.params
+    models, settings = given["models"], given["settings"]
+    if len(models) == 1 and models[0].endswith(".toml"):
+        ask.check_beside_recipe(context, [name for name in given if name not in BESIDE_A_RECIPE])
+        return recipes.read_finetune(Path(models[0]), settings)
+    names = {
+        "tasks": "task",
+        "data": "data",
+        "train_languages": "train_language",
+        "test_languages": "test_language",
+        "seeds": "seeds",
+        "labels": "label",
+    }
+    values = {key: given[name] for key, name in names.items() if given[name]}
+    keys = {setting.partition("=")[0].partition(".")[0] for setting in settings}
+    if not {"tasks", "custom"} & {*values, *keys}:
+        raise RecipeError("--task: name a task, such as klue-nli (lingraft show tasks)")
+    return recipes.decode_finetune({"models": models} | values, settings), Path()
+
+
+def _show(
+    results: Sequence[Outcome], tables: Sequence[Table], recipe: Finetune, out_dir: Path
+) -> None:
+    """Print how good the models are, and where what was made lies."""
+    for table in tables:
+        console.show(table)
+    reference = ("reference=source",) if recipe.restore_source else ()
+    kept = [best for result in results if (best := result.folder / "best").is_dir()]
+    weights = out_dir / "MODEL/TASK/seed-N/best" if kept[1:] else "".join(map(str, kept))
+    console.summary(
+        *said_of(results),
+        ("models", weights),
+        ("results", out_dir / "results.jsonl"),
+        next_step=NextStep(COMPARE, command_of("report", out_dir, *reference)),
+    )
 
 
 def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import Field
 
 from lingraft.errors import RecipeError
 
@@ -19,100 +20,70 @@ if TYPE_CHECKING:
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """A name that a recipe may have."""
 
-Settings = Annotated[
+RecipeKeys = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="a.b=c",
-        help="Change a value of the recipe, as in --set phases.0.budget.value=10.",
+    typer.Argument(
+        metavar="KEY=VALUE",
+        help="Any key of the recipe, as seed=1 or training.learning_rate=1e-3.",
     ),
 ]
+OwnKeys = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="The keys below.")]
 
 # of what makes a run
-Seed = Annotated[int | None, typer.Option(help="The seed of weights, order and masks.")]
-ResumeRun = Annotated[
-    bool,
-    typer.Option("--resume", help="Go on with the run in --out, and do again what has changed."),
+Source = Annotated[
+    str | None,
+    typer.Option(help="The model to start from: a folder, a Hub id or a name of `show models`."),
 ]
-OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Delete the run in --out first.")]
+Text = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Raw text: files, folders or hub:DATASET. Several languages as LANGUAGE=PATH, without "
+        "--lang."
+    ),
+]
+Lang = Annotated[
+    str | None, typer.Option(help="The language of the text: a BCP 47 code such as ko.")
+]
+BudgetText = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="AMOUNT",
+        help="How long the whole run may train: 30m, 8h, 5Mtok, 300steps, or paper.",
+    ),
+]
+MethodName = Annotated[
+    str | None, typer.Option("--method", help="How to adapt: one of `show methods`.")
+]
+Tokenizer = Annotated[
+    str | None,
+    typer.Option(help="A tokenizer that exists, in the place of a new one: a folder or a Hub id."),
+]
+Baseline = Annotated[
+    list[str] | None,
+    typer.Option(help="Methods to train on the same budget, to compare, such as scratch."),
+]
+Seed = Annotated[int | None, typer.Option(help="The seed of weights, order and masks.")]
+UpdateRun = Annotated[
+    bool, typer.Option("--update", help="Bring the run in --out up to what has changed.")
+]
+ForceRun = Annotated[bool, typer.Option("--force", help="Delete the run in --out and begin anew.")]
 
 # of what leaves results in --out
 Replace = Annotated[
-    bool, typer.Option("--overwrite", help="Replace what another call has left in --out.")
+    bool, typer.Option("--force", help="Replace what another call has left in --out.")
 ]
 ResultsFolder = Annotated[Path, typer.Option("--out", help="The folder of the results.")]
+NewFolder = Annotated[Path, typer.Option("--out", help="The folder, made here.")]
 
-# of study
-Jobs = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        max=1_024,
-        help="How many cells run at a time. They share the cores, or take GPUs in turn.",
-    ),
+# of tasks and of what compares models
+Task = Annotated[
+    list[str] | None, typer.Option(help="Tasks of `show tasks`, or TOML files of your own.")
 ]
-ResumeStudy = Annotated[
-    bool,
-    typer.Option(
-        "--resume", help="Let this study replace the one in --out, and keep what both share."
-    ),
-]
-OverwriteStudy = Annotated[
-    bool, typer.Option("--overwrite", help="Delete the study in --out first.")
-]
-
-# of what compares models, or files of systems
-Labels = Annotated[
-    list[str] | None, typer.Option(help="What tables call the models: NAME[,NAME…].")
-]
-Draws = Annotated[int, typer.Option(min=100, max=1_000_000, help="Draws of the paired bootstrap.")]
-
-# of everything that fine-tunes
 Data = Annotated[str | None, typer.Option(help="The folder of the tasks' files, or 'hub'.")]
-Seeds = Annotated[
-    int | None, typer.Option(min=1, max=10_000, help="How many seeds to train with. Default: 10.")
-]
-FirstSeed = Annotated[int | None, typer.Option(min=0, help="The first seed. Default: 0.")]
-TaskSettings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="a=b,c=d",
-        help="Change the paper's settings, as in --set learning_rate=1e-5,epochs=5.",
-    ),
-]
-Paper = Annotated[
-    str | None, typer.Option(help="Take another paper's settings, where a task has several.")
-]
-Cut = Annotated[
-    str | None,
-    typer.Option(
-        help="Cut the one split with labels into TRAIN,DEV[,TEST], as shares. "
-        "dev=0.5,test=0.5 cuts the development set alone."
-    ),
-]
-TrainExamples = Annotated[int | None, typer.Option(min=1, help="Train on so many examples only.")]
-TrainSizes = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N,N…", help="Train on so many examples, and on so many …: a learning curve."
-    ),
-]
-LearningRates = Annotated[
-    str | None,
-    typer.Option(
-        metavar="R,R…",
-        help="Try each of these learning rates once for each model and task, and take the best "
-        "on the development set for all seeds.",
-    ),
-]
-Precision = Annotated[str | None, typer.Option(help="auto, bf16, fp16 or fp32, of training.")]
-ResumeSeeds = Annotated[
-    bool, typer.Option("--resume", help="Train seeds again whose inputs have changed.")
-]
-OverwriteSeeds = Annotated[
-    bool, typer.Option("--overwrite", help="Train all seeds of this call again.")
-]
+Labels = Annotated[list[str] | None, typer.Option(help="What tables call the models, in order.")]
+Resamples = Annotated[int, Field(ge=100, le=1_000_000)]
+"""Draws of a paired bootstrap, as a key."""
 
 
 def command_line() -> str:
@@ -144,9 +115,9 @@ SAME = "the same command"
 
 
 def going_on(message: str) -> str:
-    """What a message says of the same command, which with --overwrite would begin afresh."""
-    same = f"{SAME} without --overwrite"
-    return message.replace(SAME, same) if "--overwrite" in sys.argv else message
+    """What a message says of the same command, which with --force would begin afresh."""
+    same = f"{SAME} without --force"
+    return message.replace(SAME, same) if "--force" in sys.argv else message
 
 
 def is_first_process() -> bool:
@@ -157,7 +128,7 @@ def is_first_process() -> bool:
 def check_beside_recipe(
     context: typer.Context,
     alone: Iterable[str],
-    mend: str = "with one, use --set (say --set seed=1)",
+    mend: str = "with one, write keys, such as seed=1",
 ) -> None:
     """Refuse options that do not go with a recipe.
 
@@ -187,65 +158,8 @@ def check_idle(context: typer.Context, names: Iterable[str], why: str) -> None:
     for name in names:
         value = context.params[name]
         if value not in (None, (), [], parameters[name].get_default(context)):
-            spelt = parameters[name].secondary_opts if value is False else parameters[name].opts
+            spelt = value if name == "settings" else parameters[name].opts
             raise RecipeError(f"{spelt[0]}: {why}")
-
-
-def pair_of(text: str) -> tuple[str, str]:
-    """Name and value of --executor-option name=value.
-
-    Raises:
-        RecipeError: it is no such pair.
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise RecipeError(f"--executor-option {text}: write it as name=value")
-    return name, value
-
-
-def names_in(values: str | Sequence[str] | None) -> list[str]:
-    """The names in `A,B` and several options of it."""
-    texts = [values] if isinstance(values, str) else values or []
-    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
-
-
-def numbers_in(text: str | None, option: str) -> list[float]:
-    """The numbers in `1e-4,3e-4`; whole ones as integers.
-
-    Raises:
-        RecipeError: something else is among them.
-    """
-    try:
-        numbers = [float(name) for name in names_in(text)]
-    except ValueError:
-        raise RecipeError(f"{option} {text}: write numbers with commas between them") from None
-    return [int(number) if number.is_integer() else number for number in numbers]
-
-
-def shares_in(text: str | None) -> dict[str, float] | None:
-    """Shares by split, of `0.8,0.1,0.1` or `dev=0.5,test=0.5`.
-
-    Raises:
-        RecipeError: they are neither.
-    """
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    names: tuple[str, ...] = ("train", "dev", "test")
-    if all("=" in part for part in parts):
-        names = tuple(part.partition("=")[0].strip() for part in parts)
-        parts = [part.partition("=")[2] for part in parts]
-    try:
-        shares = [float(part) for part in parts]
-    except ValueError:
-        shares = []
-    wrong = not {*names} <= {"train", "dev", "test"} or len({*names}) != len(names)
-    if len(shares) not in (2, 3) or wrong:
-        raise RecipeError(
-            f"--cut {text}: write the shares of train, dev and (if wanted) test, as 0.8,0.1,0.1, "
-            "or those of dev and test, as dev=0.5,test=0.5"
-        )
-    return dict(zip(names, shares, strict=False))
 
 
 def labelled(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
@@ -270,7 +184,7 @@ def labelled(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
             raise RecipeError(f"models: {model} is named twice; give each model once")
         if label.casefold() in map(str.casefold, by_label):  # on a Mac Base is base
             raise RecipeError(
-                f"two models would be called '{label}'; name them with labels (--label A,B)"
+                f"two models would be called '{label}'; name them with labels (--label A B)"
             )
         by_label[label] = name
     return by_label

@@ -3,36 +3,94 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lingraft.commands import console
-from lingraft.errors import DataError
+from lingraft.commands import options as ask
+from lingraft.commands.parsing import Keys, read, takes
+from lingraft.errors import DataError, RecipeError
 from lingraft.pages import check_target
 from lingraft.rundir import ENVIRONMENT, Run
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
+
+class Tested(Keys):
+    """How fine-tuned models are compared."""
+
+    reference: str | None = None
+    """The label of the model that the others are tested against; 'scratch' or the first one."""
+    resamples: ask.Resamples = 1_000
+    """Draws of the paired bootstrap."""
+
+
+@takes(lambda: (Tested,))
 def command(
-    runs: Annotated[list[Path], typer.Argument(help="Runs; the first is the main one.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER",
+            help="Runs of adapt, the main one first; or folders of finetune, beside which those of "
+            "analyze retrieval may stand.",
+        ),
+    ],
+    settings: ask.OwnKeys = None,
     out_file: Annotated[
         Path | None,
         typer.Option(
             "--out",
-            help="The page. Default: RUN/report.html for one run, report.html here for several.",
+            help="The page. Default: report.html in a run, here of several; comparison.html in the "
+            "first folder of finetune.",
         ),
     ] = None,
-) -> None:
-    """Write the report of a run, or one page that compares several."""
+) -> object:
+    """Write the page of a run, or one that compares several runs or fine-tuned models.
+
+    A run:        lingraft report runs/ko
+
+    Several:      lingraft report runs/ko runs/ko-scratch --out both.html
+
+    Fine-tuned:   lingraft report runs/tasks runs/other-tasks reference=base
+
+    Of fine-tuned models: scores, what is more than luck, and mistakes, with all numbers as CSV
+    beside the page.
+    """
+    given = read(Tested, settings)
+    are_runs = {Run(folder).recipe_path.is_file() for folder in folders}
+    if are_runs == {True}:
+        if settings:
+            raise RecipeError(f"{settings[0]}: is for results of finetune; leave it out")
+        return _of_runs(folders, out_file)
+    if len(are_runs) > 1:
+        raise RecipeError("report: some folders are runs and some are not; give them in two calls")
+    from lingraft.finetuning.compare import compare
+
+    target = out_file or folders[0] / "comparison.html"
+    tables, written = compare(folders, target, reference=given.reference, resamples=given.resamples)
+    for table in tables:
+        console.show(table, best="")
+    console.line(f"page: {written[0]} and {len(written) - 1} files beside it")
+    return {"page": written[0], "files": written[1:], "scores": console.rows(*tables)}
+
+
+def _of_runs(folders: Sequence[Path], out_file: Path | None) -> object:
+    """Write the page of runs, and return where it is and what it says."""
     from lingraft.report import advice, tables
     from lingraft.report.pages import run as run_page
 
-    opened = [Run.existing(path) for path in runs]
-    for run in opened:
+    runs = [Run.existing(path) for path in folders]
+    for run in runs:
         if not ((run.path / ENVIRONMENT).is_file() or any(run.path.glob("*/done.json"))):
             raise DataError(f"{run.path}: holds a recipe and no run yet; lingraft adapt makes one")
-    target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
+    target = out_file or (folders[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     check_target(target)
-    console.show(tables.for_terminal(opened, console.out.width))
-    console.line(advice.summary(opened))
-    console.line(f"report: {run_page.write(opened, target)}")
+    table = tables.for_terminal(runs, console.out.width)
+    console.show(table)
+    said = advice.summary(runs)
+    console.line(said)
+    written = run_page.write(runs, target)
+    console.line(f"report: {written}")
+    return {"page": written, "scores": console.rows(table), "summary": said}

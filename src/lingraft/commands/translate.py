@@ -7,17 +7,38 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
 from lingraft.commands import console
+from lingraft.commands import options as ask
+from lingraft.commands.parsing import Keys, read, takes
 from lingraft.report.next_step import NextStep
 
 
+class Decoding(Keys):
+    """How a text is translated."""
+
+    beams: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Of beam search; 1 is greedy and fastest. As the model says."""
+    max_new_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Longest translation, in tokens. As the model says, or 200."""
+    batch_tokens: Annotated[int, Field(ge=1)] = 4_096
+    """Source tokens times beams in the model at once."""
+    source_language: str | None = None
+    """Code of the text's language, for mBART (en_XX), M2M (en), NLLB (eng_Latn)."""
+    target_language: str | None = None
+    """Code of the language to translate into, for the same."""
+    prefix: str = ""
+    """Put before every line: "translate English to German: " for T5, say."""
+
+
+@takes(lambda: (Decoding,))
 def command(
     model: Annotated[
         str,
         typer.Argument(
-            help="Any stock encoder–decoder (BART, T5, mBART, M2M, NLLB, Marian, EncoderDecoder): "
-            "directory, Hub id or name."
+            help="Any stock encoder-decoder (BART, T5, mBART, M2M, NLLB, Marian, EncoderDecoder): "
+            "a folder, a Hub id or a name."
         ),
     ],
     text: Annotated[
@@ -27,37 +48,15 @@ def command(
     out: Annotated[
         Path, typer.Option(help="The file of translations, a line for a line; - prints them.")
     ],
-    beams: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=1_000, help="Of beam search; 1 is greedy and fastest. As the model says."
-        ),
-    ] = None,
-    max_new_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="Longest translation, in tokens. As the model says, or 200."),
-    ] = None,
-    batch_tokens: Annotated[
-        int, typer.Option(min=1, help="Source tokens times beams in the model at once.")
-    ] = 4_096,
-    source_language: Annotated[
-        str | None,
-        typer.Option(
-            help="Code of the text's language, for mBART (en_XX), M2M (en), NLLB (eng_Latn)."
-        ),
-    ] = None,
-    target_language: Annotated[
-        str | None, typer.Option(help="Code of the language to translate into, for the same.")
-    ] = None,
-    prefix: Annotated[
-        str,
-        typer.Option(help='Put before every line: "translate English to German: " for T5, say.'),
-    ] = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out.")] = False,
-) -> None:
+    settings: ask.OwnKeys = None,
+    force: ask.Replace = False,
+) -> object:
     """Translate a text with any stock encoder–decoder: one line in, one line out.
 
     lingraft translate runs/de-en/model --text test.de --out hypothesis.en
+
+    lingraft translate facebook/nllb-200-distilled-600M --text en.txt --out ko.txt
+        source_language=eng_Latn target_language=kor_Hang
 
     An empty line stays empty, and no translation holds a line break. Lines of like lengths go
     through the model together, which changes no translation. What is done is kept: the
@@ -66,15 +65,13 @@ def command(
     from lingraft.crosslingual.translator import Settings, Text, Translator, translations, write
     from lingraft.recipe import catalogue
 
-    settings = Settings(
-        beams, max_new_tokens, batch_tokens, source_language, target_language, prefix
-    )
+    how = Settings(**dict(read(Decoding, settings)))
     if str(out) == "-":
         lines = Text(text)  # before the model is loaded
-        for block in translations(Translator.load(catalogue.resolve(model), settings), lines):
+        for block in translations(Translator.load(catalogue.resolve(model), how), lines):
             typer.echo("\n".join(block))
-        return
-    done = write(model, text, out, settings, overwrite=overwrite)
+        return None
+    done = write(model, text, out, how, force=force)
     score = ("sacrebleu", "REFERENCE", "-i", str(out), "-m", "bleu", "chrf")
     console.summary(
         ("what", f"{text}, translated by {model}"),
@@ -83,3 +80,4 @@ def command(
         ("file", out),
         next_step=NextStep("How good is it? With translations by people:", shlex.join(score)),
     )
+    return {"file": out} | done

@@ -52,7 +52,7 @@ def write_pairs(
     columns: tuple[int, int],
     folder: Path,
     *,
-    overwrite: bool = False,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Read parallel text, check it, and write `folder/pairs.tsv` and `folder/counts.json`.
 
@@ -61,7 +61,7 @@ def write_pairs(
         languages: of the source side and of the target side, as the files write them.
         columns: of a TSV file, those of source and target.
         folder: made if it is not there.
-        overwrite: replace the file, and its counts, of other sources or settings.
+        force: replace the file, and its counts, of other sources or settings.
 
     Returns:
         read, dropped (by reason) and kept.
@@ -76,10 +76,10 @@ def write_pairs(
     files = parallel.files(section.text, parallel.Layout(*languages))
     if columns != (0, 1) and not any(lines.kind(path) == ".tsv" for path in files):
         raise RecipeError(
-            "--columns: is for .tsv files; in others the languages say which side is which"
+            "columns: is for .tsv files; in others the languages say which side is which"
         )
     digest = fingerprint(*form(section), PAIRS, section, languages, columns, _entries(files))
-    _check_free(folder, PAIRS, files, digest, overwrite=overwrite)
+    _check_free(folder, PAIRS, files, digest, force=force)
     n_kept = _write(checked_pairs, folder, PAIRS, checker.dropped)
     dropped = dict(sorted((checker.dropped + reading.dropped).items()))
     return _finish(reading.documents, dropped, n_kept, digest, folder)
@@ -115,7 +115,7 @@ def write_lexicon(
     columns: tuple[int, int],
     folder: Path,
     *,
-    overwrite: bool = False,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Read lexicons, check them, and write `folder/lexicon.tsv` and `folder/counts.json`.
 
@@ -124,7 +124,7 @@ def write_lexicon(
         languages: of the source and of the target.
         columns: those of source and target; also says whether headwords are of the source.
         folder: made if it is not there.
-        overwrite: replace the file, and its counts, of other sources or settings.
+        force: replace the file, and its counts, of other sources or settings.
 
     Returns:
         read, dropped (by reason) and kept.
@@ -143,7 +143,7 @@ def write_lexicon(
     collections.deque(checker.check(translations.pairs), maxlen=0)  # refuses swapped sides
     files = [path_of(name) for name in section.text]
     digest = fingerprint(FORMAT["corpus"], LEXICON, section, languages, columns, _entries(files))
-    _check_free(folder, LEXICON, files, digest, overwrite=overwrite)
+    _check_free(folder, LEXICON, files, digest, force=force)
     n_kept = _write(translations.pairs, folder, LEXICON, translations.dropped)
     dropped = dict(sorted(translations.dropped.items()))
     return _finish(n_kept + translations.dropped.total(), dropped, n_kept, digest, folder)
@@ -168,7 +168,7 @@ def _entries(files: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def _check_free(
-    folder: Path, name: str, files: Sequence[Path], digest: str, *, overwrite: bool
+    folder: Path, name: str, files: Sequence[Path], digest: str, *, force: bool
 ) -> None:
     """Refuse to replace a file of other sources or settings, or a source.
 
@@ -180,7 +180,7 @@ def _check_free(
     for output in (path, counts):
         if output.resolve() in sources:
             raise DataError(f"{output}: is a source, and would be replaced; choose another --out")
-    if overwrite or not (path.exists() or counts.exists()):
+    if force or not (path.exists() or counts.exists()):
         return
     try:
         record = json.loads(counts.read_bytes())
@@ -189,7 +189,7 @@ def _check_free(
     if not isinstance(record, dict) or record.get("fingerprint") != digest:
         raise DataError(
             f"{path if path.exists() else counts}: is there already, of other sources or settings; "
-            "choose another --out, or replace it with --overwrite"
+            "choose another --out, or replace it with --force"
         )
 
 

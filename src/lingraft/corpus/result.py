@@ -99,7 +99,7 @@ def _advice(name: Split, result: dict[str, Any], section: recipe.Corpus) -> str:
     if section.where and result["dropped"].get(NOT_WHERE) == result["documents"]:
         asked = ", ".join(f'{field} = "{value}"' for field, value in section.where.items())
         return (
-            f"none of the documents has {asked}: correct corpus.where (--language-field sets it), "
+            f"none of the documents has {asked}: correct corpus.where, "
             "or leave it out if all are of one language"
         )
     if name == "train":

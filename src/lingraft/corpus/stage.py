@@ -3,7 +3,7 @@
 For each split there is `SPLIT.txt` (UTF-8, a sentence a line, those of a document together and in
 order) and `SPLIT.documents.npy` (int64: the line, counted from 0, at which each document starts).
 
-Text that is no finished corpus goes through the passes of `lingraft corpus`, in this process.
+Text that is no finished corpus goes through the passes of `lingraft data clean`, in this process.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
 
     The same inputs give the same bytes. Adding text moves no document to another split, but for
     the few that a small corpus holds out beyond its shares (`split.bounds`). A corpus that
-    `lingraft corpus` made with the same settings is taken as it is.
+    `lingraft data clean` made with the same settings is taken as it is.
 
     Args:
         section: what to read and what to keep.
@@ -165,8 +165,8 @@ def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
         if are_cut or is_shorter or have_holes:
             done = "left out where they are long" if is_shorter else "left out one by one"
             logger.warning(
-                "%s: its lines were %s, and stay so; make it with --set corpus.split_sentences=%s "
-                "--set corpus.max_characters=%d --set corpus.whole_documents=%s",
+                "%s: its lines were %s, and stay so; make it with split_sentences=%s "
+                "max_characters=%d whole_documents=%s",
                 *(folder, "cut into sentences" if are_cut else done),
                 *(str(splits).lower(), limit, str(whole).lower()),
             )

@@ -50,7 +50,7 @@ class Call:
     resamples: int = RESAMPLES
     reference: str | None = None
     """The label of the model or baseline that the others are compared with; None: first model."""
-    overwrite: bool = False
+    force: bool = False
     """Put these results in place of another call's."""
     command: str = "lingraft.crosslingual.alignment_run.score(...)"
 
@@ -129,7 +129,7 @@ def score(call: Call, out: Path) -> Report:
         "layers": call.settings.layers,
         "dev": call.dev,
     }
-    with layers.claimed(out, "align", record, overwrite=call.overwrite, command_line=call.command):
+    with layers.claimed(out, "align", record, force=call.force, command_line=call.command):
         results = [_baseline(call, out, name) for name in call.baselines]
         for label, mark in marks.items():
             results += _model(call, out, label, mark)
@@ -182,10 +182,10 @@ def _is_kept(stage: Stage, made_of: str, call: Call) -> bool:
     """Whether the links are there; others in their place are deleted if that was asked for."""
     before = stage.fingerprint()
     if before is not None and before != made_of:
-        if not call.overwrite:
+        if not call.force:
             raise DataError(
                 f"{stage.path}: holds links of another model, text or setting; choose another "
-                "--out, or --overwrite"
+                "--out, or --force"
             )
         stage.clear()
     return before == made_of
@@ -258,7 +258,7 @@ def _write(call: Call, out: Path, results: list[Result]) -> Report:
 
 
 def write(
-    model: str, text: Sequence[Path], out: Path, settings: Settings, *, overwrite: bool = False
+    model: str, text: Sequence[Path], out: Path, settings: Settings, *, force: bool = False
 ) -> dict[str, Any]:
     """Align sentence pairs and write their links, a line each, words counted from 0.
 
@@ -267,7 +267,7 @@ def write(
         text: as `bitext.read` takes it.
         out: the file.
         settings: with one layer.
-        overwrite: replace a file that is there.
+        force: replace a file that is there.
 
     Returns:
         pairs, links; of what this call did: too_long, tokens_per_second.
@@ -280,7 +280,7 @@ def write(
         raise DataError(
             f"{pipe}: is a pipe, and the text is read twice; write it into a file first"
         )
-    check_output(out, text, overwrite=overwrite)
+    check_output(out, text, force=force)
     where = catalogue.resolve(model)
     for layer in settings.layers or ():
         layers.check_layer(layer, layers.depth_of(where), model)

@@ -276,7 +276,7 @@ class Reading(Scores):
                 "scored: an oracle, better than a layer chosen beforehand."
             )
             if len(layers) == 1:
-                choice = f"Layer {layers[0]} was given with --layer"
+                choice = f"Layer {layers[0]} was given"
                 choice += f"; without {head}." if self.dev else "."
             notes.append(f"Links by {self.method}. {choice}")
         notes += [f"{name}: {note}." for name, note in baselines.items()]

@@ -68,7 +68,7 @@ def check_layer(layer: int, depth: int, name: str) -> int:
     """
     if not 0 <= layer <= depth:
         raise RecipeError(
-            f"--layer {layer}: {name} has layers 0 (its embeddings) to {depth}; choose one of them"
+            f"layer {layer}: {name} has layers 0 (its embeddings) to {depth}; choose one of them"
         )
     return layer
 
@@ -136,7 +136,7 @@ class Options:
     not mined."""
     resamples: int = 4_000
     task: str | None = None
-    """The benchmark that is read, by name; for `lingraft compare`."""
+    """The benchmark that is read, by name; for `lingraft report`."""
 
     def asked_layer(
         self, depth: int, name: str, xtreme: Mapping[int, int] = XTREME_LAYERS
@@ -157,8 +157,8 @@ class Options:
             return None
         if depth not in xtreme:
             raise RecipeError(
-                f"--parity xtreme: XTREME has a layer for models of 12 and of 24 layers only; "
-                f"{name} has {depth}: add --layer N"
+                f"parity xtreme: XTREME has a layer for models of 12 and of 24 layers only; "
+                f"{name} has {depth}: add layer=N"
             )
         return xtreme[depth], "xtreme"
 
@@ -198,7 +198,7 @@ def keep_arrays(path: Path, inputs: str, arrays: Mapping[str, Array]) -> None:
 
 @contextlib.contextmanager
 def claimed(
-    out: Path, command: str, settings: Mapping[str, Any], *, overwrite: bool, command_line: str = ""
+    out: Path, command: str, settings: Mapping[str, Any], *, force: bool, command_line: str = ""
 ) -> Iterator[None]:
     """While results are made, their folder is one call's, and no second process works there.
 
@@ -206,7 +206,7 @@ def claimed(
         out: the folder.
         command: of lingraft; `out/COMMAND.json` says what the results are made of.
         settings: plain data; a call of the same settings goes on with what is there.
-        overwrite: replace results of other settings.
+        force: replace results of other settings.
         command_line: kept with the settings.
 
     Raises:
@@ -224,10 +224,10 @@ def claimed(
         before = dict(read_json(record)) if record.is_file() else {}
         before.pop("command", None)
         if fingerprint(before) != fingerprint(settings):
-            if before and not overwrite:
+            if before and not force:
                 raise DataError(
                     f"{out}: holds results of another call (models, texts or settings differ); "
-                    "choose another --out, or --overwrite: what has the same inputs is kept"
+                    "choose another --out, or --force: what has the same inputs is kept"
                 )
             (out / RESULTS).unlink(missing_ok=True)  # nobody shall take them for this call's
         write_record(record, {**settings, "command": command_line})

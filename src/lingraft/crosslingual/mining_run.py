@@ -1,4 +1,4 @@
-"""`lingraft retrieve --mine`: translations from two texts, for some models. SPEC C.5."""
+"""`lingraft data mine`: translations from two texts, for some models. SPEC C.5."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lingraft retrieve`: finds, chooses layers, writes what came out. Loads torch when it must.
+"""`lingraft analyze retrieval`: find, choose layers, write results; loads torch when it must.
 
 Shape letters: L layers and the embeddings before them, N pairs, R resamples.
 """
@@ -35,7 +35,7 @@ CHOSEN = {
     "dev": "its layer is chosen on the dev pairs alone",
     "test": "its layer is the best on the test pairs themselves (an oracle): no other layer can do "
     "better here, and on other pairs this one may do worse",
-    "given": "its layer was given with --layer",
+    "given": "its layer was given",
     "xtreme": "its layer is XTREME's",
 }
 """How a model's layer was chosen."""

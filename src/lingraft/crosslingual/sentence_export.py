@@ -62,7 +62,7 @@ class Exported:
 
 
 def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
-    """The layer and the pooling that `lingraft retrieve` reports of a model.
+    """The layer and the pooling that `lingraft analyze retrieval` reports of a model.
 
     Args:
         folder: its --out.
@@ -73,9 +73,9 @@ def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
     """
     path = folder / RESULTS
     if not (folder / "retrieve.json").is_file() or not path.is_file():
-        raise DataError(f"{folder}: holds no results of lingraft retrieve; give its --out")
+        raise DataError(f"{folder}: holds no results of lingraft analyze retrieval; give its --out")
     mark, choices = fingerprint_of(name), set()
-    with reading(path, "run lingraft retrieve again"):
+    with reading(path, "run lingraft analyze retrieval again"):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             is_chosen = row.get("chosen", "layer_from" in row)  # mining has no others
@@ -86,8 +86,8 @@ def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
     if len(choices) > 1:
         layers = ", ".join(str(layer) for layer in sorted({layer for layer, _ in choices}))
         raise RecipeError(
-            f"{folder}: each language has its own layer ({layers}); give one with --layer N "
-            "instead of --retrieval"
+            f"{folder}: each language has its own layer ({layers}); give one with layer=N "
+            "instead of retrieval"
         )
     return choices.pop()
 

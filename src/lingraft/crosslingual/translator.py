@@ -83,7 +83,7 @@ class Translator:
         if type(config) not in AutoModelForSeq2SeqLM._model_mapping:
             raise UnsupportedModelError(
                 f"{name}: is no encoder–decoder but a model of type '{config.model_type}'; "
-                "lingraft encoder-decoder makes one of an encoder, which lingraft finetune "
+                "lingraft convert seq2seq makes one of an encoder, which lingraft finetune "
                 "then teaches to translate"
             )
         tokenizer = padding_tokenizer(name)
@@ -223,7 +223,7 @@ def translations(translator: Translator, text: Text, done: int = 0) -> Iterator[
 
 
 def write(
-    model: str, path: Path, out: Path, settings: Settings, *, overwrite: bool = False
+    model: str, path: Path, out: Path, settings: Settings, *, force: bool = False
 ) -> dict[str, Any]:
     """Translate a text, a line for a line.
 
@@ -232,7 +232,7 @@ def write(
         path: the text, also .gz .xz .bz2 .zst, or "-" for standard input.
         out: the file of translations.
         settings: of decoding.
-        overwrite: replace a file that is there.
+        force: replace a file that is there.
 
     Returns:
         lines, empty (of what lies in the file), lines_per_second (of what this call did).
@@ -242,7 +242,7 @@ def write(
         RecipeError: the model does not know a language.
         UnsupportedModelError: it is no encoder–decoder.
     """
-    check_output(out, [path], overwrite=overwrite)
+    check_output(out, [path], force=force)
     where, text = catalogue.resolve(model), Text(path)
     made_of = rundir.fingerprint(
         rundir.FORMAT["translation"], fingerprint_of(where), text.digest(), settings.identity()

@@ -40,7 +40,7 @@ def compare(
     """Compare models after fine-tuning, and write the page and the numbers beside it.
 
     Args:
-        folders: what `lingraft finetune --out` wrote, and what `lingraft retrieve --out` did.
+        folders: what `lingraft finetune --out` wrote, and what `analyze retrieval` did.
         out: the page.
         reference: label of the model that the others are tested against.
         resamples: draws of the bootstrap.
@@ -95,7 +95,7 @@ def _read(
     tuned = [folder for folder in folders if folder not in searched]
     if not tuned:
         raise DataError(
-            f"{folders[0]}: is of lingraft retrieve, whose tables lie there; to compare it with "
+            f"{folders[0]}: is of analyze retrieval, whose tables lie there; to compare it with "
             "other tasks, name a folder of lingraft finetune too"
         )
     comparison = collect(tuned, reference)

@@ -56,7 +56,7 @@ def named(name: str, base: Path, train: Sequence[str]) -> Family:
     """The family of this name, or that of a TOML file of a user's own.
 
     Args:
-        name: as `lingraft list tasks` has it, without the language.
+        name: as `lingraft show tasks` has it, without the language.
         base: the folder that a file's path is relative to.
         train: languages whose training files are there; (ALL,) for those that have one.
 

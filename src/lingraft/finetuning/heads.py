@@ -90,7 +90,7 @@ def resolve(name: str, base: Path) -> Path:
     """The folder of a checkpoint; one on the Hub is downloaded.
 
     Args:
-        name: directory, Hub id, or a name of `lingraft list models`.
+        name: directory, Hub id, or a name of `lingraft show models`.
         base: the folder that a relative path starts from.
 
     Raises:
@@ -375,7 +375,7 @@ def forward_of(config: PreTrainedConfig, head: str) -> Any:
             raise UnsupportedModelError(
                 f"a translation needs an encoder and a decoder, and models of type "
                 f"'{config.model_type}' are not both; make one of it with "
-                "`lingraft encoder-decoder`, or choose BART, T5, mBART or M2M100"
+                "`lingraft convert seq2seq`, or choose BART, T5, mBART or M2M100"
             ) from None
         advice = "an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
         if causal.is_causal(config):

@@ -72,7 +72,7 @@ class Languages:
     """'mean' where these are all that are tested, else their names."""
     test: tuple[str, ...]
     names: Mapping[str, str]
-    """The task's name in each language, as `lingraft list tasks` has it."""
+    """The task's name in each language, as `lingraft show tasks` has it."""
     definitions: Mapping[str, dict[str, Any]]
     """Of a user's own task, its table in each language."""
 

@@ -183,11 +183,11 @@ def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
     if untagged and plug_in.teacher is None:
         raise DataError(
             f"{task.name}: translations of the training set have no tags; name a model that is "
-            "fine-tuned on this task and gives them (--teacher OUT/MODEL/TASK/seed-0/best)"
+            "fine-tuned on this task and gives them (plug_in.teacher=OUT/MODEL/TASK/seed-0/best)"
         )
     if plug_in.teacher is not None and not untagged:
         raise RecipeError(
-            f"--teacher: {task.name} has no translations without tags that a teacher could tag; "
+            f"plug_in.teacher: {task.name} has no translations without tags for a teacher; "
             "leave it out"
         )
     return replace(data, splits={**data.splits, TRAIN: kept_examples})

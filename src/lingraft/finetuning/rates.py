@@ -53,8 +53,8 @@ def advise(cells: Iterable[Cell]) -> None:
     for width, labels in narrow.items():
         if width < NARROW:
             logger.info(
-                "%s: %d wide, and the papers' learning rates are for 768: --learning-rates "
-                "1e-4,3e-4,1e-3 finds one for each task",
+                "%s: %d wide, and the papers' learning rates are for 768: "
+                "learning_rates=[1e-4,3e-4,1e-3] finds one for each task",
                 ", ".join(labels),
                 width,
             )
@@ -96,7 +96,7 @@ def best(trainings: Mapping[float, Path]) -> tuple[float, dict[str, float | None
         tried = ", ".join(f"{rate:g}" for rate in trainings)
         raise TrainingError(
             f"training diverged with every one of the learning rates {tried}; name lower ones "
-            "(--learning-rates)"
+            "(learning_rates=[…])"
         )
     best_rate = max(sorted(reached), key=lambda rate: reached[rate])
     return best_rate, {f"{rate:g}": reached.get(rate) for rate in trainings}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -40,8 +41,6 @@ OF_ONE_KIND: dict[Kind, tuple[str, ...]] = {
     "translation": ("label_smoothing", "beams"),
 }
 """Settings that other kinds of tasks have no use for."""
-COMMAS = re.compile(r",(?=\s*[a-z_.]+\s*=)")
-"""Between two assignments, not inside a list."""
 
 
 class Cut(Section):
@@ -97,7 +96,7 @@ class PlugIn(Section):
     stop_gradient: bool = False
     """No gradient through the partner's states; the paper does not say."""
     teacher: str | None = None
-    """A fine-tuned model (`--keep-models`) that tags translations without tags."""
+    """A fine-tuned model (`keep_models`) that tags translations without tags."""
     temperature: Annotated[float, Field(gt=0)] | None = None
     """Of the teacher's probabilities as soft labels; None takes its likeliest tags."""
 
@@ -106,7 +105,7 @@ class Finetune(TaskOptions):
     """One call: every model on every task, with every seed."""
 
     models: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    """Pretrained checkpoints with their tokenizers: directories, Hub ids or names of `lingraft list
+    """Pretrained checkpoints with their tokenizers: directories, Hub ids or names of `lingraft show
     models`."""
     labels: Names = ()
     """What tables call the models, in their order; None names them after their folders."""
@@ -114,7 +113,7 @@ class Finetune(TaskOptions):
     """The one model is the folder of a run: fine-tune its source and, after each phase, its model
     with and without the inserted layers, with the run's vocabulary and with the source's."""
     tasks: Names = ()
-    """`lingraft list tasks`, or TOML files of a user's own."""
+    """`lingraft show tasks`, or TOML files of a user's own."""
     custom: Annotated[tuple[Definition, ...], Field(strict=False)] = ()
     """A user's own tasks, written out here."""
     train_languages: Names = ()
@@ -133,6 +132,8 @@ class Finetune(TaskOptions):
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] = 10
     """How many; they are counted from `first_seed`."""
     first_seed: Annotated[int, Field(ge=0)] = 0
+    keep_models: bool = False
+    """Keep the best weights of every seed."""
     device: Device = "auto"
     precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
     micro_batch_tokens: Annotated[int, Field(ge=16)] = 4_096
@@ -143,9 +144,9 @@ class Finetune(TaskOptions):
         self._check_models()
         self._check_languages()
         if self.plug == "out" and self.plug_in != PlugIn():
-            raise ValueError("plug_in is for models that are plugged in; say so (--plug in)")
+            raise ValueError("plug_in is for models that are plugged in; say so (plug=in)")
         if self.plug_in.temperature and not self.plug_in.teacher:
-            raise ValueError("plug_in.temperature is of a teacher's labels; name it (--teacher)")
+            raise ValueError("plug_in.temperature is of a teacher's labels; name plug_in.teacher")
         if self.train_sizes and (self.train_examples or self.is_transfer):
             option = "train_examples" if self.train_examples else "training across languages"
             raise ValueError(f"train_sizes and {option} exclude each other; leave one out")
@@ -155,7 +156,7 @@ class Finetune(TaskOptions):
         if self.learning_rates and self.first_seed + self.seeds > MAX_SEEDS:
             raise ValueError(f"first_seed: {MAX_SEEDS:,} is that of learning_rates; stay below it")
         if not self.tasks and not self.custom:
-            raise ValueError("tasks names none; give one, such as klue-nli (lingraft list tasks)")
+            raise ValueError("tasks names none; give one, such as klue-nli (lingraft show tasks)")
         return self
 
     def _check_models(self) -> None:
@@ -171,7 +172,7 @@ class Finetune(TaskOptions):
         twice = sorted({folder for folder in folders if folders.count(folder) > 1})
         if twice:
             raise ValueError(
-                f"two models would be called '{twice[0]}'; name them with labels (--label A,B)"
+                f"two models would be called '{twice[0]}'; name them with labels (--label A B)"
             )
         for label in self.labels:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", label):
@@ -217,7 +218,7 @@ def read_finetune(path: Path, assignments: Sequence[str] = ()) -> tuple[Finetune
 
     Args:
         path: TOML.
-        assignments: `learning_rate=1e-5` for the settings.
+        assignments: `learning_rate=1e-5` for the settings, `first_seed=3` for the recipe.
 
     Raises:
         RecipeError: the first thing that is wrong, on one line.
@@ -239,12 +240,15 @@ def decode_finetune(
     Raises:
         RecipeError: the first thing that is wrong, on one line.
     """
-    split = [part for text in assignments for part in COMMAS.split(text)]
-    parts = [part.strip() for part in split]
-    changed = override(
-        data, [part if part.startswith("plug_in.") else f"settings.{part}" for part in parts]
-    )
-    return checked(Finetune, changed, where)
+    return checked(Finetune, override(data, map(_placed, assignments)), where)
+
+
+def _placed(assignment: str) -> str:
+    """Return an assignment by its whole path: what is no key of the recipe is a setting's."""
+    key = re.split(r"[.=]", assignment.strip(), maxsplit=1)[0]
+    near = difflib.get_close_matches(key, [*Finetune.model_fields, *Changes.model_fields], 1)
+    own = key in Finetune.model_fields or (near and near[0] in Finetune.model_fields)
+    return assignment if own and key not in Changes.model_fields else f"settings.{assignment}"
 
 
 def sized(task: Task, recipe: Finetune) -> list[tuple[Task, Finetune]]:

@@ -54,12 +54,10 @@ MACHINE_KEYS = ("devices", "cpu", "cores", "threads", "processes", "precision")
 class Options:
     """How a call treats what it finds."""
 
-    resume: bool = False
+    update: bool = False
     """Do seeds anew that were made from other inputs."""
-    overwrite: bool = False
+    force: bool = False
     """Do all seeds of this call anew."""
-    keep_models: bool = False
-    """Leave the best weights of every seed."""
     command: str = "lingraft.finetuning.run.finetune(...)"
     seeds: tuple[int, ...] = ()
     """Instead of the recipe's."""
@@ -83,8 +81,8 @@ def finetune(
         LingraftError: whatever the user can mend, on one line.
     """
     options, base = options or Options(), base or Path()
-    if options.resume and options.overwrite:
-        raise RecipeError("--resume and --overwrite contradict each other; give one")
+    if options.update and options.force:
+        raise RecipeError("--update and --force contradict each other; give one")
     quiet_transformers()
     if recipe.restore_source:
         with source_parts.built(recipe, out, base) as parts:
@@ -94,7 +92,7 @@ def finetune(
     accelerator = machine.accelerator_for(hardware, out)
     with Run(out).locked() if accelerator.is_main_process else contextlib.nullcontext():
         seeds = options.seeds or range(recipe.first_seed, recipe.first_seed + recipe.seeds)
-        return _Call(out, options, hardware, accelerator).run(cells, seeds)
+        return _Call(out, options, hardware, accelerator, recipe.keep_models).run(cells, seeds)
 
 
 @dataclass
@@ -112,10 +110,15 @@ class _Call:
     """The state of one call."""
 
     def __init__(
-        self, out: Path, options: Options, hardware: Hardware, accelerator: Accelerator
+        self,
+        out: Path,
+        options: Options,
+        hardware: Hardware,
+        accelerator: Accelerator,
+        keep_models: bool,
     ) -> None:
         self.out, self.options, self.hardware = out, options, hardware
-        self.accelerator = accelerator
+        self.accelerator, self.keep_models = accelerator, keep_models
         self.environment = machine.environment(accelerator, options.command)
         self.encoded: Encoded | None = None
 
@@ -132,9 +135,9 @@ class _Call:
             *(len(jobs) - len(todo), len(todo)),
         )
         bare = sum(job.is_done and not (job.folder / "best").is_dir() for job in jobs)
-        if bare and self.options.keep_models:
+        if bare and self.keep_models:
             logger.warning(
-                "--keep-models: %d of the seeds that are done have no weights; --overwrite trains "
+                "keep_models: %d of the seeds that are done have no weights; --force trains "
                 "all seeds of the call anew",
                 bare,
             )
@@ -200,13 +203,13 @@ class _Call:
         if job.is_done and not differing and not outcomes.tell(folder, job.cell.told):
             differing = ["evaluation"]
         worth = "results" if job.is_done else "a training" if last_step(folder) else ""
-        if differing and worth and not (self.options.resume or self.options.overwrite):
+        if differing and worth and not (self.options.update or self.options.force):
             raise RecipeError(
                 f"{folder}: holds {worth} of other inputs (they differ in: "
-                f"{', '.join(differing)}); --resume does what differs anew, "
+                f"{', '.join(differing)}); --update does what differs anew, "
                 "or choose another --out or --label"
             )
-        if differing or self.options.overwrite:
+        if differing or self.options.force:
             job.clear()
 
     def attempt(self, job: Job) -> TrainingError | None:
@@ -339,7 +342,7 @@ class _Call:
         """
         rest = checkpoint.leftovers(job.folder)
         checkpoint.clear_looks(job.folder)
-        if job.is_trial or not self.options.keep_models:
+        if job.is_trial or not self.keep_models:
             rest.append(job.folder / "best")
         for leftover in rest:
             shutil.rmtree(leftover)
@@ -380,7 +383,7 @@ class _Call:
             "command": self.environment["command"],
             "fingerprint": job.inputs["fingerprint"],
         }
-        if self.options.keep_models and not job.is_trial:
+        if self.keep_models and not job.is_trial:
             write_text(job.folder / "best" / "README.md", task_card(cell, scores))
         write_record(job.folder / SCORES, scores)
 

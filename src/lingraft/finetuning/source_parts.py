@@ -76,7 +76,7 @@ def built(recipe: Finetune, out: Path, base: Path) -> Iterator[Finetune]:
     Raises:
         LingraftError: a part of the run or its source is missing, or the run has no such parts.
     """
-    check_one_process("--restore-source", "start it without torchrun or accelerate launch")
+    check_one_process("restore_source", "start it without torchrun or accelerate launch")
     run = Run.existing(base / recipe.models[0])
     adapted = read_recipe(run.recipe_path)
     phases = phases_of(run, adapted)
@@ -116,8 +116,8 @@ def phases_of(run: Run, adapted: Recipe) -> list[str]:
     } | {f"has {module.part}": True for module in wanted_by(adapted.graft)}
     if found := [flaw for flaw, is_so in flaws.items() if is_so]:
         raise RecipeError(
-            f"{run.path}: {found[0]}, and --restore-source takes a source's layers apart that "
-            "trained without modules; name a run of such a method (lingraft list methods)"
+            f"{run.path}: {found[0]}, and restore_source takes a source's layers apart that "
+            "trained without modules; name a run of such a method (lingraft show methods)"
         )
     names = [phase.name for phase in adapted.phases]
     stages = [run.stage(name) for name in names]
@@ -146,7 +146,7 @@ def source_of(run: Run, adapted: Recipe, phase: str) -> LoadedSource:
         raise DataError(f"{error}; {where}") from None
     if origin.family.kind != "masked":
         raise UnsupportedModelError(
-            f"{run.path}: --restore-source is for encoders, and the source '{name}' is a "
+            f"{run.path}: restore_source is for encoders, and the source '{name}' is a "
             f"{KINDS[origin.family.kind].title}"
         )
     config, own = load_config(str(run.stage(phase).path / "best")), origin.model.config

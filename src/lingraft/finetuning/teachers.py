@@ -37,8 +37,8 @@ def check(folder: Path, task: Task) -> None:
     tags = any("TokenClassification" in name for name in config.architectures or ())
     if labels != task.labels or not tags:
         raise RecipeError(
-            f"--teacher {folder}: is no model that tags for {task.name}; fine-tune one on it "
-            "plugged out, with --keep-models, and name its seed's folder best"
+            f"plug_in.teacher {folder}: is no model that tags for {task.name}; fine-tune one on it "
+            "plugged out, with keep_models=true, and name its seed's folder best"
         )
 
 
@@ -75,7 +75,7 @@ class Teacher:
         """Loads it.
 
         Args:
-            folder: of a kept seed (`--keep-models`).
+            folder: of a kept seed (`keep_models`).
             task: the one that it was fine-tuned on.
             accelerator: where it runs.
             tokens: that go through it at once.

@@ -189,8 +189,8 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
     """
     if recipe.cut and len(recipe.cut.shares) > 2:
         raise RecipeError(
-            "cut: with train_languages it has two shares: train and dev (--cut 0.9,0.1) of what "
-            "the training languages have, or dev and test (--cut dev=0.5,test=0.5) of what each "
+            "cut: with train_languages it has two shares: train and dev of what "
+            "the training languages have, or dev and test of what each "
             "tested language has"
         )
     if recipe.cut and recipe.data == HUB:
@@ -246,7 +246,7 @@ def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Trans
         if not train:
             raise DataError(
                 f"{files.directory}: holds no training file of {family.name} in any language; get "
-                "the files, or have the dev split there cut in train and dev (--cut 0.9,0.1)"
+                "the files, or have the dev split there cut (cut.train=0.9 cut.dev=0.1)"
             )
     family.check(train, "train_languages")
     for source in [(code,) for code in train] if recipe.directions else [train]:
@@ -320,7 +320,7 @@ def _data(transfer: Transfer, files: Files) -> Data:
             if split == DEV and DEV not in transfer.tasks[language].splits:
                 raise DataError(
                     f"{transfer.tasks[language].name}: has no development set to choose by; "
-                    f"choose by {transfer.train[0]} (--select-on {transfer.train[0]})"
+                    f"choose by {transfer.train[0]} (selection_languages={transfer.train[0]})"
                 )
             splits[at], names[at] = files.examples(language, split), files.name(language, split)
     names[TRAIN] = "; ".join(notes)
@@ -387,7 +387,7 @@ def _no_training(task: Task, language: str, files: Files) -> str:
     parts = task.splits[TRAIN].parts if TRAIN in task.splits else ()
     spelt = " or ".join(dict.fromkeys(name for part in parts for name in part))
     origin = files.origin(language)
-    hint = f"; or have its {origin} split, which is here, cut in train and dev (--cut 0.9,0.1)"
+    hint = f"; or have its {origin} split, which is here, cut (cut.train=0.9 cut.dev=0.1)"
     return (
         f"{files.directory}: holds no training file of {task.name}"
         f"{f' ({spelt})' if spelt else ''}; get it from {task.files_from}{hint if origin else ''}"

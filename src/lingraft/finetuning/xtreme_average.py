@@ -122,7 +122,7 @@ def _averages(by_task: Mapping[str, float]) -> dict[str, float]:
 
 
 def read_retrievals(folders: Sequence[Path], weights: Mapping[str, str]) -> dict[str, Retrieved]:
-    """Read the scores of the compared models, by task, in some folders of `lingraft retrieve`.
+    """Read the scores of the compared models, by task, in folders of `lingraft analyze retrieval`.
 
     Args:
         folders: its --out, each with results of --task.
@@ -155,8 +155,9 @@ def read_retrievals(folders: Sequence[Path], weights: Mapping[str, str]) -> dict
         if not has_owner:
             raise DataError(
                 f"{folder}: holds no finished results of XTREME's tasks by one of the compared "
-                f"models ({', '.join(weights)}), by name or weights; run lingraft retrieve with "
-                f"--task ({' or '.join(RETRIEVAL_GROUPS)}), --data and --label, without --sentences"
+                f"models ({', '.join(weights)}), by name or weights; run lingraft analyze "
+                f"retrieval with --task ({' or '.join(RETRIEVAL_GROUPS)}), --data and "
+                "--label, without max_sentences"
             )
         if left_out:
             logger.warning("%s: is none of the compared models, left out: %s",
@@ -168,7 +169,7 @@ def _reported(path: Path) -> list[dict[str, Any]]:
     """The rows that count: of the one score of a task, on its test set, by the chosen layer."""
     if not path.is_file():
         return []
-    with reading(path, "run lingraft retrieve again, which keeps what it found"):
+    with reading(path, "run lingraft analyze retrieval again, which keeps what it found"):
         lines = path.read_text(encoding="utf-8").split("\n")
         entries = [json.loads(line) for line in lines if line]
     return [
@@ -190,5 +191,5 @@ def _owners(folder: Path, label: str, own: str | None, weights: Mapping[str, str
         return [label]
     raise DataError(
         f"{folder}: {label} has other weights than the fine-tuned model of that name; run "
-        "lingraft retrieve again with that one, or give one of them another --label"
+        "lingraft analyze retrieval again with that one, or give one of them another --label"
     )

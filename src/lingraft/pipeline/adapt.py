@@ -48,8 +48,8 @@ def adapt(
     asked: Recipe,
     out: Path,
     *,
-    resume: bool = False,
-    overwrite: bool = False,
+    update: bool = False,
+    force: bool = False,
     command: str = "lingraft.adapt(...)",
     began: float | None = None,
 ) -> Run:
@@ -61,8 +61,8 @@ def adapt(
     Args:
         asked: a recipe (`methods.read_recipe` or `methods.recipe_from`).
         out: the run's folder.
-        resume: allow a run of another recipe to be brought up to this one.
-        overwrite: delete the run in `out` first; files that are not lingraft's stay.
+        update: allow a run of another recipe to be brought up to this one.
+        force: delete the run in `out` first; files that are not lingraft's stay.
         command: kept in environment.json, to reproduce the run.
         began: when a budget in time begins, on `time.monotonic`; None: now.
 
@@ -76,11 +76,11 @@ def adapt(
     quiet_transformers()
     run, accelerator = Run(out), accelerator_for(asked.hardware, out)
     completed = folder.complete(
-        asked, run, resume=resume, overwrite=overwrite, processes=accelerator.num_processes
+        asked, run, update=update, force=force, processes=accelerator.num_processes
     )
 
     def prepare() -> None:
-        folder.prepare(completed, run, resume=resume, overwrite=overwrite)
+        folder.prepare(completed, run, update=update, force=force)
         for line in choices.lines(completed.choices):
             logger.info("%s", line)
 
@@ -113,7 +113,7 @@ def go_on(
     context = Context(completed.recipe, run, accelerator_for(completed.recipe.hardware, out))
 
     def prepare() -> None:
-        folder.prepare(completed, run, resume=True, overwrite=False)
+        folder.prepare(completed, run, update=True, force=False)
 
     return run_completed(completed, context, prepare, command, began)
 

@@ -103,7 +103,7 @@ def decide(asked: Recipe, *, processes: int = 1, download: bool = True) -> Compl
         raise RecipeError(
             "what the recipe leaves open is decided by the source's config.json, and that of "
             f"'{source.model}' is not on this machine; download it first (hf download "
-            f"{source.model} config.json), or name a paper's preset (lingraft list presets)"
+            f"{source.model} config.json), or name a paper's preset (lingraft show presets)"
         )
     tied, config = tied_now(asked), config_of(source)
     facts, notes = facts_of(asked, config, tied=tied, processes=processes)

@@ -10,6 +10,7 @@ from lingraft.errors import DataError
 from lingraft.recipe import shipped
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.record import AUTO
 from lingraft.rundir import check_free, removed_on_failure
 
 if TYPE_CHECKING:
@@ -42,11 +43,13 @@ def folder() -> Path:
     )
 
 
-def recipe(settings: Sequence[str] = ()) -> Recipe:
-    """The demo's recipe on its files, wherever they are.
+def recipe(settings: Sequence[str] = (), method: str | None = None) -> Recipe:
+    """Return the demo's recipe on its files, wherever they are.
 
     Args:
         settings: overrides such as "phases.0.budget.value=10".
+        method: None takes the settings that lingraft chooses, on the same budget as the recipe's
+            own two phases of "xpt".
 
     Raises:
         DataError: this installation has no demo.
@@ -56,6 +59,11 @@ def recipe(settings: Sequence[str] = ()) -> Recipe:
     data = load(shipped.files()["demo"])
     data["source"]["model"] = str(place / "source")
     data["corpus"]["text"] = [str(place / TEXT)]
+    if method != data["training"]["method"]:
+        value = sum(phase.budget.value for phase in recipe_from(data).phases)
+        del data["phases"]
+        data["training"] = {"preset": AUTO, "budget": f"{value:.15g} tokens"}
+        data["training"] |= {"method": method} if method else {}
     return recipe_from(data, list(settings), "demo")
 
 

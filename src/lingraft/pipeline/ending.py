@@ -67,7 +67,7 @@ def check_left(whole: float, left: float) -> None:
     raise RecipeError(
         f"training.budget: {whole / 60:g} minutes are too few here: reading the text, the "
         "vocabulary, the graft and the evaluation leave no time to train; give at least "
-        f"{math.ceil(needed / 60):,} minutes (--minutes, with --resume: what is done is kept), or "
+        f"{math.ceil(needed / 60):,} minutes (--budget, with --update: what is done is kept), or "
         "less text"
     )
 

@@ -88,7 +88,7 @@ def _with_budget(asked: Recipe, facts: Facts, depth: int, processes: int) -> Fac
     budget = asked.training.budget
     if budget is None:
         raise RecipeError(
-            "training.budget: is not given, and preset 'auto' needs one, such as --minutes 30 (in "
+            "training.budget: is not given, and preset 'auto' needs one, such as --budget 30m (in "
             "a recipe { value = 30, unit = \"minutes\" }); preset 'xpt2021' has its paper's 60,000 "
             "steps of 256 sentences"
         )

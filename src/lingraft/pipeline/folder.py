@@ -27,22 +27,22 @@ PLACED = ("corpus", "streams", "source")
 
 
 def complete(
-    asked: Recipe, run: Run, *, resume: bool = False, overwrite: bool = False, processes: int = 1
+    asked: Recipe, run: Run, *, update: bool = False, force: bool = False, processes: int = 1
 ) -> Completed:
     """Return the complete recipe of a run: its own, where it was asked for the same before.
 
     Args:
         asked: as `completing.complete` takes it.
         run: which need not be there yet.
-        resume: decide anew where the contents of a file that was read are others now.
-        overwrite: decide anew.
+        update: decide anew where the contents of a file that was read are others now.
+        force: decide anew.
         processes: that will train.
 
     Raises:
         LingraftError: as `completing.complete`.
     """
-    known = None if overwrite else _known(asked, run)
-    if known is not None and not (resume and changed_files(known.recipe, run)):
+    known = None if force else _known(asked, run)
+    if known is not None and not (update and changed_files(known.recipe, run)):
         return known
     return completing.complete(asked, processes=processes)
 
@@ -62,20 +62,20 @@ def _known(asked: Recipe, run: Run) -> Completed | None:
     return Completed(recipe, plain, record["facts"], tuple(record["choices"]))
 
 
-def prepare(completed: Completed, run: Run, *, resume: bool, overwrite: bool) -> None:
+def prepare(completed: Completed, run: Run, *, update: bool, force: bool) -> None:
     """Make the run's folder ready, and write the recipe into it.
 
     Raises:
-        RecipeError: the folder holds something else, and neither `resume` nor `overwrite` says what
+        RecipeError: the folder holds something else, and neither `update` nor `force` says what
             to do with it.
     """
-    if resume and overwrite:
-        raise RecipeError("--resume and --overwrite contradict each other; give one")
+    if update and force:
+        raise RecipeError("--update and --force contradict each other; give one")
     recipe_text = to_toml(completed.recipe)
     for folder in (run.path, *run.path.glob("*/"), *run.path.glob("baselines/*/*/")):
         clear_temporary(folder)
     present = [path.name for path in run.path.iterdir() if path.name != ".lock"]
-    if overwrite:
+    if force:
         if present and not run.recipe_path.is_file():
             raise RecipeError(
                 f"{run.path}: holds files but no run of lingraft ({present[0]} …); "
@@ -83,13 +83,13 @@ def prepare(completed: Completed, run: Run, *, resume: bool, overwrite: bool) ->
             )
         empty(run)
     elif run.recipe_path.is_file():
-        done = any(run.path.glob("*/done.json")) and not resume
+        done = any(run.path.glob("*/done.json")) and not update
         if done and (
             differing := changed_sections(completed, run) or changed_files(completed.recipe, run)
         ):
             raise RecipeError(
-                f"{run.path}: holds another run (differs in: {', '.join(differing)}); --resume "
-                "redoes what changed and keeps the rest, --overwrite starts afresh"
+                f"{run.path}: holds another run (differs in: {', '.join(differing)}); --update "
+                "redoes what changed and keeps the rest, --force starts afresh"
             )
     elif present:
         raise RecipeError(

@@ -38,7 +38,7 @@ def with_budget(run: Run, budget: Budget) -> Completed:
     if not run.choices_path.is_file():
         raise RecipeError(
             f"{where}: an older version of lingraft made it; train it anew with its recipe "
-            "(--overwrite, or another --out)"
+            "(--force, or another --out)"
         )
     recipe, record = read_recipe(run.recipe_path), read_json(run.choices_path)
     if not recipe.phases:
@@ -94,7 +94,7 @@ def _check(run: Run, recipe: Recipe, longer: Recipe, where: str) -> None:
         if schedule.shape != "wsd":
             why = f"its learning rate falls from the start (schedule.shape = '{schedule.shape}')"
         raise RecipeError(
-            f"{where}: {why}; train it anew for the whole time (--overwrite, or another --out)"
+            f"{where}: {why}; train it anew for the whole time (--force, or another --out)"
         )
     if differing := changed_files(recipe, run):
         raise RecipeError(f"{where}: it was made of something else ({', '.join(differing)})")

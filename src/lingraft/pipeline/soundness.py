@@ -80,7 +80,7 @@ def examine(name: str) -> tuple[dict[str, str], list[str]]:
     """What a checkpoint is, and what is wrong with it.
 
     Args:
-        name: directory, Hub id whose files are in the cache, or a name of `lingraft list models`.
+        name: directory, Hub id whose files are in the cache, or a name of `lingraft show models`.
 
     Raises:
         DataError: it is not on this machine, or its configuration or weights cannot be read.

@@ -53,7 +53,7 @@ def evaluate(
 
     Args:
         model: a masked or causal language model with its tokenizer: directory, Hub id, or a name of
-            `lingraft list models`. Of several, which are of one kind, the first is scored, and
+            `lingraft show models`. Of several, which are of one kind, the first is scored, and
             compared with the others on what both score.
         text: files or directories, as in a recipe.
         language: for sentence splitting; "und" where it is not known.

@@ -119,7 +119,7 @@ def _check_kind(method: str, family: Family) -> None:
         raise RecipeError(
             f"method '{method}' is for {KINDS[kind].title}s, and a {family.model_type} model is "
             f"a {KINDS[family.kind].title}; choose {', '.join(fitting[:4])} or another of "
-            "`lingraft list methods`"
+            "`lingraft show methods`"
         )
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
-Names = Annotated[tuple[str, ...], Field(strict=False)]
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
+    Field(strict=False),
+]
+"""Several names; one may stand by itself."""
 Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 STAGE_NAMES = ("corpus", "tokenizer", "graft", "evaluation", "model", "report", "baselines")

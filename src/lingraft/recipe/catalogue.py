@@ -83,7 +83,7 @@ def find(name: str) -> str:
             return model.hub
     close = difflib.get_close_matches(folded, list(models()), n=3)
     nearest = f"; nearest: {', '.join(close)}" if close else ""
-    raise RecipeError(f"model {name!r}: is not in `lingraft list models`{nearest}")
+    raise RecipeError(f"model {name!r}: is not in `lingraft show models`{nearest}")
 
 
 def resolve(name: str) -> str:
@@ -106,4 +106,4 @@ def hint(name: str) -> str:
     if "/" in name or name in models():
         return ""
     close = difflib.get_close_matches(name.casefold(), list(models()), n=3, cutoff=0.7)
-    return f" (lingraft list models has {', '.join(close)})" if close else ""
+    return f" (lingraft show models has {', '.join(close)})" if close else ""

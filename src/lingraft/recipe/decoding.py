@@ -19,7 +19,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe import Recipe, Section, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -130,7 +130,7 @@ def decode(data: dict[str, Any], where: str = "recipe") -> Recipe:
     return checked(Recipe, data, where)
 
 
-def override(data: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+def override(data: dict[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """Apply `a.b=c` assignments (values in TOML; a bare word is a string) to plain data.
 
     Raises:
@@ -143,11 +143,11 @@ def override(data: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]
         path, equals, text = assignment.partition("=")
         excerpt = assignment if len(assignment) <= MAX_SHOWN else f"{assignment[:MAX_SHOWN]}…"
         if not equals or not path.strip():
-            raise RecipeError(f"--set {excerpt}: write it as path.to.key=value")
+            raise RecipeError(f"{excerpt}: write it as path.to.key=value")
         keys = path.strip().split(".")
         if len(keys) > MAX_DEPTH:
-            raise RecipeError(f"--set {excerpt}: {TOO_DEEP}")
-        _assign(changed, keys, _parse_value(text, f"--set {excerpt}"), excerpt)
+            raise RecipeError(f"{excerpt}: {TOO_DEEP}")
+        _assign(changed, keys, _parse_value(text, excerpt), excerpt)
     return changed
 
 
@@ -163,12 +163,12 @@ def _assign(data: Any, keys: list[str], value: Any, assignment: str) -> None:
         last = position == len(keys) - 1
         if isinstance(data, list):
             if not key.isdecimal() or len(key) > MAX_DIGITS or int(key) >= len(data):
-                raise RecipeError(f"--set {assignment}: '{key}' must be an index below {len(data)}")
+                raise RecipeError(f"{assignment}: '{key}' must be an index below {len(data)}")
             index: Any = int(key)
         elif isinstance(data, dict):
             index = key
         else:
-            raise RecipeError(f"--set {assignment}: '{keys[position - 1]}' is a value, not a table")
+            raise RecipeError(f"{assignment}: '{keys[position - 1]}' is a value, not a table")
         if last:
             data[index] = value
         else:

@@ -26,7 +26,7 @@ class Embeddings(Section):
     """How the embeddings start, and what their initializer learns from beside source and text."""
 
     init: Initializer = "random"
-    """Initializer of the new word embeddings: `lingraft list initializers`."""
+    """Initializer of the new word embeddings: `lingraft show initializers`."""
     output_init: Initializer | None = None
     """Initializer of the new rows of the output projection, where it is not tied to the word
     embeddings; None makes them from the same rows as `init`."""

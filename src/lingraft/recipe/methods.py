@@ -316,7 +316,7 @@ def recipe_from(
     becomes_auto = changed.training.preset == AUTO != old.preset
     if changed.training.method != old.method or becomes_auto:
         raise RecipeError(
-            f"--set training.{'preset' if becomes_auto else 'method'}: [graft] and [[phases]] of "
+            f"training.{'preset' if becomes_auto else 'method'}: [graft] and [[phases]] of "
             f"{where} are those of method '{old.method}'; leave both out of it"
         )
     if has_phases and old.preset == AUTO and not data.keys() >= EVERY_TABLE:
@@ -326,14 +326,14 @@ def recipe_from(
         return recipe
     if is_auto(recipe):
         raise RecipeError(
-            f"--set {late[0]}: preset 'auto' decides the phases; set training.learning_rate and "
+            f"{late[0]}: preset 'auto' decides the phases; set training.learning_rate and "
             "the like, or name a paper's preset (training.preset=xpt2021)"
         )
     return expand(decode(override(_as_given(recipe), late), where))
 
 
 def _with_known_source(recipe: Recipe) -> Recipe:
-    """The same, the source by its Hub id where it was named as `lingraft list models` does."""
+    """The same, the source by its Hub id where it was named as `lingraft show models` does."""
     name = recipe.source.model
     if name is None or (model := catalogue.resolve(name)) == name:
         return recipe

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def lacking(section: Embeddings, initializer: str) -> str | None:
     """Return what an initializer needs that is not there, and what to do; None where all is."""
     if initializer in READ_LEXICONS and not section.lexicons:
-        return "needs a bilingual lexicon; set embeddings.lexicons (--lexicons)"
+        return "needs a bilingual lexicon; set embeddings.lexicons"
     if initializer == "wechsel" and not (section.source_vectors or section.source_text):
         return (
             "needs word vectors of the source language; set embeddings.source_vectors, or "

@@ -249,7 +249,7 @@ class Phase(Section):
     lora: Lora | None = None
     """Layers that train by LoRA, beside `train` or alone (train = []); None trains none so."""
     objective: Objective = "mlm"
-    """`lingraft list objectives`."""
+    """`lingraft show objectives`."""
     data: Annotated[tuple[Data, ...], Field(strict=False)] = ()
     """What it reads; nothing written takes all streams, under the phase's own objective."""
     mixture: Mixture = Mixture()

@@ -22,7 +22,7 @@ class Source(Section):
 
     model: str | None = None
     """A masked or causal language model, or an encoder–decoder: a directory, a Hub id (say
-    FacebookAI/roberta-base), or a name of `lingraft list models`."""
+    FacebookAI/roberta-base), or a name of `lingraft show models`."""
     revision: str | None = None
     """Branch, tag or commit on the Hub."""
     architecture: dict[str, Any] | None = None
@@ -143,7 +143,7 @@ class Graft(Section):
     inserted_init: Literal["random", "copy", "identity"] = "random"
     """How inserted layers start. 'random': drawn as the family draws its own (the paper). 'copy': a
     copy of the neighbouring source layer. 'identity': such a copy that adds nothing at first, so
-    that the model starts as the source was. Not all families can: `lingraft list families`."""
+    that the model starts as the source was. Not all families can: `lingraft show families`."""
     adapters: Annotated[int, Field(ge=0)] | Literal["matched"] = 0
     """Width of the bottleneck adapters in every layer (Houlsby et al. 2019); 0 has none. 'matched'
     gives them as many parameters as two implicit translation layers have. The model that comes out

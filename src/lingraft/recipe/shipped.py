@@ -43,6 +43,6 @@ def text(name: str) -> str:
         close = difflib.get_close_matches(name, paths, n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
         raise RecipeError(
-            f"recipe '{name}': is not among those that ship; {hint}`lingraft recipe` lists them"
+            f"recipe '{name}': is not among those that ship; {hint}`lingraft show recipe` has them"
         )
     return paths[name].read_text(encoding="utf-8")

@@ -20,11 +20,11 @@ class ShortForm(TypedDict, total=False):
     """What `lingraft.adapt` takes in the place of a recipe, as `lingraft adapt` does.
 
     Attributes:
-        source: the source model: a folder, a Hub id or a name of `lingraft list models`.
+        source: the source model: a folder, a Hub id or a name of `lingraft show models`.
         text: files, folders or hub:DATASET; of several languages a dict of them by language code,
             without `language`.
         language: of the text, a BCP 47 code such as "ko".
-        method: by default "xpt-sp", with a paper's preset "xpt"; `lingraft list methods`.
+        method: by default "xpt-sp", with a paper's preset "xpt"; `lingraft show methods`.
         preset: by default the method's own, mostly "auto", what our studies found best.
         vocab_size: pieces of the new vocabulary; with "auto" by the size of the text, else 50,000.
         tokenizer: instead, one that exists: a folder, or the Hub id of a model that has it.

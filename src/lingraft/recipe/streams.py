@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
 """What a BCP 47 code looks like."""
-REPLAY_SHARE = 0.1
-"""Of the tokens, as Swallow (arXiv:2404.17790)."""
 UNTAUGHT = {"head", "output_bias", "cross_attention"}
 """Parts that the states of a sentence do not depend on."""
 SHORT_FORM = ""
@@ -217,88 +215,19 @@ def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
     return {"streams": plain_streams(paths)}
 
 
-def _by_language(texts: Sequence[str], otherwise: str | None = None) -> dict[str, list[str]]:
-    """Paths of LANGUAGE=PATH by language; of a path alone by `otherwise`, or left out."""
+def _by_language(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Paths of LANGUAGE=PATH by language; those of a path alone are left out."""
     paths: dict[str, list[str]] = {}
     for text in texts:
         code, _, path = text.partition("=")
         if path and CODE.fullmatch(code):
             paths.setdefault(code, []).append(path)
-        elif otherwise is not None:
-            paths.setdefault(otherwise, []).append(text)
     return paths
 
 
-def plain_streams(
-    texts: Mapping[str, Sequence[str]], field: str | None = None
-) -> list[dict[str, Any]]:
-    """Streams as plain data, each called as its language.
-
-    Args:
-        texts: paths by language.
-        field: of the rows, names their language: a stream reads its own alone.
-    """
+def plain_streams(texts: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """Return streams as plain data, each called as its language; `texts` are paths by language."""
     return [
-        {
-            "name": code.lower(),
-            "language": code,
-            "corpus": {"text": list(paths)} | ({"where": {field: code}} if field else {}),
-        }
+        {"name": code.lower(), "language": code, "corpus": {"text": list(paths)}}
         for code, paths in texts.items()
     ]
-
-
-def replayed(data: dict[str, Any], texts: Sequence[str], share: float | None) -> dict[str, Any]:
-    """Plain data of a recipe that also reads text of the source's language, as --replay says.
-
-    Args:
-        data: with `language` and [corpus], or [[streams]].
-        texts: LANGUAGE=PATH each, or paths of English text.
-        share: of the tokens of every phase, over all languages; None is 0.1.
-
-    Raises:
-        RecipeError: there is no text, or it is in a language of the target's.
-    """
-    if not texts:
-        raise RecipeError("--replay-share: needs text to read again; name it with --replay en.txt")
-    by_language = _by_language(texts, "en")
-    short = {key: data[key] for key in ("language", "corpus") if key in data}
-    targets = list(data.get("streams") or ())
-    if short:
-        targets = [{"name": str(short["language"]).lower(), **short}]
-    codes = {standard(str(stream["language"])) for stream in targets}
-    if both := [code for code in by_language if standard(code) in codes]:
-        raise RecipeError(
-            f"--replay: '{both[0]}' is a language of --text already; "
-            "give the source's, as en=en.txt"
-        )
-    again = plain_streams(by_language)
-    weight = (REPLAY_SHARE if share is None else share) / len(again)
-    names = [stream["name"] for stream in targets]
-    return {
-        **{key: value for key, value in data.items() if key not in short},
-        "streams": [*targets, *again],
-        "tokenizer": {"streams": names} | data.get("tokenizer", {}),
-        "training": data.get("training", {})
-        | {"replay": {stream["name"]: weight for stream in again}},
-    }
-
-
-def by_field(texts: Sequence[str], field: str, languages: Sequence[str]) -> dict[str, Any]:
-    """Streams of texts in which a field of each row names its language.
-
-    Args:
-        texts: paths; every stream reads its own rows of all of them.
-        field: the name of the field.
-        languages: its values, in the order of the streams.
-
-    Raises:
-        RecipeError: a value is no language code.
-    """
-    for code in languages:
-        if not CODE.fullmatch(code):
-            raise RecipeError(
-                f"--language-field {field}: its value '{code}' is no language code; name those to "
-                "read with --lang de,fr, or write streams with corpus.where"
-            )
-    return {"streams": plain_streams(dict.fromkeys(languages, texts), field)}

@@ -15,7 +15,7 @@ class Training(Section):
     """A named method, which fills in [graft], [embeddings] and [[phases]] where these are open."""
 
     method: str = "xpt"
-    """`lingraft list methods`. If left out, preset 'auto' takes xpt-sp, which is xpt in one phase.
+    """`lingraft show methods`. If left out, preset 'auto' takes xpt-sp, which is xpt in one phase.
     """
     preset: (
         Literal[
@@ -30,7 +30,7 @@ class Training(Section):
         ]
         | None
     ) = None
-    """Whose hyper-parameters are used (`lingraft list presets`). None: the method's own, mostly
+    """Whose hyper-parameters are used (`lingraft show presets`). None: the method's own, mostly
     'auto', which needs a budget, and decides what the recipe leaves open by source, text and budget
     (docs/budgets.md)."""
     budget: Budget | None = None
@@ -93,6 +93,6 @@ class Baseline(Section):
     """A second method trained on the same corpus, tokenizer and budget, for comparison."""
 
     method: str = "scratch"
-    """`lingraft list methods`."""
+    """`lingraft show methods`."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     """None takes that of the run's last phase."""

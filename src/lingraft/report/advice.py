@@ -48,7 +48,8 @@ TRANSLATED = ("pawsx", "xnli")
 OWN_TASK = "my-task.toml"
 """What a user calls a task of their own."""
 
-OPTIONS, KEYS = ("--learning-rate", "--batch-tokens"), ("learning_rate", "batch.size")
+OPTIONS = ("training.learning_rate", "training.batch")
+KEYS = ("learning_rate", "batch")
 """What the rate and the batch are set with on a command line, and in a recipe."""
 
 
@@ -124,7 +125,7 @@ def _new_pieces(variant: Variant, tokenizer: Mapping[str, Any]) -> tuple[int, st
     extension, action = tokenizer.get("extension"), variant.recipe.tokenizer.action
     if action == "use":
         return 0, ""
-    size = "--vocab-size" if _by_option(variant) else "tokenizer.vocab_size"
+    size = "tokenizer.vocab_size"
     if extension is None:
         return int(tokenizer["vocab_size"]), size
     size = "tokenizer.new_pieces" if action == "extend" else size
@@ -142,9 +143,7 @@ def _asked_for(variant: Variant) -> str:
     asked = read_json(run.choices_path)["asked"] if run.choices_path.is_file() else {}
     given = asked.get("training", {}).get("budget")
     budget = variant.recipe.phases[-1].budget if given is None else Budget.model_validate(given)
-    unit = budget.unit
-    has_option = _by_option(variant) and unit != "epochs"  # which no option gives
-    return f"More {unit} ({f'--{unit}' if has_option else 'budget'})"
+    return f"More {budget.unit} ({'--budget' if _by_option(variant) else 'budget'})"
 
 
 def _falling(phase: PhaseRecord, steps: int) -> tuple[float, float] | None:
@@ -258,8 +257,8 @@ def after_run(main: Variant, line: Line) -> NextStep:
     evaluation, path = main.result("evaluation"), main.run.path
     if evaluation is None:
         called = str((main.environment or {}).get("command", ""))
-        again = command("adapt", path / "recipe.toml", "--out", path, "--resume")
-        words = [word for word in called.split(" ") if word != "--overwrite"]
+        again = command("adapt", path / "recipe.toml", "--out", path, "--update")
+        words = [word for word in called.split(" ") if word != "--force"]
         has_command = words[:2] == ["lingraft", "adapt"]
         return NextStep(
             "The run has not ended. This goes on where it was:",
@@ -270,9 +269,7 @@ def after_run(main: Variant, line: Line) -> NextStep:
         return NextStep(
             "The test text is too small to judge by. Give more text, or hold more of it out, in a "
             "run of its own:",
-            command(
-                "adapt", path / "recipe.toml", "--set", f"{where}.test=0.2", "--out", f"{path}-test"
-            ),
+            command("adapt", path / "recipe.toml", f"{where}.test=0.2", "--out", f"{path}-test"),
         )
     if main.phases and not line.learnt:
         early, times = any(map(_impatient, main.phases)), _times(main)
@@ -289,10 +286,8 @@ def after_run(main: Variant, line: Line) -> NextStep:
     if main.recipe.graft.cross_attention:
         return NextStep(
             "Fine-tune the model plugged in, each example beside its translation "
-            "(docs/veco-finetuning.md), or plugged out without --plug in:",
-            command(
-                "finetune", path / "model", *_translated(main.recipe.languages), "--plug", "in"
-            ),
+            "(docs/veco-finetuning.md), or plugged out without plug=in:",
+            command("finetune", path / "model", *_translated(main.recipe.languages), "plug=in"),
         )
     if kind_of(evaluation) == "seq2seq":
         task, where = OWN_TASK, f"{OWN_TASK} describes it"
@@ -308,10 +303,10 @@ def _longer(main: Variant, times: int) -> list[str]:
     """The options that multiply a run's budget, or the patience of a phase that it ended."""
     words = []
     for at, (phase, record) in enumerate(zip(main.recipe.phases, main.phases, strict=True)):
-        key, value = "budget.value", times * phase.budget.value
+        setting = f"budget={times * phase.budget.value:.15g} {phase.budget.unit}"
         if phase.validation.patience and _impatient(record):
-            key, value = "validation.patience", MORE * phase.validation.patience
-        words += ["--set", f"phases.{at}.{key}={value:.15g}"]
+            setting = f"validation.patience={MORE * phase.validation.patience}"
+        words.append(f"phases.{at}.{setting}")
     return words
 
 
@@ -334,7 +329,7 @@ def _task(languages: Sequence[str]) -> tuple[str, str]:
         own = [name for name in TASKS if code in TASKS[name].languages and name not in in_groups]
         shared = [GROUPS[NER].member(code)] if code in GROUPS[NER].languages else []
         for name in (*own, *shared):
-            return name, "lingraft list tasks says where its files come from"
+            return name, "lingraft show tasks says where its files come from"
     return OWN_TASK, f"{OWN_TASK} describes it"
 
 
@@ -346,7 +341,7 @@ def _translated(languages: Sequence[str]) -> list[str]:
             codes.intersection(GROUPS[name].languages), key=lambda code: (code != "en", code)
         )
         if len(own) > 1:
-            return ["--task", name, "--train-language", ",".join(own), "--data", "data"]
+            return ["--task", name, "--train-language", *own, "--data", "data"]
     return ["--task", OWN_TASK, "--data", "data"]
 
 

@@ -145,7 +145,7 @@ def fine_tune(run: Run, recipe: Recipe, task: dict[str, Any]) -> str:
         (weights / file.name).symlink_to(file.resolve())
     model = {"models": [str(weights.resolve())], "labels": [LABEL]}
     asked = decode_finetune(task["recipe"] | model)
-    options = Options(resume=True, command="lingraft study", seeds=tuple(task["seeds"]))
+    options = Options(update=True, command="lingraft study", seeds=tuple(task["seeds"]))
     try:
         finetune(asked, run.path / TASKS, options)
     except LingraftError as error:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from lingraft.tasks.examples import Example
 
 FOLDER = "evaluations"
-"""Where `lingraft corpus` keeps the texts, inside the corpus's folder."""
+"""Where `lingraft data clean` keeps the texts, inside the corpus's folder."""
 
 
 def tasks_of(names: Sequence[str]) -> list[Task | Retrieval]:
-    """The tasks of these names: those of `lingraft list tasks`, or TOML files of a user's own.
+    """The tasks of these names: those of `lingraft show tasks`, or TOML files of a user's own.
 
     `xnli-ru` is a task in one language, `xnli` in all of its languages.
 
@@ -52,7 +52,7 @@ def tasks_of(names: Sequence[str]) -> list[Task | Retrieval]:
             tasks += [records[group.member(language)] for language in group.languages]
         else:
             raise RecipeError(
-                f"--task: no task '{name}'; `lingraft list tasks` shows them, or give the TOML "
+                f"--task: no task '{name}'; `lingraft show tasks` shows them, or give the TOML "
                 "file of your own"
             )
     return tasks

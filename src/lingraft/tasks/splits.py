@@ -112,7 +112,7 @@ def _only_tested(task: Task) -> str:
     language = task.languages[0]
     return (
         f"{task.name}: the benchmark has no training set in this language; train in one that has, "
-        f"and test in this one (--train-language en --test-languages {language})"
+        f"and test in this one (--train-language en --test-language {language})"
     )
 
 
@@ -242,7 +242,7 @@ def load(
         if _labelled_alone(task, directory) is None:
             raise
         raise DataError(
-            f"{error}; or have the split that is there cut in train, dev, test (--cut 0.8,0.1,0.1)"
+            f"{error}; or have the split that is there cut (cut.train=0.8 cut.dev=0.1 cut.test=0.1)"
         ) from None
     splits = {
         name: read_split(task, name, files) for name, files in by_split.items() if name in required

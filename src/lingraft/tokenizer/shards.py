@@ -291,7 +291,7 @@ class Tokens:
             raise DataError(
                 f"{folder}/{split}: tokenised text is missing or broken ({error}); delete {folder} "
                 "and run again "
-                "with --resume"
+                "with --update"
             ) from None
         dtype = np.dtype(head["dtype"])
         expected = head["tokens"] * dtype.itemsize
@@ -304,7 +304,7 @@ class Tokens:
                 f"{path}: has {size} bytes for {len(offsets) - 1} rows, not the {expected} bytes "
                 "for "
                 f"{head['sentences']} rows that were written; delete {folder} and run again with "
-                "--resume"
+                "--update"
             )
         ids = np.memmap(path, dtype=dtype, mode="r") if expected else np.empty(0, dtype)
         path = folder / f"{split}.documents.npy"
@@ -333,7 +333,7 @@ class Tokens:
             raise DataError(
                 "the tokenised text does not say where its documents begin (it is a part of one, "
                 "or of an older version); delete the run's folder tokenizer and run again with "
-                "--resume"
+                "--update"
             )
         return np.split(np.arange(len(self)), self.starts[1:])
 

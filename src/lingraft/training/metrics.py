@@ -52,6 +52,6 @@ def diverged(work: Work, step: int, value: str, last_checkpoint: Path | None) ->
         mend = " or clip gradients (optimizer.max_gradient_norm, of a task clip)"
     return TrainingError(
         f"phase '{phase.name}': {value} at step {step}; {hint}; lower the "
-        f"learning rate{mend} and run again with --resume (a study: without); "
+        f"learning rate{mend} and run again with --update (a study: without); "
         "the phase then starts afresh"
     )

@@ -105,7 +105,7 @@ def test_folders_are_looked_through_once_for_a_plan(
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("slurm", {"time": "1:00:00"}, "--executor slurm: needs --executor-option partition"),
+        ("slurm", {"time": "1:00:00"}, "--executor slurm: needs executor.partition"),
         ("slurm", {"partiton": "cpu"}, "no such option; allowed: .*partition"),
         ("ray", {"logging_dir": "x"}, "the ray executor has no such option"),
     ],

@@ -33,10 +33,10 @@ def test_a_folder_with_another_corpus_is_left_alone_unless_it_may_be_overwritten
     made(corpus(sources), tmp_path / "out")
     before = text(tmp_path / "out")
     other = corpus(sources, min_characters=40)
-    with pytest.raises(DataError, match=r"of other sources or settings.*--overwrite"):
+    with pytest.raises(DataError, match=r"of other sources or settings.*--force"):
         made(other, tmp_path / "out")
     assert text(tmp_path / "out") == before
-    made(other, tmp_path / "out", settings(overwrite=True))
+    made(other, tmp_path / "out", settings(force=True))
     assert text(tmp_path / "out") != before
 
 
@@ -86,7 +86,7 @@ def test_shards_that_belong_to_no_corpus_are_not_read_with_the_new_one(
     other = corpus(sources, min_characters=40)
     with pytest.raises(DataError, match=r"00000\.jsonl: belongs to no finished corpus"):
         made(other, out)
-    made(other, out, settings(part_bytes=1_000_000, overwrite=True))
+    made(other, out, settings(part_bytes=1_000_000, force=True))
     assert all(len(line) >= 40 for line in text(out)["train"].splitlines())
 
 
@@ -94,9 +94,9 @@ def test_files_of_the_user_are_never_overwritten_as_shards(tmp_path: Path, sourc
     (tmp_path / "out" / "train").mkdir(parents=True)
     own = tmp_path / "out" / "train" / "mine.jsonl"
     own.write_text('{"text": "x"}\n')
-    for overwrite in (False, True):
+    for force in (False, True):
         with pytest.raises(DataError, match=r"mine\.jsonl: belongs to no finished corpus"):
-            made(corpus(sources), tmp_path / "out", settings(overwrite=overwrite))
+            made(corpus(sources), tmp_path / "out", settings(force=force))
     assert own.is_file()
 
 
@@ -110,8 +110,8 @@ def test_deleting_an_old_corpus_may_be_interrupted(
     with monkeypatch.context() as patch:
         patch.setattr(planning.Folder, name, die_at(1, getattr(planning.Folder, name)))
         with pytest.raises(Killed):
-            made(other, out, settings(overwrite=True))
-    made(other, out, settings(part_bytes=1_000_000, overwrite=True))
+            made(other, out, settings(force=True))
+    made(other, out, settings(part_bytes=1_000_000, force=True))
     assert all(len(line) >= 40 for line in text(out)["train"].splitlines())
 
 
@@ -139,7 +139,7 @@ def test_a_job_goes_on_where_the_deletion_of_its_work_was_killed(
         else:
             patch.setattr(planning.Folder, "remove_work", die_at(1, planning.Folder.remove_work))
         with pytest.raises(Killed):
-            made(section, out, settings(overwrite=True))
+            made(section, out, settings(force=True))
     assert made(section, out) == expected
     assert text(out) == text(tmp_path / "whole")
     assert not list(out.rglob("*.partial"))
@@ -164,9 +164,9 @@ def test_a_folder_of_other_things_is_refused_and_left_as_it_is(
     (out / name).parent.mkdir(parents=True)
     (out / name).write_text(content)
     before = contents(out)
-    for overwrite in (False, True):
+    for force in (False, True):
         with pytest.raises(DataError, match="holds no corpus of lingraft"):
-            made(corpus(sources), out, settings(overwrite=overwrite))
+            made(corpus(sources), out, settings(force=force))
     assert contents(out) == before
 
 
@@ -190,12 +190,12 @@ def test_files_of_others_beside_a_corpus_are_not_deleted_with_it(
     for path in others:
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine")
-    made(corpus(sources, min_characters=40), out, settings(overwrite=True))
+    made(corpus(sources, min_characters=40), out, settings(force=True))
     assert [path.read_text() for path in others] == ["mine"] * len(others)
     (out / "work").mkdir()
     (out / "work" / "plan.json").write_text("{}")
     with pytest.raises(DataError, match="work: holds files that are not lingraft's"):
-        made(corpus(sources), out, settings(overwrite=True))
+        made(corpus(sources), out, settings(force=True))
     assert (out / "corpus.json").is_file()
     assert (out / "work" / "plan.json").read_text() == "{}"
 
@@ -205,9 +205,9 @@ def test_a_source_inside_the_corpus_is_never_replaced(tmp_path: Path, sources: l
     made(corpus(sources), out)
     before = text(out)
     inside = corpus([str(out / "train" / "00000.jsonl")])
-    for overwrite in (False, True):
+    for force in (False, True):
         with pytest.raises(DataError, match=r"00000\.jsonl: is a source inside .*another --out"):
-            made(inside, out, settings(overwrite=overwrite))
+            made(inside, out, settings(force=force))
     assert text(out) == before
 
 

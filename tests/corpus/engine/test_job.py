@@ -211,7 +211,7 @@ def test_a_finished_corpus_is_not_made_again(
     assert "is whole" not in caplog.text
     monkeypatch.setattr(job, "run", None)
     assert made(section, tmp_path / "out") == first
-    assert f"{tmp_path / 'out'} is whole; --overwrite" in caplog.text
+    assert f"{tmp_path / 'out'} is whole; --force" in caplog.text
 
 
 def test_a_full_disk_is_one_line_and_keeps_the_parts_that_are_done(
@@ -305,7 +305,7 @@ def test_a_worker_that_is_killed_ends_the_run_with_one_line(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(job, "run_task", killed)
-    with pytest.raises(DataError, match=r"a worker process was killed.*fewer --processes"):
+    with pytest.raises(DataError, match=r"a worker process was killed.*fewer --jobs"):
         made(corpus(sources), tmp_path / "out", settings(processes=2))
 
 
@@ -535,7 +535,7 @@ def test_a_corpus_of_sentences_warns_where_whole_lines_are_wanted(
 ):
     made(corpus(sources), tmp_path / "corpus")
     of_stage(corpus([str(tmp_path / "corpus")], split_sentences=False), tmp_path / "run")
-    assert "make it with --set corpus.split_sentences=false" in caplog.text
+    assert "make it with split_sentences=false" in caplog.text
 
 
 def test_a_corpus_without_its_long_lines_warns_where_these_are_wanted(
@@ -545,7 +545,7 @@ def test_a_corpus_without_its_long_lines_warns_where_these_are_wanted(
     made(corpus(sources, split_sentences=False, max_characters=40), tmp_path / "corpus")
     of_stage(corpus([str(tmp_path / "corpus")], **wanted), tmp_path / "run")
     assert "left out where they are long" in caplog.text
-    assert "corpus.split_sentences=false --set corpus.max_characters=10000000" in caplog.text
+    assert "split_sentences=false max_characters=10000000" in caplog.text
 
 
 def test_hub_datasets_are_a_part_of_their_own(tmp_path: Path, sources: list[str]):

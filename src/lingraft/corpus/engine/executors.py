@@ -91,12 +91,12 @@ def _check_options(kind: Any, cluster: Cluster) -> None:
     for name in cluster.options:
         if name not in allowed:
             raise RecipeError(
-                f"--executor-option {name}: the {cluster.kind} executor has no such option; "
+                f"executor.{name}: the {cluster.kind} executor has no such option; "
                 f"allowed: {', '.join(allowed)}"
             )
     for name in MINIMUM[cluster.kind]:
         if name not in cluster.options:
             raise RecipeError(
-                f"--executor {cluster.kind}: needs --executor-option {name}=…, "
+                f"--executor {cluster.kind}: needs executor.{name}=…, "
                 "as the cluster's manual gives it"
             )

@@ -1,4 +1,4 @@
-"""`lingraft corpus`: a whole job, from sources to shards, by passes in their order.
+"""`lingraft data clean`: a whole job, from sources to shards, by passes in their order.
 
 Each is a function of the folder and the number of a task; a task that is done already is not done
 again. Which of two equal sentences stays, and how much a small corpus holds out, can be said only
@@ -156,7 +156,7 @@ def _run_pass(
     except BrokenProcessPool:
         raise DataError(
             "corpus: a worker process was killed, most likely for want of memory; "
-            "the parts that are done are kept: run the same command with fewer --processes"
+            "the parts that are done are kept: run the same command with fewer --jobs"
         ) from None
     except BaseException:
         pool.shutdown(cancel_futures=True)  # by itself, for it fails on what others have cancelled
@@ -211,12 +211,12 @@ class Settings:
     Attributes:
         cluster: who runs the tasks.
         part_bytes: bytes on disk that a part should have; None leaves it to the plan.
-        overwrite: delete the corpus that the folder holds, if it is another.
+        force: delete the corpus that the folder holds, if it is another.
     """
 
     cluster: Cluster = Cluster()
     part_bytes: int | None = None
-    overwrite: bool = False
+    force: bool = False
 
 
 def make(
@@ -250,9 +250,9 @@ def make(
     folder = Folder(out)
     planning.check_ours(folder)  # before there is a lock in it
     with Run(out).locked():
-        planning.check_free(folder, plan, overwrite=settings.overwrite)
+        planning.check_free(folder, plan, force=settings.force)
         if folder.done.is_file():
-            logger.info("corpus: %s is whole; --overwrite would make it again", out)
+            logger.info("corpus: %s is whole; --force would make it again", out)
         else:
             if not folder.is_handed_over():  # else they may be of tasks that are at work
                 folder.clear_partial()
@@ -282,7 +282,7 @@ def _changes_told(plan: Plan) -> Iterator[None]:
             if entry(name, path) != before[name]:
                 logger.warning(
                     "%s: changed while the corpus was made, which may hold some of both; make it "
-                    "again with --overwrite",
+                    "again with --force",
                     name,
                 )
 

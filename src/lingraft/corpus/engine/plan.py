@@ -279,7 +279,7 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def check_free(folder: Folder, plan: Plan, *, overwrite: bool) -> None:
+def check_free(folder: Folder, plan: Plan, *, force: bool) -> None:
     """Make sure that a job may write into its folder; delete another corpus where that may go.
 
     Raises:
@@ -290,19 +290,19 @@ def check_free(folder: Folder, plan: Plan, *, overwrite: bool) -> None:
     check_ours(folder)
     _check_sources(folder, plan)
     old_fingerprint = folder.fingerprint()
-    if old_fingerprint == plan.fingerprint and not overwrite:
+    if old_fingerprint == plan.fingerprint and not force:
         return
-    replaced = old_fingerprint is not None and not overwrite
+    replaced = old_fingerprint is not None and not force
     if replaced and not folder.is_replaceable():
         raise DataError(
             f"{folder.out}: holds a corpus of other sources or settings; "
-            "choose another --out, or delete it with --overwrite"
+            "choose another --out, or delete it with --force"
         )
     shards = folder.in_splits()
-    if shards and not (_is_shard(shards[0]) and (replaced or overwrite)):
+    if shards and not (_is_shard(shards[0]) and (replaced or force)):
         raise DataError(
             f"{shards[0]}: belongs to no finished corpus and would be read with the new one; "
-            "choose another --out, or delete it (--overwrite deletes shards)"
+            "choose another --out, or delete it (--force deletes shards)"
         )
     busy = folder.work.exists() and not _is_empty(folder.work)
     if busy and _fingerprint_in(folder.saved) is None:

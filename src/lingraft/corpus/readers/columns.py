@@ -198,9 +198,8 @@ def _tell_languages(row: Mapping[str, Any], source: Source, reading: Reading) ->
         if len(seen) == 2:
             logger.warning(
                 '%s: rows with %s = "%s" and "%s" are read as text of one language; '
-                'corpus.where = {%s = "%s"} takes those of one, and --language-field %s of '
-                "lingraft adapt each for itself",
-                *(source.name, field, *seen, field, seen[0], field),
+                'corpus.where = {%s = "%s"} takes those of one',
+                *(source.name, field, *seen, field, seen[0]),
             )
 
 

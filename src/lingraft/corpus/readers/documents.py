@@ -163,7 +163,7 @@ def _resolve_one(name: str) -> list[Source]:
     if path.is_dir():
         if folders.is_half_made(path):
             raise DataError(
-                f"{name}: holds a corpus that is not finished; run the lingraft corpus that makes "
+                f"{name}: holds a corpus that is not finished; run the data clean that makes "
                 "it again, or delete it"
             )
         files, about, others = _inside(path)

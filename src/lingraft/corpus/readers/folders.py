@@ -20,7 +20,7 @@ ABOUT = re.compile(
 )
 """Names of files that say what the others are; `source.txt` may be text of a source language."""
 FINISHED = "corpus.json"
-"""Marks the folder of a corpus that `lingraft corpus` made; its shards lie in folders below."""
+"""Marks the folder of a corpus that `lingraft data clean` made; its shards lie in folders below."""
 FINISHED_HEAD = b'{\n "fingerprint": "'
 """How that file begins."""
 PLAN = Path("work", "plan.json")
@@ -29,7 +29,7 @@ LOCK = ".lock"
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether `lingraft corpus` made a folder; a text may be called corpus.json too."""
+    """Whether `lingraft data clean` made a folder; a text may be called corpus.json too."""
     path = folder / FINISHED
     if not path.is_file():
         return False
@@ -38,7 +38,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def is_half_made(folder: Path) -> bool:
-    """Whether `lingraft corpus` has begun a corpus in a folder, and not ended it."""
+    """Whether `lingraft data clean` has begun a corpus in a folder, and not ended it."""
     return (folder / LOCK).is_file() and (folder / PLAN).is_file() and not is_finished(folder)
 
 

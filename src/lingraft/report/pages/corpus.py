@@ -40,7 +40,7 @@ def write(folder: Path) -> Path:
     """Write the report of a finished corpus.
 
     Args:
-        folder: what `lingraft corpus` made.
+        folder: what `lingraft data clean` made.
 
     Returns:
         The page, `report.html` in the folder.
@@ -160,7 +160,7 @@ def after(result: dict[str, Any], folder: Path) -> NextStep:
         "another source may suit the language better:",
         command(
             *("adapt", "--source", SOURCE, "--text", folder, "--lang", language),
-            *("--minutes", 30, "--out", f"runs/{language}"),
+            *("--budget", "30m", "--out", f"runs/{language}"),
         ),
     )
 

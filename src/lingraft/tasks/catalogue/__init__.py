@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BENCHMARKS = (
     "klue", "pawsx", "xnli", "udpos", "panx", "xquad", "mlqa", "tydiqa", "korean", "glue",
 )  # fmt: skip
-"""Files of this folder, in the order of `lingraft list tasks`."""
+"""Files of this folder, in the order of `lingraft show tasks`."""
 RETRIEVALS = ("bucc2018", "tatoeba")
 """Those of tasks without training (`lingraft.tasks.retrieval`)."""
 

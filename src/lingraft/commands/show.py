@@ -1,4 +1,4 @@
-"""`lingraft list`: tables of what lingraft has, made from the code."""
+"""`lingraft show`: tables of what lingraft has, made from the code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from lingraft.commands import console
 from lingraft.embeddings import INITIALIZERS
 from lingraft.errors import RecipeError
-from lingraft.recipe import catalogue
+from lingraft.recipe import catalogue, shipped
 from lingraft.recipe.record import AUTO
 from lingraft.recipe.records import METHODS, PRESETS
 
@@ -141,37 +141,55 @@ def _models() -> Table:
     return _listed(f"{how} (docs/models.md)", titles, rows)
 
 
+def _recipes() -> Table:
+    rows = [(name, shipped.summary(path)) for name, path in shipped.files().items()]
+    return _listed("recipes: lingraft show recipe NAME > my.toml", ("name", "what it is"), rows)
+
+
 TABLES: dict[str, Callable[[], Table]] = {
-    "families": _families,
-    "initializers": partial(_explained, "embedding initializers", INITIALIZERS),
     "methods": _methods,
-    "presets": _presets,
+    "initializers": partial(_explained, "embedding initializers", INITIALIZERS),
     "objectives": _objectives,
-    "tasks": _tasks,
+    "families": _families,
     "models": _models,
+    "tasks": _tasks,
+    "presets": _presets,
+    "recipe": _recipes,
 }
 
 
 def table_of(name: str) -> Table:
-    """One of the lists.
+    """Return one of the tables.
 
     Raises:
-        RecipeError: there is no such list.
+        RecipeError: there is no such table.
     """
     if name not in TABLES:
-        what = f"list {name}: there is no such list" if name else "list: say what to list"
-        raise RecipeError(f"{what}; there are {', '.join(TABLES)}")
+        raise RecipeError(f"show {name}: there is no such table; there are {', '.join(TABLES)}")
     return TABLES[name]()
 
 
 def command(
-    what: Annotated[
-        str,
-        typer.Argument(
-            help="What to list: families, initializers, methods, presets, objectives, tasks "
-            "or models."
-        ),
-    ] = "",
-) -> None:
-    """Print what there is, as a table made from the code."""
-    console.show(table_of(what))
+    what: Annotated[str, typer.Argument(metavar="WHAT", help=f"One of {', '.join(TABLES)}.")],
+    name: Annotated[
+        str | None, typer.Argument(help="Of recipe: which one to print, comments and all.")
+    ] = None,
+) -> object:
+    """Show what lingraft has, as a table made from the code; or a recipe to start from.
+
+    lingraft show methods
+
+    lingraft show recipe start > my.toml
+
+    The files of demo and metaxlm-demo are copied by `lingraft demo --files-to demo`;
+    the comments of other recipes say what they need.
+    """
+    if what == "recipe" and name is not None:
+        text = shipped.text(name)
+        console.out.print(text, end="", soft_wrap=True, markup=False, highlight=False)
+        return {"name": name, "recipe": text}
+    if name is not None:
+        raise RecipeError(f"{name}: only `show recipe` takes a name; leave it out")
+    table = table_of(what)
+    console.show(table)
+    return console.rows(table)
