@@ -85,8 +85,9 @@ def test_a_run_leaves_the_application_s_random_numbers_and_logs(recipe, korean_t
     try:
         for work in (
             lambda: lingraft.adapt(recipe, tmp_path / "run"),
-            lambda: lingraft.load(tmp_path / "run" / "model"),
-            lambda: lingraft.evaluate(tmp_path / "run" / "model", korean_text, sentences=5),
+            lambda: lingraft.Run(tmp_path / "run").model(),
+            lambda: lingraft.graft(tmp_path / "run" / "model", tmp_path / "run/model", init="mean"),
+            lambda: lingraft.evaluate(tmp_path / "run" / "model", korean_text, max_sentences=5),
         ):
             with default_dtype(torch.float64):
                 numbers = torch.get_rng_state()

@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 import transformers as hf
 from arms import OURS, PLAIN_TRAINER, add_arm_options
+from lingraft.commands.budgets import count
 from setups import SETUPS, set_up
 from shared import head, in_process, parser_of, row, spread, write
 
-from lingraft.commands.budgets import count
 from lingraft.evaluation import words
 from lingraft.evaluation.records import word_metrics
 from lingraft.evaluation.scorer import Scorer

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from lingraft import starting  # the first of ours: Ctrl-C from here on
+from lingraft.callbacks import Callback
+from lingraft.config import AdaptConfig, names_of, recipe_of
+from lingraft.config import adapt as _adapt
 from lingraft.errors import (
     DataError,
     LingraftError,
@@ -20,17 +23,18 @@ from lingraft.errors import (
 )
 from lingraft.guest import as_guest
 from lingraft.recipe import Recipe
-from lingraft.recipe.methods import read_recipe, recipe_from
-from lingraft.rundir import Run
+from lingraft.recipe.decoding import assignments
+from lingraft.run import Callbacks, Run
 from lingraft.threads import stay_within_quota, wait_passively
+from lingraft.work import clean_corpus, evaluate, finetune, run_study
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from lingraft.recipe.shorthand import ShortForm
-    from lingraft.report.results import Results
+    from lingraft.config import Texts
+    from lingraft.pipeline.grafted import GraftReport
 
 wait_passively()
 stay_within_quota()
@@ -41,96 +45,188 @@ except PackageNotFoundError:  # a checkout on the path that is not installed
     __version__ = "0+unknown"
 
 __all__ = [
+    "AdaptConfig",
+    "Callback",
     "DataError",
     "LingraftError",
+    "Recipe",
     "RecipeError",
     "Run",
     "TrainingError",
     "UnsupportedModelError",
     "__version__",
     "adapt",
+    "clean_corpus",
     "evaluate",
+    "finetune",
+    "graft",
     "load",
     "read_recipe",
-    "recipe_from",
-    "results",
+    "run_study",
+    "train_tokenizer",
 ]
 
 
-def adapt(
-    recipe: Recipe | dict[str, Any] | str | Path | None = None,
+def adapt(  # noqa: PLR0913 - the fields of AdaptConfig, shown in a notebook
+    config: AdaptConfig | Recipe | Mapping[str, Any] | Run | str | Path | None = None,
     out: str | Path | None = None,
     *,
-    settings: Sequence[str] = (),
+    source: str | Path | None = None,
+    text: Texts | None = None,
+    language: str | None = None,
+    budget: str | None = None,
+    method: str | None = None,
+    preset: str | None = None,
+    tokenizer: str | Path | None = None,
+    baselines: Sequence[str] | str = (),
+    join: str | Path | None = None,
+    seed: int | None = None,
+    settings: Mapping[str, Any] | Sequence[str] = (),
     update: bool = False,
     force: bool = False,
-    **short: Unpack[ShortForm],
+    callbacks: Sequence[Callback] = (),
 ) -> Run:
     """Adapt a model: from raw text to RUN/model and RUN/report.html.
 
-    With a recipe: `adapt("recipes/demo.toml", out="runs/demo")`. Without one:
-    `adapt(source="FacebookAI/roberta-base", text="ko.txt", language="ko", hours=8,
-    out="runs/ko")`. More time for a finished run: `adapt("runs/ko", hours=16)`.
+    `lingraft.adapt(source="FacebookAI/roberta-base", text="ko/", language="ko", budget="8h",
+    out="runs/ko")`; `lingraft.adapt("recipes/demo.toml")`; a larger budget for a finished run:
+    `lingraft.adapt("runs/ko", budget="16h")`. A run that was stopped goes on with the same call.
 
     Args:
-        recipe: a recipe file, its tables as a dict, a `Recipe`, or a finished run's folder.
-        out: the run's folder; with a recipe runs/NAME by default.
-        settings: overrides such as "phases.0.budget.value=10".
-        update: bring a run of another recipe up to this one.
+        config: an `AdaptConfig`, a recipe (file, tables or `Recipe`) or a finished run.
+        out: the run's folder; runs/NAME by default. This and what follows to `settings` are the
+            fields of `AdaptConfig`, and go before those of `config`.
+        source: the model to start from: folder or Hub id.
+        text: raw text: files, folders or hub:DATASET; a dict of them by language.
+        language: of the text, a BCP 47 code such as "ko".
+        budget: of the whole run: "8h", "30m", "5Mtok", "300steps", "paper".
+        method: how to adapt (`lingraft show methods`).
+        preset: "auto", or the paper whose settings are taken.
+        tokenizer: one that exists, in the place of a new one: folder or Hub id.
+        baselines: methods to train beside it for as long.
+        join: a finished run, in the place of `source`, whose languages those of `text` join.
+        seed: of weights, order and masks.
+        settings: more keys of a recipe, such as {"training.batch": "2048 tokens"}.
+        update: bring a run of other settings up to these.
         force: delete what `out` holds first.
-        short: the short form, in place of a recipe: see `ShortForm`.
+        callbacks: told of steps, validations and stages.
 
     Returns:
-        The run; `run.model_path` is the checkpoint, `lingraft.results(run)` what was measured.
+        The run: `run.model()`, `run.scores`, `run.plot_loss()`, `run.report`.
 
     Raises:
-        LingraftError: whatever the caller can mend.
+        LingraftError: whatever the caller can mend, on one line.
         KeyboardInterrupt: Ctrl-C; where it trains, with a checkpoint from which the same call goes
             on.
     """
-    from lingraft.commands.from_python import larger_budget, recipe_of
-    from lingraft.pipeline import adapt as pipeline
-
-    if isinstance(settings, str):
-        settings = [settings]
-    if isinstance(recipe, (str, Path)) and Run(Path(recipe)).recipe_path.is_file():
-        others = {"out": out, "settings": settings, "update": update, "force": force}
-        with as_guest():
-            return pipeline.go_on(Path(recipe), larger_budget(Path(recipe), short, others))
-    if recipe is None:
-        recipe = recipe_of(short, out, settings)
-    elif short:
-        raise RecipeError(
-            f"adapt: {next(iter(short))}= belongs to the form without a recipe; with one, use "
-            "settings="
-        )
-    elif isinstance(recipe, (str, Path)):
-        recipe = read_recipe(Path(recipe), settings)
-    elif isinstance(recipe, dict):
-        recipe = recipe_from(recipe, settings)
-    elif not isinstance(recipe, Recipe):
-        raise RecipeError(
-            f"adapt: a recipe is a file, its tables as a dict, or a Recipe; got {recipe!r:.100}"
-        )
-    elif settings:
-        raise RecipeError("settings: give them with a recipe file or a dict; a Recipe is complete")
-    folder = Path("runs") / recipe.name if out is None else Path(out)
+    others = ("config", "update", "force", "callbacks")
+    asked = {key: value for key, value in locals().items() if key not in (*others, "others")}
+    given = {key: value for key, value in asked.items() if value is not None and value != ()}
     with as_guest():
-        return pipeline.adapt(recipe, folder, update=update, force=force)
+        made = _adapt(
+            config, given, update=update, force=force, callback=Callbacks(tuple(callbacks))
+        )
+    return Run(made.path)
 
 
-def results(run: Run | str | Path) -> Results:
-    """What a run measured: numbers, rows for pandas and figures; reads files only.
+def graft(
+    source: str | Path,
+    tokenizer: str | Path | PreTrainedTokenizerFast | None = None,
+    *,
+    text: Texts | None = None,
+    language: str | None = None,
+    init: str = "focus",
+    vocab_size: int | None = None,
+    seed: int = 0,
+    settings: Mapping[str, Any] | Sequence[str] = (),
+) -> tuple[PreTrainedModel, PreTrainedTokenizerFast, GraftReport]:
+    """Give a model another vocabulary: tokenizer and embeddings, without training.
+
+    `model, tokenizer, report = lingraft.graft("FacebookAI/roberta-base", text="ko/")`. The model is
+    an ordinary one of transformers, for its Trainer say; no folder is left behind.
 
     Args:
-        run: what `adapt` returned, or the run's folder.
+        source: a masked or causal language model or an encoder–decoder: folder or Hub id.
+        tokenizer: the new vocabulary: folder, Hub id or the tokenizer itself. None trains one on
+            `text`, of the source's kind.
+        text: raw text in the new language: files or folders; a dict of them by language.
+        language: of the text, a BCP 47 code such as "ko"; with it sentences in another script go.
+        init: how new rows start: focus, mean, wechsel, omp … (`lingraft show initializers`).
+        vocab_size: pieces of a vocabulary that is trained; None: by the size of the text.
+        seed: of whatever is drawn or learnt.
+        settings: recipe keys and values, such as {"embeddings.lexicons": ["en-ko.txt"]}.
+
+    Returns:
+        The model in fp32 on the CPU, its tokenizer, and the report: `report.tensors` says what
+        became of each tensor, `report.rows` where each embedding row came from.
 
     Raises:
-        DataError: the folder holds no run.
+        LingraftError: whatever the caller can mend, on one line.
     """
-    from lingraft.report.results import results as read
+    from lingraft.pipeline import untrained
 
-    return read(run if isinstance(run, Run) else Run.existing(Path(run)))
+    own = str(tokenizer) if isinstance(tokenizer, Path) else tokenizer
+    with as_guest():
+        return untrained.graft(
+            str(source),
+            own,
+            names_of(text),
+            language=language,
+            init=init,
+            vocab_size=vocab_size,
+            settings=[f"seed={seed}", *assignments(settings)],
+        )
+
+
+def train_tokenizer(
+    text: Texts,
+    *,
+    like: str | Path,
+    vocab_size: int | None = None,
+    language: str | None = None,
+    settings: Mapping[str, Any] | Sequence[str] = (),
+) -> PreTrainedTokenizerFast:
+    """Train a tokenizer on raw text, with the algorithm and special tokens of a model's own.
+
+    `lingraft.train_tokenizer("ko/", like="FacebookAI/roberta-base", vocab_size=16_000)`. The text
+    is cleaned as `adapt` cleans it; the result does not depend on the machine.
+
+    Args:
+        text: as `graft` takes it.
+        like: the model: folder or Hub id.
+        vocab_size: pieces, special tokens included; None: by the size of the text.
+        language: of the text, a BCP 47 code.
+        settings: recipe keys and values, such as {"tokenizer.algorithm": "unigram"}.
+
+    Raises:
+        LingraftError: whatever the caller can mend, on one line.
+    """
+    from lingraft.pipeline import untrained
+
+    with as_guest():
+        return untrained.train_tokenizer(
+            names_of(text),
+            like=str(like),
+            language=language,
+            vocab_size=vocab_size,
+            settings=settings,
+        )
+
+
+def read_recipe(path: str | Path, settings: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:
+    """Read a recipe: `lingraft.read_recipe("recipes/demo.toml", {"seed": 1})`.
+
+    Args:
+        path: a TOML file.
+        settings: keys and values that go before the file's.
+
+    Returns:
+        The recipe; what it leaves open is decided by its run.
+
+    Raises:
+        RecipeError: whatever is wrong with it, on one line.
+    """
+    return recipe_of(path, {"settings": settings})
 
 
 def load(model: str | Path, revision: str | None = None) -> PreTrainedModel:
@@ -149,29 +245,3 @@ def load(model: str | Path, revision: str | None = None) -> PreTrainedModel:
 
     with as_guest():
         return load_model(str(model), revision).model
-
-
-def evaluate(
-    model: str | Path,
-    text: str | Path | Sequence[str | Path],
-    *,
-    language: str = "und",
-    **options: Any,
-) -> dict[str, Any]:
-    """Intrinsic metrics of any stock masked or causal language model on text files.
-
-    Args:
-        model: directory or Hub id.
-        text: a file or a directory, or several.
-        language: of the text, for sentence splitting.
-        options: `sentences` (10,000 at most), `precision` ("auto"), and of a masked model `rate`
-            (0.15), `seed` (0) and `num_words` (2,000), as `lingraft evaluate` has them.
-
-    Raises:
-        LingraftError: the model or the text cannot be used; an option is not for such a model.
-    """
-    from lingraft.pipeline import standalone
-
-    paths = [text] if isinstance(text, str | Path) else text
-    with as_guest():
-        return standalone.evaluate(str(model), list(map(str, paths)), language=language, **options)

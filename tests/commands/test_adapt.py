@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from lingraft.commands.from_python import recipe_of
-from lingraft.commands.options import recipe_name
+from lingraft.config import recipe_name
 
 PAGE = (
     "<page><title>{0}</title><ns>{1}</ns><id>{0}</id><revision><id>{0}</id>"
@@ -79,8 +78,3 @@ def test_without_out_a_recipe_is_named_by_its_languages():
     streams = [{"language": "en"}, {"language": "en/ko"}, {"language": "en"}]
     assert recipe_name(None, {"streams": streams}) == "en-en-ko"
     assert recipe_name(None, {"language": "한"}) == "run"
-
-
-def test_from_python_a_folder_may_have_any_name(korean_text, tmp_path):
-    form = {"source": "s", "text": korean_text, "language": "ko", "steps": 4}
-    assert recipe_of(form, tmp_path / "내 실험").name == "ko"

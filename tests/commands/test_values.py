@@ -9,6 +9,7 @@ import lingraft
 from lingraft.commands.options import labelled
 from lingraft.errors import LingraftError, RecipeError
 from lingraft.finetuning.recipe import decode_finetune
+from lingraft.recipe.methods import recipe_from
 
 
 def test_a_second_value_of_an_option_that_takes_one_is_said(command, tmp_path):
@@ -32,7 +33,7 @@ def test_evaluate_counts_the_text_that_a_vocabulary_lacks(tmp_path):
     text = tmp_path / "ko.txt"
     text.write_text("\n\n".join(f"{i}번 파일을 열고 문서를 저장합니다." for i in range(9)))
     source = Path(__file__).parents[2] / "demo" / "source"
-    result = lingraft.evaluate(str(source), str(text), num_words=0, precision="fp32")
+    result = lingraft.evaluate(str(source), str(text), max_words=0, precision="fp32")
     assert result["metrics"]["mask-only"]["positions"] < result["tokens"]
     assert 0.3 < result["unknown"] / result["tokens"] < 1
 
@@ -51,7 +52,7 @@ def test_evaluate_reads_a_special_token_that_a_text_spells_as_text(
     )
     text = tmp_path / "en.txt"
     text.write_text("A dog <mask> sleeps in the </s> sun, it is said.\n")
-    lingraft.evaluate(source, text, num_words=0)
+    lingraft.evaluate(source, text, max_words=0)
     tokenizer = AutoTokenizer.from_pretrained(source)
     (row,) = map(list, rows)
     assert tokenizer.mask_token_id not in row
@@ -64,16 +65,16 @@ def test_evaluate_counts_as_cut_what_is_longer_than_the_model_reads(tmp_path, mo
     monkeypatch.setattr("lingraft.pipeline.standalone.LONGEST", 8)
     text, source = tmp_path / "en.txt", Path(__file__).parents[2] / "demo" / "source"
     text.write_text("The file is open now.\n\nThe file is open now and then.\n")
-    result = lingraft.evaluate(str(source), str(text), num_words=0, precision="fp32")
+    result = lingraft.evaluate(str(source), str(text), max_words=0, precision="fp32")
     assert (result["tokens"], result["cut"]) == (16, 1)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"rate": 2.0},
-        {"sentences": -3},
-        {"num_words": -1},
+        {"masking_rate": 2.0},
+        {"max_sentences": -3},
+        {"max_words": -1},
         {"precision": "fp16"},
         {"text": []},
     ],
@@ -85,7 +86,7 @@ def test_a_wrong_option_of_evaluate_is_one_line_in_python_too(options):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("option", [{"rate": 0.3}, {"seed": 1}, {"num_words": 0}], ids=str)
+@pytest.mark.parametrize("option", [{"masking_rate": 0.3}, {"seed": 1}, {"max_words": 0}], ids=str)
 def test_what_is_for_masked_models_is_refused_of_a_causal_one_in_python_too(option):
     source = Path(__file__).parents[2] / "demo" / "causal-source"
     with pytest.raises(RecipeError, match=f"{next(iter(option))} is for masked models"):
@@ -100,8 +101,8 @@ def test_what_is_no_recipe_is_one_line_in_python(recipe):
 
 def test_one_setting_by_itself_is_no_list_of_letters(tmp_path):
     data = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
-    assert lingraft.recipe_from(data, "seed=3").seed == 3
-    assert lingraft.recipe_from(data, ["seed=3"]).seed == 3
+    assert recipe_from(data, "seed=3").seed == 3
+    assert recipe_from(data, ["seed=3"]).seed == 3
 
 
 def test_models_whose_folders_are_one_where_case_does_not_count_are_two_of_one_name():

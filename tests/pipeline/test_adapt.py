@@ -240,7 +240,7 @@ def test_an_initializer_learns_from_what_the_phases_train_on_and_no_more(adapted
     recipe = read_recipe(run.recipe_path)
 
     def lines_of(*shares):
-        return list(learnt.sentences(stages.Context(_shares(recipe, "focus", *shares), run, None)))
+        return list(learnt.sentences(_shares(recipe, "focus", *shares), run))
 
     lines = (run.path / "corpus" / "train.txt").read_text(encoding="utf-8").splitlines()
     assert lines_of(None, 20) == lines
@@ -261,8 +261,12 @@ def test_an_initializer_learns_from_so_many_sentences_of_each_language(tmp_path)
         folder = tmp_path / "corpus" / name
         folder.mkdir(parents=True)
         (folder / "train.txt").write_text("".join(f"{name} {number}\n" for number in range(5)))
-    context = stages.Context(recipe_from(asked), Run(tmp_path), None)
-    assert list(learnt.sentences(context)) == ["ko 0", "ko 1", "ja 0", "ja 1"]
+    assert list(learnt.sentences(recipe_from(asked), Run(tmp_path))) == [
+        "ko 0",
+        "ko 1",
+        "ja 0",
+        "ja 1",
+    ]
 
 
 def test_how_much_text_there_is_decides_only_what_learns_from_it(adapted):

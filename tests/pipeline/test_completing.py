@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lingraft.commands.from_python import recipe_of
+from lingraft.config import AdaptConfig
 from lingraft.errors import RecipeError
 from lingraft.pipeline import facts, folder, stages
 from lingraft.pipeline.completing import complete
@@ -39,7 +39,8 @@ def values(completed):
 
 def test_a_file_python_and_the_command_line_ask_for_one_thing(tables, command, tmp_path):
     form = {"source": tables["source"]["model"], "text": tables["corpus"]["text"]}
-    short = recipe_of(form | {"language": "ko", "tokens": 20_000}, tmp_path / "run")
+    config = AdaptConfig(**form, language="ko", budget="20000tok", out=tmp_path / "run")
+    short = config.recipe()
     first, again = complete(asked(tables)), complete(short)
     assert first.choices == again.choices
     assert first.recipe.model_copy(update={"name": "run"}) == again.recipe

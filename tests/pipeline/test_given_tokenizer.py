@@ -68,5 +68,5 @@ def test_the_same_command_does_nothing_again_and_another_tokenizer_is_noticed(ma
 def test_a_tokenizer_and_a_size_do_not_go_together(command, shorthand, tmp_path):
     finished = command(*shorthand(tmp_path / "run"), "--tokenizer", tmp_path)
     assert finished.status == 1
-    assert "leave one of both out" in finished.err
+    assert "vocab_size: is of a vocabulary that is trained" in finished.err
     assert not (tmp_path / "run").exists()

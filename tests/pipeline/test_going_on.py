@@ -86,8 +86,8 @@ def test_a_run_goes_on_to_what_a_longer_one_would_be(finished, straight, command
 )
 def test_a_kill_while_it_begins_or_ends_changes_no_bit(owner, name, call, finished, straight):
     with killed_at(call, owner, name), pytest.raises(KeyboardInterrupt):
-        lingraft.adapt(finished, steps=20)
-    lingraft.adapt(finished, steps=20)
+        lingraft.adapt(finished, budget="20steps")
+    lingraft.adapt(finished, budget="20steps")
     assert_same_bits(finished, straight)
 
 
@@ -152,11 +152,11 @@ def test_a_run_in_time_goes_on_with_what_it_has_had(recipe, tmp_path, monkeypatc
         section["budget"] = {"value": 0.05, "unit": "minutes"}
     lingraft.adapt(data, tmp_path / "run")
     before = Run(tmp_path / "run").stage("phase-2").result()["steps"]
-    lingraft.adapt(tmp_path / "run", minutes=0.15)
+    lingraft.adapt(tmp_path / "run", budget="0.15m")
     run = Run(tmp_path / "run")
     assert run.stage("phase-2").result()["steps"] > before
     record = read_json(run.choices_path)
     assert record["took"] == pytest.approx(record["seconds"], abs=2.0)
     assert record["seconds"] == pytest.approx(9.0)
     with pytest.raises(RecipeError, match="for so short a time"):
-        lingraft.adapt(tmp_path / "run", minutes=0.1)
+        lingraft.adapt(tmp_path / "run", budget="0.1m")

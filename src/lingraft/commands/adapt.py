@@ -11,19 +11,16 @@ import typer
 from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.commands.parsing import takes
-from lingraft.errors import DataError, RecipeError
-from lingraft.recipe import Budget, Recipe, amounts
-from lingraft.recipe.joining import joined
-from lingraft.recipe.methods import read_recipe
-from lingraft.recipe.shorthand import ShortForm, complete, tables
-from lingraft.recipe.streams import named_texts, plain_streams
-from lingraft.rundir import Run, read_json
+from lingraft.config import adapt
+from lingraft.recipe import Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from lingraft.rundir import Run
 
-BESIDE_A_RECIPE = ("recipe", "out_dir", "budget", "seed", "settings", "update", "force")
-"""Parameters that go with a recipe."""
+ALIKE = ("source", "join", "text", "budget", "method", "tokenizer", "seed", "settings")
+FIELDS = {"language": "lang", "out": "out_dir", "baselines": "baseline"}
+FIELDS |= {name: name for name in ALIKE}
+"""Parameters by the field of `AdaptConfig` that they give."""
 LONG = ("blocks", "samples")
 """What an evaluation has for pages and comparisons, and JSON for people has no room for."""
 
@@ -78,81 +75,23 @@ def command(
     left out are chosen by source, text and budget. A killed run goes on with the same command.
     """
     began = time.monotonic()
-    if recipe is not None and Run(recipe).recipe_path.is_file():
-        run = _go_on(context, recipe, budget, began)
-    else:
-        asked = recipe_of(context)
-        from lingraft.pipeline import adapt as pipeline
-
-        run = pipeline.adapt(
-            asked,
-            out_dir or Path("runs") / asked.name,
-            update=update,
-            force=force,
-            command=ask.command_line(),
-            began=began,
-        )
+    run = adapt(
+        recipe,
+        asked(context),
+        update=update,
+        force=force,
+        command=ask.command_line(),
+        began=began,
+    )
     if ask.is_first_process():
         show(run)
     return facts(run)
 
 
-def recipe_of(context: typer.Context) -> Recipe:
-    """Return the recipe that the options of `adapt` or `check` ask for.
-
-    Raises:
-        RecipeError: options are missing, or do not go together.
-    """
-    given = context.params
-    settings = list(given["settings"])
-    if given.get("seed") is not None:
-        settings.append(f"seed={given['seed']}")
-    budget = None if given["budget"] is None else amounts.budget(given["budget"])
-    if given["recipe"] is not None:
-        ask.check_beside_recipe(context, [name for name in given if name not in BESIDE_A_RECIPE])
-        if budget is not None:
-            settings.append(f"training.budget={given['budget']}")
-        return read_recipe(given["recipe"], settings)
-    join, texts = given.get("join"), named_texts(given["text"] or [], given["lang"])
-    form = ShortForm(
-        source=given["source"],
-        method=given["method"],
-        tokenizer=given["tokenizer"],
-        baselines=given["baseline"],
-    )
-    data = tables(form, texts, budget)
-    if join is not None:
-        if given["source"] is not None:
-            raise RecipeError("--join: the run's model is the source; leave --source out")
-        data = _joined(join, texts, data)
-    needed = {"--source": given["source"] or join, "--text": given["text"], "--lang": texts}
-    if missing := [name for name, value in needed.items() if not value]:
-        raise RecipeError(
-            f"give a recipe, or --source, --text and --lang; missing: {', '.join(missing)}"
-        )
-    name = {"name": ask.recipe_name(given.get("out_dir"), data)}
-    return complete(name | data, settings, "command line")
-
-
-def _go_on(context: typer.Context, folder: Path, budget: str | None, began: float) -> Run:
-    """Give the run in a folder a larger budget.
-
-    Raises:
-        RecipeError: no budget, or something that a run which goes on has already.
-    """
-    others = [name for name in context.params if name not in ("recipe", "budget")]
-    ask.check_idle(
-        context, others, f"a run that goes on keeps its own recipe ({folder}); leave it out"
-    )
-    whole = None if budget is None else amounts.budget(budget)
-    if whole is None:
-        raise RecipeError(
-            f"{folder}: is a run; give the budget that it may have in all (--budget 8h), or a "
-            "recipe in its place"
-        )
-    from lingraft.pipeline.adapt import go_on
-
-    return go_on(folder, Budget.model_validate(whole), command=ask.command_line(), began=began)
+def asked(context: typer.Context) -> dict[str, Any]:
+    """Return what the options of `adapt` or `check` give of `AdaptConfig`'s fields."""
+    given = ((field, context.params.get(name)) for field, name in FIELDS.items())
+    return {field: value for field, value in given if value not in (None, [], ())}
 
 
 def facts(run: Run) -> dict[str, Any]:
@@ -192,25 +131,3 @@ def show(run: Run) -> None:
         ("report", run.path / "report.html"),
         next_step=advice.after_run(main, line),
     )
-
-
-def _joined(path: Path, texts: Mapping[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """The recipe in which the languages of `texts` join those of a finished run."""
-    from lingraft.models.families import family_of
-    from lingraft.tokenizer.sizes import sizes_of
-
-    run = Run.existing(path)
-    if not (run.model_path / "config.json").is_file():
-        raise DataError(f"{path}: the run has no model yet; finish it before you join")
-    run_recipe = read_recipe(run.recipe_path)
-    alone = {texts["language"]: texts["corpus"]["text"]} if "language" in texts else {}
-    new = texts.get("streams") or plain_streams(alone)
-    model_type = str(read_json(run.model_path / "config.json")["model_type"])
-    masked = family_of(model_type).kind == "masked"
-    pieces, fewest = sizes_of(run_recipe, run.model_path)
-    plain = joined(
-        run_recipe, str(run.model_path), new, masked=masked, pieces=pieces, fewest=fewest
-    )
-    own = {key: plain[key] | data[key] for key in ("tokenizer", "training")}
-    own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
-    return plain | own | {key: data[key] for key in ("embeddings", "baselines")}

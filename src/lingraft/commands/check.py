@@ -9,8 +9,9 @@ import typer
 
 from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.commands.adapt import recipe_of
+from lingraft.commands.adapt import asked as given_in
 from lingraft.commands.parsing import takes
+from lingraft.config import recipe_of
 from lingraft.errors import DataError, RecipeError
 from lingraft.log import counted
 from lingraft.recipe import Recipe
@@ -59,7 +60,7 @@ def command(
             if "base" in data and "source" not in data:
                 plan = command_of("study", "plan", recipe)
                 raise RecipeError(f"{recipe}: is a study; `{plan}` says what it will do")
-        return _recipe(str(recipe or "recipe"), recipe_of(context))
+        return _recipe(str(recipe or "recipe"), recipe_of(recipe, given_in(context)))
     idle = [name for name in context.params if name != "recipe"]
     ask.check_idle(context, idle, f"is for recipes, and {recipe} is none; leave it out")
     return _model(str(recipe))

@@ -64,10 +64,10 @@ def command(
         [model, *(against or ())],
         text,
         language=lang,
-        sentences=given.max_sentences,
-        rate=given.masking_rate,
+        max_sentences=given.max_sentences,
+        masking_rate=given.masking_rate,
         seed=given.seed,
-        num_words=given.max_words,
+        max_words=given.max_words,
         precision=given.precision,
     )
     console.show(table("", (Column("what", "text"), Column("value", "long")), list(_flat(result))))

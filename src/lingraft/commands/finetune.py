@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -148,6 +148,11 @@ def _show(
         ("results", out_dir / "results.jsonl"),
         next_step=NextStep(COMPARE, command_of("report", out_dir, *reference)),
     )
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Return those of the values that were given."""
+    return {key: value for key, value in values.items() if value not in (None, [])}
 
 
 def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:

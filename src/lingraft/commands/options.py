@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
@@ -16,9 +16,6 @@ from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""A name that a recipe may have."""
 
 RecipeKeys = Annotated[
     list[str] | None,
@@ -89,26 +86,6 @@ Resamples = Annotated[int, Field(ge=100, le=1_000_000)]
 def command_line() -> str:
     """How this process was called, for the record."""
     return shlex.join(["lingraft", *sys.argv[1:]])
-
-
-def recipe_name(folder: Path | None, data: dict[str, Any]) -> str:
-    """What a recipe without a name is called: as its run's folder, or by its languages.
-
-    Args:
-        folder: what of its name cannot be in a recipe's becomes '-'.
-        data: the recipe's tables.
-    """
-    codes = [data.get("language"), *(stream.get("language") for stream in data.get("streams", ()))]
-    languages = "-".join(dict.fromkeys(str(code) for code in codes if code))
-    names = (folder.resolve().name if folder else "", languages, "run")
-    return next(filter(None, map(_plain, names)))
-
-
-def _plain(name: str) -> str:
-    """A name as a recipe may have it; '' where nothing is left."""
-    if PLAIN.fullmatch(name):
-        return name
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
 
 
 SAME = "the same command"

@@ -56,7 +56,7 @@ def run(
         bool, typer.Option(help="Replace the study in --out, and keep what both share.")
     ] = False,
     as_json: Json = False,
-) -> None:
+) -> Path:
     """Run the cells that are missing, and write OUT/results.jsonl and OUT/report.html.
 
     lingraft study run recipes/study-smoke.toml --jobs 2
@@ -78,6 +78,7 @@ def run(
     if tally.failed:
         same = "the same command" + " without --force" * force
         raise RecipeError(f"failed: {', '.join(tally.failed)}; {same} tries again")
+    return place / "report.html"
 
 
 @command.command()

@@ -17,7 +17,7 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.rundir import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -42,6 +42,8 @@ RULES = (
     "fresh",
 )
 SOURCES_WRITTEN = 8
+HEADER = "target_id\tpiece\trule\tsource_id\tsource_piece\tsources"
+"""Columns of provenance.tsv."""
 ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
@@ -133,19 +135,29 @@ class Provenance:
         _combine(target_UD, source_VD.detach(), self.combinations)
         return target_UD
 
-    def write(self, path: Path, target: Vocabulary, source: Vocabulary) -> None:
-        r"""Write a TSV table with a header; tabs and line ends in pieces become \t, \n, \r.
+    def rows(self, target: Vocabulary, source: Vocabulary) -> Iterator[dict[str, Any]]:
+        """Give each row's `target_id`, `piece`, `rule`, `source_id` (-1: none) and `source_piece`.
 
-        The last column names the rows that a combined row is made of and their weights,
-        `id:weight,…`, the `SOURCES_WRITTEN` heaviest.
+        `sources` names the rows that a combined row is made of and their weights, `id:weight,…`,
+        the `SOURCES_WRITTEN` heaviest.
         """
-        lines = ["target_id\tpiece\trule\tsource_id\tsource_piece\tsources"]
-        for index, (rule, origin) in enumerate(zip(self.rules, self.source_ids, strict=True)):
-            piece = target.pieces[index].translate(ESCAPES)
-            copied = source.pieces[origin].translate(ESCAPES) if origin != FRESH else ""
-            sources = _heaviest(self.combinations.get(index))
-            lines.append(f"{index}\t{piece}\t{rule}\t{origin}\t{copied}\t{sources}")
-        write_text(path, "\n".join(lines) + "\n")
+        for index, (rule, origin) in enumerate(
+            zip(self.rules, self.source_ids.tolist(), strict=True)
+        ):
+            yield {
+                "target_id": index,
+                "piece": target.pieces[index],
+                "rule": rule,
+                "source_id": origin,
+                "source_piece": source.pieces[origin] if origin != FRESH else "",
+                "sources": _heaviest(self.combinations.get(index)),
+            }
+
+    def write(self, path: Path, target: Vocabulary, source: Vocabulary) -> None:
+        r"""Write `rows` as a TSV table; tabs and line ends in pieces become \t, \n, \r."""
+        rows = (map(str, row.values()) for row in self.rows(target, source))
+        lines = ["\t".join(text.translate(ESCAPES) for text in row) for row in rows]
+        write_text(path, "\n".join([HEADER, *lines]) + "\n")
 
 
 @dataclass(frozen=True)

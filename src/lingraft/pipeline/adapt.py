@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from lingraft.callbacks import Callback
 from lingraft.errors import DataError
 from lingraft.hub import check_answers
 from lingraft.log import duration
@@ -52,6 +54,7 @@ def adapt(
     force: bool = False,
     command: str = "lingraft.adapt(...)",
     began: float | None = None,
+    callback: Callback | None = None,
 ) -> Run:
     """Run a recipe from raw text to a model and its report.
 
@@ -65,6 +68,7 @@ def adapt(
         force: delete the run in `out` first; files that are not lingraft's stay.
         command: kept in environment.json, to reproduce the run.
         began: when a budget in time begins, on `time.monotonic`; None: now.
+        callback: told of steps, validations and stages.
 
     Returns:
         The run.
@@ -84,13 +88,17 @@ def adapt(
         for line in choices.lines(completed.choices):
             logger.info("%s", line)
 
-    return run_completed(
-        completed, Context(completed.recipe, run, accelerator), prepare, command, began
-    )
+    context = Context(completed.recipe, run, accelerator, callback=callback or Callback())
+    return run_completed(completed, context, prepare, command, began)
 
 
 def go_on(
-    out: Path, budget: Budget, *, command: str = "lingraft.adapt(...)", began: float | None = None
+    out: Path,
+    budget: Budget,
+    *,
+    command: str = "lingraft.adapt(...)",
+    began: float | None = None,
+    callback: Callback | None = None,
 ) -> Run:
     """Give a finished run a larger budget; it goes on from before its cooldown.
 
@@ -99,6 +107,7 @@ def go_on(
         budget: of the whole run, with what it has had.
         command: as `adapt` takes it.
         began: as `adapt` takes it.
+        callback: as `adapt` takes it.
 
     Returns:
         The run.
@@ -110,7 +119,8 @@ def go_on(
     quiet_transformers()
     run = Run.existing(out)
     completed = going_on.with_budget(run, budget)
-    context = Context(completed.recipe, run, accelerator_for(completed.recipe.hardware, out))
+    accelerator = accelerator_for(completed.recipe.hardware, out)
+    context = Context(completed.recipe, run, accelerator, callback=callback or Callback())
 
     def prepare() -> None:
         folder.prepare(completed, run, update=True, force=False)
@@ -146,7 +156,7 @@ def run_completed(
             accelerator.init_trackers("lingraft", config={"recipe": recipe.model_dump_json()})
         seconds = time_budget(recipe)
         clock = None if seconds is None else Clock(began, seconds)
-        run_stages(Context(recipe, run, accelerator, environment=now, clock=clock))
+        run_stages(replace(context, recipe=recipe, environment=now, clock=clock))
         if main:
             logger.info("report: %s", report(run))
             upload(run, recipe)
@@ -208,7 +218,8 @@ def compare(context: Context, index: int, tokenizer_digest: str) -> None:
     method = context.recipe.baselines[index].method
     other = baseline(as_trained(context), index)
     recipe = suited(other, family_now(other), tied=tied_now(other))
-    baseline_context = Context(recipe, baseline_run(context.run, method), context.accelerator)
+    own = baseline_run(context.run, method)
+    baseline_context = Context(recipe, own, context.accelerator, callback=context.callback)
     if context.accelerator.is_main_process:
         baseline_context.run.path.mkdir(parents=True, exist_ok=True)
         write_text(baseline_context.run.recipe_path, to_toml(as_written(recipe)))
@@ -216,7 +227,7 @@ def compare(context: Context, index: int, tokenizer_digest: str) -> None:
     started = monotonic()
     trained = train(baseline_context, graft(baseline_context, tokenizer_digest))
     alone(baseline_context, "evaluation", lambda: evaluating.evaluate(baseline_context, trained))
-    ended(context, f"baseline {method}", started, kept=False)
+    ended(context, f"baseline {method}", started, kept=None)
 
 
 def baseline_run(run: Run, method: str) -> Run:
@@ -249,10 +260,16 @@ def train(context: Context, digest: str) -> str:
     return digest
 
 
-def ended(context: Context, name: str, started: float, *, kept: bool) -> None:
-    """Log that a stage has ended, and which of the run's stages it was.
+def ended(context: Context, name: str, started: float, *, kept: bool | None) -> None:
+    """Log that a stage has ended, and which of the run's stages it was; tell the callback.
 
     What an earlier call has made counts in a budget in time; not what another run has.
+
+    Args:
+        context: of the run.
+        name: of the stage.
+        started: when it began, on `time.monotonic`.
+        kept: whether an earlier call has made it; None for a baseline, which is no stage.
     """
     recipe, stage = context.recipe, context.run.stage(name)
     if kept and context.clock is not None and not stage.path.is_symlink():
@@ -264,6 +281,8 @@ def ended(context: Context, name: str, started: float, *, kept: bool) -> None:
         place = f" (stage {order.index(name) + 1} of {len(order)})"
     took = "kept" if kept else f"done in {duration(monotonic() - started)}"
     logger.info("%s: %s%s", name, took, place)
+    if kept is False and context.accelerator.is_main_process:
+        context.callback.on_stage(context.run, name, stage.result())
 
 
 def export(context: Context, trained: str, evaluated: str) -> str:

@@ -60,7 +60,7 @@ def check_names(recipe: Recipe) -> None:
     """
     for stream in recipe.texts:
         for language in stream.languages:
-            scripts.of_language(language, stream.corpus.scripts)
+            scripts.of_language(language, stream.corpus.scripts, warn=False)
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
         if phase.lora and importlib.util.find_spec("peft") is None:

@@ -23,6 +23,7 @@ from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack, wanted_by
 from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
 from lingraft.models.plans import check_layers, layer_plans
+from lingraft.pipeline.grafted import GraftReport
 from lingraft.pipeline.rows import KEPT, keep_rows, same_pieces
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -69,6 +70,18 @@ class Grafting:
         Raises:
             UnsupportedModelError: the source cannot be grafted onto.
         """
+        model, report = self.build()
+        export.save(model, folder / "model")
+        write_json(folder / "account.json", report.tensors)
+        report.write_rows(folder)
+        return report.facts
+
+    def build(self) -> tuple[PreTrainedModel, GraftReport]:
+        """Return the target, in fp32 on the CPU, and what it was made of.
+
+        Raises:
+            UnsupportedModelError: the source cannot be grafted onto.
+        """
         recipe = self.recipe
         loaded, origin, target = self.loaded, self.origin, self.target
         whole = self.keeps_vocabulary and target.size == len(_rows(loaded))
@@ -87,10 +100,7 @@ class Grafting:
             account.notes.extend(damage.described(self.damaged, self.theirs))
         empty = len(_rows(loaded)) - target.size if self.keeps_vocabulary else 0
         account.notes.extend(_notes(loaded, recipe, empty=empty, tied=head is None))
-        export.save(model, folder / "model")
-        write_json(folder / "account.json", account.rows())
-        initialised.provenance.write(folder / "provenance.tsv", target, origin)
-        return {
+        facts = {
             **counts_of(model, loaded.family, recipe),
             **sizes,
             "account": account.summary(),
@@ -100,6 +110,7 @@ class Grafting:
                 **self._rows_facts(initialised, norms, head),
             },
         }
+        return model, GraftReport(facts, account, initialised.provenance, target, origin)
 
     def _rows_facts(
         self, initialised: Initialised, norms: dict[str, Any], head: dict[str, Any] | None

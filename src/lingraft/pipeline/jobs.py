@@ -65,6 +65,7 @@ def prepared(
         metrics_path=run.metrics_path if own else folder / run.metrics_path.name,
         fingerprint=fingerprint,
         kept_config=kept_config,
+        on_row=context.told,
     )
     return job, loaded.model
 

@@ -19,8 +19,8 @@ from lingraft.tokenizer import files as tokenizer_files
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lingraft.pipeline.stages import Context
     from lingraft.recipe import Recipe, Stream
+    from lingraft.rundir import Run
 
 
 def embeddings(recipe: Recipe, *, placed: bool = True) -> list[Any]:
@@ -46,23 +46,23 @@ def share(recipe: Recipe) -> list[Any]:
     return ["sentences", most] if learns and most is not None else []
 
 
-def sentences(context: Context) -> Iterator[str]:
-    """The text that an initializer may learn from: what the phases train on, and no more.
+def sentences(recipe: Recipe, run: Run) -> Iterator[str]:
+    """Give the text that an initializer may learn from: what the phases train on, and no more.
 
     Of each language at most `embeddings.max_sentences` sentences.
     """
-    for stream in context.recipe.texts:
-        yield from islice(_trained_on(context, stream), context.recipe.embeddings.max_sentences)
+    for stream in recipe.texts:
+        yield from islice(_trained_on(recipe, run, stream), recipe.embeddings.max_sentences)
 
 
-def _trained_on(context: Context, stream: Stream) -> Iterator[str]:
-    """The sentences of a stream that the phases train on, and no more."""
-    most = most_sentences(context.recipe.phases)
+def _trained_on(recipe: Recipe, run: Run, stream: Stream) -> Iterator[str]:
+    """Give the sentences of a stream that the phases train on, and no more."""
+    most = most_sentences(recipe.phases)
     if most is None:
-        corpus = streams.folder_of(context.run.stage("corpus").path, stream)
+        corpus = streams.folder_of(run.stage("corpus").path, stream)
         yield from read_lines(corpus / "train.txt")
         return
-    folder = context.run.stage("tokenizer").path
+    folder = run.stage("tokenizer").path
     tokenizer = tokenizer_files.load(str(folder))
     for rows in training_text(folder, stream, most).chunks():
         ids = [row.tolist() for row in rows]

@@ -11,10 +11,11 @@ import functools
 import logging
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from lingraft.callbacks import Callback
 from lingraft.corpus import streams
 from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.inputs import texts as contents
@@ -97,10 +98,16 @@ class Context:
     """Of this process, where the run's `environment.json` is to name what trained it."""
     clock: Clock | None = None
     """None where the budget is not in time."""
+    callback: Callback = field(default_factory=Callback)
 
     def seed_for(self, purpose: str) -> int:
         """A seed that is fixed by the run's seed and a purpose."""
         return seed_for(self.recipe.seed, purpose)
+
+    def told(self, row: dict[str, Any]) -> None:
+        """Tell the callback of a row of metrics.jsonl."""
+        is_step = row["kind"] == "train"
+        (self.callback.on_step if is_step else self.callback.on_validation)(self.run, row)
 
 
 def corpus(context: Context) -> str:
@@ -189,29 +196,11 @@ def tokenizer(context: Context, text_fingerprint: str) -> str:
     stage_fingerprint = tokenizer_fingerprint(recipe, text_fingerprint)
     if stage.is_done(stage_fingerprint):
         return stage_fingerprint
-    pad_id, longest = position_settings(recipe)
-    causal = family_now(recipe).kind == "causal"
-    text = run.stage("corpus").path
-    old_tokenizer, language = source_tokenizer(recipe), recipe.languages[0]
-    language_code = recipe.tokenizer.language_code
-    code = code_for(old_tokenizer, language_code, language) if old_tokenizer is not None else None
-    read = functools.partial(streams.vocabulary_text, recipe, text)
-    if causal and old_tokenizer is not None:
-        source_kind = tokenizer_files.kind_of(old_tokenizer)
-        read = functools.partial(read, documents.reader_for(recipe.tokenizer, source_kind))
+    longest, old_tokenizer = position_settings(recipe)[1], source_tokenizer(recipe)
+    causal, text = family_now(recipe).kind == "causal", run.stage("corpus").path
     with stage.building(stage_fingerprint) as (folder, result):
-        new_tokenizer, extension = tokenizer_extension.make(
-            recipe.tokenizer,
-            old_tokenizer,
-            read,
-            pad_id=pad_id,
-            seed=seed_for(recipe.split_seed, "tokenizer"),
-            causal=causal,
-        )
-        if code is not None:
-            speak(new_tokenizer, code)
+        new_tokenizer, extension = make_tokenizer(recipe, old_tokenizer, text)
         max_tokens = _context_length(recipe, longest)
-        new_tokenizer.model_max_length = _limit_of(recipe, longest, old_tokenizer)
         tokenizer_files.save(new_tokenizer, folder)
         result |= _vocabulary_facts(new_tokenizer, extension, max_tokens)
         changes = recipe.tokenizer.action in CHANGING
@@ -238,6 +227,37 @@ def tokenizer(context: Context, text_fingerprint: str) -> str:
                 for split in SPLITS
             }
     return stage_fingerprint
+
+
+def make_tokenizer(
+    recipe: Recipe, source: PreTrainedTokenizerFast | None, text: Path
+) -> tuple[PreTrainedTokenizerFast, dict[str, int] | None]:
+    """Return the target's tokenizer, and what `extension.make` counts.
+
+    Args:
+        recipe: says what is made.
+        source: the source's tokenizer; None where the model is trained from nothing.
+        text: folder of the corpus stage; not read for a vocabulary that is kept or given.
+
+    Raises:
+        LingraftError: as `extension.make` and `frame.code_for`.
+    """
+    pad_id, longest = position_settings(recipe)
+    causal = family_now(recipe).kind == "causal"
+    language_code, language = recipe.tokenizer.language_code, recipe.languages[0]
+    code = code_for(source, language_code, language) if source is not None else None
+    read = functools.partial(streams.vocabulary_text, recipe, text)
+    if causal and source is not None:
+        source_kind = tokenizer_files.kind_of(source)
+        read = functools.partial(read, documents.reader_for(recipe.tokenizer, source_kind))
+    seed = seed_for(recipe.split_seed, "tokenizer")
+    made, extension = tokenizer_extension.make(
+        recipe.tokenizer, source, read, pad_id=pad_id, seed=seed, causal=causal
+    )
+    if code is not None:
+        speak(made, code)
+    made.model_max_length = _limit_of(recipe, longest, source)
+    return made, extension
 
 
 def _limit_of(recipe: Recipe, longest: int, source: PreTrainedTokenizerFast | None) -> int:
@@ -346,7 +366,7 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
         recipe,
         source_tokenizer(recipe),
         tokenizer_files.load(str(context.run.stage("tokenizer").path)),
-        lambda: learnt.sentences(context),
+        lambda: learnt.sentences(recipe, context.run),
         context.seed_for,
         unfinished := stage.path.with_name(f"{stage.path.name}.unfinished"),
     )

@@ -43,10 +43,10 @@ def evaluate(
     text: Sequence[str],
     *,
     language: str = "und",
-    sentences: int = 10_000,
-    rate: float = 0.15,
+    max_sentences: int = 10_000,
+    masking_rate: float = 0.15,
     seed: int = 0,
-    num_words: int = 2_000,
+    max_words: int = 2_000,
     precision: str = "auto",
 ) -> dict[str, Any]:
     """Score a model on the first sentences of a text.
@@ -57,10 +57,10 @@ def evaluate(
             compared with the others on what both score.
         text: files or directories, as in a recipe.
         language: for sentence splitting; "und" where it is not known.
-        sentences: at most this many; of a causal model documents that hold about as many.
-        rate: share of the tokens that is hidden from a masked model.
+        max_sentences: at most this many; of a causal model documents that hold about as many.
+        masking_rate: share of the tokens that is hidden from a masked model.
         seed: of the masks.
-        num_words: words scored for bits per character.
+        max_words: words scored for bits per character.
         precision: auto, bf16 or fp32.
 
     Returns:
@@ -74,23 +74,25 @@ def evaluate(
     Raises:
         DataError, RecipeError: no model, head or text; a value that is not allowed for the model.
     """
-    _check(text, rate, sentences, num_words, precision)
+    _check(text, masking_rate, max_sentences, max_words, precision)
     model, *others = map(catalogue.resolve, [model] if isinstance(model, str) else model)
     causal = is_causal(load_config(model))
     for name in others:
         check_kind(name, "causal" if causal else "masked")
     if causal:
-        _check_idle(model, language=language, rate=rate, seed=seed, num_words=num_words)
-        return _likelihood(model, text, sentences, precision, others)
+        _check_idle(
+            model, language=language, masking_rate=masking_rate, seed=seed, max_words=max_words
+        )
+        return _likelihood(model, text, max_sentences, precision, others)
     tokenizers = {name: tokenizer_files.load(name) for name in (model, *others)}
     if others:
-        _check_words(tokenizers, num_words)
-    lines = _first_sentences(text, language, sentences)
+        _check_words(tokenizers, max_words)
+    lines = _first_sentences(text, language, max_sentences)
     for name, tokenizer in tokenizers.items():
         check_kept(name, statistics(tokenizer, lines)["text_kept"])
-    chosen = words.choose(lines, num_words, seed) if num_words else []
+    chosen = words.choose(lines, max_words, seed) if max_words else []
     first = _Masked.load(model, tokenizers[model], precision)
-    result, own = _of_sentences(model, first, lines, chosen, rate, seed)
+    result, own = _of_sentences(model, first, lines, chosen, masking_rate, seed)
     del first  # before another is loaded
     compared = {}
     for name in others:
@@ -111,18 +113,20 @@ def _check_idle(model: str, **given: str | float) -> None:
 
 
 def _check(
-    text: Sequence[str], rate: float, sentences: int, num_words: int, precision: str
+    text: Sequence[str], masking_rate: float, max_sentences: int, max_words: int, precision: str
 ) -> None:
     if precision not in ("auto", "bf16", "fp32"):
         raise RecipeError(f"evaluate: precision must be auto, bf16 or fp32; got {precision}")
     if not text:
         raise DataError("evaluate: text names no file; name at least one")
-    if not 0 < rate < 1:
-        raise RecipeError(f"evaluate: rate must be above 0 and below 1; got {rate:g}")
-    if sentences < 1 or num_words < 0:
+    if not 0 < masking_rate < 1:
         raise RecipeError(
-            "evaluate: sentences must be 1 or more, and words 0 or more; "
-            f"got {sentences} and {num_words}"
+            f"evaluate: masking_rate must be above 0 and below 1; got {masking_rate:g}"
+        )
+    if max_sentences < 1 or max_words < 0:
+        raise RecipeError(
+            "evaluate: max_sentences must be 1 or more, and max_words 0 or more; "
+            f"got {max_sentences} and {max_words}"
         )
 
 
@@ -160,8 +164,8 @@ def _check_words(tokenizers: Mapping[str, PreTrainedTokenizerFast], num_words: i
     """Refuse to compare what scores no words."""
     if not num_words:
         raise RecipeError(
-            "evaluate: masked models compare by the words that both score; leave out words = 0, or "
-            "against"
+            "evaluate: masked models compare by the words that both score; leave out max_words=0, "
+            "or against"
         )
     for name, tokenizer in tokenizers.items():
         if tokenizer_files.lower_cases(tokenizer):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copy
 import difflib
+import json
 import tomllib
 import typing
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tomli_w
@@ -19,7 +21,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe import Recipe, Section, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 
@@ -149,6 +151,26 @@ def override(data: dict[str, Any], assignments: Iterable[str]) -> dict[str, Any]
             raise RecipeError(f"{excerpt}: {TOO_DEEP}")
         _assign(changed, keys, _parse_value(text, excerpt), excerpt)
     return changed
+
+
+def assignments(settings: Mapping[str, Any] | Sequence[str]) -> list[str]:
+    """Return settings as `a.b=c`; values by key, as Python has them, are written as TOML."""
+    if isinstance(settings, str):
+        return [settings]
+    if not isinstance(settings, Mapping):
+        return list(settings)
+    written = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            written += assignments({f"{key}.{name}": of for name, of in value.items()})
+        elif value is not None:
+            written.append(f"{key}={json.dumps(value, ensure_ascii=False, default=_plain)}")
+    return written
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of numpy as Python's own, a path as text."""
+    return value.item() if hasattr(value, "item") else str(value)
 
 
 def _parse_value(text: str, where: str) -> Any:

@@ -29,6 +29,7 @@ from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.decoding import decode, load, override
 from lingraft.recipe.record import AUTO
 from lingraft.recipe.records import PRESETS, method_named
+from lingraft.recipe.run import UNSIZED
 from lingraft.recipe.sharing import replayed, shares_of, split
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def expand(recipe: Recipe) -> Recipe:
         ),
         "graft": Graft(**record.graft | _given(recipe.graft)),
         "embeddings": Embeddings(**record.embeddings | _given(recipe.embeddings)),
-        "tokenizer": Tokenizer(**record.tokenizer | _tokenizer(recipe.tokenizer)),
+        "tokenizer": _taught(recipe, Tokenizer(**record.tokenizer | _tokenizer(recipe.tokenizer))),
     }
     expanded = recipe.model_copy(update=filled)
     if is_auto(expanded):
@@ -224,6 +225,18 @@ def expand(recipe: Recipe) -> Recipe:
         )
     check_times(expanded.phases)
     return expanded
+
+
+def _taught(recipe: Recipe, section: Tokenizer) -> Tokenizer:
+    """Return the vocabulary's table with the streams that it is learnt from: not what is replayed.
+
+    A vocabulary that is trimmed keeps what replayed text uses, too.
+    """
+    replayed = recipe.training.replay or {}
+    if not replayed or section.streams or section.action == "trim":
+        return section
+    names = tuple(stream.name for stream in recipe.texts if stream.name not in replayed)
+    return section.model_copy(update={"streams": names})
 
 
 def with_phases(recipe: Recipe) -> Recipe:
@@ -242,6 +255,25 @@ def is_auto(recipe: Recipe) -> bool:
     trains = bool(method_named(recipe.training.method).stretches)
     preset = recipe.training.preset or method_named(recipe.training.method).preset
     return preset == AUTO and trains and not recipe.phases
+
+
+def check_size(section: Tokenizer, assignments: Sequence[str]) -> None:
+    """Refuse the size of a vocabulary that is not trained, where somebody gives it.
+
+    Args:
+        section: of the recipe.
+        assignments: keys that were given, as `a.b=c`.
+
+    Raises:
+        RecipeError: it is given and has no effect.
+    """
+    sized = any(text.partition("=")[0].strip() == "tokenizer.vocab_size" for text in assignments)
+    if sized and section.action in (*UNSIZED, "use"):
+        instead = "set tokenizer.new_pieces" if section.action == "extend" else "leave it out"
+        raise RecipeError(
+            "vocab_size: is of a vocabulary that is trained, and tokenizer.action is "
+            f"'{section.action}'; {instead}"
+        )
 
 
 def check_batch(method: Training) -> None:

@@ -93,7 +93,8 @@ class Tokenizer(Section):
     """With several streams: a stream of N sentences gives a share that is proportional to N^alpha
     (XLM takes 0.5)."""
     streams: Names = ()
-    """The streams whose text the vocabulary is trained on; none named takes all."""
+    """The streams whose text the vocabulary is trained on; none named takes all but those that are
+    replayed, which 'trim' reads too."""
     language_code: str | None = None
     """For mBART and M2M/NLLB, whose sentences carry a language code: the special token of the
     target's language. It may be one of the source's, such as that of a related language, or a new

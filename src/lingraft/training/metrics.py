@@ -19,11 +19,13 @@ TRACKED = ("loss", "learning_rate", "gradient_norm", "tokens_per_second", "mfu")
 
 
 def write(work: Work, row: dict[str, Any], accelerator: Accelerator) -> None:
-    """Append a row to metrics.jsonl, and to the trackers that were asked for."""
+    """Append a row to metrics.jsonl, tell who listens and the trackers that were asked for."""
     if not accelerator.is_main_process:
         return
     with work.metrics_path.open("a", encoding="utf-8") as file:
         file.write(json_line(row))
+    if work.on_row is not None:
+        work.on_row(row)
     if work.hardware.trackers:
         name = f"{row['phase']}/{row['kind']}"
         values = {f"{name}_{key}": row[key] for key in TRACKED if row.get(key) is not None}

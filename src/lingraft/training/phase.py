@@ -127,6 +127,8 @@ class Work:
     """Seconds that a phase with a budget in time may take from now on, by the seconds and tokens of
     a look at the validation text."""
     clock: Callable[[], float] = time.monotonic
+    on_row: Callable[[dict[str, Any]], None] | None = None
+    """Told, on the main process, of each row that is written to `metrics_path`."""
 
 
 @dataclass(frozen=True, kw_only=True)

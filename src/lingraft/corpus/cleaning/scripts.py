@@ -78,13 +78,19 @@ def of_language(
     tags = [tag for tag in code.broader_tags() if tag.split("-")[0] != "und"]
     if not any(tag in LIKELY_SUBTAGS for tag in tags):
         if warn:
-            logger.warning(
-                "language %r: its script is not known, so no sentence is dropped for its script; "
-                'set corpus.scripts, for example ["Latn"]',
-                language,
-            )
+            _warn_of_script(language)
         return ()
     return _expand([str(code.maximize().script)])
+
+
+@functools.cache
+def _warn_of_script(language: str) -> None:
+    """Warn, once in a process, that a language's script is not known."""
+    logger.warning(
+        "language %r: its script is not known, so no sentence is dropped for its script; "
+        'set corpus.scripts, for example ["Latn"]',
+        language,
+    )
 
 
 def _parse(language: str) -> langcodes.Language:

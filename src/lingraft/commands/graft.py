@@ -1,0 +1,85 @@
+"""`lingraft graft`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lingraft.commands import console
+from lingraft.commands import options as ask
+from lingraft.commands.parsing import takes
+from lingraft.recipe import Recipe
+from lingraft.report.next_step import NextStep
+from lingraft.report.next_step import command as command_of
+
+if TYPE_CHECKING:
+    from lingraft.pipeline.grafted import GraftReport
+
+
+@takes(lambda: (Recipe,), listed=False)
+def command(
+    source: Annotated[
+        str,
+        typer.Argument(help="The model: a folder, a Hub id or a name of `show models`."),
+    ],
+    out_dir: Annotated[Path, typer.Option("--out", help="The folder of the new model.")],
+    settings: ask.RecipeKeys = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="The new vocabulary: a folder, or a Hub id. Without, one is trained on --text."
+        ),
+    ] = None,
+    text: ask.Text = None,
+    lang: ask.Lang = None,
+    init: Annotated[
+        str, typer.Option(help="How new rows start: one of `show initializers`.")
+    ] = "focus",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace what another graft has left in --out.")
+    ] = False,
+) -> dict[str, Any]:
+    """Give a model another vocabulary: tokenizer and embeddings, without training.
+
+    A tokenizer:  lingraft graft FacebookAI/roberta-base --tokenizer klue/roberta-base --text ko/
+        --out models/ko
+
+    Trained here: lingraft graft FacebookAI/roberta-base --text ko/ --lang ko --init mean
+        --out models/ko
+
+    What comes out is OUT, which transformers loads, with OUT/report.json (what became of every
+    tensor) and OUT/provenance.tsv (where every embedding row came from).
+    """
+    from lingraft.pipeline import untrained
+
+    untrained.check_out(out_dir, force=force)
+    model, made, report = untrained.graft(
+        source, tokenizer, text or [], language=lang, init=init, settings=settings or []
+    )
+    untrained.save(model, made, report, out_dir)
+    show(report)
+    train = ("adapt", "--source", out_dir, "--method", "continued", "--text", *(text or ["TEXT"]))
+    step = command_of(*train, "--lang", lang or "LANG", "--budget", "1h", "--out", "RUN")
+    console.summary(
+        ("what", f"{source}: {report.origin.size:,} → {report.target.size:,} pieces"),
+        ("model", out_dir),
+        ("report", out_dir / "report.json"),
+        next_step=NextStep("Train it:", step),
+    )
+    return report.facts
+
+
+def show(report: GraftReport) -> None:
+    """Print what the rows and the tensors were made of, and what to know of it."""
+    from lingraft.report.table import table
+
+    rows, tensors = report.counts, report.summary["tensors"]
+    size = sum(rows.values())
+    body = [(rule, f"{count:,}", f"{count / size:.1%}") for rule, count in rows.items()]
+    console.show(table("embeddings", ("rule", "rows", "share"), body))
+    told = ", ".join(f"{number:,} {kind}" for kind, number in tensors.items() if number)
+    console.line(f"tensors: {told}")
+    for note in report.notes:
+        console.line(note)

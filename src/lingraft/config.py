@@ -1,0 +1,269 @@
+"""What Python and the command line ask `adapt` for, as a recipe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.recipe import Budget, Recipe, amounts
+from lingraft.recipe.decoding import assignments
+from lingraft.recipe.methods import check_size, read_recipe, recipe_from
+from lingraft.recipe.streams import CODE, named_texts, plain_streams
+from lingraft.rundir import Run, read_json
+
+if TYPE_CHECKING:
+    from lingraft.callbacks import Callback
+
+Paths = str | Path | Sequence[str | Path]
+Texts = Paths | Mapping[str, Paths]
+"""Files, folders or hub:DATASET; of several languages by language code."""
+Settings = Mapping[str, Any] | Sequence[str]
+"""Keys of a recipe and their values, or `key=value` each."""
+BESIDE_A_RECIPE = ("out", "budget", "seed", "settings")
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""A name that a recipe may have."""
+
+
+@dataclass(kw_only=True)
+class AdaptConfig:
+    """What to adapt, to what, and for how long; `lingraft.adapt` and `lingraft adapt` take it.
+
+    What stays None is decided by source, text and budget.
+    """
+
+    source: str | Path | None = None
+    """The model to start from: a folder, a Hub id or a name of `lingraft show models`."""
+    text: Texts | None = None
+    """Raw text: files, folders or hub:DATASET; of several languages a dict of them by language, or
+    LANGUAGE=PATH each."""
+    language: str | None = None
+    """Of the text, a BCP 47 code such as "ko"."""
+    out: str | Path | None = None
+    """The run's folder; runs/LANGUAGE by default."""
+    budget: str | None = None
+    """Of the whole run: "8h", "30m", "5Mtok", "300steps", "2 epochs", or "paper", the preset's."""
+    method: str | None = None
+    """How to adapt: one of `lingraft show methods`."""
+    preset: str | None = None
+    """Whose settings: "auto", or a paper's of `lingraft show presets`."""
+    tokenizer: str | Path | None = None
+    """A tokenizer that exists, in the place of a new one: a folder, or a model's Hub id."""
+    baselines: Sequence[str] = ()
+    """Methods to train beside it for as long, to compare."""
+    join: str | Path | None = None
+    """A finished run, in the place of `source`; the languages of `text` join its own."""
+    seed: int | None = None
+    """Of weights, order and masks."""
+    settings: Settings = field(default_factory=dict)
+    """More keys of a recipe, such as {"training.batch": "2048 tokens"}."""
+
+    def __post_init__(self) -> None:
+        """Read generators once."""
+        self.text, self.baselines = names_of(self.text), names_of(self.baselines)
+
+    def recipe(self) -> Recipe:
+        """Return the recipe that this stands for; what it leaves open is decided by its run.
+
+        Raises:
+            RecipeError: something is missing or wrong.
+            DataError: the run to join has no model.
+        """
+        texts = named_texts(names_of(self.text), self.language)
+        needed = {
+            "source (--source)": self.source or self.join,
+            "text (--text)": self.text,
+            "language (--lang)": self.language or texts,
+        }
+        if missing := [name for name, value in needed.items() if not value]:
+            raise RecipeError(
+                f"give a recipe, or source, text and language; missing: {', '.join(missing)}"
+            )
+        data = self._tables(texts)
+        if self.join is not None:
+            if self.source is not None:
+                raise RecipeError("join: the run's model is the source; leave source out")
+            data = _joined(Path(self.join), texts, data)
+        name = recipe_name(self.out, data)
+        recipe = recipe_from({"name": name} | data, self.assignments, "adapt")
+        check_size(recipe.tokenizer, self.assignments)
+        return recipe
+
+    @property
+    def assignments(self) -> list[str]:
+        """Return `settings` and `seed` as `key=value`."""
+        return [*assignments(self.settings), *assignments({"seed": self.seed})]
+
+    def _tables(self, texts: dict[str, Any]) -> dict[str, Any]:
+        """Return the recipe's tables, without what was not given."""
+        own = None if self.tokenizer is None else str(self.tokenizer)
+        training = {"method": self.method, "preset": self.preset, "budget": budget_of(self.budget)}
+        return {
+            "source": {"model": None if self.source is None else str(self.source)},
+            **texts,
+            "tokenizer": {} if own is None else {"action": "use", "model": own},
+            "training": {key: value for key, value in training.items() if value is not None},
+            "baselines": [{"method": name} for name in self.baselines],
+        }
+
+
+def adapt(
+    config: AdaptConfig | Recipe | Mapping[str, Any] | Run | str | Path | None,
+    given: Mapping[str, Any],
+    *,
+    update: bool = False,
+    force: bool = False,
+    callback: Callback | None = None,
+    command: str = "lingraft.adapt(...)",
+    began: float | None = None,
+) -> Run:
+    """Run what is asked for: a new run, or a larger budget for a finished one.
+
+    Args:
+        config: what is asked for, a recipe, its tables or its file, or a finished run.
+        given: fields of `AdaptConfig`, which go before those of `config`.
+        update: bring a run of other settings up to these.
+        force: delete what the run's folder holds first.
+        callback: told of steps, validations and stages.
+        command: how this was called, for the record.
+        began: when a budget in time begins, on `time.monotonic`; None: now.
+
+    Raises:
+        LingraftError: whatever the caller can mend, on one line.
+    """
+    from lingraft.pipeline import adapt as pipeline
+
+    place = config.path if isinstance(config, Run) else config
+    call: dict[str, Any] = {"command": command, "began": began, "callback": callback}
+    if isinstance(place, str | Path) and Run(Path(place)).recipe_path.is_file():
+        more = {key: value for key, value in {"update": update, "force": force}.items() if value}
+        folder = Path(place)
+        return pipeline.go_on(folder, larger_budget(folder, {**given, **more}), **call)
+    recipe, out = recipe_of(place, given), given.get("out")
+    if isinstance(place, AdaptConfig):
+        out = out or place.out
+    folder = Path("runs") / recipe.name if out is None else Path(out)
+    return pipeline.adapt(recipe, folder, update=update, force=force, **call)
+
+
+def recipe_of(
+    config: AdaptConfig | Recipe | Mapping[str, Any] | str | Path | None, given: Mapping[str, Any]
+) -> Recipe:
+    """Return the recipe that is asked for; what it leaves open is decided by its run.
+
+    Args:
+        config: as `adapt` takes it, but for a run.
+        given: as `adapt` takes it.
+
+    Raises:
+        RecipeError: it is wrong, or something was given that does not go with a recipe.
+    """
+    if config is None or isinstance(config, AdaptConfig):
+        return replace(config or AdaptConfig(), **given).recipe()
+    for name in given:
+        if name not in BESIDE_A_RECIPE:
+            raise RecipeError(
+                f"{name}: belongs to the form without a recipe; with one, set its key (settings, "
+                "KEY=VALUE)"
+            )
+    beside = AdaptConfig(**given)
+    changes = assignments({"training.budget": budget_of(beside.budget)}) + beside.assignments
+    if isinstance(config, Recipe):
+        if changes:
+            raise RecipeError(f"{changes[0]}: a Recipe is complete; give its file or a dict")
+        return config
+    if isinstance(config, Mapping):
+        return recipe_from(dict(config), changes)
+    if not isinstance(config, str | Path):
+        raise RecipeError(
+            f"a recipe is a file, its tables as a dict, or a Recipe; got {config!r:.100}"
+        )
+    return read_recipe(Path(config), changes)
+
+
+def larger_budget(folder: Path, given: Mapping[str, Any]) -> Budget:
+    """Return the budget that a finished run is to have in all.
+
+    Raises:
+        RecipeError: none is given, or more than that.
+    """
+    if others := [name for name in given if name != "budget"]:
+        settings = assignments(given["settings"]) if others[0] == "settings" else others
+        raise RecipeError(
+            f"{settings[0]}: a run that goes on keeps its own recipe ({folder}); leave it out"
+        )
+    if given.get("budget", amounts.PAPER) == amounts.PAPER:
+        raise RecipeError(
+            f"{folder}: is a run; give the budget that it may have in all, such as 16h (--budget), "
+            "or a recipe in its place"
+        )
+    return Budget.model_validate(budget_of(given["budget"]))
+
+
+def budget_of(text: str | None) -> Any:
+    """Return a budget as plain data; None for none, and for the preset's own."""
+    return None if text is None else amounts.budget(text)
+
+
+def recipe_name(folder: str | Path | None, data: Mapping[str, Any]) -> str:
+    """Return what a recipe without a name is called: as its run's folder, or by its languages.
+
+    Args:
+        folder: what of its name cannot be in a recipe's becomes '-'.
+        data: the recipe's tables.
+    """
+    codes = [data.get("language"), *(stream.get("language") for stream in data.get("streams", ()))]
+    languages = "-".join(dict.fromkeys(str(code) for code in codes if code))
+    names = (Path(folder).resolve().name if folder else "", languages, "run")
+    return next(filter(None, map(_plain, names)))
+
+
+def _plain(name: str) -> str:
+    """Return a name as a recipe may have it; '' where nothing is left."""
+    if PLAIN.fullmatch(name):
+        return name
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
+
+
+def names_of(text: Texts | None) -> list[str]:
+    """Return the files of texts by their names; of a dict by language as LANGUAGE=PATH.
+
+    Raises:
+        RecipeError: a key is no language code, or a language has no file.
+    """
+    if not isinstance(text, Mapping):
+        several = () if text is None else [text] if isinstance(text, str | Path) else text
+        return [str(path) for path in several]
+    if wrong := [code for code in text if not CODE.fullmatch(str(code))]:
+        raise RecipeError(
+            f"text: has '{wrong[0]}' in the place of a language code; write ko, say, or pt-BR"
+        )
+    paths = {code: names_of(text[code]) for code in text}
+    if empty := [code for code in paths if not paths[code]]:
+        raise RecipeError(f"text: names no file for '{empty[0]}'; give one, or leave it out")
+    return [f"{code}={path}" for code in paths for path in paths[code]]
+
+
+def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """Return the recipe in which the languages of `texts` join those of a finished run."""
+    from lingraft.models.families import family_of
+    from lingraft.recipe.joining import joined
+    from lingraft.tokenizer.sizes import sizes_of
+
+    run = Run.existing(path)
+    if not (run.model_path / "config.json").is_file():
+        raise DataError(f"{path}: the run has no model yet; finish it before you join")
+    run_recipe = read_recipe(run.recipe_path)
+    alone = {texts["language"]: texts["corpus"]["text"]} if "language" in texts else {}
+    new = texts.get("streams") or plain_streams(alone)
+    model_type = str(read_json(run.model_path / "config.json")["model_type"])
+    masked = family_of(model_type).kind == "masked"
+    pieces, fewest = sizes_of(run_recipe, run.model_path)
+    plain = joined(
+        run_recipe, str(run.model_path), new, masked=masked, pieces=pieces, fewest=fewest
+    )
+    own = {key: plain[key] | data[key] for key in ("tokenizer", "training")}
+    return plain | own | {"baselines": data["baselines"]}

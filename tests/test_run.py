@@ -1,0 +1,122 @@
+"""What Python sees of a run: model, tokenizer, tables, a figure; and callbacks while it runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import matplotlib as mpl
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from transformers import AutoModelForMaskedLM
+
+import lingraft
+from lingraft import DataError
+from lingraft.report import figure
+
+
+@pytest.fixture(scope="module")
+def run(adapted):
+    return lingraft.Run(str(adapted("roberta")))
+
+
+def test_model_tokenizer_and_page_are_those_of_the_folder(run):
+    stock = AutoModelForMaskedLM.from_pretrained(run.path / "model").state_dict()
+    model = run.model()
+    assert all(torch.equal(tensor, stock[name]) for name, tensor in model.state_dict().items())
+    assert len(run.tokenizer()) == model.config.vocab_size
+    assert run.report.is_file()
+
+
+def test_scores_are_those_of_the_evaluation(run):
+    done = json.loads((run.path / "evaluation/done.json").read_text())["result"]
+    table = run.scores.set_index("model")
+    assert table.loc["XPT", "perplexity"] == done["metrics"]["mask-only"]["perplexity"]
+    assert table.loc["XPT", "bits_per_character"] == done["words"]["bits_per_character"]
+    assert {"hits@1", "mrr", "seconds", "tokens"} <= set(table.columns)
+
+
+def test_tokens_of_the_history_go_on_over_the_phases(run):
+    history = run.history
+    assert set(history.kind) == {"train", "valid"}
+    assert list(history.phase.unique()) == ["phase-1", "phase-2"]
+    assert history.tokens.is_monotonic_increasing
+    assert history.tokens.max() == run.scores.tokens[0]
+    logged = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    assert sorted(history.loss) == sorted(row["loss"] for row in logged if "phase" in row)
+
+
+def test_the_figure_is_matplotlibs_in_colours_that_can_be_seen(run):
+    drawn = run.plot_loss()
+    assert isinstance(drawn, mpl.figure.Figure)
+    (axes,) = drawn.axes
+    used = {to_hex(line.get_color()) for line in axes.lines}
+    used |= {to_hex(text.get_color()) for text in drawn.findobj(mpl.text.Text)}
+    used |= {to_hex(line.get_color()) for line in drawn.findobj(mpl.lines.Line2D)}
+    assert used.isdisjoint({to_hex(colour) for colour in figure.STAND_INS})
+    assert to_hex(figure.PALETTE["light"].split()[2]) in used
+
+
+def test_what_is_not_there_is_one_line(run, tmp_path, monkeypatch):
+    with pytest.raises(DataError, match="holds no run"):
+        _ = lingraft.Run(tmp_path).scores
+    half = shutil.copytree(run.path, tmp_path / "half")
+    shutil.rmtree(half / "model")
+    with pytest.raises(DataError, match="has no model yet"):
+        lingraft.Run(half).model()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DataError, match="pandas; pip install"):
+        _ = run.scores
+
+
+class Stopped(Exception):
+    """An error of a callback's own."""
+
+
+class Notes(lingraft.Callback):
+    def __init__(self, stop_at=None):
+        self.stages, self.rows, self.stop_at = [], [], stop_at
+
+    def on_step(self, run, row):
+        self.rows.append((run.path.name, row))
+        if row["step"] == self.stop_at:
+            raise Stopped
+
+    def on_validation(self, run, row):
+        self.rows.append((run.path.name, row))
+
+    def on_stage(self, run, name, result):
+        assert result == run.stage(name).result()
+        self.stages.append((run.path.name, name))
+
+
+def test_callbacks_are_told_once_of_everything_and_their_errors_stop_the_run(
+    tiny_source, korean_text, tmp_path
+):
+    config = lingraft.AdaptConfig(
+        source=tiny_source("roberta"),
+        text=korean_text,
+        language="ko",
+        out=tmp_path / "run",
+        method="xpt-sp",
+        preset="xpt2021",
+        budget="4steps",
+        baselines=["scratch"],
+        settings={"tokenizer.vocab_size": 300, "hardware.log_steps": 1, "training.batch.size": 4},
+    )
+    first, second = Notes(stop_at=3), Notes()
+    with pytest.raises(Stopped):
+        lingraft.adapt(config, callbacks=[first])
+    assert [name for _, name in first.stages] == ["corpus", "tokenizer", "graft"]
+    assert [row["step"] for _, row in first.rows if row["kind"] == "train"] == [1, 2, 3]
+    run = lingraft.adapt(config, callbacks=[second])
+    assert run.plot_loss()
+    own = [name for folder, name in second.stages if folder == "run"]
+    assert own == ["phase-1", "evaluation", "model"]
+    assert ("scratch", "phase-1") in second.stages
+    logged = [json.loads(line) for line in run.metrics_path.read_text().splitlines()]
+    assert [row for folder, row in second.rows if folder == "run"] == logged
+    third = Notes()
+    lingraft.adapt(config, callbacks=[third])
+    assert third.stages == third.rows == []
