@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export TOKENIZERS_PARALLELISM := true
 
 #   make docs    builds the documentation site in build/site, offline
-.PHONY: install format check test test-slow docs dist release-check demo demo-causal demo-seeds demo-source clean
+.PHONY: install format check test test-slow docs tutorial dist docker release-check demo demo-causal demo-seeds demo-source clean
 
 $(BIN)/lingraft: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -43,9 +43,18 @@ docs: $(VENV)/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	$(BIN)/python scripts/check_site.py build/site
 
+# The tutorial's results, which the site shows.
+tutorial: $(VENV)/dev
+	$(BIN)/python scripts/notebook_page.py docs/tutorial.ipynb
+
 # What is published: an sdist, and a wheel made from it, that work without the repository.
 dist: $(VENV)/dev
 	$(BIN)/python -m build --outdir dist .
+
+# The image of the Dockerfile; its demo's files show that the package is whole.
+docker:
+	docker build --tag lingraft .
+	docker run --rm lingraft demo --files-to /tmp/demo
 
 # make release-check TAG=v0.2.0: the version is the same in pyproject.toml, CITATION.cff, CHANGELOG.md and the tag.
 release-check: $(VENV)/dev

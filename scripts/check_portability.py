@@ -7,8 +7,9 @@ Of an encoder–decoder the ids are those of the sentences and of what it genera
 
 Both sides use stock transformers only; neither imports lingraft. With --families a tiny random
 model of every family is exported first, as a run does it, and of some with other rotary positions
-(docs/families.md); for each the largest difference of a logit, and what it is without the keys that
-the export writes for older versions. Nothing is installed: make the other environment by hand.
+(docs/reference/families.md); for each the largest difference of a logit, and what it is without
+the keys that the export writes for older versions. Nothing is installed: make the other
+environment by hand.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ KNOWN = {
     "mt5": "4.57 scales what it takes for tied",
     "olmo2, yarn": "4.57 refuses to load it: its OLMo 2 has no YaRN",
 }
-"""What differs, and why; docs/families.md says so too."""
+"""What differs, and why; docs/reference/families.md says so too."""
 
 
 def run(python: str, folder: Path) -> dict[str, object]:

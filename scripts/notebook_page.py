@@ -1,8 +1,15 @@
-"""A notebook as a page of the site: its text, its code and what came out, as Markdown."""
+"""A notebook as a page of the site: its text, its code and what came out, as Markdown.
+
+    python scripts/notebook_page.py docs/tutorial.ipynb
+
+runs a notebook in the root of the clone and keeps what came out, but for standard error.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 PICTURE = "image/png"
@@ -38,3 +45,22 @@ def markdown(notebook: str) -> str:
             blocks.append(f"```python\n{source}\n```")
             blocks += [_output(output) for output in cell.get("outputs", [])]
     return "\n\n".join(blocks) + "\n"
+
+
+def run(path: Path) -> None:
+    """Run a notebook; its file then has the new results."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, 4)
+    where = {"metadata": {"path": str(Path(__file__).parents[1])}}
+    NotebookClient(notebook, timeout=900, coalesce_streams=True, resources=where).execute()
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        if "outputs" in cell:
+            cell.outputs = [out for out in cell.outputs if out.get("name") != "stderr"]
+    nbformat.write(notebook, path)
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]))

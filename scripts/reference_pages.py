@@ -1,4 +1,4 @@
-"""Reference pages of the site, made from the code: recipes, studies, commands, lists."""
+"""Reference pages and tables of the site, made from the code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 import itertools
 import re
 import types
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
@@ -14,14 +15,17 @@ from pydantic_core import PydanticUndefined
 from typer.cli import get_docs_for_click
 
 from lingraft import cli
-from lingraft.commands.show import TABLES
+from lingraft.commands.show import TABLES as SHOWN
+from lingraft.models.families import FAMILIES
 from lingraft.recipe import Recipe
 from lingraft.recipe.base import Section
+from lingraft.recipe.catalogue import COLUMNS, SOURCES
+from lingraft.recipe.catalogue import models as known_models
 from lingraft.report.table import markdown, plain
 from lingraft.study.recipe import Study
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pydantic.fields import FieldInfo
 
@@ -29,37 +33,32 @@ NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false
 LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 RECIPE_INTRODUCTION = """# Recipes
 
-A recipe is a TOML file. It decides everything that a run does.
-This page is made from the code. It lists every table and every key.
+A recipe is a TOML file with every setting of a run. This page is made from the code.
 
-- An unknown key or a bad value is an error of one line ([messages](../errors.md)).
-- `lingraft check RECIPE` says whether a recipe is sound, and what it will do.
-- `a.b=c` behind a command changes one value.
-- A key without a default must be given. “none” means that it is not set.
+- `lingraft show recipe start` prints a short recipe, `lingraft check RECIPE` shows what one does.
+- On the command line, `KEY=VALUE` sets one key, such as `tokenizer.vocab_size=8000`.
+- A key without a default (“–”) is required. “none” means that it is not set.
 
-The [guide](../guide.md#recipes) explains how the tables work together.
+This page also lists [methods](#methods), [presets](#presets), [initializers](#initializers),
+[objectives](#objectives), and the keys of [study files](#study-files).
 """
-STUDY_INTRODUCTION = """# Study files
+STUDY_INTRODUCTION = """## Study files
 
-A study is a grid of runs in one TOML file.
-This page is made from the code. It lists every table and every key.
-The page on [studies](../study.md) explains how to use them.
+A study is a grid of runs in one TOML file ([Studies](../guides/studies.md)).
 """
 CLI_INTRODUCTION = """# Command line
 
 This page is made from the code; `lingraft COMMAND --help` prints the same.
 `lingraft --install-completion` sets up completion in your shell.
 
-Options of every command stand before its name: `--quiet` (warnings and errors only),
-`--verbose` (more), `--version`.
+These options stand before the name of a command: `--quiet` (warnings and errors only),
+`--verbose` (more), `--device`, `--version`.
 """
 EXAMPLE = re.compile(r"^(?P<says>[A-Z][\w ]*): +(?P<code>lingraft .*(?:\n +.*)*)$", re.MULTILINE)
 """A line of a command's docstring that says how to call it; it may go on, indented."""
-LISTS_INTRODUCTION = """# Methods, initializers and more
 
-What `lingraft show` prints. This page is made from the code. Tasks and models have
-pages of their own: [tasks](../tasks.md), [models](../models.md).
-"""
+
+Seen = dict[type[Section], tuple[str, str]]
 
 
 def _cell(text: str) -> str:
@@ -157,35 +156,44 @@ def _table(section: type[Section]) -> str:
 
 
 def _chapters(
-    section: type[Section], path: str, several: bool, seen: dict[type[Section], str]
+    section: type[Section], path: str, several: bool, seen: Seen, own: str = ""
 ) -> Iterator[str]:
-    """A table of a recipe, then those inside it; `seen` holds the tables that are written."""
+    """A table of a recipe, then those inside it.
+
+    Args:
+        section: the table.
+        path: its name with dots.
+        several: whether there can be more than one.
+        seen: the tables that are written, with name and anchor.
+        own: of another kind of file, what its anchors begin with.
+    """
+    anchor = f"{own}{path}".replace(".", "-")
     if path:
         title = f"[[{path}]]" if several else f"[{path}]"
-        anchor = path.replace(".", "-")
-        yield f"{'#' * min(path.count('.') + 2, 4)} `{title}` {{ #{anchor} }}\n"
+        depth = min(path.count(".") + 2 + bool(own), 4)
+        yield f"{'#' * depth} `{title}` {{ #{anchor} }}\n"
         yield " ".join((section.__doc__ or "").split()) + "\n"
     else:
-        yield "## At the top of the file\n"
+        yield f"##{'#' * bool(own)} At the top of the file {{ #{own}top }}\n"
     if section in seen:
-        first = seen[section]
-        yield f"Its keys are those of [`{first}`](#{first.replace('.', '-')}).\n"
+        first, place = seen[section]
+        yield f"Its keys are those of [`{first}`](#{place}).\n"
         return
-    seen[section] = path
+    seen[section] = path, anchor
     yield _table(section)
     for name, field in section.model_fields.items():
         for inner, many in _sections(field.annotation):
-            yield from _chapters(inner, f"{path}.{name}" if path else name, many, seen)
+            yield from _chapters(inner, f"{path}.{name}" if path else name, many, seen, own)
 
 
 def recipes() -> str:
-    """Every key of a recipe."""
-    return RECIPE_INTRODUCTION + "\n" + "\n".join(_chapters(Recipe, "", False, {}))
-
-
-def studies() -> str:
-    """Every key of a study."""
-    return STUDY_INTRODUCTION + "\n" + "\n".join(_chapters(Study, "", False, {}))
+    """Every key of a recipe and of a study, and the names that their values can have."""
+    seen: Seen = {}
+    keys = [*_chapters(Recipe, "", False, seen)]
+    study = [STUDY_INTRODUCTION, *_chapters(Study, "", False, seen, "study-")]
+    wanted = ("methods", "presets", "initializers", "objectives")
+    lists = [f"## {name.capitalize()}\n\n{TABLES[name]()}\n" for name in wanted]
+    return "\n".join([RECIPE_INTRODUCTION, *keys, *lists, *study])
 
 
 def command_line() -> str:
@@ -204,8 +212,47 @@ def _example(match: re.Match[str]) -> str:
     return f"{match['says']}:\n\n```text\n{' '.join(match['code'].split())}\n```"
 
 
-def lists() -> str:
-    """The tables of `lingraft show`, without those that have a page."""
-    wanted = ("methods", "presets", "initializers", "objectives", "families")
-    shown = (f"## {name.capitalize()}\n\n{markdown(TABLES[name](), plain)}\n" for name in wanted)
-    return LISTS_INTRODUCTION + "\n" + "\n".join(shown)
+FAMILY = ("family", "kind", "positions", "silent layers", "4.57", "notes")
+
+
+def families() -> str:
+    """What the record of a family says that a user should know."""
+    rows = [
+        (
+            f"`{name}`",
+            family.kind,
+            family.kind_of_positions,
+            "yes" if family.identity else "no",
+            "yes" if family.older else "no class",
+            family.note,
+        )
+        for name, family in FAMILIES.items()
+    ]
+    return _row(FAMILY) + _row(("---",) * len(FAMILY)) + "".join(map(_row, rows))
+
+
+def models() -> str:
+    """The known models, and where their values are from."""
+    rows = [
+        [_cell(str(getattr(known, column))) for column in COLUMNS]
+        for known in known_models().values()
+    ]
+    titles = [name.replace("_", " ") for name in COLUMNS]
+    lines = [_row(titles), _row(("---",) * len(titles)), *map(_row, rows)]
+    return "".join([*lines, "\nSources:\n\n", *(f"- {k}: {v}.\n" for k, v in SOURCES.items())])
+
+
+def _listed(name: str) -> str:
+    """A table of `lingraft show`."""
+    return markdown(SHOWN[name](), plain)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "families": families,
+    "models": models,
+    **{
+        name: partial(_listed, name)
+        for name in ("methods", "presets", "initializers", "objectives")
+    },
+}
+"""What `<!-- table: NAME -->` in a page becomes."""

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: pages that are made when the site is built (references, changelog, notebook).
+"""Hooks of mkdocs: pages and tables that are made when the site is built.
 
 Links that lead out of docs/ get a page that shows the file, so that the site is whole offline.
 """
@@ -20,9 +20,18 @@ import notebook_page  # noqa: E402
 import reference_pages  # noqa: E402
 
 LINK = re.compile(r"(?<=\]\()(\.\./[^)\s#]+)(#[^)\s]*)?(?=\))")
+TABLE = re.compile(r"^<!-- table: (\w+) -->$", re.MULTILINE)
 CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 LANGUAGES = {".toml": "toml", ".py": "python", ".md": "", ".cff": "yaml"}
+MADE = {
+    "reference/recipes.md": reference_pages.recipes,
+    "reference/cli.md": reference_pages.command_line,
+    "tutorial.md": lambda: notebook_page.markdown(
+        (ROOT / "docs/tutorial.ipynb").read_text(encoding="utf-8")
+    ),
+}
+"""Pages that are made, by their path below docs/."""
 
 
 def repository_path(page: str, target: str) -> str | None:
@@ -48,33 +57,21 @@ def linked_files(pages: dict[str, str]) -> list[str]:
 
 
 def shown(path: str) -> str:
-    """A page that shows a file of the repository.
+    """A page that shows a file of the repository; an sdist lacks research/.
 
     Raises:
         FileNotFoundError: there is no such file.
     """
+    if path.startswith("research/") and not (ROOT / "research").exists():
+        return f"# {path}\n\nThis file is in the repository.\n"
     text = (ROOT / path).read_text(encoding="utf-8")
     kind = LANGUAGES.get(Path(path).suffix, "")
     return f"# {path}\n\n````{kind}\n{text.rstrip()}\n````\n"
 
 
-def made_pages() -> dict[str, str]:
-    """The pages that are made, as Markdown by path below docs/."""
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    notebook = (ROOT / "docs/tutorial.ipynb").read_text(encoding="utf-8")
-    return {
-        "reference/recipes.md": reference_pages.recipes(),
-        "reference/studies.md": reference_pages.studies(),
-        "reference/cli.md": reference_pages.command_line(),
-        "reference/lists.md": reference_pages.lists(),
-        "tutorial.md": notebook_page.markdown(notebook),
-        "changelog.md": changes.replace("](docs/", "]("),
-    }
-
-
 def on_files(files: Any, config: Any) -> Any:
     """Add what is made; `files` holds docs/ as it is on disk."""
-    made = made_pages()
+    made = {path: make() for path, make in MADE.items()}
     texts = {file.src_uri: file.content_string for file in files.documentation_pages()} | made
     made |= {f"files/{path}.md": shown(path) for path in linked_files(texts)}
     for path, text in made.items():
@@ -83,7 +80,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Lead links out of docs/ to the pages that show those files."""
+    """Fill in tables, and lead links out of docs/ to the pages that show those files."""
     own = page.file.src_uri
 
     def inside(match: re.Match[str]) -> str:
@@ -92,7 +89,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return match[0]
         return posixpath.relpath(f"files/{path}.md", posixpath.dirname(own) or ".")
 
-    return LINK.sub(inside, markdown)
+    whole = TABLE.sub(lambda match: reference_pages.TABLES[match[1]](), markdown)
+    return LINK.sub(inside, whole)
 
 
 def on_page_content(html: str, **_: Any) -> str:

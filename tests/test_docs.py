@@ -1,170 +1,205 @@
-"""README and guide run: every command in a console block, every Python block."""
+"""The documentation is true: commands run or parse, files decode, links lead somewhere.
+
+Blocks marked `console` and `python` run, page by page in their order; those marked `sh` name
+models or data that are not at hand, and parse; those marked `toml` decode.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-import lingraft
 from lingraft import cli
-from lingraft.recipe.records import METHODS
+from lingraft.embeddings import INITIALIZERS
+from lingraft.recipe import Recipe
+from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.records import METHODS, PRESETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (
-    *("README.md", "docs/guide.md", "docs/alignment.md", "docs/retrieval.md"),
-    *("docs/multilingual.md", "docs/translation.md", "docs/quickstart.md"),
-    *("docs/howto/causal.md", "docs/howto/fine-tune.md"),
-)
-CONSOLE_PAGES = (
-    *("docs/index.md", "docs/howto/my-language.md", "docs/howto/my-domain.md"),
-    *("docs/howto/from-a-dump.md", "docs/howto/many-languages.md"),
-    *("docs/howto/compare.md", "docs/howto/cluster.md", "docs/howto/24-gb.md"),
-    *("docs/streams.md", "docs/vocabulary.md"),
-)
-"""Pages whose console blocks are run, and which have no Python."""
-MADE = ("tutorial.md", "reference/recipes.md", "reference/cli.md")
+DOCS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+PAGES = ["README.md", *DOCS]
+MADE = ["docs/tutorial.md", "docs/reference/recipes.md", "docs/reference/cli.md"]
 """Pages that are made with the site; tests/test_site.py builds it with strict links."""
-BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TINY = [
-    "corpus.max_train_sentences=150",
-    "evaluation.max_sentences=10",
-    "evaluation.max_words=3",
-    "evaluation.samples=1",
-    "tokenizer.vocab_size=1500",
-    "phases.0.budget={value=1, unit='steps'}",
-    "phases.0.batch={size=4, unit='sentences'}",
-    "phases.0.validation.max_sentences=4",
-    "phases.1.budget={value=1, unit='steps'}",
-    "phases.1.batch={size=4, unit='sentences'}",
-    "phases.1.validation.max_sentences=4",
-]
-STREAMS = {"--text ko=": 2, "metaxlm-demo": 5, "--language-field": 3, "--join": 4}
-"""How many streams a command has, by what is in it; of one text they have none."""
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CALL = re.compile(r"^(?:lingraft [a-z-].*)|(?<=-m )lingraft [^']*")
+TRAINING = {"adapt", "demo", "finetune", "graft", "study"}
+SMALL = ["evaluation.max_sentences=10", "evaluation.max_words=3", "evaluation.samples=1"]
+FEW = "2steps"
+STREAMS = {
+    "streams": [
+        {"name": name, "language": name, "corpus": {"text": [f"{name}.txt"]}}
+        for name in ("ko", "en")
+    ]
+}
+ONE = {"language": "ko", "corpus": {"text": ["ko.txt"]}}
+"""What a part of a recipe lacks: text of two languages, or of one."""
+HISTORY = re.compile(
+    r"\b(?:20\d\d-\d\d|\d+ (?:January|February|March|April|May|June|July|August|September|October"
+    r"|November|December)|since then|today|no longer|yesterday|the day before)\b",
+    re.IGNORECASE,
+)
 
 
-def tiny(line: str) -> list[str]:
-    """Settings that make the run of a command small."""
-    number = next((found for part, found in reversed(STREAMS.items()) if part in line), 0)
-    method = re.search(r"--method (\S+)", line)
-    record = METHODS[method[1] if method else "xpt"]
-    if "--source" in line and "--preset" not in line and record.preset == "auto":
-        budget = ["training.budget={value=4, unit='steps'}", "embeddings.init=mean"]
-        budget += ["training.batch={size=64, unit='tokens'}"]
-        texts = [f"streams.{n}.{TINY[0]}" for n in range(number)] or [TINY[0]]
-        return [*texts, *TINY[1:5], *(budget if "lapt" not in line else budget[::2])]
-    phases = 1 if number > 2 else len(record.stretches)
-    rest = [text for text in TINY[1:] if phases == 2 or not text.startswith("phases.1")]
-    return [f"streams.{n}.{TINY[0]}" for n in range(number)] + rest if number else [TINY[0], *rest]
+def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
+    found = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    return [(kind, text.replace("\\\n", " ")) for kind, text in found if kind in kinds]
 
 
-def blocks(page: str) -> list[tuple[str, str]]:
-    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
-
-
-TRAINING = {"adapt", "demo", "finetune", "study"}
-
-
-def paged(pages: tuple[str, ...]) -> list[Any]:
-    """The pages as cases; those with a command or Python that trains are slow."""
-    return [pytest.param(page, marks=[pytest.mark.slow] * trains(page)) for page in pages]
-
-
-def trains(page: str) -> bool:
-    lines = [line.split() for _, text in blocks(page) for line in text.splitlines()]
-    commands = {words[1] for words in lines if words[:1] == ["lingraft"]}
-    return bool(commands & TRAINING) or any("lingraft.adapt(" in text for _, text in blocks(page))
+def running(page: str) -> Any:
+    """The page as a case; one with a command or Python that trains is slow."""
+    found = blocks(page, "console", "python")
+    words = [line.split() for kind, text in found if kind == "console" for line in text.split("\n")]
+    slow = any(line[0] == "make" or line[1] in TRAINING for line in words if line)
+    slow |= any("lingraft." in text for kind, text in found if kind == "python")
+    return pytest.param(page, marks=[pytest.mark.slow] * slow)
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder like a checkout, where runs/ can be written."""
-    for name in ("demo", "recipes", "scripts", "Makefile", "pyproject.toml", "constraints.txt"):
+    for name in ("demo", "recipes", "scripts", "tests", "Makefile", "pyproject.toml"):
         (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "constraints.txt").symlink_to(ROOT / "constraints.txt")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def small(line: str) -> list[str]:
+    """The words of a command, with so few steps that it takes seconds."""
     words = shlex.split(line)
-    # what the targets do is run by CI (test) and by the demo itself; here: they exist
-    if words[0] == "make":
+    if words[0] == "make":  # CI runs the targets; here they exist
         subprocess.run(["make", "--dry-run", *words[1:]], check=True, capture_output=True)
-        if words[1:] != ["demo"]:
-            return
-        words = ["lingraft", "adapt", "recipes/demo.toml", "--out", "runs/demo"]
+        words = shlex.split("lingraft adapt recipes/demo.toml --out runs/demo")
     assert words[0] == "lingraft", f"a console block holds a command that no test runs: {line}"
-    if "--minutes" in words:  # a machine that is busy would decide how many steps there are
-        at = words.index("--minutes")
-        words[at : at + 2] = ["--budget", "2steps"]
-    if words[1] in ("adapt", "demo") and "--files-to" not in words:
-        words += tiny(line)
-    monkeypatch.setattr(sys, "argv", words)
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 0, line
-
-
-@pytest.mark.parametrize("page", paged(PAGES))
-@pytest.mark.usefixtures("checkout")
-def test_every_command_and_python_block_of_the_page_runs(
-    page: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    adapt = lingraft.adapt
-    monkeypatch.setattr(
-        lingraft, "adapt", lambda recipe, out: adapt(recipe, out, settings=TINY, update=True)
-    )
-    found = blocks(page)
-    assert "console" in {kind for kind, _ in found} <= {"console", "python"}
-    for kind, text in found:
-        if kind == "python":
-            exec(compile(text, page, "exec"), {})  # our own documentation
-        else:
-            for line in text.splitlines():
-                run_command(line, monkeypatch)
-
-
-@pytest.mark.parametrize("page", paged(CONSOLE_PAGES))
-@pytest.mark.usefixtures("checkout")
-def test_every_command_of_the_page_runs(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = blocks(page)
-    assert {kind for kind, _ in found} == {"console"}
-    for _, text in found:
-        for line in text.splitlines():
-            run_command(line, monkeypatch)
+    if words[1] not in ("adapt", "demo") or "--files-to" in words:
+        return words
+    if "--budget" in words:
+        words[words.index("--budget") + 1] = FEW
+    else:
+        words.append(f"training.budget={FEW}")
+    return [*words, *SMALL]
 
 
 @pytest.mark.parametrize(
-    "page",
-    [
-        *(*PAGES, *CONSOLE_PAGES, "CONTRIBUTING.md"),
-        *(
-            "docs/veco.md",
-            "docs/budgets.md",
-            "docs/papers.md",
-            "docs/differences.md",
-            "docs/encoder-decoder-sources.md",
-            "docs/families.md",
-        ),
-    ],
+    "page", [running(page) for page in PAGES if blocks(page, "console", "python")]
 )
-def test_links_to_files_in_the_repository_lead_somewhere(page: str) -> None:
+@pytest.mark.usefixtures("checkout")
+def test_every_console_and_python_block_runs(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, text in blocks(page, "console", "python"):
+        if kind == "python":
+            exec(compile(text, page, "exec"), {})  # our own documentation
+            continue
+        for line in text.splitlines():
+            monkeypatch.setattr(sys, "argv", small(line))
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+            assert ended.value.code == 0, line
+
+
+def unknown_keys(line: str) -> list[str]:
+    """Parse a command line, which fails at an option that there is not; return keys that are none.
+
+    Raises:
+        LingraftError: lingraft cannot read it, or click's own errors.
+    """
+    command: Any = cli.COMMAND_LINE
+    words = [*itertools.takewhile(lambda word: word not in "|>&&;", shlex.split(line)[1:])]
+    while hasattr(command, "commands") and not words[0].startswith("-"):
+        command, words = command.commands[words[0]], words[1:]
+    if hasattr(command, "commands"):  # an option of every command
+        flags = {flag for param in command.params for flag in param.opts}
+        return [] if words[0] in {*flags, "--help", "-h"} else words
+    context = command.make_context(command.name, words)
+    given = [re.split(r"[.=]", setting)[0] for setting in context.params.get("settings") or ()]
+    known = command.keys()
+    return [key for key in given if key not in known]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_parses(page: str) -> None:
+    lines = [line for _, text in blocks(page, "", "sh", "console") for line in text.split("\n")]
+    calls = [match[0] for match in map(CALL.search, lines) if match]
+    assert [(call, key) for call in calls for key in unknown_keys(call)] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "toml")])
+def test_every_block_of_toml_decodes_and_keys_of_recipes_exist(page: str) -> None:
+    for _, text in blocks(page, "toml"):
+        data = tomllib.loads(text)
+        if data.keys() <= Recipe.model_fields.keys():
+            lacking = {} if "streams" in data else ONE if data.keys() & ONE.keys() else STREAMS
+            recipe_from({"source": {"model": "demo/source"}} | lacking | data)
+
+
+def anchors(page: Path) -> set[str]:
+    """The places of a page that a link can name."""
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+?)(?: \{ #([\w-]+) \})?$", text, re.MULTILINE)
+    return {
+        given or re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        for title, given in headings
+    }
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md"])
+def test_links_lead_to_files_and_headings(page: str) -> None:
+    text = BLOCK.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    lost = []
+    for link in re.findall(r"\]\(([^)\s]+)", text):
+        target, _, anchor = link.partition("#")
+        path = ((ROOT / page).parent / target).resolve() if target else ROOT / page
+        if "://" in link or "actions/workflows" in link:
+            continue
+        name = path.relative_to(ROOT).as_posix()
+        if name in MADE or (name.startswith("research/") and not (ROOT / "research").exists()):
+            continue  # an sdist has no research/
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            lost.append(link)
+    assert lost == []
+
+
+def test_the_navigation_is_every_page() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+
+    def pages(entries: list[Any]) -> Iterator[str]:
+        for entry in entries:
+            (value,) = entry.values()
+            yield from [f"docs/{value}"] if isinstance(value, str) else pages(value)
+
+    assert sorted(pages(yaml.safe_load(navigation))) == sorted([*DOCS, *MADE])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_tell_no_history(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    targets = [t.partition("#")[0] for t in re.findall(r"\]\(([^)]+)\)", text) if "://" not in t]
-    missing = [t for t in targets if t and not ((ROOT / page).parent / t).exists()]
-    assert [t for t in missing if t.removeprefix("../") not in MADE] == []
+    assert [match[0] for match in HISTORY.finditer(text)] == []
 
 
-def test_papers_names_every_preset_and_initializer() -> None:
-    from lingraft.embeddings import INITIALIZERS
-    from lingraft.recipe.records import METHODS, PRESETS
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 90
 
-    pages = (ROOT / "docs/papers.md", ROOT / "docs/differences.md")
-    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    names = (*PRESETS, *INITIALIZERS, *METHODS)
-    assert [name for name in names if name not in text] == []
+
+def test_papers_names_every_method_preset_and_initializer() -> None:
+    text = (ROOT / "docs/background/papers.md").read_text(encoding="utf-8")
+    assert [name for name in (*PRESETS, *INITIALIZERS, *METHODS) if name not in text] == []
+
+
+def test_pages_that_the_code_names_exist() -> None:
+    named = {
+        (page, path.relative_to(ROOT).as_posix())
+        for path in (ROOT / "src").rglob("*.py")
+        for page in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert sorted(one for one in named if one[0] not in MADE and not (ROOT / one[0]).exists()) == []

@@ -1,4 +1,4 @@
-"""lm-evaluation-harness on what a causal run exports, offline (docs/causal-evaluation.md)."""
+"""lm-evaluation-harness on what a causal run exports, offline (docs/guides/causal.md)."""
 
 import importlib.util
 import json

@@ -8,7 +8,8 @@ import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import yaml
 
@@ -31,6 +32,21 @@ def test_the_wheel_holds_all_that_the_demo_reads() -> None:
     }.items() <= packed.items()
     assert packed["recipes"] == "lingraft/recipes"
     assert [path for path in packed if not (ROOT / path).exists()] == []
+
+
+def test_links_of_the_readme_are_absolute_where_the_address_is_known(
+    monkeypatch: Any,
+) -> None:
+    source = (ROOT / "hatch_build.py").read_text(encoding="utf-8")
+    hook: dict[str, Any] = {}
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", MagicMock())
+    exec(compile(source, "hatch_build.py", "exec"), hook)  # hatchling is there while it builds
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    made = hook["absolute"](text, "https://host.example/a/b")
+    targets = re.findall(r"\]\(([^)]+)\)", made)
+    assert [one for one in targets if not one.startswith("https://")] == []
+    assert "https://host.example/a/b/actions/workflows/ci.yml/badge.svg" in targets
+    assert "https://host.example/a/b/raw/HEAD/docs/assets/loss.svg" in targets
 
 
 def test_type_checkers_of_other_projects_read_our_types() -> None:
@@ -100,7 +116,7 @@ def test_workflows_call_targets_of_the_makefile() -> None:
         assert all(run.startswith("make ") for run in runs), path.name
         called[path.stem] = {run.split()[1] for run in runs}
     assert called == {
-        "ci": {"check", "test", "test-slow", "docs"},
+        "ci": {"check", "test", "test-slow", "docs", "docker"},
         "release": {"check", "test", "test-slow", "release-check", "dist"},
     }
     assert set().union(*called.values()) <= targets

@@ -150,7 +150,7 @@ def test_equal_gains_of_a_few_seeds_are_no_p_of_0() -> None:
 
 @pytest.mark.parametrize("seeds", [2, 5])
 def test_equal_models_whose_seeds_differ_more_than_texts_are_told_apart_by_the_larger_p(seeds):
-    """What docs/tasks.md says of marks: text differs 0.3 times as much as seeds do."""
+    """What docs/guides/fine-tune.md says of marks: text differs 0.3 times as much as seeds do."""
     generator, resampling = np.random.default_rng(1), Resampling(200)
     bootstrap = larger = 0
     for _ in range(400):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +15,7 @@ from lingraft.models import loading
 from lingraft.models.modules import MODULES
 from lingraft.pipeline import preflight
 from lingraft.recipe.decoding import load
-from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run
 
 EN = ("the", "a", "old", "small", "green", "house", "tree", "dog", "walks", "runs", "sees")
@@ -98,14 +95,6 @@ def finished(command, recipe, tmp_path_factory):
     ended = command("adapt", recipe, "--out", out, *LIMIT)
     assert ended.status == 0, ended.err
     return Run(out)
-
-
-def test_the_recipe_in_the_docs_is_one():
-    page = (Path(__file__).parent.parent / "docs/veco.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    first, second = recipe_from(tomllib.loads(block)).phases
-    assert (first.budget.value, second.budget.value) == (2_000, 18_000)
-    assert second.mixture.draw == "alternate"
 
 
 def test_the_plan_counts_both_sides_of_pairs_and_both_kinds_of_batches(recipe):

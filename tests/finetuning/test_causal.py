@@ -188,17 +188,6 @@ def test_pretraining_is_under_every_head_also_where_the_class_for_questions_rena
         assert all(torch.equal(base.state_dict()[key], wanted[key]) for key in wanted)
 
 
-def test_the_page_names_architectures_that_transformers_has_classes_for():
-    page = (Path(__file__).parents[2] / "docs" / "finetuning.md").read_text()
-    table = page.split("## Causal models")[1].split("A position of")[0]
-    lines = (line.strip() for line in table.splitlines())
-    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
-    for name, (_, named) in zip(KNOWN, rows[1:], strict=True):
-        found = set(named.split(", "))
-        assert found <= KNOWN[name].keys()
-        assert {one for one in CAUSAL if one in KNOWN[name]} <= found
-
-
 # -- tokens
 
 

@@ -1,7 +1,4 @@
-from pathlib import Path
-
 import pytest
-from script_modules import load
 from transformers import AutoConfig, AutoTokenizer
 
 from lingraft.errors import UnsupportedModelError
@@ -48,11 +45,6 @@ def test_every_family_is_of_a_known_kind_and_has_a_stock_class_for_it():
             "causal": ("ForCausalLM", "LMHeadModel"),
         }
         assert stock_class(AutoConfig.for_model(name)).__name__.endswith(endings[record.kind])
-
-
-def test_the_page_of_families_is_what_the_records_say():
-    page = Path(__file__).parents[2] / "docs" / "families.md"
-    assert load("record_pages").families() in page.read_text("utf-8")
 
 
 @pytest.fixture(scope="module")

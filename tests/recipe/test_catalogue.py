@@ -1,4 +1,4 @@
-"""The catalogue of models, its page, and the lists that the command line prints."""
+"""The catalogue of models, and the lists that the command line prints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from script_modules import load
 from transformers import AutoConfig
 
 from lingraft.commands.show import table_of
@@ -21,12 +20,6 @@ from lingraft.tasks import names as names_of_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
-
-
-def test_the_page_is_made_from_the_catalogue() -> None:
-    assert PAGE.read_text(encoding="utf-8") == load("record_pages").models()
 
 
 def test_every_model_names_a_source_that_is_listed() -> None:

@@ -66,8 +66,8 @@ def test_the_demos_table_says_how_many_runs_there_are(demo: Any, rows: list[Any]
         left = [row for row in rows if (row.axes["method"], row.axes["seed"]) not in dropped]
         return str(demo.table(left))
 
-    assert "\n3 runs each, mean ± standard deviation, " in about(set())
-    assert "\n2 to 3 runs each, mean ± " in about({("xpt", 1)})
+    assert "\n3 seeds, mean ± standard deviation; " in about(set())
+    assert "\n2 to 3 seeds, mean ± " in about({("xpt", 1)})
     one = about({(method, seed) for method in demo.NAMES for seed in (1, 2)})
-    assert "\n1 run each, " in one
+    assert "\n1 seed; " in one
     assert "±" not in one

@@ -275,7 +275,7 @@ def test_a_benchmark_writes_a_task_for_each_language_once() -> None:
 
 
 def test_the_example_in_the_docs_is_a_task(tmp_path: Path) -> None:
-    page = Path(__file__).parents[2] / "docs" / "tasks.md"
+    page = Path(__file__).parents[2] / "docs/reference/tasks.md"
     toml = page.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
     task = _task(tmp_path, toml)
     assert task.labels == ("down", "flat", "up")

@@ -43,7 +43,7 @@ def _families() -> Table:
         for family in FAMILIES.values()
     ]
     names = ("family", "positions", "first position", "layers", "kind", "identity")
-    return _listed("model families (docs/families.md)", names, rows)
+    return _listed("model families (docs/reference/families.md)", names, rows)
 
 
 def _explained(title: str, records: Mapping[str, Any]) -> Table:
@@ -108,7 +108,8 @@ def _tasks() -> Table:
         )
     rows += [_retrieval(group) for group in RETRIEVAL_GROUPS.values()]
     columns = ("name", "kind", "languages", "scores", "reported on", "splits", "licence", "from")
-    return _listed("tasks: lingraft finetune MODEL --task NAME (docs/tasks.md)", columns, rows)
+    how = "tasks: lingraft finetune MODEL --task NAME (docs/reference/tasks.md)"
+    return _listed(how, columns, rows)
 
 
 def _retrieval(group: Group) -> tuple[str, ...]:
@@ -129,7 +130,7 @@ def _retrieval(group: Group) -> tuple[str, ...]:
 
 
 LEFT_TO_THE_PAGE = ("title", "publisher", "source")
-"""Columns of docs/models.md that a terminal is too narrow for."""
+"""Columns of docs/reference/families.md that a terminal is too narrow for."""
 
 
 def _models() -> Table:
@@ -138,7 +139,7 @@ def _models() -> Table:
         tuple(str(getattr(model, name)) for name in titles) for model in catalogue.models().values()
     ]
     how = "known models: a name goes wherever a model does, as --source xlm-r-base"
-    return _listed(f"{how} (docs/models.md)", titles, rows)
+    return _listed(f"{how} (docs/reference/families.md)", titles, rows)
 
 
 def _recipes() -> Table:

@@ -60,7 +60,7 @@ def command(
 
     An empty line stays empty, and no translation holds a line break. Lines of like lengths go
     through the model together, which changes no translation. What is done is kept: the
-    same command goes on after a kill. `sacrebleu` scores the file (docs/translation.md).
+    same command goes on after a kill. `sacrebleu` scores the file (docs/guides/translation.md).
     """
     from lingraft.crosslingual.translator import Settings, Text, Translator, translations, write
     from lingraft.recipe import catalogue

@@ -82,7 +82,7 @@ def named(name: str, base: Path, train: Sequence[str]) -> Family:
     raise RecipeError(
         f"tasks: {name} {reason}; with train_languages (--train-language) give one of "
         f"{', '.join(by_name)}, or the TOML file of your own with languages = [...] "
-        "(docs/finetuning-languages.md)"
+        "(docs/guides/fine-tune.md)"
     )
 
 

@@ -164,7 +164,7 @@ def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
     if not kept_examples:
         raise DataError(
             f"{task.name}: no training example has a translation, and a model that is plugged in "
-            "learns from pairs; give translations in a column or file (docs/veco-finetuning.md)"
+            "learns from pairs; give translations in a column or file (docs/guides/translation.md)"
         )
     if len(kept_examples) < len(train):
         logger.info(

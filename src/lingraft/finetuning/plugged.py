@@ -146,7 +146,7 @@ def check(folder: Path, name: str) -> None:
     if MODULES["cross_attention"] not in in_folder(folder):
         raise UnsupportedModelError(
             f"model '{name}': has no cross-attention to plug in; give a model of the method veco "
-            "(docs/veco.md), or fine-tune it plugged out (plug=out)"
+            "(docs/guides/translation.md), or fine-tune it plugged out (plug=out)"
         )
 
 

@@ -91,7 +91,7 @@ class TaskOptions(Section):
 
 
 class PlugIn(Section):
-    """How a model with cross-attention is fine-tuned plugged in (docs/veco-finetuning.md)."""
+    """How a model with cross-attention is fine-tuned plugged in (docs/guides/translation.md)."""
 
     stop_gradient: bool = False
     """No gradient through the partner's states; the paper does not say."""
@@ -345,7 +345,7 @@ def _named(name: str, base: Path) -> Task:
     if name not in TASKS:
         raise RecipeError(
             f"tasks: no task {name!r}; there are {', '.join(names())}, "
-            "or give the TOML file of your own (docs/tasks.md)"
+            "or give the TOML file of your own (docs/reference/tasks.md)"
         )
     return TASKS[name]
 

@@ -1,4 +1,4 @@
-"""Known source and baseline models, as the papers' tables have them (docs/models.md).
+"""Known source and baseline models, as the papers' tables have them (docs/reference/families.md).
 
 Values are those of the tables named in `SOURCES`, with their spelling of sizes; a cell that a
 table leaves open, or that cannot be read in our copy, is empty. The Hub ids are ours: the papers

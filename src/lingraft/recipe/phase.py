@@ -245,7 +245,7 @@ class Phase(Section):
     """The folder in the run: lower-case letters, digits and '-'."""
     train: Annotated[tuple[Part, ...], Field(strict=False)]
     """The parts that train; all others stay bit-identical. 'all' trains everything. Rows
-    ('embeddings.new') and layers ('layers[:2]') are parts too: docs/phases.md."""
+    ('embeddings.new') and layers ('layers[:2]') are parts too: docs/concepts.md."""
     lora: Lora | None = None
     """Layers that train by LoRA, beside `train` or alone (train = []); None trains none so."""
     objective: Objective = "mlm"

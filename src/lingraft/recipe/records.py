@@ -151,7 +151,7 @@ METHODS |= ROWS_AND_LAYERS
 
 PRESETS: dict[str, Preset] = OF_DECODERS | {
     AUTO: Preset(
-        "decided by source, text and budget (docs/budgets.md)",
+        "decided by source, text and budget (docs/background/automatic-settings.md)",
         ("embeddings", "output_bias", "inserted"),
         Budget(value=1e6, unit="tokens"),
         Batch(size=2_048, unit="tokens"),

@@ -56,7 +56,7 @@ RENAMED = {
 
 
 REMOVED = {
-    "evaluation.choices": "lm-evaluation-harness asks questions (docs/causal-evaluation.md)",
+    "evaluation.choices": "lm-evaluation-harness asks questions (docs/guides/causal.md)",
     "evaluation.generated": "samples have up to 64 tokens, and samples = 0 leaves them out",
     "tokenizer.pad_to_multiple": "the vocabulary has as many rows as pieces",
     "resources.parallel": "nothing read it",

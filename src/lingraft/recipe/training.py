@@ -32,7 +32,7 @@ class Training(Section):
     ) = None
     """Whose hyper-parameters are used (`lingraft show presets`). None: the method's own, mostly
     'auto', which needs a budget, and decides what the recipe leaves open by source, text and budget
-    (docs/budgets.md)."""
+    (docs/background/automatic-settings.md)."""
     budget: Budget | None = None
     """Total over all phases; None takes the preset's, of which 'auto' has none."""
     batch: Batch | None = None

@@ -286,7 +286,7 @@ def after_run(main: Variant, line: Line) -> NextStep:
     if main.recipe.graft.cross_attention:
         return NextStep(
             "Fine-tune the model plugged in, each example beside its translation "
-            "(docs/veco-finetuning.md), or plugged out without plug=in:",
+            "(docs/guides/translation.md), or plugged out without plug=in:",
             command("finetune", path / "model", *_translated(main.recipe.languages), "plug=in"),
         )
     if kind_of(evaluation) == "seq2seq":

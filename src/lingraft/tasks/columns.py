@@ -95,6 +95,6 @@ class Columns(Section):
     """Tagging in JSONL: a list of strings."""
     tags: Spellings = ("tags",)
     translation: Spellings = ("translation",)
-    """The text in another language, for models that are plugged in (docs/veco-finetuning.md)."""
+    """The text in another language, for models that are plugged in (docs/guides/translation.md)."""
     translation_pair: Spellings = ("translation_pair",)
     """And the second text."""

@@ -1,4 +1,4 @@
-"""A task as a TOML table: files, columns, labels, metrics, settings (docs/tasks.md).
+"""A task as a TOML table: files, columns, labels, metrics, settings (docs/reference/tasks.md).
 
 The built-in tasks (`catalogue`) and a user's own are written in this schema.
 """
