@@ -144,7 +144,8 @@ def test_a_shipped_recipe_that_is_changed_at_random_is_valid_or_one_line(case, p
     is_valid_or_one_line(lambda: read_and_plan(copy_path))
 
 
-DEMO = tomllib.loads((ROOT / "recipes/demo.toml").read_text("utf-8"))
+XPT = "recipes/demo-xpt.toml"
+DEMO = tomllib.loads((ROOT / XPT).read_text("utf-8"))
 PATHS = [".".join(map(str, path)) for path in places(DEMO)]
 
 
@@ -154,7 +155,9 @@ PATHS = [".".join(map(str, path)) for path in places(DEMO)]
     value=some.one_of(values.map(str), values.map(repr), strings),
 )
 def test_any_override_is_valid_or_one_line(path, value, placed):
-    is_valid_or_one_line(lambda: check(read_recipe(Path("recipes/demo.toml"), [f"{path}={value}"])))
+    is_valid_or_one_line(
+        lambda: check(read_recipe(Path("recipes/demo-xpt.toml"), [f"{path}={value}"]))
+    )
 
 
 @shortly

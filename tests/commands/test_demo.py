@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_demos_recipe_is_that_of_the_clone_on_its_own_files() -> None:
     own = demo.recipe(method="xpt")
-    theirs = read_recipe(ROOT / "recipes/demo.toml")
+    theirs = read_recipe(ROOT / "recipes/demo-xpt.toml")
     assert own.corpus is not None
     assert theirs.corpus is not None
     paths = [own.source.model, *own.corpus.text]

@@ -114,7 +114,7 @@ def test_a_run_worse_than_unigrams_gets_the_learning_rate_first_with_its_own_fig
     assert changes[0] == (
         "A larger learning rate (learning_rate): it was 0.0001. Over 60 steps the rates add up "
         "to 0.003, which is about as far as a weight can move; new weights start with a spread of "
-        "0.02. recipes/demo.toml takes 2e-3; this model's width is 256."
+        "0.02. recipes/demo-xpt.toml takes 2e-3; this model's width is 256."
     )
     assert "a step took 4,040 tokens" in about("A smaller batch", changes)
     assert "gives 118 steps in place of 60" in about("A smaller batch", changes)

@@ -10,7 +10,6 @@ from lingraft.errors import DataError
 from lingraft.recipe import shipped
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
-from lingraft.recipe.record import AUTO
 from lingraft.rundir import check_free, removed_on_failure
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def folder() -> Path:
             return place
     raise DataError(
         "demo: its files are not in this installation; "
-        "install lingraft's wheel (pip install lingraft), or call it in a clone"
+        "install lingraft's wheel, or call it in a clone"
     )
 
 
@@ -47,23 +46,19 @@ def recipe(settings: Sequence[str] = (), method: str | None = None) -> Recipe:
     """Return the demo's recipe on its files, wherever they are.
 
     Args:
-        settings: overrides such as "phases.0.budget.value=10".
-        method: None takes the settings that lingraft chooses, on the same budget as the recipe's
-            own two phases of "xpt".
+        settings: overrides such as "training.budget=300 steps".
+        method: "xpt" takes the two phases of the paper; None what lingraft chooses.
 
     Raises:
         DataError: this installation has no demo.
         RecipeError: a setting is wrong.
     """
     place = folder()
-    data = load(shipped.files()["demo"])
+    data = load(shipped.files()["demo-xpt" if method == "xpt" else "demo"])
     data["source"]["model"] = str(place / "source")
     data["corpus"]["text"] = [str(place / TEXT)]
-    if method != data["training"]["method"]:
-        value = sum(phase.budget.value for phase in recipe_from(data).phases)
-        del data["phases"]
-        data["training"] = {"preset": AUTO, "budget": f"{value:.15g} tokens"}
-        data["training"] |= {"method": method} if method else {}
+    if method is not None:
+        data["training"]["method"] = method
     return recipe_from(data, list(settings), "demo")
 
 

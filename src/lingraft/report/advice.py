@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FEW_STEPS = 1_000
 """A run of fewer steps that has learnt nothing is told to take more."""
 BATCH_TOKENS = 2_048
-"""The batch of recipes/demo.toml, for runs of few steps."""
+"""The batch of recipes/demo-xpt.toml, for runs of few steps."""
 SHORT_REACH = 5 * SPREAD
 """Learning rates that add up to less move new weights little beside their random start."""
 LONG_WARMUP = 0.4
@@ -243,7 +243,7 @@ def _causes(stats: Facts) -> list[str]:
 
 def _example(stats: Facts) -> str:
     if stats.width <= NARROW:
-        return f"recipes/demo.toml takes 2e-3; this model's width is {stats.width}."
+        return f"recipes/demo-xpt.toml takes 2e-3; this model's width is {stats.width}."
     return f"The papers' models of width 768 take 1e-4 to 3e-4; this one's width is {stats.width}."
 
 
