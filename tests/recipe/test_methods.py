@@ -258,17 +258,14 @@ def test_shorthand_sets_sentences_clipping_and_warm_up_of_every_phase():
 
 
 def test_shorthand_of_the_first_phase_goes_before_that_of_all():
-    method = {"learning_rate": 0.5, "warmup": 0.1}
-    method |= {"first_phase_learning_rate": 0.25, "first_phase_warmup": 7}
-    first, second = recipe(training=method).phases
-    assert (first.optimizer.learning_rate, first.schedule.warmup) == (0.25, 7)
-    assert (second.optimizer.learning_rate, second.schedule.warmup) == (0.5, 0.1)
+    first, second = recipe(training={"warmup": 0.1, "first_phase_warmup": 7}).phases
+    assert (first.schedule.warmup, second.schedule.warmup) == (7, 0.1)
 
 
 def test_a_single_phase_is_no_first_phase():
-    method = {"method": "scratch", "first_phase_learning_rate": 0.25, "first_phase_warmup": 7}
-    (phase,) = recipe(training=method | {"learning_rate": 0.5, "warmup": 0.1}).phases
-    assert (phase.optimizer.learning_rate, phase.schedule.warmup) == (0.5, 0.1)
+    method = {"method": "scratch", "first_phase_warmup": 7, "warmup": 0.1}
+    (phase,) = recipe(training=method).phases
+    assert phase.schedule.warmup == 0.1
 
 
 @pytest.mark.parametrize("name", ["xpt", "xpt-sp", "scratch"])

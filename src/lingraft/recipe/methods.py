@@ -63,11 +63,9 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
         first = index == 0 and len(stretches) > 1
         shortest = value if record.has_shares else min(values)
         warmup = _warmup(preset, _steps(budget.unit, shortest, method.batch or preset.batch))
-        rates = (method.first_phase_learning_rate if first else None, method.learning_rate)
         warmups = (method.first_phase_warmup if first else None, method.warmup, warmup)
-        peak = _first((*rates, preset.optimizer.learning_rate))
-        own = first and method.first_phase_learning_rate is not None
-        train, peak = stretch.train or preset.first_phase, peak if own else peak * stretch.rate
+        peak = _first((method.learning_rate, preset.optimizer.learning_rate)) * stretch.rate
+        train = stretch.train or preset.first_phase
         phases.append(
             Phase(
                 name=stretch.name,

@@ -61,8 +61,6 @@ class Training(Section):
     """Shape of the learning rate over every phase (`phases.schedule`); None takes the preset's."""
     decay: Annotated[float, Field(gt=0, le=1)] | None = None
     """With schedule 'wsd' the share of a phase, at its end, in which the rate falls."""
-    first_phase_learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """Learning rate of the first of two phases; None takes `learning_rate`."""
     first_phase_warmup: Annotated[float, Field(ge=0)] | None = None
     """Warm-up of the first of two phases; None takes `warmup`."""
     first_phase_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
