@@ -1,5 +1,6 @@
 """Worker processes end with the one that started them, also while they load what they need."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lingraft.corpus.engine import job
+from lingraft.corpus.engine import local
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -115,10 +116,11 @@ def test_tasks_that_wait_are_cancelled_by_the_pool_itself(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job, "passes", lambda _: {"clean": (None, len(tasks))})
-    monkeypatch.setattr(job, "wait", interrupted)
+    monkeypatch.setattr(local.workers, "pool", lambda _: contextlib.nullcontext(pool))
+    monkeypatch.setattr(local, "as_completed", interrupted)
+    executor = SimpleNamespace(workers=2, _run_for_rank=None)
     with pytest.raises(KeyboardInterrupt):
-        job._run_pass(pool, None, "clean", None, None)
+        list(local.Local._ended(executor, [0, 1]))
     assert ends == [{"cancel_futures": True}]
     assert not any(task.cancelled() for task in tasks)
 

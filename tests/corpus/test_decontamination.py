@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus.cleaning import decontamination, evaluations
+from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.cleaning.decontamination import Evaluations
 from lingraft.corpus.cleaning.evaluations import texts_of
 from lingraft.errors import DataError
@@ -164,18 +164,6 @@ def test_words_in_a_row_go_on_over_the_ends_of_lines() -> None:
     lines = ["먼저 온 줄", *lines, "fourteen ends here", "나중에 온 줄"]
     found = Evaluations([PASSAGE], split).contaminated(lines)
     assert found.tolist() == [False, True, True, True, True, False]
-
-
-def test_without_evaluations_nothing_is_dropped() -> None:
-    assert not Evaluations([], split).contaminated([PASSAGE, "x"]).any()
-
-
-def test_no_sentences_give_no_answers() -> None:
-    assert Evaluations([PASSAGE], split).contaminated([]).tolist() == []
-
-
-def test_the_length_of_the_run_is_gpt3s() -> None:
-    assert decontamination.NGRAM_WORDS == 13
 
 
 def test_thai_sentences_that_share_a_common_phrase_with_a_task_stay():

@@ -1,6 +1,5 @@
 import bz2
 import gzip
-import io
 import lzma
 import random
 import tracemalloc
@@ -150,12 +149,6 @@ def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(tmp_path: 
     assert reading.dropped == {LINE_TOO_LONG: 2}
 
 
-def test_a_last_line_above_the_limit_is_dropped_too(tmp_path: Path):
-    reading = Reading()
-    assert list(text_lines(written(tmp_path, "a.txt", b"ok\n" + b"x" * 11), 10, reading)) == ["ok"]
-    assert reading.dropped == {LINE_TOO_LONG: 1}
-
-
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_a_line_of_100_megabytes_is_never_held(tmp_path: Path, suffix: str):
     path = tmp_path / f"long.txt{suffix}"
@@ -176,28 +169,11 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path):
     assert lines(written(tmp_path, "a.txt", b"\xef\xbb\xbfone\ntwo")) == ["one", "two"]
 
 
-def test_windows_line_ends_are_stripped(tmp_path: Path):
-    assert lines(written(tmp_path, "a.txt", b"one\r\ntwo\r\n")) == ["one", "two"]
-
-
-def test_a_file_that_may_not_be_read_is_a_data_error(tmp_path: Path):
-    with pytest.raises(DataError, match=r"cannot be read: No such file"):
-        lines(tmp_path / "gone.txt")
-
-
 def test_the_bytes_taken_from_disk_are_counted(tmp_path: Path):
     packed = COMPRESS[".gz"](TEXT)
     reading = Reading()
     list(raw_lines(written(tmp_path, "a.txt.gz", packed), 1_000, reading))
     assert reading.bytes_read == len(packed)
-
-
-def test_zstandard_frames_without_a_content_size_are_read(tmp_path: Path):
-    buffer = io.BytesIO()
-    with zstandard.ZstdCompressor().stream_writer(buffer, closefd=False) as writer:
-        writer.write(TEXT)
-    path = written(tmp_path, "a.txt.zst", buffer.getvalue())
-    assert lines(path) == TEXT.decode().splitlines()
 
 
 @pytest.mark.parametrize("size", [1, 7, 50, 200, 5_000])

@@ -6,7 +6,7 @@ import pytest
 
 from lingraft.corpus.cleaning import near_duplicates
 from lingraft.corpus.cleaning.near_duplicates import band_keys, signature
-from lingraft.corpus.engine.duplicates import repeated
+from lingraft.corpus.engine.decisions import repeated
 
 rng = random.Random(0)
 VOCABULARY = ["".join(rng.choices("가나다라마바사아자차카타파하", k=3)) for _ in range(3_000)]

@@ -1,6 +1,5 @@
 import bz2
 import gzip
-import importlib
 import itertools
 import json
 import logging
@@ -139,26 +138,6 @@ def test_a_hub_dataset_is_asked_for_by_name_configuration_and_revision(monkeypat
     assert inputs.texts([name]) == [name]
 
 
-@pytest.mark.parametrize("module", ["pyarrow", "zstandard", "datasets"])
-def test_a_missing_optional_package_is_named_with_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
-):
-    name = {"pyarrow": "a.parquet", "zstandard": "a.txt.zst", "datasets": "hub:x/y"}[module]
-    (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    (tmp_path / "a.txt.zst").write_bytes(ZSTD(b"x\n"))
-    found = importlib.import_module
-
-    def absent(wanted: str) -> object:
-        if wanted.split(".")[0] == module:
-            raise ImportError(wanted)
-        return found(wanted)
-
-    monkeypatch.setattr(importlib, "import_module", absent)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match=rf'{module}; run: pip install "lingraft\[data\]"'):
-        read(name)
-
-
 def test_text_whose_package_is_missing_is_not_sound_and_no_stream_is_read_before_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -170,7 +149,7 @@ def test_text_whose_package_is_missing_is_not_sound_and_no_stream_is_read_before
     source, path = tiny_source("roberta"), tmp_path / "recipe.toml"
     written = [f'[[streams]]\nname="{n}"\nlanguage="{n}"\ncorpus.text=["{file}"]\n'
                for n, file in (("en", "a.txt"), ("de", "b.md"))]  # fmt: skip
-    path.write_text(f'source.model="{source}"\nmethod.name="metaxlm"\n' + "".join(written))
+    path.write_text(f'source.model="{source}"\ntraining.method="metaxlm"\n' + "".join(written))
     monkeypatch.chdir(tmp_path)
     assert command("check", path).status == 0
     monkeypatch.setitem(sys.modules, "markdown_it", None)
@@ -272,17 +251,17 @@ def test_what_runs_in_a_folder_of_text_have_made_is_not_read_as_text(tmp_path: P
 
 
 def test_what_is_not_read_in_a_folder_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    for name in ("a.txt", "b.csv", "sub/c.csv", "d.tsv.gz", "notes", ".hidden.csv"):
+    for name in ("a.txt", "b.docx", "sub/c.docx", "d.tsv.gz", "notes", ".hidden.docx"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text\n")
     (tmp_path / "gone.txt").symlink_to("nothing.txt")
     (tmp_path / "link").symlink_to("sub")
     with caplog.at_level(logging.INFO, logger="lingraft"):
         readers.tell([tmp_path])
-    left_out = "2 .csv files, 1 .tsv.gz file, 1 broken link, 1 linked folder, 1 suffixless file"
+    left_out = "2 .docx files, 1 .tsv.gz file, 1 broken link, 1 linked folder, 1 suffixless file"
     assert caplog.messages == [f"{tmp_path}: not read: {left_out}"]
     (tmp_path / "a.txt").unlink()
-    with pytest.raises(DataError, match=r"no text in this directory \(there are 2 \.csv files"):
+    with pytest.raises(DataError, match=r"no text in this directory \(there are 2 \.docx files"):
         readers.resolve([tmp_path])
 
 
@@ -301,23 +280,6 @@ def test_a_corpus_that_was_made_in_a_folder_of_text_is_not_read_as_text(tmp_path
     ]
 
 
-def test_a_file_about_a_folder_is_read_when_it_is_named(tmp_path: Path):
-    (tmp_path / "README.txt").write_text("text\n")
-    assert [source.name for source in readers.resolve([tmp_path / "README.txt"])] == [
-        str(tmp_path / "README.txt")
-    ]
-
-
-def test_a_folder_of_one_kind_of_file_is_not_talked_about(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    (tmp_path / "a.txt").write_text("text\n")
-    (tmp_path / "b.txt").write_text("text\n")
-    with caplog.at_level(logging.INFO, logger="lingraft"):
-        readers.tell([tmp_path])
-    assert not caplog.messages
-
-
 def test_a_file_named_twice_is_read_once_and_said_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
@@ -331,7 +293,7 @@ def test_a_file_named_twice_is_read_once_and_said_so(
     ("name", "message"),
     [
         ("wikimedia/wikipedia", "written hub:wikimedia/wikipedia"),
-        ("a.docx", r"unknown kind of file; allowed: .txt .jsonl .ndjson .json .parquet .xml"),
+        ("a.docx", r"unknown kind of file; allowed: .txt .jsonl .ndjson .json .csv .parquet .xml"),
         ("b.parquet.gz", "unknown kind of file"),
         ("c.gz", "unknown kind of file"),
         ("folder", "no text in this directory"),
@@ -498,30 +460,6 @@ def test_what_stands_beside_the_text_of_a_parquet_row_may_be_damaged(tmp_path: P
     assert [one.id for one in read(tmp_path / "a.parquet")[0]] == ["a", "\ufffd"]
 
 
-@pytest.mark.parametrize("missing", ["NaN", "null", '""'])
-def test_a_missing_id_that_is_written_somehow_is_none(tmp_path: Path, missing: str):
-    rows = [f'{{"id": {missing}, "text": "{text}"}}\n' for text in "ab"]
-    (tmp_path / "a.jsonl").write_text("".join(rows))
-    assert [one.id for one in read(tmp_path / "a.jsonl")[0]] == [content_id("a"), content_id("b")]
-
-
-@pytest.mark.parametrize("twice", ["text", "id"])
-def test_a_parquet_field_that_is_there_twice_is_refused(tmp_path: Path, twice: str):
-    columns = [arrow.array(["x"])] * 3
-    table = arrow.Table.from_arrays(columns, names=["text", "id", twice])
-    parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(DataError, match=f"several fields of the name '{twice}'"):
-        read(tmp_path / "a.parquet")
-
-
-@pytest.mark.parametrize("kind", [arrow.timestamp("s"), arrow.duration("s")])
-def test_an_id_in_parquet_that_is_a_time_beyond_pythons_is_one_line(tmp_path: Path, kind: object):
-    table = {"text": ["x"], "id": arrow.array([10**15]).cast(kind)}
-    parquet.write_table(arrow.table(table), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match="beyond the years of Python"):
-        read(tmp_path / "a.parquet")
-
-
 def test_parquet_drops_are_counted_by_reason(tmp_path: Path):
     raw = arrow.array([b"good", None, b"\xff\xfe", b"", b"x" * 1_001], arrow.binary())
     column = arrow.Array.from_buffers(arrow.string(), len(raw), raw.buffers())
@@ -616,3 +554,26 @@ def test_an_empty_file_is_one_empty_document(tmp_path: Path, name: str):
     [source] = readers.resolve([path])
     assert list(readers.read(source, Corpus(text=("x",)), reading)) == []
     assert reading.dropped.total() == 1
+
+
+@pytest.mark.parametrize("comma", [",", ";", "\t"])
+def test_csv_is_read_by_its_fields(tmp_path: Path, comma: str):
+    rows = [["id", "text", "lang"], ["a", f'"말{comma} 그리고 ""말""\n둘째 줄"', "ko"],
+            ["b", "이웃", "de"], ["c"]]  # fmt: skip
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(map(comma.join, rows)).encode())
+    documents, reading = read(path)
+    assert documents == [Document("a", f'말{comma} 그리고 "말"\n둘째 줄'), Document("b", "이웃")]
+    assert reading.dropped == {NO_TEXT_FIELD: 1}
+    assert [one.id for one in read(path, where={"lang": "de"})[0]] == ["b"]
+    with pytest.raises(DataError, match=r"its fields are id, text, lang; set corpus.text_column"):
+        read(path, text_column="body")
+    path.write_text('text\n"nie geschlossen\n')
+    with pytest.raises(DataError, match=r"a\.csv: is no CSV .*unexpected end"):
+        read(path)
+
+
+def test_of_what_is_left_out_while_reading_three_examples_are_kept(tmp_path: Path):
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "x"}\n' + b"{broken\n" * 5 + b"\xff!\n")
+    samples = read(tmp_path / "a.jsonl")[1].samples
+    assert samples == {BROKEN_JSON: ["{broken"] * 3, BROKEN_UTF8: ["\ufffd!"]}

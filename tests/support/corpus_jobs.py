@@ -45,11 +45,11 @@ class Killed(BaseException):
 def die_at(call: int, function: Callable[..., Any]) -> Callable[..., Any]:
     calls = 0
 
-    def wrapped(*arguments: Any) -> Any:
+    def wrapped(*arguments: Any, **named: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == call:
             raise Killed
-        return function(*arguments)
+        return function(*arguments, **named)
 
     return wrapped

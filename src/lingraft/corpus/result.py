@@ -35,6 +35,8 @@ def log_result(result: dict[str, Any], section: recipe.Corpus) -> None:
     )
     for reason, count in (result["dropped"] | result["subset"]).items():
         logger.info("corpus: %s left out: %s", f"{count:,}", reason)
+        for text in result.get("samples", {}).get(reason, ()):
+            logger.debug("corpus: left out: %s: %s", reason, text)
     for notice in result.get("notices", ()):  # an older corpus has none
         logger.warning("corpus: %s", notice)
     if LINE_TOO_LONG in result["dropped"]:

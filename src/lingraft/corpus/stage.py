@@ -12,7 +12,6 @@ import contextlib
 import itertools
 import json
 import logging
-import shutil
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +20,7 @@ import numpy as np
 from lingraft import recipe
 from lingraft.corpus.cleaning import evaluations, scripts, sentences
 from lingraft.corpus.cleaning.clean import TOO_LONG
-from lingraft.corpus.engine import job, shards
-from lingraft.corpus.engine import plan as planning
-from lingraft.corpus.engine.duplicates import Decisions, lowest
-from lingraft.corpus.engine.plan import Folder
-from lingraft.corpus.engine.shards import add_up
+from lingraft.corpus.cleaning.steps import add
 from lingraft.corpus.inputs import digests
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
@@ -108,26 +103,35 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
         if corpus is not None:
             result = _take(corpus, section.max_train_sentences, files)
         else:
-            folder = Folder(out)
-            stack.callback(shutil.rmtree, folder.work, ignore_errors=True)
-            result = _make(section, language, folder, files)
+            result = _make(section, language, out, files)
     return {key: result[key] for key in KEPT}
 
 
 def _make(
-    section: recipe.Corpus, language: str, folder: Folder, files: dict[Split, SplitFile]
+    section: recipe.Corpus, language: str, out: Path, files: dict[Split, SplitFile]
 ) -> dict[str, Any]:
-    plan = planning.make(section, language)
+    from lingraft.corpus.engine import job, steps
+    from lingraft.corpus.engine import plan as planning
+    from lingraft.corpus.engine.decisions import read_bounds
+
+    plan, folder = planning.make(section, language), planning.Folder(out)
     documents.tell(section.text)
     evaluations.tell(section.decontaminate)
-    folder.save(plan)
-    job.run(folder, plan, job.deciding(plan))
-    decisions, counts = Decisions(folder), shards.Counts()
-    for rank in range(len(plan.parts)):
-        for row in shards.kept(decisions, rank, counts):
-            files[decisions.side(row["id"])].write(row["sentences"])
-    counts.splits = {split: file.save() for split, file in files.items()}
-    result = add_up(folder, plan, counts)
+    try:
+        folder.save(plan)
+        job.run_here(folder, plan, job.CLEAN)
+        job.run_here(folder, plan, job.DECIDE)
+        limits, counts = read_bounds(folder), job.cleaned_counts(folder, plan)
+        for rank in range(len(plan.parts)):
+            kept = steps.Kept(folder, {})
+            for row in kept(None, rank):
+                side = limits.side(position(row["id"], plan.section.split_seed))
+                files[side].write(row["sentences"])
+            add(counts, kept.counts)
+        counts["splits"] = {split: file.save() for split, file in files.items()}
+        result = job.summary(folder, plan, counts)
+    finally:
+        folder.remove_work()
     log_result(result, plan.section)
     check_result(result, plan.section)
     return result
@@ -234,6 +238,8 @@ def _take(corpus: Path, n_sentences: int | None, files: dict[Split, SplitFile]) 
                 for n in at
             )
             positions = array("d", (position(n, section.split_seed, "subset") for n in names))
+            from lingraft.corpus.engine.decisions import lowest
+
             mask = lowest(np.array(positions, np.float64), n_sentences)
             _check_whole(corpus, split, len(mask), result)
             choice = iter(mask.tolist())

@@ -1,21 +1,21 @@
 import errno
+import functools
 import gzip
 import json
 import logging
+import multiprocessing
 import os
 import random
 import resource
-import signal
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from corpus_jobs import Killed, corpus, die_at, documents, made, settings, text
 
-from lingraft import rundir
 from lingraft.corpus import stage
-from lingraft.corpus.engine import cutting, duplicates, job, parts, shards
-from lingraft.corpus.engine import plan as planning
+from lingraft.corpus.engine import decisions, job, local, steps
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -26,7 +26,7 @@ ALL_STEPS: dict[str, Any] = {
     "mask_personal_data": True,
     "repetition": Repetition(),
     "near_duplicates": True,
-    "sentences": 150,
+    "max_train_sentences": 150,
 }
 
 
@@ -37,13 +37,13 @@ def sentence(rng: random.Random) -> str:
 def parts_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """An entry for each part that is read from here on."""
     read: list[int] = []
-    original = parts.documents
+    original = steps.Read.run
 
-    def counted(*arguments: Any) -> Any:
+    def counted(self: steps.Read, *arguments: Any) -> Any:
         read.append(1)
-        return original(*arguments)
+        yield from original(self, *arguments)
 
-    monkeypatch.setattr(parts, "documents", counted)
+    monkeypatch.setattr(steps.Read, "run", counted)
     return read
 
 
@@ -87,21 +87,12 @@ def test_what_is_known_of_a_document_stays_with_it(tmp_path: Path, sources: list
     assert result["changed"] == {"e-mail address": 1}
 
 
-def test_hosts_are_counted_however_a_crawler_writes_addresses(tmp_path: Path):
-    rng = random.Random(0)
-    names = ["<https://a.kr/1>", "https://a.kr/2", "<urn:uuid:3>", *map(str, range(7))]
-    rows = [json.dumps({"id": name, "text": sentence(rng)}) for name in names]
-    (tmp_path / "in.jsonl").write_text("\n".join(rows))
-    result = made(corpus([str(tmp_path / "in.jsonl")]), tmp_path / "out")
-    assert result["domains"] == {"a.kr": 2}
-
-
 def test_the_buckets_of_hashes_change_nothing(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     section = corpus(sources)
     one = made(section, tmp_path / "one")
-    monkeypatch.setattr(planning, "BUCKET_BYTES", 1_000)
+    monkeypatch.setattr(decisions, "AT_ONCE", 50)
     assert made(section, tmp_path / "many") == one
     assert text(tmp_path / "many") == text(tmp_path / "one")
 
@@ -140,55 +131,42 @@ def test_a_corpus_of_many_parts_needs_few_open_files(tmp_path: Path):
     assert result["parts"] > 80
 
 
-def test_what_is_kept_is_looked_up_once_for_all_shards_of_a_process(
-    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_shard_shows_what_was_dropped_from_it(
+    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
 ):
-    folders: list[Any] = []
-    original = duplicates.Decisions.__init__
-
-    def counted(self: duplicates.Decisions, folder: Any) -> None:
-        folders.append(folder)
-        original(self, folder)
-
-    monkeypatch.setattr(duplicates.Decisions, "__init__", counted)
-    section = corpus(sources)
-    few = made(section, tmp_path / "few", settings(20_000))["parts"]
-    lookups = len(folders)
-    many = made(section, tmp_path / "many", settings(2_500))["parts"]
-    assert many > few
-    assert len(folders) == 2 * lookups
-
-
-def test_a_shard_shows_what_was_dropped_from_it(tmp_path: Path, sources: list[str]):
-    result = made(corpus(sources, **ALL_STEPS), tmp_path / "out")
+    with caplog.at_level(logging.DEBUG, logger="lingraft"):
+        result = made(corpus(sources, **ALL_STEPS), tmp_path / "out")
+    assert "left out: broken JSON: broken" in caplog.text
     assert result["samples"]["wrong script"] == ["All of this is English."]
-    assert all(1 <= len(texts) <= 5 for texts in result["samples"].values())
-    assert {"duplicate", "near duplicate", "repeated lines"} <= set(result["samples"])
+    assert all(1 <= len(texts) <= 3 for texts in result["samples"].values())
+    assert {"duplicate", "near duplicate", "repeated lines", "broken JSON"} <= set(
+        result["samples"]
+    )
     lengths = sum(result["lengths"].values())
     assert lengths == sum(counts["sentences"] for counts in result["splits"].values()) > 100
     assert set(result["letters_by_script"]) == {"Hang", "Latn"}
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "call"),
-    [(parts, "documents", 4), (shards, "kept", 4), (shards, "write", 3), (parts, "write", 1)],
+    ("step", "call"),
+    [("Read", 4), ("Kept", 4), ("Write", 3), ("Store", 1), ("Decide", 1)],
 )
 def test_a_killed_run_goes_on_without_losing_or_repeating_anything(
     tmp_path: Path,
     sources: list[str],
     monkeypatch: pytest.MonkeyPatch,
-    module: Any,
-    name: str,
+    step: str,
     call: int,
 ):
     section = corpus(sources, **ALL_STEPS)
     expected = made(section, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(module, name, die_at(call, getattr(module, name)))
+        kind = getattr(steps, step)
+        patch.setattr(kind, "run", die_at(call, kind.run))
         with pytest.raises(Killed):
             made(section, tmp_path / "out")
     assert not (tmp_path / "out" / "corpus.json").exists()
-    cleaned = len(list((tmp_path / "out/work/parts").iterdir()))
+    cleaned = len(list((tmp_path / "out/work/parts").glob("*.json")))
     read = parts_read(monkeypatch)
     assert made(section, tmp_path / "out") == expected
     assert text(tmp_path / "out") == text(tmp_path / "whole")
@@ -209,7 +187,7 @@ def test_a_finished_corpus_is_not_made_again(
     caplog.set_level("INFO", logger="lingraft")
     first = made(section, tmp_path / "out")
     assert "is whole" not in caplog.text
-    monkeypatch.setattr(job, "run", None)
+    monkeypatch.setattr(job, "_run", None)
     assert made(section, tmp_path / "out") == first
     assert f"{tmp_path / 'out'} is whole; --force" in caplog.text
 
@@ -218,22 +196,22 @@ def test_a_full_disk_is_one_line_and_keeps_the_parts_that_are_done(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     section = corpus(sources)
-    save, calls = parts.np.save, 0
+    save, calls = steps.np.save, 0
 
     def full(path: Path, array: Any) -> None:
         nonlocal calls
         calls += 1
-        if calls > 7:
+        if calls > 5:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         save(path, array)
 
     with monkeypatch.context() as patch:
-        patch.setattr(parts.np, "save", full)
+        patch.setattr(steps.np, "save", full)
         with pytest.raises(
             DataError, match="No space left on device; make room, then run the same"
         ):
             made(section, tmp_path / "out")
-    assert len(list((tmp_path / "out/work/parts").iterdir())) == 2
+    assert len(list((tmp_path / "out/work/parts").glob("*.json"))) == 2
     assert made(section, tmp_path / "out") == made(section, tmp_path / "other")
 
 
@@ -251,13 +229,6 @@ def test_a_dump_that_is_cut_short_is_one_line_and_keeps_the_parts_that_are_done(
     made(corpus(sources), tmp_path / "out", settings(20_000))
     made(corpus(sources), tmp_path / "straight", settings(20_000))
     assert text(tmp_path / "out") == text(tmp_path / "straight")
-
-
-def killed(folder: planning.Folder, name: str, rank: int) -> None:
-    assert name == "clean"
-    if rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    job.run_task(folder, name, rank)  # in a worker nothing is patched
 
 
 def test_a_broken_file_that_is_replaced_costs_nothing_of_what_is_done(
@@ -288,23 +259,24 @@ def test_a_source_that_changes_while_it_is_read_is_told(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ):
-    read, changed = parts.documents, Path(sources[1])
+    read, changed = steps.Read.run, Path(sources[1])
 
     def changing(*arguments: Any) -> Any:
         yield from read(*arguments)
         with changed.open("a") as file:
             file.write("\n")
 
-    monkeypatch.setattr(parts, "documents", changing)
+    monkeypatch.setattr(steps.Read, "run", changing)
     made(corpus(sources), tmp_path / "out")
-    told = [record.message for record in caplog.records if "changed while" in record.message]
-    assert [message.split(": ")[0] for message in told] == [str(changed)]
+    assert caplog.text.count("a source changed while the corpus was made") == 1
 
 
 def test_a_worker_that_is_killed_ends_the_run_with_one_line(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(job, "run_task", killed)
+    spawn = multiprocessing.get_context("spawn")
+    dying = functools.partial(ProcessPoolExecutor, 2, spawn, os._exit, (1,))
+    monkeypatch.setattr(local.workers, "pool", lambda _: dying())
     with pytest.raises(DataError, match=r"a worker process was killed.*fewer --jobs"):
         made(corpus(sources), tmp_path / "out", settings(processes=2))
 
@@ -321,22 +293,13 @@ def test_a_finished_corpus_goes_into_a_run_as_it_is(
     assert taken == {key: result[key] for key in taken}
 
 
-def test_part_of_a_finished_corpus_lies_inside_a_larger_part(tmp_path: Path, sources: list[str]):
-    made(corpus(sources), tmp_path / "corpus")
-    lines = []
-    for wanted in (40, 90):
-        section = corpus([str(tmp_path / "corpus")], sentences=wanted)
-        result, found = of_stage(section, tmp_path / str(wanted))
-        lines.append(found["train"].splitlines())
-        assert result["splits"]["train"]["sentences"] == len(lines[-1]) == wanted
-    assert set(lines[0]) < set(lines[1])
-
-
 def test_part_of_a_finished_corpus_is_the_part_of_its_sources(tmp_path: Path, sources: list[str]):
     """Places of sentences count before anything is left out, so the order is that of the stage."""
     made(corpus(sources, near_duplicates=True), tmp_path / "corpus")
-    expected = of_stage(corpus(sources, near_duplicates=True, sentences=60), tmp_path / "stage")
-    section = corpus([str(tmp_path / "corpus")], sentences=60)
+    expected = of_stage(
+        corpus(sources, near_duplicates=True, max_train_sentences=60), tmp_path / "stage"
+    )
+    section = corpus([str(tmp_path / "corpus")], max_train_sentences=60)
     result, found = of_stage(section, tmp_path / "run")
     assert found == expected[1]
     assert result["subset"] == expected[0]["subset"]
@@ -395,21 +358,6 @@ def test_a_file_called_as_the_mark_of_a_finished_corpus_is_text_like_any_other(t
     assert result["documents"] == 30
 
 
-def test_parts_are_a_64th_of_all_within_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cutting, "SMALLEST_PART", 10)
-    (tmp_path / "a.txt").write_text("가나다라마바사\n" * 640)
-    section = corpus([str(tmp_path / "a.txt")])
-    assert len(planning.make(section, "ko").parts) == 64
-    monkeypatch.setattr(cutting, "LARGEST_PART", 20)
-    assert len(planning.make(section, "ko").parts) == 640 * 22 // 20
-    monkeypatch.undo()
-    assert len(planning.make(section, "ko").parts) == 1
-
-
-def test_shards_of_a_large_corpus_are_not_read_anew_for_their_digests_at_every_call():
-    assert rundir.LARGE <= cutting.LARGEST_PART / 2  # cleaning takes something away
-
-
 def test_a_finished_corpus_is_cleaned_again_with_other_settings(tmp_path: Path, sources: list[str]):
     made(corpus(sources), tmp_path / "corpus")
     section = corpus([str(tmp_path / "corpus")], min_characters=40)
@@ -465,21 +413,6 @@ def test_a_finished_corpus_is_cleaned_again_by_its_own_columns(tmp_path: Path):
     assert found == text(tmp_path / "corpus")
 
 
-def test_a_document_longer_than_a_line_may_be_is_there_when_a_corpus_is_cleaned_again(
-    tmp_path: Path,
-):
-    rng = random.Random(0)
-    for number in range(20):
-        lines = [sentence(rng) for _ in range(30)]
-        (tmp_path / f"{number}.txt").write_text("\n".join(lines))
-    files = [str(path) for path in tmp_path.glob("*.txt")]
-    settings_of: dict[str, Any] = {"document": "file", "max_line_bytes": 1_000}
-    made(corpus(files, **settings_of), tmp_path / "corpus")
-    section = corpus([str(tmp_path / "corpus")], min_characters=5, **settings_of)
-    _, found = of_stage(section, tmp_path / "run")
-    assert found == text(tmp_path / "corpus")
-
-
 def test_finished_corpora_that_do_not_agree_are_told(
     tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
 ):
@@ -504,19 +437,11 @@ def test_a_finished_corpus_is_said_to_be_read_whole_where_fields_are_asked_for(
 def test_a_corpus_of_which_a_shard_is_missing_is_refused(tmp_path: Path, sources: list[str]):
     made(corpus(sources), tmp_path / "corpus")
     min((tmp_path / "corpus" / "train").iterdir()).unlink()
-    for changes in ({}, {"sentences": 20}):
+    for changes in ({}, {"max_train_sentences": 20}):
         section = corpus([str(tmp_path / "corpus")], **changes)
         (tmp_path / "run").mkdir(exist_ok=True)
         with pytest.raises(DataError, match=r"train: holds \d+ sentences, and corpus.json says"):
             stage.prepare(section, "ko", tmp_path / "run")
-
-
-def test_a_part_of_a_part_tells_of_all_that_is_not_in_it(tmp_path: Path, sources: list[str]):
-    made(corpus(sources, sentences=40), tmp_path / "corpus")
-    result, _ = of_stage(corpus([str(tmp_path / "corpus")], sentences=10), tmp_path / "run")
-    direct, _ = of_stage(corpus(sources, sentences=10), tmp_path / "direct")
-    assert result["splits"]["train"]["sentences"] == 10
-    assert result["subset"] == direct["subset"]
 
 
 def test_evaluations_that_cannot_be_read_are_told(
@@ -536,16 +461,6 @@ def test_a_corpus_of_sentences_warns_where_whole_lines_are_wanted(
     made(corpus(sources), tmp_path / "corpus")
     of_stage(corpus([str(tmp_path / "corpus")], split_sentences=False), tmp_path / "run")
     assert "make it with split_sentences=false" in caplog.text
-
-
-def test_a_corpus_without_its_long_lines_warns_where_these_are_wanted(
-    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
-):
-    wanted = {"split_sentences": False, "max_characters": 10_000_000}
-    made(corpus(sources, split_sentences=False, max_characters=40), tmp_path / "corpus")
-    of_stage(corpus([str(tmp_path / "corpus")], **wanted), tmp_path / "run")
-    assert "left out where they are long" in caplog.text
-    assert "split_sentences=false max_characters=10000000" in caplog.text
 
 
 def test_hub_datasets_are_a_part_of_their_own(tmp_path: Path, sources: list[str]):

@@ -47,6 +47,11 @@ class Notices:
     letters: Counter[str] = field(default_factory=Counter)
     """Those of `FORMS` in sentences that are kept."""
 
+    @classmethod
+    def of(cls, plain: dict[str, dict[str, int]]) -> Notices:
+        """Take what was counted elsewhere, as `vars` gives it."""
+        return cls(**{name: Counter(counts) for name, counts in plain.items()})
+
     def read(self, text: str) -> None:
         """Count the lines of a text as it was read."""
         for line in text.splitlines():
@@ -61,11 +66,6 @@ class Notices:
         text = "".join(kept)
         self.letters.update({letter: n for letter in "".join(FORMS) if (n := text.count(letter))})
         self.scripts.update(letters_by_script("".join(wrong_script)))
-
-    def add(self, plain: dict[str, dict[str, int]]) -> None:
-        """Take in what was counted elsewhere, as `vars` gives it."""
-        for name, counts in plain.items():
-            getattr(self, name).update(counts)
 
     def told(self, result: dict[str, Any]) -> list[str]:
         """Say what was found, a line each.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from lingraft.corpus.cleaning import clean, personal, repair, repetition, script
 from lingraft.corpus.cleaning.decontamination import Evaluations
 from lingraft.corpus.cleaning.evaluations import texts_of
 from lingraft.corpus.cleaning.language_id import LanguageIdentifier
+from lingraft.corpus.readers.lines import SAMPLE_CHARACTERS, SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
     from lingraft import recipe
     from lingraft.corpus.readers.documents import Document
-
-SAMPLES = 5
-SAMPLE_CHARACTERS = 300
 
 
 @dataclass
@@ -56,13 +55,16 @@ class Tally:
         if len(examples) < SAMPLES:
             examples.append(text[:SAMPLE_CHARACTERS])
 
-    def add(self, other: Tally) -> None:
-        """Take in what was counted elsewhere."""
-        self.dropped += other.dropped
-        self.changed += other.changed
-        for reason, texts in other.samples.items():
-            for text in texts:
-                self.show(reason, text)
+
+def add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add counts, in tables or alone, and the first few examples to those of other parts."""
+    for name, value in more.items():
+        if isinstance(value, Mapping):
+            add(total.setdefault(name, {}), value)
+        elif isinstance(value, list):
+            total[name] = [*total.get(name, ()), *value][:SAMPLES]
+        else:
+            total[name] = total.get(name, 0) + value
 
 
 def cleaned(

@@ -1,40 +1,41 @@
-"""`lingraft data clean`: a whole job, from sources to shards, by passes in their order.
+"""`lingraft data clean`: a whole job, from sources to shards, by pipelines in their order.
 
-Each is a function of the folder and the number of a task; a task that is done already is not done
-again. Which of two equal sentences stays, and how much a small corpus holds out, can be said only
-when all has been read: so there are several.
+Which of two equal sentences stays, and how much a small corpus holds out, can be said only when all
+has been read: so every part is cleaned, then all is decided, then every part is written. datatrove
+runs the tasks, and marks those that are done.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
+import inspect
 import logging
+import os
 import time
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lingraft import workers
 from lingraft.corpus.cleaning import evaluations, scripts
-from lingraft.corpus.cleaning.steps import SentenceFilter, cleaned
-from lingraft.corpus.engine import duplicates, parts, shards
+from lingraft.corpus.cleaning.notices import Notices
+from lingraft.corpus.cleaning.steps import add
 from lingraft.corpus.engine import plan as planning
+from lingraft.corpus.engine import steps
+from lingraft.corpus.engine.decisions import read_bounds
 from lingraft.corpus.engine.plan import Folder
-from lingraft.corpus.engine.shards import finish
 from lingraft.corpus.extras import require
-from lingraft.corpus.inputs import entry
 from lingraft.corpus.readers import documents
-from lingraft.corpus.result import log_result
-from lingraft.errors import DataError
+from lingraft.corpus.result import NOT_IN_SUBSET, check_result, log_result
+from lingraft.corpus.split import widened
+from lingraft.errors import DataError, RecipeError
 from lingraft.log import progress
-from lingraft.rundir import Run, read_json
+from lingraft.rundir import Run, read_json, write_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from concurrent.futures import Future, ProcessPoolExecutor
+    from collections.abc import Iterator
     from pathlib import Path
 
     from lingraft import recipe
@@ -43,150 +44,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Task = Callable[["Folder", int, "Ticker | None"], None]
-"""Does one task of a pass: of which folder, its number, and who is told how far it is."""
-NAMES = {
-    duplicates.SPLIT: "split",
-    duplicates.NEAR: "near-duplicates",
-    duplicates.EXACT: "duplicates",
-    duplicates.SUBSET: "subset",
+CLEAN, DECIDE, WRITE = "clean", "decide", "write"
+PIPELINES: dict[str, tuple[type[steps.Step], ...]] = {
+    CLEAN: (steps.Read, steps.Clean, steps.Judge, steps.Store),
+    DECIDE: (steps.Decide,),
+    WRITE: (steps.Kept, steps.Write),
 }
-TITLES = {"clean": "corpus: cleaning", "write": "corpus: writing"}
-
-
-def passes(plan: Plan) -> dict[str, tuple[Task, int]]:
-    """The passes of a job, by name and in order, and how many tasks each has."""
-    count = len(plan.parts)
-    decisions = {
-        NAMES[name]: (_once(name, decide), tasks)
-        for name, (decide, tasks) in duplicates.tasks(plan).items()
-    }
-    return {"clean": (_clean, count), **decisions, "write": (_write, count), "finish": (_finish, 1)}
-
-
-def _clean(folder: Folder, rank: int, ticker: Ticker | None) -> None:
-    if folder.part(rank).exists():
-        return
-    plan, progress = folder.plan(), parts.Progress(ticker=ticker)
-    documents = parts.documents(plan.parts[rank], plan.section, progress)
-    documents = cleaned(documents, plan.section, progress.tally)
-    parts.write(documents, _judge(folder, plan.fingerprint), progress, folder.part(rank))
-
-
-@functools.lru_cache(maxsize=1)
-def _judge(folder: Folder, fingerprint: str) -> SentenceFilter:
-    """One for all parts that a process cleans, since it may hold the texts of evaluations."""
-    plan = folder.plan()
-    return SentenceFilter(plan.section, plan.language)
-
-
-def _once(name: str, decide: Callable[[Folder, int], None]) -> Task:
-    def task(folder: Folder, rank: int, ticker: Ticker | None) -> None:
-        if not folder.decision(name, rank).exists():
-            decide(folder, rank)
-
-    return task
-
-
-def _write(folder: Folder, rank: int, ticker: Ticker | None) -> None:
-    if not folder.written(rank).exists():
-        counts, decisions = shards.Counts(), _decisions(folder, folder.plan().fingerprint)
-        shards.write(shards.kept(decisions, rank, counts), counts, decisions, rank)
-
-
-@functools.lru_cache(maxsize=1)
-def _decisions(folder: Folder, fingerprint: str) -> duplicates.Decisions:
-    """One for all parts that a process writes, since it looks into every part when it is made."""
-    return duplicates.Decisions(folder)
-
-
-def _finish(folder: Folder, rank: int, ticker: Ticker | None) -> None:
-    finish(folder)
-
-
-def deciding(plan: Plan) -> list[str]:
-    """The passes after which it is known what is kept; nothing of that is written yet."""
-    return ["clean", *(NAMES[name] for name in duplicates.tasks(plan))]
-
-
-def run(folder: Folder, plan: Plan, names: Iterable[str], processes: int = 1) -> None:
-    """Go through passes on this machine, a task at a time or several.
-
-    When a task fails, those that run at the same time are finished, so that their work is kept.
-
-    Args:
-        folder: of the job.
-        plan: the one that lies there.
-        names: of the passes, in their order.
-        processes: at a time.
-
-    Raises:
-        DataError: something cannot be read or written; or a worker was killed.
-    """
-    if processes > 1:
-        with workers.pool(processes) as pool:
-            for name in names:
-                with told(name, plan) as ticker:
-                    _run_pass(pool, folder, name, plan, ticker)
-        return
-    for name in names:
-        task, count = passes(plan)[name]
-        with told(name, plan) as ticker:
-            for rank in range(count):
-                done = ticker.count
-                task(folder, rank, ticker)
-                size = megabytes(name, plan, rank)
-                ticker.update(done + size if size else ticker.count)
-    _judge.cache_clear()
-    _decisions.cache_clear()
-
-
-def _run_pass(
-    pool: ProcessPoolExecutor, folder: Folder, name: str, plan: Plan, ticker: Ticker
-) -> None:
-    _, count = passes(plan)[name]
-    futures = {pool.submit(run_task, folder, name, rank): rank for rank in range(count)}
-    waiting: set[Future[None]] = set(futures)
-    try:
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in sorted(done, key=futures.__getitem__):
-                future.result()
-                ticker.advance(megabytes(name, plan, futures[future]))
-    except BrokenProcessPool:
-        raise DataError(
-            "corpus: a worker process was killed, most likely for want of memory; "
-            "the parts that are done are kept: run the same command with fewer --jobs"
-        ) from None
-    except BaseException:
-        pool.shutdown(cancel_futures=True)  # by itself, for it fails on what others have cancelled
-        raise
-
-
-def run_task(folder: Folder, name: str, rank: int) -> None:
-    """Run one task of a pass, in a process of its own; none where the corpus is made already."""
-    if folder.done.is_file():
-        return
-    task, _ = passes(folder.plan())[name]
-    task(folder, rank, None)
-
-
-@contextlib.contextmanager
-def told(name: str, plan: Plan) -> Iterator[Ticker]:
-    """Show the progress of a pass, and tell at its end how long it took."""
-    total = sum(megabytes(name, plan, rank) for rank in range(len(plan.parts)))
-    begin = time.monotonic()
-    with progress(TITLES.get(name, f"corpus: {name}"), total or None, "MB") as ticker:
-        yield ticker
-    logger.info("corpus: pass %s took %.1f s", name, time.monotonic() - begin)
-
-
-def megabytes(name: str, plan: Plan, rank: int) -> float:
-    """How much of the sources a task goes through."""
-    return plan.parts[rank].bytes / 1e6 if name in TITLES else 0.0
-
-
+"""In their order; each needs what all tasks of the one before leave."""
+TOP = 20
 Kind = Literal["local", "slurm", "ray"]
+MINIMUM = {"slurm": ("partition", "time"), "ray": ()}
+OWN_OPTIONS = {"self", "pipeline", "tasks", "workers", "logging_dir", "depends", "job_name"}
 
 
 @dataclass(frozen=True)
@@ -219,6 +87,47 @@ class Settings:
     force: bool = False
 
 
+def pipeline(folder: Folder, name: str) -> list[steps.Step]:
+    """Make the steps of a pipeline, which share their counts."""
+    counts: dict[str, Any] = {}
+    return [step(folder, counts) for step in PIPELINES[name]]
+
+
+def n_tasks(plan: Plan, name: str) -> int:
+    """Count the tasks of a pipeline."""
+    return 1 if name == DECIDE else len(plan.parts)
+
+
+def run_here(folder: Folder, plan: Plan, name: str) -> None:
+    """Run a pipeline in this process, without datatrove's executors and what they remember.
+
+    Raises:
+        DataError: something cannot be read or written.
+    """
+    with told(name, plan) as ticker:
+        for rank in range(n_tasks(plan, name)):
+            data: Any = None
+            for step in pipeline(folder, name):
+                data = step(data, rank, n_tasks(plan, name))
+            deque(data, maxlen=0)
+            ticker.advance(megabytes(name, plan, rank))
+
+
+@contextlib.contextmanager
+def told(name: str, plan: Plan) -> Iterator[Ticker]:
+    """Show the progress of a pipeline, and tell at its end how long it took."""
+    total = sum(megabytes(name, plan, rank) for rank in range(n_tasks(plan, name)))
+    begin = time.monotonic()
+    with progress(f"corpus: {name}", total or None, "MB") as ticker:
+        yield ticker
+    logger.info("corpus: pass %s took %.1f s", name, time.monotonic() - begin)
+
+
+def megabytes(name: str, plan: Plan, rank: int) -> float:
+    """How much of the sources a task goes through."""
+    return 0.0 if name == DECIDE else plan.parts[rank].bytes / 1e6
+
+
 def make(
     section: recipe.Corpus, language: str, out: Path, settings: Settings = Settings()
 ) -> dict[str, Any] | None:
@@ -234,8 +143,7 @@ def make(
         settings: how to run it.
 
     Returns:
-        What `shards.add_up` returns; None where a cluster is to do the work and has not done so
-        yet.
+        What `summary` returns; None where a cluster is to do the work and has not done so yet.
 
     Raises:
         RecipeError: the language, a script or an option of the cluster is not valid.
@@ -243,58 +151,173 @@ def make(
             other files.
     """
     scripts.of_language(language, section.scripts)
-    cluster = settings.cluster
     plan = planning.make(section, language, settings.part_bytes)
     documents.tell(section.text)
     evaluations.tell(section.decontaminate)
     folder = Folder(out)
-    planning.check_ours(folder)  # before there is a lock in it
+    folder.check()  # before there is a lock in it
     with Run(out).locked():
-        planning.check_free(folder, plan, force=settings.force)
-        if folder.done.is_file():
+        if not folder.begin(plan, force=settings.force):
             logger.info("corpus: %s is whole; --force would make it again", out)
         else:
-            if not folder.is_handed_over():  # else they may be of tasks that are at work
-                folder.clear_partial()
-            folder.save(plan)
-            if cluster.kind == "local":
-                with _changes_told(plan):
-                    run(folder, plan, passes(plan), cluster.processes or 1)
-            else:
-                _hand_over(folder, plan, cluster)
-        if not folder.done.is_file():
-            return None
-        folder.clear_partial()
+            if not _is_written(folder, plan):
+                _run(folder, plan, settings.cluster)
+            if not _is_written(folder, plan):
+                return None
+            _finish(folder, plan)
+            with contextlib.suppress(DataError):  # what was deleted has been read
+                if planning.make(section, language, settings.part_bytes) != plan:
+                    changed = "a source changed while the corpus was made, which may hold some of"
+                    logger.warning("%s: %s both; make it again with --force", out, changed)
         folder.remove_work()
         result: dict[str, Any] = read_json(folder.done)["result"]
         log_result(result, plan.section)
         return result
 
 
-@contextlib.contextmanager
-def _changes_told(plan: Plan) -> Iterator[None]:
-    """Warn of sources that change while they are read: the plan knows the files as they were."""
-    sources = {source.name: source.path for part in plan.parts for source in part.sources}
-    before = {name: entry(name, path) for name, path in sources.items()}
-    yield
-    for name, path in sources.items():
-        with contextlib.suppress(DataError):  # what was deleted has been read
-            if entry(name, path) != before[name]:
-                logger.warning(
-                    "%s: changed while the corpus was made, which may hold some of both; make it "
-                    "again with --force",
-                    name,
-                )
+def _is_written(folder: Folder, plan: Plan) -> bool:
+    return all(folder.written(rank).is_file() for rank in range(len(plan.parts)))
 
 
-def _hand_over(folder: Folder, plan: Plan, cluster: Cluster) -> None:
-    """Have a scheduler run the passes, all that the last one waits for."""
-    require("datatrove", f"--executor {cluster.kind}", "corpus")
-    from lingraft.corpus.engine import executors
+def _run(folder: Folder, plan: Plan, cluster: Cluster) -> None:
+    """Run the pipelines, or have a scheduler run them."""
+    executor = _executor(cluster)
+    last = None
+    for name in PIPELINES:
+        title = {"job_name": f"lingraft-{name}"} if cluster.kind == "slurm" else {}
+        last = executor(
+            pipeline=pipeline(folder, name),
+            tasks=n_tasks(plan, name),
+            logging_dir=str(folder.logs(name).absolute()),
+            depends=last,
+            **title,
+        )
+    assert last is not None
+    logger.debug("corpus: %s parts go to %s", len(plan.parts), cluster.kind)
+    with workers.secrets_withheld() if cluster.kind != "local" else contextlib.nullcontext():
+        last.run()
 
-    built = executors.build(folder, plan, cluster)
-    logger.info("corpus: %s parts go to %s", len(plan.parts), cluster.kind)
-    with workers.secrets_withheld():
-        if cluster.kind == "ray":  # datatrove looks for the commands of Slurm
-            executors.start_ray()
-        built["finish"].run()
+
+def _executor(cluster: Cluster) -> Any:
+    """Get what makes the executor of a pipeline.
+
+    Raises:
+        RecipeError: an option that the executor does not have, or one that it needs is missing.
+        DataError: the package ray is not installed.
+    """
+    if cluster.kind == "local":
+        from lingraft.corpus.engine.local import Local
+
+        return functools.partial(Local, workers=cluster.processes or 1)
+    module = importlib.import_module(f"datatrove.executor.{cluster.kind}")
+    kind = getattr(module, f"{cluster.kind.title()}PipelineExecutor")
+    allowed = sorted(set(inspect.signature(kind.__init__).parameters) - OWN_OPTIONS)
+    for name in cluster.options:
+        if name not in allowed:
+            raise RecipeError(
+                f"executor.{name}: the {cluster.kind} executor has no such option; "
+                f"allowed: {', '.join(allowed)}"
+            )
+    for name in MINIMUM[cluster.kind]:
+        if name not in cluster.options:
+            raise RecipeError(
+                f"--executor {cluster.kind}: needs executor.{name}=…, "
+                "as the cluster's manual gives it"
+            )
+    if cluster.kind == "ray":  # datatrove looks for the commands of Slurm
+        _start_ray()
+    return functools.partial(kind, workers=cluster.processes or -1, **cluster.options)
+
+
+def _start_ray() -> None:
+    """Start Ray, or reach the cluster that RAY_ADDRESS names; one that starts listens here alone.
+
+    Raises:
+        DataError: the package ray is not installed.
+    """
+    # Ray takes 127.0.0.1 by this alone: it makes another address of one that it is given
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    ray = require("ray", "--executor ray", "ray")
+    if not ray.is_initialized():
+        ray.init(include_dashboard=None if "RAY_ADDRESS" in os.environ else False)
+
+
+def _finish(folder: Folder, plan: Plan) -> None:
+    """Write the file that marks the corpus as whole.
+
+    Raises:
+        DataError: nearly all is in another script, or a split that was asked for is empty.
+    """
+    counts = cleaned_counts(folder, plan)
+    for rank in range(len(plan.parts)):
+        add(counts, read_json(folder.written(rank)))
+    result = summary(folder, plan, counts)
+    result |= {
+        "lengths": _by_size(counts["lengths"]),
+        "documents_by_sentences": _by_size(counts["documents_by_sentences"]),
+        "letters_by_script": _most(counts["letters_by_script"]),
+        "domains": _most(counts["domains"], TOP),
+    }
+    check_result(result, plan.section)
+    folder.end()
+    write_record(
+        folder.done,
+        {
+            "fingerprint": plan.fingerprint,
+            "language": plan.language,
+            "corpus": plan.section.model_dump(mode="json"),
+            "evaluations": plan.evaluations,
+            "result": result,
+        },
+    )
+
+
+def cleaned_counts(folder: Folder, plan: Plan) -> dict[str, Any]:
+    """Add up what was counted while the parts were cleaned."""
+    counts: dict[str, Any] = {}
+    for rank in range(len(plan.parts)):
+        add(counts, read_json(folder.part(rank, ".json")))
+    return counts
+
+
+def summary(folder: Folder, plan: Plan, counts: dict[str, Any]) -> dict[str, Any]:
+    """Give the result of the corpus stage, and the statistics of the report.
+
+    Args:
+        folder: every part has been cleaned, and all is decided.
+        plan: of the job.
+        counts: of all parts and shards.
+
+    Returns:
+        What `stage.prepare` returns, and samples, languages and parts.
+    """
+    section, dropped = plan.section, dict(sorted(counts["dropped"].items()))
+    left_out = dropped.pop(NOT_IN_SUBSET, 0)
+    counts["samples"].pop(NOT_IN_SUBSET, None)
+    sources = [{"name": name} | source for name, source in counts["sources"].items()]
+    result = {
+        "language": plan.language,
+        "scripts": list(scripts.of_language(plan.language, section.scripts)),
+        "sources": sources,
+        "documents": counts["documents"],
+        "sentences_in": counts["sentences_in"],
+        "dropped": dropped,
+        "changed": dict(sorted(counts["changed"].items())),
+        "subset": {NOT_IN_SUBSET: left_out} if section.max_train_sentences is not None else {},
+        "widened": widened(read_bounds(folder), section.valid, section.test),
+        "splits": counts["splits"],
+        "samples": counts["samples"],
+        "languages": _most(counts["languages"]),
+        "parts": len(plan.parts),
+    }
+    return result | {"notices": Notices.of(counts["notices"]).told(result)}
+
+
+def _most(counts: dict[str, int], top: int | None = None) -> dict[str, int]:
+    """Order counts, the largest first."""
+    return dict(sorted(counts.items(), key=lambda item: -item[1])[:top])
+
+
+def _by_size(counts: dict[str, int]) -> dict[str, int]:
+    """Order counts by the number that they are under."""
+    return dict(sorted(counts.items(), key=lambda item: int(item[0])))

@@ -1,61 +1,69 @@
-"""What a corpus is made from, cut into parts that can be worked on alone."""
+"""What a corpus is made from, cut into parts that can be worked on alone; the folder of its job."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import json
-import logging
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
 from lingraft import recipe  # noqa: TC001
 from lingraft.corpus.cleaning import evaluations
-from lingraft.corpus.engine import cutting
 from lingraft.corpus.inputs import as_finished, digests, entry, form
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, PLAN
+from lingraft.corpus.readers.lines import reading_errors
+from lingraft.corpus.readers.wiki.dump import spans as dump_spans
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 from lingraft.pages import is_page
-from lingraft.rundir import TEMPORARY, clear_temporary, fingerprint, write_text
+from lingraft.rundir import TEMPORARY, fingerprint, write_text
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
-BUCKET_BYTES = 1 << 30
-"""Sources of this size give about 12 million sentences, whose hashes take 0.4 GB to compare."""
-HUB_BUCKETS = 8
+PARTS = 64
+"""Where nothing else is asked for: enough for some processes to share evenly."""
+SMALLEST_PART, LARGEST_PART = 1 << 20, 32 << 20
+CUT_BY_LINES = (".txt", ".jsonl", ".ndjson", ".json")
+WORK = ("parts", "decisions", "written")
 SHARD = re.compile(r"\d{5,}\.jsonl")
-PARTIAL_SHARD = re.compile(r"\.\d{5,}\.jsonl\.\d+\.partial")
-WORK, LOGS = ("written", "decisions", "parts"), "logs"
-"""Folders of `work`. What says that a shard is written goes first, before the shards do."""
 EVALUATIONS, REPORT = "evaluations", "report.html"
 """What the command puts beside the shards: the texts of tasks (`tasks.held_out`), and the page."""
 
 
 @dataclass(frozen=True)
+class Part:
+    """Sources, or pieces of one, that are cleaned in one go."""
+
+    sources: tuple[documents.Source, ...]
+    bytes: int
+    name: str
+    """Of its files: of equal ones what becomes of the part is the same, whatever else is read."""
+
+
+@dataclass(frozen=True)
 class Plan:
-    """All that the passes of a job need to know.
+    """All that the steps of a job need to know.
 
     Attributes:
         fingerprint: of sources, settings and format; of equal ones the corpus is the same.
         language: BCP 47 code.
         section: what to read and what to keep.
         parts: in the order of the corpus.
-        buckets: over how many tasks the sentences' hashes are spread.
         evaluations: digests of the files of evaluations.
     """
 
     fingerprint: str
     language: str
     section: recipe.Corpus
-    parts: tuple[cutting.Part, ...]
-    buckets: int
+    parts: tuple[Part, ...]
     evaluations: tuple[str, ...] = ()
 
 
@@ -79,18 +87,83 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     # By content: they may lie in the corpus's own folder, which may move.
     judged = tuple(digests(section.decontaminate))
     settings = section.model_copy(update={"decontaminate": ()})
-    read = [*(entry(source.name, source.path) for source in sources), *judged]
-    plan_fingerprint = fingerprint(*form(section), settings, language, read, part_bytes)
+    entries = {source.name: entry(source.name, source.path) for source in sources}
+    read = [*entries.values(), *judged]
     cleaning = fingerprint(
         *form(section), settings.model_copy(update={"text": ()}), language, judged
     )
-    pieces = cutting.cut(sources, section, part_bytes or cutting.part_size(sources))
-    parts = tuple(cutting.named(part, cleaning) for part in pieces)
-    total = sum(part.bytes for part in parts)
-    buckets = -(-total // BUCKET_BYTES) or 1
-    if any(source.path is None for source in sources):
-        buckets = max(buckets, HUB_BUCKETS)
-    return Plan(plan_fingerprint, language, evaluations.located(section), parts, buckets, judged)
+    parts = []
+    for pieces in _cut(sources, section, part_bytes or _part_size(sources)):
+        names = [entries[source.name] | {"span": source.span} for source, _ in pieces]
+        size = sum(size for _, size in pieces)
+        parts.append(Part(tuple(s for s, _ in pieces), size, fingerprint(cleaning, names)))
+    return Plan(
+        fingerprint(*form(section), settings, language, read, part_bytes),
+        language,
+        evaluations.located(section),
+        tuple(parts),
+        judged,
+    )
+
+
+def _part_size(sources: Sequence[documents.Source]) -> int:
+    """Bytes on disk that a part should have: a 64th of all, between 1 and 32 MiB."""
+    total = sum(_size(source) for source in sources)
+    return min(max(total // PARTS, SMALLEST_PART), LARGEST_PART)
+
+
+def _size(source: documents.Source) -> int:
+    if source.path is None:
+        return 0
+    with reading_errors(source.path):
+        return source.path.stat().st_size
+
+
+def _cut(
+    sources: Sequence[documents.Source], section: recipe.Corpus, part_bytes: int
+) -> Iterator[list[tuple[documents.Source, int]]]:
+    """Parts of about `part_bytes`: small files together, large ones cut, in the order of `sources`.
+
+    Cut are multistream bz2 dumps, and uncompressed files with a document a line.
+    """
+    group: list[tuple[documents.Source, int]] = []
+    for source in sources:
+        pieces = _pieces(source, section, part_bytes)
+        is_cut = len(pieces) > 1
+        if group and (is_cut or sum(size for _, size in group) + pieces[0][1] > part_bytes):
+            yield group
+            group = []
+        if is_cut:
+            yield from ([piece] for piece in pieces)
+        else:
+            group += pieces
+    if group:
+        yield group
+
+
+def _pieces(
+    source: documents.Source, section: recipe.Corpus, part_bytes: int
+) -> list[tuple[documents.Source, int]]:
+    size = _size(source)
+    if source.path is None:
+        return [(source, 0)]
+    path = source.path.absolute()
+    source = replace(source, path=path)
+    spans = []
+    if size > part_bytes and source.format == ".xml":
+        spans = dump_spans(path, part_bytes)
+    elif size > part_bytes and _has_a_document_a_line(source, path, section):
+        starts = range(0, size, part_bytes)
+        spans = [(start, min(start + part_bytes, size)) for start in starts]
+    if len(spans) < 2:
+        return [(source, size)]
+    return [(replace(source, span=span), span[1] - span[0]) for span in spans]
+
+
+def _has_a_document_a_line(source: documents.Source, path: Path, section: recipe.Corpus) -> bool:
+    if path.suffix.lower() not in CUT_BY_LINES:  # compressed, or another format
+        return False
+    return source.format != ".txt" or section.document == "line"
 
 
 @dataclass(frozen=True)
@@ -98,14 +171,14 @@ class Folder:
     """Where a job keeps what it has done so far.
 
     Attributes:
-        out: the folder of the corpus; `work` in it is deleted when all is done.
+        out: the folder of the corpus; what is in `work` is put in its place when all is done.
     """
 
     out: Path
 
     @property
     def work(self) -> Path:
-        return self.out / "work"
+        return self.saved.parent
 
     @property
     def saved(self) -> Path:
@@ -117,13 +190,13 @@ class Folder:
         """Written last; says how the corpus was made and what became of it."""
         return self.out / FINISHED
 
-    def part(self, rank: int) -> Path:
-        """What is left of a part when it has been cleaned."""
-        return self.work / "parts" / (self.plan().parts[rank].name or f"{rank:05d}")
+    def part(self, rank: int, ending: str) -> Path:
+        """A file of what is left of a part when it has been cleaned."""
+        return self.work / "parts" / (self.plan().parts[rank].name + ending)
 
-    def decision(self, name: str, rank: int = 0) -> Path:
-        """What a task of pass 2 has found."""
-        return self.work / "decisions" / f"{name}-{rank:05d}.npy"
+    def decision(self, name: str) -> Path:
+        """What was decided over all parts."""
+        return self.work / "decisions" / f"{name}.npy"
 
     def written(self, rank: int) -> Path:
         """The counts of a shard that has been written."""
@@ -131,132 +204,99 @@ class Folder:
 
     def shard(self, split: str, rank: int) -> Path:
         """The documents of a split that come from one part."""
-        return self.out / split / f"{rank:05d}.jsonl"
+        return self.work / split / f"{rank:05d}.jsonl"
 
     def logs(self, name: str) -> Path:
-        """Where datatrove keeps the statistics of a pass."""
-        return self.work / LOGS / name
-
-    def fingerprint(self) -> str | None:
-        """Of the corpus that is there or is being made; None if there is none of lingraft."""
-        return _fingerprint_in(self.done if self.done.is_file() else self.saved)
-
-    def present(self) -> list[str]:
-        """What is there, but for empty folders and what a corpus may find there."""
-        if not self.out.is_dir():
-            return []
-        paths = [path for path in sorted(self.out.iterdir()) if not _is_empty(path)]
-        names = [path.name for path in paths if path.name not in (".lock", EVALUATIONS)]
-        return [name for name in names if name != REPORT or not is_page(self.out / name)]
-
-    def in_splits(self) -> list[Path]:
-        """Shards, and whatever else would be read with them; what is no shard comes first."""
-        paths = [path for split in SPLITS for path in (self.out / split).glob("*")]
-        visible_paths = [path for path in paths if not path.name.startswith(".")]
-        return sorted(visible_paths, key=lambda path: (_is_shard(path), path))
-
-    def is_handed_over(self) -> bool:
-        """Whether a cluster may be at work on it."""
-        logs = self.work / LOGS
-        return logs.is_dir() and not _is_empty(logs)
-
-    def is_replaceable(self) -> bool:
-        """Whether its job has not ended, and no cluster may be at work on it."""
-        return not self.done.is_file() and not self.is_handed_over()
-
-    def clear(self) -> None:
-        """Delete the corpus and nothing else; what marks it as whole goes first.
-
-        After a kill half-way, the same job makes anew what is gone.
-        """
-        self.done.unlink(missing_ok=True)
-        if _fingerprint_in(self.saved) is not None:
-            self.clear_work()
-        for path in filter(_is_shard, self.in_splits()):
-            path.unlink()
-        self.clear_partial()
-        for split in SPLITS:
-            _remove_empty(self.out / split)
-        self.remove_work()
-
-    def begin(self, plan: Plan) -> None:
-        """Put another plan in the place of one that has not ended; parts of both stay as they are.
-
-        After a kill half-way the old plan holds, and what is gone is made anew.
-        """
-        for name in ("written", "decisions"):
-            _remove(self.work / name)
-        names = {part.name for part in plan.parts}
-        for path in (self.work / "parts").glob("*"):
-            if path.name not in names:
-                _remove(path)
-        for path in filter(_is_shard, self.in_splits()):
-            path.unlink()
-        self.clear_partial()
-        self._write(plan)
-
-    def clear_work(self) -> None:
-        """Delete what takes room; datatrove still writes into the rest."""
-        for name in WORK:
-            _remove(self.work / name)
-
-    def remove_work(self) -> None:
-        """Delete what the job kept; the plan, which shows that it is the job's, goes last."""
-        if _fingerprint_in(self.saved) is not None:
-            for name in (*WORK, LOGS):
-                _remove(self.work / name)
-            clear_temporary(self.work)
-            self.saved.unlink()
-        _remove_empty(self.work)
-
-    def clear_partial(self) -> None:
-        """Delete what a killed process left half-written."""
-        for split in SPLITS:
-            for path in (self.out / split).glob(".*.partial"):
-                if PARTIAL_SHARD.fullmatch(path.name):
-                    path.unlink()
-        for name in WORK:
-            for path in (self.work / name).glob("*.partial"):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for folder in (self.out, self.work, *(self.work / name for name in WORK)):
-            clear_temporary(folder)
-
-    def save(self, plan: Plan) -> None:
-        """Write the plan, from which every task works; it comes first.
-
-        That of a job that was begun elsewhere has the paths of that place.
-        """
-        self.work.mkdir(parents=True, exist_ok=True)
-        if not self.saved.is_file() or self.plan() != plan:
-            self._write(plan)
-        for name in (*WORK, LOGS):
-            (self.work / name).mkdir(exist_ok=True)
-
-    def _write(self, plan: Plan) -> None:
-        write_text(self.saved, PLANS.dump_json(plan).decode())
+        """Where datatrove keeps statistics and completions of a pipeline."""
+        return self.work / "logs" / name
 
     def plan(self) -> Plan:
         """The plan that was saved."""
         return _load(self.saved, self.saved.stat().st_mtime_ns)
 
+    def save(self, plan: Plan) -> None:
+        """Write the plan, from which every step works; it comes first."""
+        for name in WORK:
+            (self.work / name).mkdir(parents=True, exist_ok=True)
+        write_text(self.saved, PLANS.dump_json(plan).decode())
 
-@functools.lru_cache(maxsize=4)
-def _load(path: Path, changed_ns: int) -> Plan:
-    return PLANS.validate_json(path.read_bytes())
+    def check(self) -> None:
+        """Refuse a folder of other things.
+
+        Raises:
+            DataError: it holds something, and no corpus of lingraft.
+        """
+        known = {".lock", EVALUATIONS, *([REPORT] if is_page(self.out / REPORT) else [])}
+        paths = sorted(self.out.iterdir()) if self.out.is_dir() else []
+        others = [path for path in paths if path.name not in known and not _is_empty(path)]
+        if others and not (_made_of(self.done) or _made_of(self.saved)):
+            raise DataError(
+                f"{self.out}: is not empty and holds no corpus of lingraft ({others[0].name} …); "
+                "choose another --out"
+            )
+        for path in (path for split in SPLITS for path in (self.out / split).glob("[!.]*")):
+            if not SHARD.fullmatch(path.name):
+                raise DataError(
+                    f"{path}: is no shard of a corpus and would be read with them; move it, or "
+                    "choose another --out"
+                )
+
+    def begin(self, plan: Plan, *, force: bool) -> bool:
+        """Make the folder ready for a job; False where it has ended already.
+
+        What the same job has done stays; of another one that has not ended the parts that are parts
+        of this one, too.
+
+        Raises:
+            DataError: it holds another corpus or other files, or a source lies in it.
+        """
+        self.check()
+        for source in (source for part in plan.parts for source in part.sources):
+            if source.path is not None and self.out.resolve() in source.path.resolve().parents:
+                raise DataError(
+                    f"{source.name}: is a source inside {self.out}, and would be replaced; choose "
+                    "another --out"
+                )
+        finished, begun = _made_of(self.done), _made_of(self.saved)
+        if finished == plan.fingerprint and not force:
+            return False
+        is_at_work = begun != plan.fingerprint and any(self.logs(".").glob("*/executor.pik"))
+        if (finished or is_at_work) and not force:
+            raise DataError(
+                f"{self.out}: holds a corpus of other sources or settings; "
+                "choose another --out, or delete it with --force"
+            )
+        if force or begun != plan.fingerprint:  # what says that something is done goes first
+            for name in ("logs", "written", *SPLITS, *(("parts",) if force else ())):
+                shutil.rmtree(self.work / name, ignore_errors=True)
+            for split in SPLITS:
+                (self.work / split).mkdir(parents=True)
+        self.save(plan)
+        return True
+
+    def end(self) -> None:
+        """Put the shards in the place of those that are there; a kill half-way loses none."""
+        self.done.unlink(missing_ok=True)
+        for split in SPLITS:
+            if (self.work / split).is_dir():
+                shutil.rmtree(self.out / split, ignore_errors=True)
+                (self.work / split).replace(self.out / split)
+                with contextlib.suppress(OSError):  # it holds shards
+                    (self.out / split).rmdir()
+
+    def remove_work(self) -> None:
+        """Delete what the job kept."""
+        shutil.rmtree(self.work, ignore_errors=True)
 
 
-def _fingerprint_in(path: Path) -> str | None:
-    """What a corpus.json or a plan of ours names; None where there is none, or another's file."""
+def _made_of(path: Path) -> str | None:
+    """The fingerprint in a corpus.json or a plan; None where there is none, or another's file."""
     try:
         data: Any = json.loads(path.read_bytes()) if path.is_file() else None
     except ValueError:
         return None
-    is_corpus = isinstance(data, dict) and {"fingerprint", "language"} <= data.keys()
-    return str(data["fingerprint"]) if is_corpus else None
-
-
-def _is_shard(path: Path) -> bool:
-    return SHARD.fullmatch(path.name) is not None and path.is_file()
+    is_ours = isinstance(data, dict) and {"fingerprint", "language"} <= data.keys()
+    return str(data["fingerprint"]) if is_ours else None
 
 
 def _is_empty(path: Path) -> bool:
@@ -264,86 +304,11 @@ def _is_empty(path: Path) -> bool:
     return path.is_dir() and all(TEMPORARY.fullmatch(inside.name) for inside in path.iterdir())
 
 
-def _remove(folder: Path) -> None:
-    """Delete a folder of the job; a kill half-way leaves nothing of it under its name."""
-    partial = folder.with_name(f"{folder.name}.partial")
-    if partial.exists():
-        shutil.rmtree(partial)
-    if folder.exists():
-        folder.rename(partial)
-        shutil.rmtree(partial)
-
-
-def _remove_empty(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # it is not there, or holds something
-        folder.rmdir()
-
-
-def check_free(folder: Folder, plan: Plan, *, force: bool) -> None:
-    """Make sure that a job may write into its folder; delete another corpus where that may go.
-
-    Raises:
-        DataError: it holds another corpus, other files or a source, or a file stands in its place.
-    """
-    if folder.out.exists() and not folder.out.is_dir():
-        raise DataError(f"{folder.out}: is a file, not a folder; choose another --out")
-    check_ours(folder)
-    _check_sources(folder, plan)
-    old_fingerprint = folder.fingerprint()
-    if old_fingerprint == plan.fingerprint and not force:
-        return
-    replaced = old_fingerprint is not None and not force
-    if replaced and not folder.is_replaceable():
-        raise DataError(
-            f"{folder.out}: holds a corpus of other sources or settings; "
-            "choose another --out, or delete it with --force"
-        )
-    shards = folder.in_splits()
-    if shards and not (_is_shard(shards[0]) and (replaced or force)):
-        raise DataError(
-            f"{shards[0]}: belongs to no finished corpus and would be read with the new one; "
-            "choose another --out, or delete it (--force deletes shards)"
-        )
-    busy = folder.work.exists() and not _is_empty(folder.work)
-    if busy and _fingerprint_in(folder.saved) is None:
-        raise DataError(
-            f"{folder.work}: holds files that are not lingraft's, where it would keep its own; "
-            "choose another --out, or move them"
-        )
-    if replaced:
-        was = "an unfinished corpus of other sources or settings"
-        logger.info("%s: %s is replaced; cleaned parts of both stay", folder.out, was)
-        folder.begin(plan)
-    else:
-        folder.clear()
+@functools.lru_cache(maxsize=4)
+def _load(path: Path, changed_ns: int) -> Plan:
+    return PLANS.validate_json(path.read_bytes())
 
 
 def check_ours(folder: Folder) -> None:
-    """Refuse a folder of other things; shards alone may be what is left of a corpus.
-
-    Raises:
-        DataError: it holds something, and no corpus of lingraft.
-    """
-    present = folder.present()
-    entries = [name for name in present if name not in SPLITS or not (folder.out / name).is_dir()]
-    if entries and folder.fingerprint() is None:
-        raise DataError(
-            f"{folder.out}: is not empty and holds no corpus of lingraft ({entries[0]} …); "
-            "choose another --out"
-        )
-
-
-def _check_sources(folder: Folder, plan: Plan) -> None:
-    """Refuse to write where the text is read from.
-
-    Raises:
-        DataError: a source lies in a folder whose files the job may delete.
-    """
-    out = folder.out.resolve()
-    folders = {out / name for name in ("work", *SPLITS)}
-    for source in (source for part in plan.parts for source in part.sources):
-        if source.path is not None and folders.intersection(source.path.resolve().parents):
-            raise DataError(
-                f"{source.name}: is a source inside {folder.out}, and would be replaced; choose "
-                "another --out"
-            )
+    """Refuse a folder of other things; as `Folder.check`."""
+    folder.check()

@@ -6,11 +6,19 @@ They have the form of the readers in `lingraft.corpus.readers.documents`.
 from __future__ import annotations
 
 import contextlib
+import csv
+import itertools
 import logging
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
-from lingraft.corpus.readers.lines import BROKEN_UTF8, LINE_TOO_LONG, Reading, reading_errors
+from lingraft.corpus.readers.lines import (
+    BROKEN_UTF8,
+    LINE_TOO_LONG,
+    Reading,
+    reading_errors,
+    text_lines,
+)
 from lingraft.errors import DataError
 from lingraft.hub import check_answers
 
@@ -136,14 +144,14 @@ def _wanted(
     if not meets(row, section):
         reading.drop(NOT_WHERE)
     elif not isinstance(text, str | bytes):
-        reading.drop(NO_TEXT_FIELD)
+        reading.drop(NO_TEXT_FIELD, str(row))
     elif len(text) > section.max_line_bytes:
         reading.drop(LINE_TOO_LONG)
     else:
         try:
             return text.decode() if isinstance(text, bytes) else text
         except UnicodeDecodeError:
-            reading.drop(BROKEN_UTF8)
+            reading.drop(BROKEN_UTF8, _decoded(text))
     return None
 
 
@@ -201,6 +209,36 @@ def _tell_languages(row: Mapping[str, Any], source: Source, reading: Reading) ->
                 'corpus.where = {%s = "%s"} takes those of one',
                 *(source.name, field, *seen, field, seen[0]),
             )
+
+
+def read_csv(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
+    """A .csv file: a row a document, with the names of the fields in its first line.
+
+    The fields are parted by what that line has most of: commas, semicolons or tabs.
+
+    Raises:
+        DataError: the file is broken, is no CSV or has no such field.
+    """
+    assert source.path is not None
+    lines = (f"{line}\n" for line in text_lines(source.path, section.max_line_bytes, reading))
+    head = next(lines, "")
+    csv.field_size_limit(max(csv.field_size_limit(), section.max_line_bytes))
+    rows = csv.DictReader(
+        itertools.chain([head], lines), delimiter=max(",;\t", key=head.count), strict=True
+    )
+    try:
+        fields = list(rows.fieldnames or ())
+        if head and section.text_column not in fields:
+            raise no_column(source, section.text_column, fields)
+        for row in rows:
+            text = _wanted(row.get(section.text_column), row, section, reading)
+            if text is not None:
+                yield found(text, row, source, section, reading)
+    except csv.Error as error:
+        raise DataError(
+            f"{source.name}: is no CSV in line {rows.line_num:,} ({error}); write it anew, or as "
+            "JSON lines"
+        ) from None
 
 
 def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:

@@ -23,6 +23,7 @@ from lingraft.corpus.readers.columns import (
     hub_parts,
     meets,
     no_column,
+    read_csv,
     read_hub,
     read_parquet,
 )
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TABLES = {".jsonl", ".ndjson", ".json", ".parquet", "hub"}
+TABLES = {".jsonl", ".ndjson", ".json", ".csv", ".parquet", "hub"}
 """Formats with a row a document, whose fields `corpus.where` can ask for."""
 ZSTD = ("zstandard", "data")
 PAGES, MARKDOWN, CRAWL = ("resiliparse", "web"), ("markdown_it", "web"), ("fastwarc", "web")
@@ -328,7 +329,7 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
         try:
             row = json_value(line)
         except (ValueError, RecursionError):
-            reading.drop(BROKEN_JSON)
+            reading.drop(BROKEN_JSON, line)
             broken += 1
             continue
         objects += 1
@@ -339,7 +340,7 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
         text = row.get(section.text_column) if isinstance(row, dict) else None
         if not isinstance(text, str):
             keys = keys or (list(row) if isinstance(row, dict) else [])
-            reading.drop(NO_TEXT_FIELD)
+            reading.drop(NO_TEXT_FIELD, line)
             continue
         good += 1
         yield found(text, row, source, section, reading)
@@ -356,6 +357,7 @@ FORMATS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Row]]] = 
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".json": _json_lines,
+    ".csv": read_csv,
     ".parquet": read_parquet,
     ".xml": wiki_dump,
     ".html": markup.read_html,

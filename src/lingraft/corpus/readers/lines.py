@@ -31,6 +31,7 @@ BLOCK_BYTES, BITE_BYTES = 1 << 18, 1 << 16
 # A Zstandard block of a few bytes can stand for 128 KiB: small bites bound what one call gives.
 ZSTD_BITE_BYTES = 1 << 10
 HEAD_BYTES = 4_096
+SAMPLES, SAMPLE_CHARACTERS = 3, 300  # of what is dropped
 NUL_SHARE = 0.05
 # Random bytes give about one valid line in a hundred, a legacy encoding its ASCII lines.
 WRONG_ENCODING_ODDS = 9
@@ -81,17 +82,21 @@ class Reading:
         documents: documents seen, those left out included.
         bytes_read: bytes taken from the disk, compressed ones where the file is compressed.
         languages: by field of rows that names one, the first two of its values.
+        samples: for each reason the first few texts that were left out, cut short.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
     documents: int = 0
     bytes_read: int = 0
     languages: dict[str, list[str]] = field(default_factory=dict)
+    samples: dict[str, list[str]] = field(default_factory=dict)
 
-    def drop(self, reason: str) -> None:
-        """Count a document that is left out."""
+    def drop(self, reason: str, text: str = "") -> None:
+        """Count a document that is left out; what there is of it is an example."""
         self.documents += 1
         self.dropped[reason] += 1
+        if text.strip() and len(examples := self.samples.setdefault(reason, [])) < SAMPLES:
+            examples.append(text[:SAMPLE_CHARACTERS])
 
     def warn(self) -> None:
         """Say what was left out, where no stage counts it; what is empty is no loss."""
@@ -297,7 +302,6 @@ def raw_lines(
     """
     start, end = span or (0, None)
     with reading_errors(path), opened(path, reading) as stream:
-        # peek may give fewer bytes than asked for, but the first block of a file is one read.
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
         check_text(path, head)
         if start:
@@ -343,7 +347,7 @@ def text_lines(
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
-            reading.drop(BROKEN_UTF8)
+            reading.drop(BROKEN_UTF8, line.decode("utf-8", "replace"))
             broken += 1
             continue
         good += bool(text.strip())
