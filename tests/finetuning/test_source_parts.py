@@ -18,7 +18,7 @@ LABELS = [
         f"phase-{number}.{layers}.{whose}-vocab"
         for number in (1, 2)
         for whose in ("target", "source")
-        for layers in ("inserted", "no-itl")
+        for layers in ("inserted", "not-inserted")
     ),
     "random.target-vocab",
     "random.source-vocab",
@@ -63,16 +63,16 @@ def test_a_frozen_body_without_new_layers_and_with_the_source_s_vocabulary_is_th
 ):
     source = AutoModelForMaskedLM.from_pretrained(tiny_source(family))
     models, kept = built(adapted(family))
-    put_back = models["phase-1.no-itl.source-vocab"]
+    put_back = models["phase-1.not-inserted.source-vocab"]
     assert torch.equal(logits(put_back), logits(source))
     assert put_back.state_dict().keys() == source.state_dict().keys()
     for name, tensor in source.state_dict().items():
         assert torch.equal(put_back.state_dict()[name], tensor), name
     for path in (kept / "source").iterdir():
         if path.name != "config.json":
-            other = kept / "phase-1.no-itl.source-vocab" / path.name
+            other = kept / "phase-1.not-inserted.source-vocab" / path.name
             assert other.read_bytes() == path.read_bytes(), path.name
-    for label in ("phase-1.itl.source-vocab", "phase-2.no-itl.source-vocab"):
+    for label in ("phase-1.inserted.source-vocab", "phase-2.not-inserted.source-vocab"):
         assert not torch.equal(logits(models[label]), logits(source)), label
 
 
@@ -86,7 +86,7 @@ def test_all_that_is_not_taken_out_or_put_back_is_as_the_phase_left_it(
     of_vocabulary = {record.word_embeddings, record.decoder, *record.output_bias}
     models, kept = built(run)
     for label in LABELS[5:9]:
-        model, first = models[label], int(".no-itl." in label)
+        model, first = models[label], int(".not-inserted." in label)
         of_target = label.endswith("target-vocab")
         assert model.config.num_hidden_layers == (2 if first else 4)
         for name, tensor in model.state_dict().items():
@@ -131,14 +131,14 @@ def test_finetune_has_a_row_for_each_model_and_keeps_what_is_done(adapted, comma
     ended = command(*arguments)
     assert ended.status == 0, ended.err
     assert "not kept: phase-2" in ended.err
-    assert "bit for bit: phase-1.no-itl.source-vocab\n" in ended.err
+    assert "bit for bit: phase-1.not-inserted.source-vocab\n" in ended.err
     assert "reference=source" in ended.out
     labels = [*LABELS[:5], *LABELS[9:]]
     rows = [line.split() for line in ended.out.splitlines() if line.startswith("│ ")]
     assert [row[1] for row in rows] == sorted(labels)
     seeds = [tmp_path / "out" / label / "glue-sst2" / "seed-0" for label in labels]
     said = [(seed / "predictions-dev.jsonl").read_bytes() for seed in seeds]
-    assert said[labels.index("phase-1.no-itl.source-vocab")] == said[0]
+    assert said[labels.index("phase-1.not-inserted.source-vocab")] == said[0]
     assert "7 done, 0 to do" in command(*arguments).err
 
 

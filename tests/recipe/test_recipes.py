@@ -9,7 +9,7 @@ import pytest
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError
-from lingraft.pipeline import checks, preflight
+from lingraft.pipeline import checks, completing, preflight
 from lingraft.recipe.decoding import decode, load, to_toml
 from lingraft.recipe.methods import as_written, read_recipe
 
@@ -31,9 +31,15 @@ def test_there_are_recipes():
     assert "demo" in [path.stem for path in RECIPES]
 
 
+def complete(path):
+    recipe = read_recipe(path)
+    here = Path(recipe.source.model or "").is_dir()
+    return completing.complete(recipe).recipe if here else recipe
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_that_ships_expands_and_survives_toml(path, tmp_path):
-    recipe = read_recipe(path)
+    recipe = complete(path)
     assert path.stem in (recipe.name, f"{recipe.name}-base")
     written = tmp_path / "recipe.toml"
     written.write_text(to_toml(as_written(recipe)), encoding="utf-8")
@@ -56,6 +62,7 @@ def test_a_recipe_that_ships_is_sound(path):
         with pytest.raises(DataError, match=f"{absent[0]}'?: no such (file or )?directory"):
             preflight.check(recipe)
     else:
+        recipe = complete(path)
         last = [f"baseline {baseline.method}" for baseline in recipe.baselines]
         assert preflight.check(recipe).stages[-1] == ["report", *last][-1]
 

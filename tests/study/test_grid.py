@@ -229,7 +229,7 @@ def test_a_study_that_was_written_out_has_the_same_cells(study, tmp_path):
 
 
 ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs" / "study.md"
+GUIDE = ROOT / "docs/guides/studies.md"
 SHIPPED = sorted(path for path in (ROOT / "recipes").glob("*.toml") if "base" in load(path))
 
 
