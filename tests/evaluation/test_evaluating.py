@@ -32,7 +32,7 @@ def test_unigrams_are_over_the_tokens_that_can_be_targets(adapted):
     folder, section = run.stage("tokenizer").path, decode(load(run.recipe_path)).evaluation
     ids = TokenIds.of(tokenizer_files.load(str(folder)))
     test = Tokens.open(folder, "test")
-    masking = Masking(rate=section.rate, scheme="mask-only")
+    masking = Masking(rate=section.masking_rate, scheme="mask-only")
     text = mask_text(test.rows(range(len(test))), ids, "", masking, section.seed)
     targets = np.concatenate([item.targets for item in text.items])
     counts = Tokens.open(folder, "train").counts(ids.size) + 1

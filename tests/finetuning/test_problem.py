@@ -324,7 +324,9 @@ def marking(kind):
     if kind in tiny_tokenizers.BUILDERS:
         tokenizer = copy.deepcopy(tiny_tokenizers.build(kind))
     else:
-        section = Section(algorithm=kind.removeprefix("our "), vocab_size=400, character_coverage=1.0)
+        section = Section(
+            algorithm=kind.removeprefix("our "), vocab_size=400, character_coverage=1.0
+        )
         text = tiny_tokenizers.TEXT
         tokenizer = tokenizer_files.train(section, None, lambda: text, pad_id=None, seed=0)
     tokenizer.add_special_tokens({"extra_special_tokens": list(MARKERS)})

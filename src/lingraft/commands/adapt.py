@@ -108,18 +108,18 @@ def facts(run: Run) -> dict[str, Any]:
 
 def show(run: Run) -> None:
     """Say how good the models of a run are, and where they lie."""
-    from lingraft.report import advice, causal, numbers, streams, tables
+    from lingraft.report import after_run, causal, numbers, streams, tables
     from lingraft.report.pages import sections
     from lingraft.report.variants import labelled
     from lingraft.report.verdict import verdict
 
     variants = labelled([run])
     compared = tables.compare(variants)
-    main, line = variants[0], compared.lines[0]
+    main = variants[0]
     console.show(tables.for_terminal([run], console.out.width))
     if kept := causal.kept_table(causal.models(variants)):
         console.show(kept)
-    for text in filter(None, (streams.summary([run]), *advice.lines(main, line))):
+    if text := streams.summary([run]):
         console.line(text)
     took = "nothing trained"
     if main.phases:
@@ -129,5 +129,5 @@ def show(run: Run) -> None:
         ("result", verdict(compared)),
         ("model", run.model_path),
         ("report", run.path / "report.html"),
-        next_step=advice.after_run(main, line),
+        next_step=after_run.after_run(main, compared.lines[0]),
     )

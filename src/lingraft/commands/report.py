@@ -78,8 +78,10 @@ def command(
 
 def _of_runs(folders: Sequence[Path], out_file: Path | None) -> object:
     """Write the page of runs, and return where it is and what it says."""
-    from lingraft.report import advice, tables
+    from lingraft.report import tables
     from lingraft.report.pages import run as run_page
+    from lingraft.report.variants import labelled
+    from lingraft.report.verdict import verdict
 
     runs = [Run.existing(path) for path in folders]
     for run in runs:
@@ -89,7 +91,7 @@ def _of_runs(folders: Sequence[Path], out_file: Path | None) -> object:
     check_target(target)
     table = tables.for_terminal(runs, console.out.width)
     console.show(table)
-    said = advice.summary(runs)
+    said = verdict(tables.compare(labelled(runs)))
     console.line(said)
     written = run_page.write(runs, target)
     console.line(f"report: {written}")

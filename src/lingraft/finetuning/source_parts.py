@@ -168,7 +168,9 @@ def source_of(run: Run, adapted: Recipe, phase: str) -> LoadedSource:
 
 def variants(phases: list[str], adapted: Recipe) -> list[Variant]:
     """List the models: the source first, the random weights of both vocabularies last."""
-    names = {False: ".inserted", True: ".not-inserted"} if any(adapted.graft.places) else {False: ""}
+    names = (
+        {False: ".inserted", True: ".not-inserted"} if any(adapted.graft.places) else {False: ""}
+    )
     return [
         Variant(SOURCE, None, of_source=True),
         *(

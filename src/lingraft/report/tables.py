@@ -344,8 +344,3 @@ def for_terminal(runs: Sequence[Run], width: int) -> Table:
     """
     full_table = table_of(compare(labelled(runs)))
     return full_table if width >= WIDE else full_table.only(ESSENTIAL)
-
-
-def advice_heading(line: Line) -> str:
-    """What stands above the advice on a model."""
-    return "What could still be gained:" if line.learnt else "What to change:"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 from lingraft.recipe import decoding
 from lingraft.report import (
-    advice,
+    after_run,
     causal,
     choices,
     numbers,
@@ -68,9 +68,7 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
     return {
         "title": sections.title(variants),
         "verdict": verdict(compared),
-        "next_step": advice.after_run(main, compared.lines[0]),
-        "advice": advice.advice(main, compared.lines[0]),
-        "advice_heading": tables.advice_heading(compared.lines[0]),
+        "next_step": after_run.after_run(main, compared.lines[0]),
         "facts": _facts(main),
         "main": main,
         "recipe": recipe,
