@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def brute_force(x_ND: np.ndarray, y_MD: np.ndarray, k: int) -> list[tuple[float, int, int]]:
-    """SPEC C.5 by the letter, a pair at a time."""
+    """Mine a pair at a time."""
     cosines = x_ND.astype(np.float64) @ y_MD.astype(np.float64).T
     near_x = [np.argsort(-row)[:k] for row in cosines]
     near_y = [np.argsort(-column)[:k] for column in cosines.T]

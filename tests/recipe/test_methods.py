@@ -472,7 +472,7 @@ def test_how_many_tokens_are_predicted_holds_where_pairs_are_read():
 def test_veco_takes_table_8_of_its_paper():
     first, second = recipe_from(PAIRED | {"training": {"method": "veco"}}).phases
     assert (first.train, second.train) == (("cross_attention",), ("all",))
-    assert (first.budget.value, second.budget.value) == (24_000, 216_000)  # 0.1: SPEC A.4
+    assert (first.budget.value, second.budget.value) == (24_000, 216_000)  # 0.1 and 0.9
     for phase in (first, second):
         assert (phase.batch.size, phase.mixture.bilingual_batch) == (1_024, 4_096)
         assert (phase.mixture.draw, phase.mixture.alpha) == ("alternate", 0.5)

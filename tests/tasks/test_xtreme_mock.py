@@ -1,4 +1,4 @@
-"""XTREME's mock submission, scored by our records and metrics: its own test's values (SPEC C.8).
+"""XTREME's mock submission, scored by our records and metrics: its own test's values.
 
 The files are not ours to give away: LINGRAFT_XTREME_MOCK names the folder `mock_test_data` of
 https://github.com/google-research/xtreme, and without it these tests are skipped.

@@ -22,7 +22,7 @@ from lingraft.training.validation import HeldOut, Validator
 
 STEADY = {"shape": "constant", "warmup": 0}
 ITL = frozenset({0, 3})
-# SPEC H.1: what each paper trains in phase 1; all else is frozen.
+# What each paper trains in phase 1; all else is frozen.
 PHASE_1 = {
     "xpt2021": {"embeddings", "output_bias", "inserted"},
     "chameleon2022": {"embeddings", "output_bias", "inserted", "positions", "head"},

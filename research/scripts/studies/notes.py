@@ -1,6 +1,6 @@
 """What stands beneath a study's tables: what was scored, ties, and what does not compare.
 
-Bits per character are over the words that all models score (SPEC E.3): a model drops words with an
+Bits per character are over the words that all models score: a model drops words with an
 unknown token, so models with other vocabularies may score other words. Rows tell of each word;
 those of an older lingraft do not, and where their words differ tables say so beside the number.
 """

@@ -63,7 +63,7 @@ class Counts:
     def error_rate(self) -> float:
         """AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), 0 where there are no links at all.
 
-        Source: Och and Ney 2003, eq. 29; SPEC F.3.
+        Source: Och and Ney 2003, eq. 29.
         """
         return float(self.error_rates(np.ones((1, len(self.sure_B))))[0])
 

@@ -39,9 +39,9 @@ MIDDLE = 2 / 3
 """Where in a model's depth states are taken from, if nothing says better: 8 of 12 in XTREME,
 SimAlign, awesome-align and XLM-Align."""
 XTREME_LAYERS = {12: 8, 24: 14}
-"""By depth: hidden state that XTREME's script takes (SPEC C.4; for XLM-R base our reading)."""
+"""By depth: hidden state that XTREME's script takes (for XLM-R base our reading)."""
 XTREME_MINING_LAYERS = {12: 8, 24: 8}
-"""Likewise for BUCC, where its script takes the same for all models (SPEC C.5)."""
+"""Likewise for BUCC, where its script takes the same for all models."""
 
 
 def depth_of(name: str) -> int:

@@ -1,8 +1,7 @@
 """Links between the words of two sentences, and files of them; no torch here.
 
 In memory words count from 0. A gold set has sure and possible links, and every sure link is
-possible too (Och and Ney 2003, "A systematic comparison of various statistical alignment models";
-SPEC F.3).
+possible too (Och and Ney 2003, "A systematic comparison of various statistical alignment models").
 """
 
 from __future__ import annotations

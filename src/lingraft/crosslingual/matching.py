@@ -56,7 +56,7 @@ def optimal_transport(S_LMN: Array, *, clamp: bool = True, iterations: int = ITE
     few for that not to matter.
 
     Source: Chi et al. 2021, "Improving pretrained cross-lingual language models via self-labeled
-    word alignment", §3.1; SPEC F.1.
+    word alignment", §3.1.
 
     Args:
         S_LMN: dot products.

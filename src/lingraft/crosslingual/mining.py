@@ -1,4 +1,4 @@
-"""Mining of translations from two texts by the ratio margin (SPEC C.5).
+"""Mining of translations from two texts by the ratio margin.
 
 Artetxe and Schwenk (2019), "Margin-based parallel corpus mining": the cosine of two sentences over
 the mean of the cosines to the k nearest of both. The best of each sentence in either direction are

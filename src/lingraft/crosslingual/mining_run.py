@@ -1,4 +1,4 @@
-"""`lingraft data mine`: translations from two texts, for some models. SPEC C.5."""
+"""`lingraft data mine`: translations from two texts, for some models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a sentence's translation its nearest neighbour? Accuracy at every layer (SPEC C.4).
+"""Is a sentence's translation its nearest neighbour? Accuracy at every layer.
 
 MetaXLM (Chi et al. 2021, §4.4 and figure 3): the mean over both directions and over the languages,
 at every layer. XTREME (Hu et al. 2020): English sentences look for their translation, at one layer.

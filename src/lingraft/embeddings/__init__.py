@@ -82,55 +82,55 @@ class Initializer:
 
 INITIALIZERS: dict[str, Initializer] = {
     "random": Initializer(
-        "random.random", "every row drawn from N(0, 0.02)", "XPT (Lee et al. 2021), §3.2; SPEC H.1"
+        "random.random", "every row drawn from N(0, 0.02)", "XPT (Lee et al. 2021), §3.2"
     ),
     "random-statistics": Initializer(
         "random.random_statistics",
         "every row drawn with the mean and deviation of the source's rows",
-        "WECHSEL (Minixhofer et al. 2022), §3.2; SPEC H.1",
+        "WECHSEL (Minixhofer et al. 2022), §3.2",
     ),
     "match": Initializer(
         "match.match",
         "rows of pieces that the source has too are copied, the others drawn from N(0, 0.02)",
-        "MetaXLM (Chi et al. 2021), §3.2; SPEC G.1",
+        "MetaXLM (Chi et al. 2021), §3.2",
     ),
     "dictionary": Initializer(
         "dictionary.dictionary",
         "as match, then words of a bilingual lexicon get the row of a translation",
-        "MetaXLM (Chi et al. 2021), §3.2 (+Dict); SPEC G.2",
+        "MetaXLM (Chi et al. 2021), §3.2 (+Dict)",
     ),
     "mean": Initializer(
         "mean.mean",
         "the mean of the source pieces that the new piece is made of",
-        "FVT (Gee et al. 2022), §3; SPEC G.1",
+        "FVT (Gee et al. 2022), §3",
     ),
     "first-piece": Initializer(
         "mean.first_piece",
         "the first of the source pieces that the new piece is made of; for output projections",
-        "EEVE (Kim et al. 2024, arXiv 2402.14714), its output rows; SPEC G.1 has the plain mean",
+        "EEVE (Kim et al. 2024, arXiv 2402.14714), its output rows",
     ),
     "focus": Initializer(
         "focus.focus",
         "shared pieces copied, the others a sparse mean of them by use in the target's text",
-        "FOCUS (Dobler and de Melo 2023), §3; SPEC G.1",
+        "FOCUS (Dobler and de Melo 2023), §3",
         learns_from_text=True,
     ),
     "wechsel": Initializer(
         "wechsel.wechsel",
         "a mean of the nearest source pieces in a space of word vectors of both languages",
-        "WECHSEL (Minixhofer et al. 2022), §3; SPEC G.1",
+        "WECHSEL (Minixhofer et al. 2022), §3",
         learns_from_text=True,
     ),
     "omp": Initializer(
         "omp.omp",
         "shared pieces copied, the others a sum of 16 of them found by matching pursuit",
-        "Goddard and Fernandes Neto 2025 (arXiv 2506.06607), §3; SPEC G.1",
+        "Goddard and Fernandes Neto 2025 (arXiv 2506.06607), §3",
         learns_from_text=True,
     ),
     "token-distillation": Initializer(
         "token_distillation.token_distillation",
         "as mean, then trained so that the source's hidden states stay as they were on real text",
-        "Dobler et al. 2026 (arXiv 2505.20133), §3; SPEC G.1 has the mean that it starts from",
+        "Dobler et al. 2026 (arXiv 2505.20133), §3",
         learns_from_text=True,
         runs_model=True,
     ),

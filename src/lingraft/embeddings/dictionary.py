@@ -35,10 +35,10 @@ def dictionary(inputs: Inputs) -> Plan:
     source has as one piece (in the cascade of `match`) gives its row. All others are drawn from
     N(0, 0.02); the padding row is zero.
 
-    Source: MetaXLM (Chi et al. 2021), §3.2, +Dict; SPEC G.2.
+    Source: MetaXLM (Chi et al. 2021), §3.2, +Dict.
 
     Differs from the paper: it does not say which of several translations counts; taking the first
-    in file order is ours (SPEC G.2).
+    in file order is ours.
 
     Material: its `embeddings.lexicons` are read.
 

@@ -32,9 +32,9 @@ def match(inputs: Inputs) -> Plan:
     then with theirs in the same normal form; of several source pieces the lowest id wins. Pieces
     that are no whole characters match exactly or not at all.
 
-    Source: MetaXLM (Chi et al. 2021), §3.2; SPEC G.1.
+    Source: MetaXLM (Chi et al. 2021), §3.2.
 
-    Differs from the paper: its "normalized word" is not defined; the cascade is ours (SPEC G.1). Of
+    Differs from the paper: its "normalized word" is not defined; the cascade is ours. Of
     the marks that NFKD splits off, only the accents of Latin, Greek and Cyrillic (U+0300–U+036F)
     are dropped.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def random(inputs: Inputs) -> Plan:
-    """Draw every row from N(0, 0.02); the padding row is zero (XPT, Lee et al. 2021; SPEC H.1)."""
+    """Draw every row from N(0, 0.02); the padding row is zero (XPT, Lee et al. 2021)."""
     return Plan({})
 
 

@@ -1,4 +1,4 @@
-"""Perplexity, hits@k, MRR and mean rank of masked tokens (Lee et al. 2021, Table 2; SPEC E).
+"""Perplexity, hits@k, MRR and mean rank of masked tokens (Lee et al. 2021, Table 2).
 
 The masks are fixed by (tokenizer, text, seed, rate, scheme): `fingerprint` names them, and two
 results compare only where their fingerprints are equal. All averages are over tokens, never over

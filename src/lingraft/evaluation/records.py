@@ -3,7 +3,7 @@
 Two models scored on the same text are compared block by block (paired bootstrap): a hard passage is
 hard for both. Words are the same for every tokenizer, but a word with an unknown token, or one that
 the tokenizer changes, is dropped for its model; the records of the words tell on which ones all
-models can be compared (SPEC E.3).
+models can be compared.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Families that lingraft knows run on packed rows, their body in bf16 where that is fast and their
 head in fp32: logits in bf16 have so few digits that a quarter to 60 % of the targets tie with other
-tokens (SPEC E.1). Any other model runs on padded batches through its own forward pass,
+tokens. Any other model runs on padded batches through its own forward pass,
 all of it in fp32, since it does not tell where its head begins.
 
 Shape letters: M masked positions, D width, V vocabulary.

@@ -1,4 +1,4 @@
-"""Bits per character of whole words: compares models with different vocabularies (SPEC E.3).
+"""Bits per character of whole words: compares models with different vocabularies.
 
 Words are chosen by their characters in the text, the same for every model. A word's tokens are all
 masked and then scored from left to right, each with those before it put back ("PLL-word-l2r", Kauf

@@ -173,7 +173,7 @@ class Setting:
     """A task as it was trained: its parts by language, or the one part of a task in one language.
 
     The average is the unweighted mean over the languages, those that were trained on included; the
-    transfer gap is that of `tasks.xtreme`, a seed at a time (SPEC C.1).
+    transfer gap is that of `tasks.xtreme`, a seed at a time.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""The translation that each example is read with, for models that are plugged in (SPEC A.6).
+"""The translation that each example is read with, for models that are plugged in.
 
 A training example is read with its translation, or left out. A scored one without a translation is
 read with itself (as FILTER does). Translations are found by id in the files of the task's table

@@ -1,4 +1,4 @@
-"""A model with its cross-attention plugged in, and a head on both of its states (SPEC A.6).
+"""A model with its cross-attention plugged in, and a head on both of its states.
 
 An input x is read with its partner y, its translation. H are the last states of the encoder alone;
 S those with cross-attention to the other side's H. The label of x is predicted from [H_x ; S_x],

@@ -1,4 +1,4 @@
-"""Tags for translations: what a model says that was fine-tuned on the original (SPEC A.6)."""
+"""Tags for translations: what a model says that was fine-tuned on the original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zero-shot transfer: a task is learnt in some languages and scored in each (SPEC C.1, C.7).
+"""Zero-shot transfer: a task is learnt in some languages and scored in each.
 
 Three settings differ in the training languages alone: transfer from one (MetaXLM, table 1), all
 languages together (table 2), and every direction, one training a language (figure 6). The best

@@ -1,9 +1,9 @@
 """Bottleneck adapters (Houlsby et al. 2019) in a stock model.
 
 An adapter computes x + W_up·gelu(W_down·x). Two stand in every layer: behind the attention's output
-projection and its dropout, and behind the feed-forward network's, each before the residual is added
-(SPEC H.2). They hang on stock modules as children with a forward hook, so that every stock tensor
-keeps its name.
+projection and its dropout, and behind the feed-forward network's, each before the residual is
+added. They hang on stock modules as children with a forward hook, so that every stock tensor keeps
+its name.
 
 Differs from the reference code of the paper: gelu is exact, not its approximation by tanh.
 

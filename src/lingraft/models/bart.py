@@ -1,4 +1,4 @@
-"""An encoder–decoder of post-norm layers as BART: the same layers under other names (SPEC A.9).
+"""An encoder–decoder of post-norm layers as BART: the same layers under other names.
 
 Shape letters: P positions, D width.
 """

@@ -1,4 +1,4 @@
-"""Plug-in cross-attention (VECO: Luo et al. 2021, §2.2; SPEC A.1) in a stock encoder.
+"""Plug-in cross-attention (VECO: Luo et al. 2021, §2.2) in a stock encoder.
 
 In every layer, between self-attention and feed-forward, with its own projections, residual and norm
 (post-norm, as BERT; pre-norm, as ModernBERT):
@@ -85,7 +85,7 @@ class CrossAttention(nn.Module):
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator) -> None:
-        """Fresh weights: N(0, 0.02), biases 0, norm 1 and 0 (SPEC A.4)."""
+        """Fresh weights: N(0, 0.02), biases 0, norm 1 and 0."""
         for linear in (self.self.query, self.self.key, self.self.value, self.output.dense):
             linear.weight.normal_(0.0, STANDARD_DEVIATION, generator=generator)
             linear.bias.zero_()

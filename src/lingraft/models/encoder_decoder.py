@@ -1,4 +1,4 @@
-"""An encoder–decoder from the weights of an encoder (VECO: Luo et al. 2021, §3.2; SPEC A.7).
+"""An encoder–decoder from the weights of an encoder (VECO: Luo et al. 2021, §3.2).
 
 The encoder is all of the model; layer j of the decoder is its layer `keep[j]`, with the
 cross-attention that it was trained with, or fresh one. Word embeddings, position embeddings and
@@ -60,7 +60,7 @@ CROSS = MODULES["cross_attention"]
 SHARE_OF_LAYERS = 4
 """The paper's decoder has 6 of 24 layers."""
 LONGEST_TRANSLATION = 200
-"""Tokens (SPEC A.8)."""
+"""Tokens."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def _weights(
 
 
 def _generation(ids: Mapping[str, int], longest: int) -> GenerationConfig:
-    """How `generate` decodes unless it is told otherwise (SPEC A.8)."""
+    """How `generate` decodes unless it is told otherwise."""
     return GenerationConfig(
         num_beams=5,
         length_penalty=1.0,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 """A target that does not count. Padding must have it: no loss of transformers 5 looks at the
-attention mask (SPEC I.7)."""
+attention mask."""
 
 
 def scaled(x: Tensor, config: PreTrainedConfig, family: Family) -> Tensor:

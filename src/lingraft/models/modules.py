@@ -106,7 +106,7 @@ def adapter_width(setting: int | str, stack: Stack) -> int:
     """The bottleneck's width that a recipe asks for; 0 for no adapters.
 
     'matched' is the width at which all adapters together have as nearly as can be as many
-    parameters as two implicit translation layers: 384 for 12 layers of width 768 (SPEC H.2).
+    parameters as two implicit translation layers: 384 for 12 layers of width 768.
     """
     if setting != "matched":
         return int(setting)

@@ -1,4 +1,4 @@
-"""The two streams of VECO over packed rows of pairs (Luo et al. 2021, eq. 2-9; SPEC A.2).
+"""The two streams of VECO over packed rows of pairs (Luo et al. 2021, eq. 2-9).
 
 A pair is two neighbouring segments of a row, 1 and 2, 3 and 4 and so on. Its states H are those of
 the encoder, each side by itself; its states S are those of the encoder with cross-attention plugged

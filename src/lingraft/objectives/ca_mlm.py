@@ -1,4 +1,4 @@
-"""Cross-attention masked language modelling on pairs (CA-MLM; Luo et al. 2021, eq. 1; SPEC A.2).
+"""Cross-attention masked language modelling on pairs (CA-MLM; Luo et al. 2021, eq. 1).
 
 Both sides of a pair are masked, each by itself. The hidden tokens of each side are predicted twice:
 from its own context (states H, cross-attention unplugged), and from its own and the partner's
@@ -12,7 +12,7 @@ Where nothing but the cross-attention trains (the first stage), H has no gradien
 computed without one, and the first two terms are left out.
 
 Differs from the paper: it says neither how the terms are divided nor what share of the hidden
-tokens is replaced how; both are as in `mlm` (SPEC A.2, A.3).
+tokens is replaced how; both are as in `mlm`.
 
 Shape letters: N rows, T tokens in a row, D width, M predicted tokens, S sides.
 """

@@ -4,8 +4,8 @@ Teacher and student cut text differently, so tokens have no counterpart. For eac
 teacher's language the mean of the student's last hidden states on the unmasked text is drawn to
 that of the teacher's on the same text, cut by the teacher's own tokenizer.
 
-Source: MetaXLM (Chi et al. 2021), §5.3, which names neither loss nor tokenisation; both are ours
-(SPEC G.4): weight · mean over D of the squared difference, summed over sentences.
+Source: MetaXLM (Chi et al. 2021), §5.3, which names neither loss nor tokenisation; both are ours:
+weight · mean over D of the squared difference, summed over sentences.
 
 Shape letters: N rows, T tokens in a row, S sentences, D width.
 """

@@ -6,8 +6,7 @@ sentences of a batch at once.
 
 Differs from the paper: exactly round(rate * n + u) of a sentence's n ordinary tokens are predicted
 (u uniform in [-0.5, 0.5)), at least one, as in fairseq, but never a special token, which fairseq
-allows; the random replacements are never special tokens, which transformers' collator allows (SPEC
-E.2).
+allows; the random replacements are never special tokens, which transformers' collator allows.
 
 Shape letters: T tokens of all sentences, S sentences, M predicted tokens, V vocabulary.
 """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # Of neighbouring stretches of a document, and of translations: the share of the tokens that is
 # masked, and tokens of a side, of which the tokenizer may allow fewer (VECO, table 8).
 PAIR_RATES, PAIR_TOKENS = (0.15, 0.25), (512, 128)
-PAIR_ALPHA = 0.5  # of the mixture (VECO, §4; for translations ours, SPEC A.3)
+PAIR_ALPHA = 0.5  # of the mixture (VECO, §4; for translations ours)
 EMBEDDINGS = "embeddings"  # the part
 EVERY_TABLE = {"embeddings", "hardware", "export"}  # the recipe that a run leaves has them
 

@@ -89,7 +89,7 @@ class Batch(Amount):
 
 
 class Optimizer(Section):
-    """AdamW; the defaults are RoBERTa's (SPEC H.4)."""
+    """AdamW; the defaults are RoBERTa's."""
 
     learning_rate: Annotated[float, Field(gt=0)] = 1e-4
     """Peak learning rate."""

@@ -1,9 +1,9 @@
 """Methods and presets as records: how to get from a source to a target, and a paper's settings.
 
-No method is a class. Sources: XPT and its baselines, Lee et al. 2021 ("xpt2021", SPEC H.1-H.4);
+No method is a class. Sources: XPT and its baselines, Lee et al. 2021 ("xpt2021".1-H.4);
 Son et al. 2022 ("chameleon2022", and xpt-random, its table 3). Adapters: Houlsby et al. 2019;
 mono-trans: Artetxe et al. 2020; lapt: Chau et al. 2020. MetaXLM, its baseline XLM and its
-ablations: Chi et al. 2021 ("metaxlm2021", SPEC G). veco: Luo et al. 2021 ("veco2021", SPEC A).
+ablations: Chi et al. 2021 ("metaxlm2021"). veco: Luo et al. 2021 ("veco2021").
 
 Methods that train rows and layers, most of them made for decoders, are in `decoders.py`.
 To add a method, add a record to `METHODS`.
@@ -22,7 +22,7 @@ from lingraft.recipe.record import ALL, AUTO, NO_ITL, MethodRecord, Preset, Stre
 
 # no method that freezes the body has cross-attention
 ALL_BUT_BODY = tuple(part for part in PARTS if part not in ("body", "cross_attention"))
-# "each phase until convergence"; SPEC H.4
+# "each phase until convergence"
 UNTIL_CONVERGENCE = Validation(every_steps=1_000, patience=10)
 ONE_PHASE = (Stretch("phase-1", ALL),)
 TWO_PHASES = (Stretch("phase-1", None), Stretch("phase-2", ALL))
@@ -187,7 +187,7 @@ PRESETS: dict[str, Preset] = OF_DECODERS | {
         Schedule(shape="linear", warmup=10_000),
         Validation(every_steps=1_000),
         dropout=0.1,
-        packing=True,  # "several sentences that consist of at most 512 tokens"; SPEC G.3
+        packing=True,  # "several sentences that consist of at most 512 tokens"
     ),
     "veco2021": Preset(
         "Luo et al. 2021, table 8, large model; a first phase trains cross-attention alone",

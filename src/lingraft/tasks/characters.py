@@ -1,4 +1,4 @@
-"""Tags of characters to labels of tokens and back (SPEC B.5).
+"""Tags of characters to labels of tokens and back.
 
 `offsets` are those of a fast tokenizer on the raw sentence: start and end of every token in
 characters, (0, 0) for special tokens. A labelled token is one that begins a stretch of text:

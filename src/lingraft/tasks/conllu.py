@@ -1,4 +1,4 @@
-"""Words with parts of speech from Universal Dependencies, as XTREME prepares them (SPEC C.2).
+"""Words with parts of speech from Universal Dependencies, as XTREME prepares them.
 
 A file is CoNLL-U, or what XTREME or others have made of it: words and tags, or JSONL. In CoNLL-U a
 multi-word token (French `du`, of `de` and `le`) stands as one word, since that is what is written:

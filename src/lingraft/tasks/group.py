@@ -1,4 +1,4 @@
-"""A benchmark of one task in several languages: trained in one of them, tested in all (SPEC C.1).
+"""A benchmark of one task in several languages: trained in one of them, tested in all.
 
 Its records are ordinary tasks, one a language, called `NAME-LANGUAGE`: `TASKS["xquad-de"]`. One
 that has no training files in its language lacks the split `train`; labels are the same in all.

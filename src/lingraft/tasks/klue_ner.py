@@ -1,4 +1,4 @@
-"""KLUE-NER files: one character a line with its tag, the space among them (SPEC B.5)."""
+"""KLUE-NER files: one character a line with its tag, the space among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KLUE-RE records: a sentence with a subject and an object (SPEC B.6)."""
+"""KLUE-RE records: a sentence with a subject and an object."""
 
 from __future__ import annotations
 

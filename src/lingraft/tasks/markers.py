@@ -1,4 +1,4 @@
-"""Entity markers in a sentence, and the pieces after them made what they were (SPEC B.6)."""
+"""Entity markers in a sentence, and the pieces after them made what they were."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Scores of predictions against gold, in percent; one line in `METRICS` a family of scores.
 
 Each is a function of how often every example counts (`tasks.weighted`). A plain key is the clean
-definition. A key `reference/…` is what the benchmark's own code computes, where that differs (SPEC
-B.3–B.8); tables of papers hold the latter.
+definition. A key `reference/…` is what the benchmark's own code computes, where that differs;
+tables of papers hold the latter.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _of_numbers(key: str, score: Callable[[Array, Array], Score]) -> Metric:
 
 
 def _similar_f1(gold_N: Array, predictions_N: Array) -> Score:
-    """F1 of "similar" (a score of 3 and more), gold and predictions cut alike (SPEC B.3)."""
+    """F1 of "similar" (a score of 3 and more), gold and predictions cut alike."""
     sides = ((side_N >= SIMILAR).tolist() for side_N in (gold_N, predictions_N))
     return Tally([pair] for pair in zip(*sides, strict=True)).f1("micro", only=[True])
 
@@ -65,7 +65,7 @@ def _similar_f1(gold_N: Array, predictions_N: Array) -> Score:
 def auprc(
     examples: Sequence[Any], predictions: Sequence[Prediction], labels: Sequence[str]
 ) -> dict[str, Score]:
-    """Area under precision and recall, averaged over the relations (SPEC B.6).
+    """Area under precision and recall, averaged over the relations.
 
     The clean mean is over the relations that occur in gold and says how many do not. The reference
     takes all: one without positives has recall 1 throughout and precision 0, then 1, and so an area
@@ -116,7 +116,7 @@ METRICS: dict[str, Metric] = {
     "pearson": _of_numbers("pearson", weighted.pearson),
     "spearman": _of_numbers("spearman", weighted.spearman),
     "similar_f1": _of_numbers("f1", _similar_f1),
-    # without `no_relation` (SPEC B.6)
+    # without `no_relation`
     "relation_f1": _of_labels("micro_f1", lambda tally, _: tally.f1("micro", without=NO_RELATION)),
     "auprc": auprc,
     "entities": tagging_metrics.entities,

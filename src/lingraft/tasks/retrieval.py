@@ -1,4 +1,4 @@
-"""Finding translations with a model as it is: XTREME's BUCC and Tatoeba (SPEC C.1, C.4, C.5).
+"""Finding translations with a model as it is: XTREME's BUCC and Tatoeba.
 
 Nothing is trained. A record names the files of a language and English; `read` gives both sides
 and, where the makers give them, the right pairs. Ids are the file's own (BUCC), or line numbers

@@ -26,7 +26,7 @@ NEIGHBOURS: dict[str, Callable[[int], tuple[int, ...]]] = {
     "left neighbour": lambda n: tuple(range(n)),
     "right neighbour": lambda n: (*range(2, n + 1), 0),
 }
-"""Heads of n words, each the word beside it and the outermost the root (SPEC B.7). Korean is
+"""Heads of n words, each the word beside it and the outermost the root. Korean is
 head-final: the right neighbour is the harder baseline."""
 
 

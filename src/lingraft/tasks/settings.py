@@ -78,7 +78,7 @@ class Settings(Values):
 
 
 class Limits(Section):
-    """How passages are cut into windows, and answers found in them (SPEC B.8)."""
+    """How passages are cut into windows, and answers found in them."""
 
     doc_stride: Count = 128
     """Tokens from the start of a window to the start of the next."""

@@ -1,7 +1,4 @@
-"""Scores of answers: KLUE's exact match and ROUGE-W, SQuAD's and MLQA's exact match and F1.
-
-SPEC B.8; of MLQA C.3.
-"""
+"""Scores of answers: KLUE's exact match and ROUGE-W, SQuAD's and MLQA's exact match and F1."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ MLQA_ARTICLES = {
     "hi": None,
     "zh": None,
 }
-"""Language → its articles (Lewis et al. 2020; SPEC C.3); None: none are taken away."""
+"""Language → its articles (Lewis et al. 2020); None: none are taken away."""
 MLQA_LANGUAGES = tuple(MLQA_ARTICLES)
 CHARACTERS = ("zh",)
 """Languages in which a Han character counts as a word."""

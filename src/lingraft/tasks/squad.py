@@ -1,4 +1,4 @@
-"""KLUE-MRC and SQuAD-like files: passages, questions about them, answers (SPEC B.8)."""
+"""KLUE-MRC and SQuAD-like files: passages, questions about them, answers."""
 
 from __future__ import annotations
 

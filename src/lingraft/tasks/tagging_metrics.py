@@ -1,4 +1,4 @@
-"""Scores of tags: entities, characters, tokens, and the field's older chunks (SPEC B.5, C.3)."""
+"""Scores of tags: entities, characters, tokens, and the field's older chunks."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _joined_spans(sentences: Sequence[list[str]]) -> list[set[Span]]:
 def characters(
     examples: Sequence[TaggedExample], predictions: Sequence[Prediction], labels: Sequence[str]
 ) -> dict[str, Score]:
-    """Macro-F1 over characters that are not spaces (SPEC B.5).
+    """Macro-F1 over characters that are not spaces.
 
     `character_macro_f1` is over the tags that occur in gold, O among them, to stay comparable;
     `character_macro_f1_no_o` is without O. KLUE's code takes all 13 tags, gives a tag that occurs
@@ -143,7 +143,7 @@ def tokens(
 def chunks(
     examples: Sequence[TaggedExample], predictions: Sequence[Prediction], labels: Sequence[str]
 ) -> dict[str, Score]:
-    """F1 of chunks by the rule of seqeval before 1.0, which XTREME's numbers have (SPEC C.3).
+    """F1 of chunks by the rule of seqeval before 1.0, which XTREME's numbers have.
 
     The first letter of a tag is its prefix and what follows the last hyphen its type, so a run of
     equal part-of-speech tags is one chunk. seqeval 1.0 changed what the type is.

@@ -1,4 +1,4 @@
-"""BLEU and chrF++ by sacrebleu (Post 2018), and the tokenised BLEU of papers (SPEC A.8).
+"""BLEU and chrF++ by sacrebleu (Post 2018), and the tokenised BLEU of papers.
 
 A score of a corpus is no mean over its sentences: what is summed are n-gram counts of every
 sentence, and sacrebleu makes the score of the sums. So a bootstrap costs no more than the sums.
@@ -108,7 +108,7 @@ SCORERS: dict[str, Scorer] = {
     "bleu": Scorer("BLEU"),
     "chrf": Scorer("CHRF", (("word_order", 2),)),
     "bleu_tokenised": Scorer("BLEU", AS_MULTI_BLEU, moses=True),
-    # -lc: the paper's table (SPEC A.8)
+    # -lc: the paper's table
     "bleu_tokenised_lc": Scorer("BLEU", (*AS_MULTI_BLEU, ("lowercase", True)), moses=True),
     "bleu_char": Scorer("BLEU", (("tokenize", "char"),)),  # without spaces: Japanese, Thai
     "bleu_zh": Scorer("BLEU", (("tokenize", "zh"),)),

@@ -1,4 +1,4 @@
-"""Passages cut into windows, and answers found in what a model says of them (SPEC B.8).
+"""Passages cut into windows, and answers found in what a model says of them.
 
 Positions are of three kinds: characters of the passage, tokens of the passage (0 is its first) and
 places in a window's input (0 is `<s>` or [CLS], which also stands for "no answer").

@@ -117,7 +117,7 @@ def known(count: int, room: int) -> bool:
 
 
 def pieces(counts: Sequence[int], room: int) -> list[range]:
-    """A sentence cut between words so that every piece fits (XTREME's rule, SPEC C.2).
+    """A sentence cut between words so that every piece fits (XTREME's rule).
 
     Args:
         counts: tokens of each word; one that is not `known` counts as one token.

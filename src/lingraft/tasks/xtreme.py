@@ -1,4 +1,4 @@
-"""XTREME's averages over tasks, in percent (SPEC C.1); of languages: `finetuning.compared`."""
+"""XTREME's averages over tasks, in percent; of languages: `finetuning.compared`."""
 
 from __future__ import annotations
 

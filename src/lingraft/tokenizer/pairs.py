@@ -1,9 +1,9 @@
 """Pairs over tokenised text: a sentence and its translation, or two neighbouring stretches of text.
 
 And blocks: as many whole sentences as fit, in the order of the text, `<s> s1 </s> s2 </s> …`, over
-the ends of documents (fairseq's `--sample-break-mode complete`, with which MetaXLM's authors train;
-SPEC G.3). Nothing is written: they are ranges of rows of `shards.Tokens`, whose text is joined as
-it is read.
+the ends of documents (fairseq's `--sample-break-mode complete`, with which MetaXLM's authors
+train). Nothing is written: they are ranges of rows of `shards.Tokens`, whose text is joined as it
+is read.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def translations(tokens: Tokens) -> Array:
 def neighbours(tokens: Tokens, edges: Edges, limit: int) -> Array:
     """[pairs, 2, 2] as `translations`, of stretches 1 and 2, 3 and 4 … of each document.
 
-    A stretch is as many whole rows as fit into `limit`, one at least (SPEC A.3). Of an odd number
+    A stretch is as many whole rows as fit into `limit`, one at least. Of an odd number
     the last makes a pair with the one before it; a document of one stretch has none.
 
     Args:

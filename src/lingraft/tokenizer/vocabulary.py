@@ -1,7 +1,7 @@
 """A vocabulary as matching sees it: for each piece, whether it starts a word, and its bytes.
 
 Differs from the paper (MetaXLM, Chi et al. 2021, §3.2): the paper compares pieces as strings and
-does not say how it treats byte-level pieces. Here they are decoded to bytes first (SPEC G.1), so
+does not say how it treats byte-level pieces. Here they are decoded to bytes first, so
 that "Ġcafé", which byte-level BPE spells "ĠcafÃ©", is the "▁café" of SentencePiece, and pieces that
 are a part of a character match byte for byte.
 """
@@ -134,7 +134,7 @@ class Vocabulary:
 
 
 def canonical_form(piece: str, kind: Kind) -> Canonical | None:
-    """The canonical form of a piece that is no special token (the table of SPEC G.1).
+    """The canonical form of a piece that is no special token.
 
     Args:
         piece: as the tokenizer spells it.

@@ -9,7 +9,7 @@ were divided over them; so it can be resumed with any other number.
 A checkpoint is a folder `checkpoint-STEP` that is renamed into place when it is whole; older ones
 are deleted after that.
 
-The weights of the last looks, whose mean may count (SPEC A.8, fairseq's average_checkpoints), lie
+The weights of the last looks, whose mean may count (fairseq's average_checkpoints), lie
 in a file of their own each, until there are enough later ones. A phase that goes on from a
 checkpoint writes those again that came after it, bit for bit.
 """

@@ -1,4 +1,4 @@
-"""Heads and relations of words (SPEC B.7): which tokens a word has, targets, predictions, parser.
+"""Heads and relations of words: which tokens a word has, targets, predictions, parser.
 
 The parser is KLUE's biaffine one on a stock encoder, in its clean form: Dozat & Manning 2017 with
 the recurrent encoder and decoder of Ma et al. 2018, as KLUE-baseline has it. Differs from that

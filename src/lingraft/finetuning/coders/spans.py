@@ -1,4 +1,4 @@
-"""Questions on passages: windows, places of answers, the best answer over windows (SPEC B.8)."""
+"""Questions on passages: windows, places of answers, the best answer over windows."""
 
 from __future__ import annotations
 

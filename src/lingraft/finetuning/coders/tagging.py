@@ -1,4 +1,4 @@
-"""Tags of characters or words by way of tokens (SPEC B.5, C.2)."""
+"""Tags of characters or words by way of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts, pairs and marked sentences with one label or number each (SPEC B.2–B.4, B.6, D)."""
+"""Texts, pairs and marked sentences with one label or number each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translations: a source for the encoder, a target for the decoder (SPEC A.8).
+"""Translations: a source for the encoder, a target for the decoder.
 
 B: pairs of a micro-batch, T and U: tokens of its longest source and target, M: target tokens of all
 its pairs, D: width, V: vocabulary.

@@ -1,1 +1,1 @@
-"""KLUE-DP: files and scores of dependency parsing (SPEC B.7)."""
+"""KLUE-DP: files and scores of dependency parsing."""

@@ -1,4 +1,4 @@
-"""KLUE-DP files: one word a line with lemma, tags, head and relation (SPEC B.7)."""
+"""KLUE-DP files: one word a line with lemma, tags, head and relation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of dependency trees (SPEC B.7)."""
+"""Scores of dependency trees."""
 
 from __future__ import annotations
 
