@@ -90,7 +90,7 @@ def test_equal_data_has_equal_fingerprints_and_other_data_another():
     assert fingerprint(Masking()) == fingerprint(Masking(rate=0.15))
     prints = [fingerprint(*parts) for parts in ((1,), ("1",), (1, 2), (Masking(),), ([1], 2))]
     assert len(set(prints)) == len(prints)
-    assert fingerprint(Budget(value=3)) == "a1c4389597601e7d"  # as in any other process
+    assert fingerprint(Budget(value=3)) == "052e069260793f6e"  # as in any other process
 
 
 def build(stage, made="x", **result):

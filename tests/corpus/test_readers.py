@@ -112,25 +112,25 @@ def test_a_hub_dataset_without_the_text_field_names_its_fields(tmp_path: Path):
 def test_a_hub_dataset_that_cannot_be_read_is_one_line(tmp_path: Path):
     pytest.importorskip("datasets")
     (tmp_path / "train.jsonl").write_bytes(JSONL)
-    with pytest.raises(DataError, match=r"cannot be read .*corpus.hub_split") as caught:
-        read(f"hub:{tmp_path}", hub_split="nowhere")
+    with pytest.raises(DataError, match=r"cannot be read .*#SPLIT") as caught:
+        read(f"hub:{tmp_path}#nowhere")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("name", "asked"),
     [
-        ("hub:a/b", ("a/b", None, None)),
-        ("hub:a/b:ko", ("a/b", "ko", None)),
-        ("hub:a/b@v1.0", ("a/b", None, "v1.0")),
-        ("hub:a/b:ko@refs/convert/parquet", ("a/b", "ko", "refs/convert/parquet")),
+        ("hub:a/b", ("a/b", None, None, "train")),
+        ("hub:a/b:ko#test", ("a/b", "ko", None, "test")),
+        ("hub:a/b@v1.0", ("a/b", None, "v1.0", "train")),
+        ("hub:a/b:ko@refs/convert/parquet", ("a/b", "ko", "refs/convert/parquet", "train")),
     ],
 )
 def test_a_hub_dataset_is_asked_for_by_name_configuration_and_revision(monkeypatch, name, asked):
     datasets = pytest.importorskip("datasets")
 
-    def load_dataset(dataset, config, *, revision, **_):
-        return [{"text": f"{(dataset, config, revision)}"}]
+    def load_dataset(dataset, config, *, revision, split, **_):
+        return [{"text": f"{(dataset, config, revision, split)}"}]
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     (document,), _ = read(name)
@@ -299,7 +299,7 @@ def test_a_file_named_twice_is_read_once_and_said_so(
         ("folder", "no text in this directory"),
         ("pipe.txt", "is not a regular file"),
         ("hub:", "name the dataset"),
-        ("hub:a/b@", "a revision of it behind an @"),
+        ("hub:a/b@", "a revision behind an @"),
     ],
 )
 def test_what_cannot_be_resolved_is_a_data_error(

@@ -37,7 +37,8 @@ class Corpus(Section):
 
     text: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     """Files (.txt .jsonl .parquet, MediaWiki dumps .xml, .html .md .warc .wet; all but .parquet
-    also with .gz .xz .zst .bz2), directories of these, or Hub datasets (hub:NAME@REVISION)."""
+    also with .gz .xz .zst .bz2), directories of these, or Hub datasets
+    (hub:NAME[:CONFIG][@REVISION][#SPLIT])."""
     text_column: str = "text"
     """The field that holds the text in .jsonl, .parquet and Hub datasets."""
     id_column: str = "id"
@@ -45,8 +46,6 @@ class Corpus(Section):
     where: dict[str, str] | None = None
     """Read only the rows with these values in these fields, as {lang = "de"} of a file in several
     languages; of .jsonl, .parquet and Hub datasets."""
-    hub_split: str = "train"
-    """Which split of a Hub dataset is read."""
     document: Literal["line", "block", "file"] = "line"
     """What one document of a .txt file is: a line, a block between empty lines, or the file."""
     split_sentences: bool = True

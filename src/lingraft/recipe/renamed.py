@@ -10,7 +10,8 @@ OF_RESOURCES = (
 )  # fmt: skip
 OF_METHOD = (
     "preset", "budget", "batch", "masking_rate", "learning_rate", "embedding_rate_factor",
-    "dropout", "max_gradient_norm", "warmup", "schedule", "decay", "replay",
+    "dropout", "max_gradient_norm", "warmup", "schedule", "decay", "replay", "first_phase_warmup",
+    "first_phase_share",
 )  # fmt: skip
 OF_TRAINING = (
     "device", "precision", "row_tokens", "micro_batch_tokens", "gradient_checkpointing",
@@ -56,6 +57,8 @@ RENAMED = {
 
 
 REMOVED = {
+    "corpus.hub_split": "the split stands in corpus.text, as hub:NAME#SPLIT",
+    "method.first_phase_learning_rate": "write the phases, each with its optimizer.learning_rate",
     "evaluation.choices": "lm-evaluation-harness asks questions (docs/guides/causal.md)",
     "evaluation.generated": "samples have up to 64 tokens, and samples = 0 leaves them out",
     "tokenizer.pad_to_multiple": "the vocabulary has as many rows as pieces",

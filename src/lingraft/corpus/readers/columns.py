@@ -40,20 +40,25 @@ LANGUAGE_FIELDS = ("lang", "language")
 logger = logging.getLogger(__name__)
 
 
-def hub_parts(text: str) -> tuple[str, str | None, str | None]:
-    """Data set, configuration and revision (branch, tag or commit) of hub:NAME[:CONFIG][@REVISION].
+def hub_parts(text: str) -> tuple[str, str | None, str | None, str]:
+    """Return dataset, configuration, revision and split of a dataset on the Hub.
+
+    Args:
+        text: hub:NAME[:CONFIG][@REVISION][#SPLIT]; the revision is a branch, a tag or a commit, the
+            split "train" if left out.
 
     Raises:
         DataError: one of them is empty.
     """
-    rest, at, revision = text.removeprefix(HUB_PREFIX).partition("@")
+    whole, hash_sign, split = text.removeprefix(HUB_PREFIX).partition("#")
+    rest, at, revision = whole.partition("@")
     name, _, config = rest.partition(":")
-    if not name or (at and not revision):
+    if not name or (at and not revision) or (hash_sign and not split):
         raise DataError(
             f"{text}: name the dataset, for example hub:wikimedia/wikipedia:20231101.ko, and a "
-            "revision of it behind an @, if any"
+            "revision behind an @ and a split behind a #, if any"
         )
-    return name, config or None, revision or None
+    return name, config or None, revision or None, split or "train"
 
 
 def meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
@@ -247,7 +252,7 @@ def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
     Raises:
         DataError: the dataset cannot be read, has no such field, or datasets is not installed.
     """
-    for number, row in enumerate(_streamed(source, section)):
+    for number, row in enumerate(_streamed(source)):
         if not number and section.text_column not in row:
             raise no_column(source, section.text_column, list(row))
         text = _wanted(row.get(section.text_column), row, section, reading)
@@ -256,13 +261,13 @@ def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
             yield found(text, row, source, section, reading)
 
 
-def _streamed(source: Source, section: recipe.Corpus) -> Iterator[dict[str, Any]]:
+def _streamed(source: Source) -> Iterator[dict[str, Any]]:
     datasets = require("datasets", source.name, "data")
-    name, config, revision = hub_parts(source.name)
+    name, config, revision, split = hub_parts(source.name)
     check_answers()
     try:
         yield from datasets.load_dataset(
-            name, config, split=section.hub_split, revision=revision, streaming=True
+            name, config, split=split, revision=revision, streaming=True
         )
     except Exception as error:  # whatever its file systems, parsers and HTTP client raise
         raise _hub_error(source, error) from None
@@ -272,6 +277,6 @@ def _hub_error(source: Source, error: Exception) -> DataError:
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
     return DataError(
         f"{source.name}: the dataset cannot be read ({type(error).__name__}: {first}); "
-        "check its name, configuration and revision (hub:NAME:CONFIG@REVISION), "
-        "corpus.hub_split and your connection"
+        "check its name, configuration, revision and split (hub:NAME:CONFIG@REVISION#SPLIT) and "
+        "your connection"
     )

@@ -134,7 +134,7 @@ def resolve(texts: Iterable[str | Path], *, read: bool = True) -> list[Source]:
 
     Args:
         texts: files, directories (read recursively, sorted; hidden and unknown files are skipped)
-            or 'hub:NAME[:CONFIG][@REVISION]'.
+            or 'hub:NAME[:CONFIG][@REVISION][#SPLIT]'.
         read: whether they are to be read, and not only told apart from others: a corpus that is
             done needs no packages any more.
 
