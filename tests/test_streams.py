@@ -306,7 +306,7 @@ def paired(command, tiny_source, korean_text, english_text, tmp_path):
 source.model = "{tiny_source("roberta")}"
 tokenizer = {{vocab_size = 400, max_tokens = 64}}
 hardware = {{precision = "fp32", row_tokens = 64}}
-evaluation = {{sentences = 5, words = 3}}
+evaluation = {{max_sentences = 5, max_words = 3}}
 training = {{method = "xpt-sp", preset = "xpt2021", budget = {{value = 2}}, batch = {{size = 8}}}}
 [[streams]]
 name = "ko"

@@ -110,7 +110,7 @@ def test_the_stages_are_those_of_the_paper(finished):
     first, second = load(finished.recipe_path)["phases"]
     assert first["train"] == ["cross_attention"]
     assert second["train"] == ["all"]
-    assert (first["budget"]["value"], second["budget"]["value"]) == (1, 9)
+    assert (first["budget"], second["budget"]) == ("1 steps", "9 steps")
     for phase, also in ((first, []), (second, ["tlm"])):
         assert phase["mixture"]["draw"] == "alternate"
         assert phase["mixture"]["alpha"] == 0.5

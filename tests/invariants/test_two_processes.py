@@ -20,8 +20,8 @@ SETTINGS = (
     "hardware.precision=fp32",
     "phases.0.dropout=0",
     "phases.1.dropout=0",
-    "phases.0.batch.size=9",
-    "phases.1.batch.size=9",
+    "phases.0.batch=9 sentences",
+    "phases.1.batch=9 sentences",
     "evaluation.max_sentences=10",
     "evaluation.max_words=2",
 )

@@ -228,7 +228,10 @@ class Command(TyperCommand):
             RecipeError: a whole number is beyond 64 bits, or another one not finite; or torchrun
                 started several processes of what one does.
         """
-        called = ctx.command_path.split()[1:] or [str(self.name)]
+        called, parent = [str(self.name)], ctx.parent
+        while parent is not None and parent.parent is not None:  # the last is lingraft's own name
+            called.insert(0, str(parent.info_name))
+            parent = parent.parent
         if called[0] not in SEVERAL:
             check_one_process(" ".join(called), "start it without torchrun or accelerate launch")
         for name, value in ctx.params.items():
