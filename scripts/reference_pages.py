@@ -54,7 +54,7 @@ This page is made from the code; `lingraft COMMAND --help` prints the same.
 These options stand before the name of a command: `--quiet` (warnings and errors only),
 `--verbose` (more), `--device`, `--version`.
 """
-EXAMPLE = re.compile(r"^(?P<says>[A-Z][\w ]*): +(?P<code>lingraft .*(?:\n +.*)*)$", re.MULTILINE)
+EXAMPLE = re.compile(r"^(?:(?P<says>[A-Z][\w ]*): +)?(?P<code>lingraft .*(?:\n +.*)*)$", re.MULTILINE)
 """A line of a command's docstring that says how to call it; it may go on, indented."""
 
 
@@ -209,7 +209,8 @@ def command_line() -> str:
 
 
 def _example(match: re.Match[str]) -> str:
-    return f"{match['says']}:\n\n```text\n{' '.join(match['code'].split())}\n```"
+    says = f"{match['says']}:\n\n" if match["says"] else ""
+    return f"{says}```text\n{' '.join(match['code'].split())}\n```"
 
 
 FAMILY = ("family", "kind", "positions", "silent layers", "4.57", "notes")
