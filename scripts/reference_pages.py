@@ -54,7 +54,9 @@ This page is made from the code; `lingraft COMMAND --help` prints the same.
 These options stand before the name of a command: `--quiet` (warnings and errors only),
 `--verbose` (more), `--device`, `--version`.
 """
-EXAMPLE = re.compile(r"^(?:(?P<says>[A-Z][\w ]*): +)?(?P<code>lingraft .*(?:\n +.*)*)$", re.MULTILINE)
+EXAMPLE = re.compile(
+    r"^(?:(?P<says>[A-Z][\w ]*): +)?(?P<code>lingraft .*(?:\n +.*)*)$", re.MULTILINE
+)
 """A line of a command's docstring that says how to call it; it may go on, indented."""
 
 

@@ -390,14 +390,10 @@ class _Call:
 
 def shown(cell: Cell, splits: dict[str, dict[str, Any]]) -> str:
     """The scores that papers report, for a line of the log; of several languages their means."""
+    scores = {split: splits[split]["scores"] for split in cell.data.evaluation}
+    names = cell.task.shown
     if cell.transfer is None:
-        return ", ".join(
-            f"{split} {name} {splits[split]['scores'][name]:.1f}"
-            for split in cell.data.evaluation
-            for name in cell.task.shown
-        )
-    means = ", ".join(
-        f"{name} {fmean(splits[split]['scores'][name] for split in cell.data.evaluation):.1f}"
-        for name in cell.task.shown
-    )
-    return f"mean over {len(cell.transfer.test)} languages {means}"
+        return ", ".join(f"{at} {name} {scores[at][name]:.1f}" for at in scores for name in names)
+    means = ((name, fmean(one[name] for one in scores.values())) for name in names)
+    told = ", ".join(f"{name} {mean:.1f}" for name, mean in means)
+    return f"mean over {len(cell.transfer.test)} languages {told}"

@@ -64,12 +64,10 @@ def evaluate(
         precision: auto, bf16 or fp32.
 
     Returns:
-        Plain data: model, sentences, cut (longer than the model reads), tokens, unknown (those that
-        stand for text which the vocabulary lacks, which is never asked for), masks, metrics by
-        scheme, words; of a causal model documents, metrics, likelihood, next_token, masks. Under
-        against_on_text, by other model: bits per character of the words that both score (of causal
-        models per byte of all documents), its own and the first model's, and the first's less
-        these with the 95 % interval and p (None for too little text).
+        Plain data: model, sentences, cut (longer than the model reads), tokens, unknown (never
+        asked for), masks, metrics by scheme, words; of a causal model documents, metrics,
+        likelihood, next_token, masks. Under against_on_text, by other model: bits per character of
+        common words (of causal models per byte), both models', and their difference with p.
 
     Raises:
         DataError, RecipeError: no model, head or text; a value that is not allowed for the model.
