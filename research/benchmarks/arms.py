@@ -21,7 +21,7 @@ from lingraft.models.parts import part_of
 from lingraft.models.source import load_model
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import PARTS, Phase
-from lingraft.recipe import Training as Use
+from lingraft.recipe import Hardware as Use
 from lingraft.recipe.places import Places
 from lingraft.recipe.records import PRESETS
 from lingraft.training.loop import run_phase
@@ -243,7 +243,7 @@ def train_with_lingraft(
             folder=Path(out),
             metrics_path=Path(out) / "metrics.jsonl",
             phase=phase,
-            training=use,
+            hardware=use,
             seed=0,
             fingerprint="",
             itl_layers=Places(1, 1).inserted(loaded.model.config.num_hidden_layers),

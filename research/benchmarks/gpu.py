@@ -42,8 +42,8 @@ from lingraft.evaluation.scorer import Item, Scorer
 from lingraft.models.families import FAMILIES
 from lingraft.models.loading import auto_class
 from lingraft.pretrained.load import quiet_transformers
+from lingraft.recipe import Hardware as Use
 from lingraft.recipe import Masking, Phase
-from lingraft.recipe import Training as Use
 from lingraft.tokenizer.documents import Documents
 from lingraft.training import throughput
 from lingraft.training.data import Reading
@@ -364,7 +364,7 @@ def train_ours(arm: Arm, model: Model, asked: argparse.Namespace, meter: Meter) 
             folder=Path(out),
             metrics_path=Path(out) / "metrics.jsonl",
             phase=phase,
-            training=use,
+            hardware=use,
             seed=0,
             fingerprint="",
             itl_layers=frozenset(),

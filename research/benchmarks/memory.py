@@ -296,7 +296,7 @@ def run_training(name: str, folder: Path) -> None:
                     "validation": Validation(every_steps=3, max_sentences=16),
                 }
             ),
-            training=recipe.hardware,
+            hardware=recipe.hardware,
             seed=0,
             folder=folder / "phase",
             metrics_path=folder / "metrics.jsonl",

@@ -211,7 +211,7 @@ def attempt(
     run = Run(folder / f"ours-{seed}-{share}", parent=folder)
     run.path.mkdir(parents=True)
     request = recipe_of(asked, tokens, seed, pieces)
-    context = Context(request, run, accelerator_for(request.training, run.path))
+    context = Context(request, run, accelerator_for(request.hardware, run.path))
     clock.go()
     stages.graft(context, str(text.stage("tokenizer").fingerprint()))
     trained: list[Any] = []
@@ -240,7 +240,7 @@ def attempt(
 
 
 def machine(folder: Path) -> dict[str, Any]:
-    accelerator = accelerator_for(recipe_from(MINIMAL).training, folder)
+    accelerator = accelerator_for(recipe_from(MINIMAL).hardware, folder)
     return environment(accelerator, " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]))
 
 

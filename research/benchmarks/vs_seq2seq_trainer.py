@@ -210,7 +210,7 @@ def train_ours(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as out:
         work = Work(
             phase=phase.model_copy(update={"budget": phase.budget.model_copy(update=budget)}),
-            training=use,
+            hardware=use,
             seed=0,
             folder=Path(out),
             metrics_path=Path(out) / "metrics.jsonl",

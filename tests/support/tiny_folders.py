@@ -23,28 +23,29 @@ FILES = {
     'method = ["xpt", "scratch"]',
     "gold.txt": "".join(f"{line} 1 1\n{line} 2 2\n" for line in range(1, 7)),
 }
-ADAPT = """adapt --text text.txt --lang ko --steps 2 --vocab-size 300 --set hardware.row_tokens=64
-    --set tokenizer.max_tokens=64 --set evaluation.max_words=8 --out run --source """
-TUNE = "finetune {} --task {} --seeds 1 --set epochs=1 --out {}"
-ENCODER = ["check M"] * 8 + ["evaluate M --text a.txt --lang ko --words 4"] * 4
-ENCODER += ["align M --text a.txt b.txt --out links.txt"] * 3
-ENCODER += ["export-sentences M --out made", "encoder-decoder M --out made"]
-ENCODER += [f"{ADAPT} M --preset xpt2021", TUNE.format("M", "own.toml", "tuned")]
-TRANSLATOR = ["check M"] * 3 + ["translate M --text a.txt --out said.txt --beams 1"] * 4
+ADAPT = """adapt --text text.txt --lang ko --budget 2steps tokenizer.vocab_size=300
+    hardware.row_tokens=64 tokenizer.max_tokens=64 evaluation.max_words=8 --out run --source """
+TUNE = "finetune {} --task {} --seeds 1 epochs=1 --out {}"
+ENCODER = ["check M"] * 8 + ["evaluate M --text a.txt --lang ko max_words=4"] * 4
+ENCODER += ["analyze alignment M --text a.txt b.txt --out links.txt"] * 3
+ENCODER += ["convert sentence-encoder M --out made", "convert seq2seq M --out made"]
+ENCODER += [f"{ADAPT} M training.preset=xpt2021", TUNE.format("M", "own.toml", "tuned")]
+TRANSLATOR = ["check M"] * 3 + ["translate M --text a.txt --out said.txt beams=1"] * 4
 TRANSLATOR += [TUNE.format("M", "pairs/ko-en.toml", "said")]
-CAUSAL = ["check M"] * 8 + ["evaluate M --text a.txt"] * 3 + [f"{ADAPT} M --preset auto"]
+CAUSAL = ["check M"] * 8 + ["evaluate M --text a.txt"] * 3 + [f"{ADAPT} M training.preset=auto"]
 MODELS = {"roberta": ENCODER, "bert": ENCODER, "llama": CAUSAL, "bart": TRANSLATOR}
-DRAWS = "--resamples 100"
+DRAWS = "resamples=100"
 STUDY = "study run study.toml --out study"
 RESULTS = {
-    "run": [f"{ADAPT} roberta --preset xpt2021", "report run", "stage run evaluation"],
-    "tuned": [TUNE.format("roberta", "own.toml", "tuned"), f"compare tuned {DRAWS}"],
-    "said": [TUNE.format("bart", "pairs/ko-en.toml", "said"), f"compare said {DRAWS}"],
+    "run": [f"{ADAPT} roberta training.preset=xpt2021", "report run", "check run/recipe.toml"],
+    "tuned": [TUNE.format("roberta", "own.toml", "tuned"), f"report tuned {DRAWS}"],
+    "said": [TUNE.format("bart", "pairs/ko-en.toml", "said"), f"report said {DRAWS}"],
     "study": [STUDY, "study report study", "study plan study.toml --out study"],
-    "found": [f"retrieve roberta bert --pairs pairs --out found {DRAWS}",
-              "export-sentences roberta --out made --retrieval found"],
-    "links": [f"align roberta --gold s=gold.txt --text a.txt b.txt --out links {DRAWS}"],
-    "corpus": ["corpus text.txt --lang ko --out corpus"],
+    "found": [f"analyze retrieval roberta bert --pairs pairs --out found {DRAWS}",
+              "convert sentence-encoder roberta --out made retrieval=found"],
+    "links": ["analyze alignment roberta --gold s=gold.txt --text a.txt b.txt --out links "
+              f"{DRAWS}"],
+    "corpus": ["data clean text.txt --lang ko --out corpus"],
 }  # fmt: skip
 
 
