@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 import transformers as hf
 from arms import OURS, PLAIN_TRAINER, add_arm_options
-from lingraft.commands.budgets import count
 from setups import SETUPS, set_up
 from shared import head, in_process, parser_of, row, spread, write
 
@@ -49,7 +48,7 @@ from lingraft.pipeline.completing import complete
 from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.stages import Context
 from lingraft.pretrained.load import quiet_transformers
-from lingraft.recipe import Masking, Validation
+from lingraft.recipe import Budget, Masking, Validation
 from lingraft.recipe.methods import recipe_from
 from lingraft.rundir import Run, read_json, write_json
 from lingraft.tokenizer import files as tokenizer_files
@@ -148,6 +147,11 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 # -- what both sides share
 
 
+def tokens_of(asked: argparse.Namespace) -> float:
+    """Return the tokens of the Trainer's run: 60000 for 60k."""
+    return Budget.model_validate(f"{asked.tokens} tok").value
+
+
 def recipe_of(asked: argparse.Namespace, tokens: float, seed: int, pieces: int | None) -> Recipe:
     """The automatic preset, as it suits the source."""
     plain = {
@@ -165,7 +169,7 @@ def recipe_of(asked: argparse.Namespace, tokens: float, seed: int, pieces: int |
 def prepare(asked: argparse.Namespace, folder: Path) -> None:
     """Text, split and vocabulary, once for all arms."""
     recipe, run = (
-        recipe_of(asked, count(asked.tokens, "--tokens"), 0, asked.vocab_size),
+        recipe_of(asked, tokens_of(asked), 0, asked.vocab_size),
         Run(folder),
     )
     context = Context(recipe, run, accelerator_for(recipe.hardware, folder))
@@ -206,7 +210,7 @@ def attempt(
 ) -> Reaching:
     """Train one share of the budget, graft and all, or until the target."""
     (seed, share), text = which, Run(folder)
-    tokens = share * count(asked.tokens, "--tokens")
+    tokens = share * tokens_of(asked)
     pieces = int(text.stage("tokenizer").result()["vocab_size"])
     run = Run(folder / f"ours-{seed}-{share}", parent=folder)
     run.path.mkdir(parents=True)
@@ -221,7 +225,7 @@ def attempt(
         plain.load_state_dict(trained[-1].state_dict())
         return bits(text, asked, "test", plain)
 
-    watch = Reaching(clock, score, target, count(asked.tokens, "--tokens") / asked.looks)
+    watch = Reaching(clock, score, target, tokens_of(asked) / asked.looks)
     try:
         for index, phase in enumerate(context.recipe.phases):
             place = run.stage(phase.name).path
@@ -262,7 +266,7 @@ def theirs(
         {"input_ids": one, "special_tokens_mask": [int(token in special) for token in one]}
         for one in rows
     ]
-    budget = count(asked.tokens, "--tokens")
+    budget = tokens_of(asked)
     steps = max(1, math.ceil(budget / (tokens.lengths.mean() * asked.batch)))
     clock, arguments = Clock(), PLAIN_TRAINER | {"seed": seed, "max_steps": steps}
     arguments |= {"learning_rate": rate, "lr_scheduler_type": "linear"}
