@@ -23,7 +23,7 @@ def quality():
 @pytest.fixture(scope="module")
 def asked(quality, tiny_source, korean_text):
     words = ["--source", str(tiny_source("roberta")), "--text", str(korean_text), "--lang", "ko"]
-    words += ["--budget", "3ktok", "tokenizer.vocab_size=300", "max_words=10", "--looks", "4"]
+    words += ["--tokens", "3k", "--vocab-size", "300", "--words", "10", "--looks", "4"]
     return quality.options([*words, "--rates", "1e-3", "--batch", "8", "--shares", "0.5", "1"])
 
 
