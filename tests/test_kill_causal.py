@@ -20,9 +20,10 @@ RECIPE = """
 name = "replayed"
 source.model = "{source}"
 tokenizer = {{ action = "extend", new_pieces = 64, max_tokens = 32, streams = ["ko"] }}
-graft = {{ inserted_before = 0, inserted_after = 0, embeddings = "mean" }}
+graft = {{ inserted_before = 0, inserted_after = 0 }}
+embeddings.init = "mean"
 hardware = {{ precision = "fp32", row_tokens = 32, checkpoint_steps = 2 }}
-evaluation = {{ samples = 0, sentences = 10, untouched = false }}
+evaluation = {{ samples = 0, max_sentences = 10, untouched = false }}
 [[streams]]
 name = "ko"
 language = "ko"
@@ -38,8 +39,8 @@ name = "{name}"
 objective = "clm"
 train = {train}
 lora = {{ parts = ["body"], rank = 2, dropout = {dropout} }}
-budget.value = 6
-batch.size = 8
+budget = "6 steps"
+batch = "8 sentences"
 optimizer.learning_rate = 1e-2
 data = [{{ stream = "ko" }}, {{ stream = "en", share = 0.3 }}]
 """
