@@ -57,8 +57,8 @@ def test_adapt_says_where_the_model_is_and_how_good(shorthand, tmp_path, command
     assert ended.out.splitlines()[-4:-1] == [
         f"model:  {run / 'model'}",
         f"report: {run / 'report.html'}",
-        f"next:   The model has learnt little. Train it {math.ceil(300_000 / tokens)} times as long, "
-        "in a run of its own:",
+        "next:   The model has learnt little. Train it "
+        f"{math.ceil(300_000 / tokens)} times as long, in a run of its own:",
     ]
     assert f"{run}-longer" in ended.out.splitlines()[-1]
     assert "XPT reaches perplexity" in ended.out
