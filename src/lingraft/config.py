@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from lingraft.errors import DataError, RecipeError
-from lingraft.recipe import Budget, Recipe, amounts
+from lingraft.recipe import Budget, Recipe
 from lingraft.recipe.decoding import assignments
 from lingraft.recipe.methods import check_size, read_recipe, recipe_from
 from lingraft.recipe.streams import CODE, named_texts, plain_streams
@@ -24,6 +26,8 @@ Texts = Paths | Mapping[str, Paths]
 Settings = Mapping[str, Any] | Sequence[str]
 """Keys of a recipe and their values, or `key=value` each."""
 BESIDE_A_RECIPE = ("out", "budget", "seed", "settings")
+PAPER = "paper"
+"""The preset's own budget."""
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """A name that a recipe may have."""
 
@@ -195,7 +199,7 @@ def larger_budget(folder: Path, given: Mapping[str, Any]) -> Budget:
         raise RecipeError(
             f"{settings[0]}: a run that goes on keeps its own recipe ({folder}); leave it out"
         )
-    if given.get("budget", amounts.PAPER) == amounts.PAPER:
+    if given.get("budget", PAPER) == PAPER:
         raise RecipeError(
             f"{folder}: is a run; give the budget that it may have in all, such as 16h (--budget), "
             "or a recipe in its place"
@@ -203,9 +207,21 @@ def larger_budget(folder: Path, given: Mapping[str, Any]) -> Budget:
     return Budget.model_validate(budget_of(given["budget"]))
 
 
-def budget_of(text: str | None) -> Any:
-    """Return a budget as plain data; None for none, and for the preset's own."""
-    return None if text is None else amounts.budget(text)
+def budget_of(text: str | None) -> dict[str, Any] | None:
+    """Return a budget as plain data; None for none, and for the preset's own.
+
+    Raises:
+        RecipeError: it is no amount above 0 with a unit.
+    """
+    if text is None or text.strip() == PAPER:
+        return None
+    try:
+        return dict(Budget.model_validate(text))
+    except ValidationError:
+        raise RecipeError(
+            f"budget '{text}': write an amount above 0 with its unit, as 30m, 8h, 5Mtok, 300steps, "
+            "'2 epochs', or paper for the preset's own"
+        ) from None
 
 
 def recipe_name(folder: str | Path | None, data: Mapping[str, Any]) -> str:

@@ -46,31 +46,15 @@ def is_locked_now(file: IO[Any]) -> bool:
         DataError: the file system has no locks.
     """
     try:
-        _lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
-    return True
-
-
-def wait_for_lock(file: IO[Any]) -> None:
-    """Lock an open file for as long as it stays open, once no other process has it.
-
-    Raises:
-        DataError: the file system has no locks.
-    """
-    _lock(file, fcntl.LOCK_EX)
-
-
-def _lock(file: IO[Any], how: int) -> None:
-    try:
-        fcntl.flock(file, how)
-    except (BlockingIOError, PermissionError):
-        raise
     except OSError as error:
         raise DataError(
             f"{file.name}: this file system has no locks ({error.strerror}), which keep a second "
             "lingraft away; choose a folder on another one, or mount it with them (Lustre: flock)"
         ) from None
+    return True
 
 
 @contextlib.contextmanager

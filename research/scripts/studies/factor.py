@@ -19,6 +19,7 @@ from lingraft.report import figure, numbers, points
 from lingraft.report.figure import FAINT, Figure, colour
 from lingraft.report.panels import look
 from lingraft.stats import interval
+from lingraft.study.analysis import BELOW, NOT_REACHED, reached_at
 from studies import panels
 from studies.analysis import checked, incomparable, replicates, shared_blocks
 from studies.metrics import LOSS, TASK, metric_named
@@ -30,12 +31,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from lingraft.stats import Array, Resampling
+    from lingraft.stats import Resampling
     from studies.results import Group, TaskShown
-
-NOT_REACHED = math.inf
-BELOW = 0.0
-"""Stand for sizes above the largest and below the smallest of the baseline."""
 
 
 @dataclass(frozen=True)
@@ -83,32 +80,6 @@ def _short(value: float) -> str:
     if value >= 10:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
-
-
-def reached_at(sizes: Sequence[float], means_RK: Array, targets_R: Array, *, lower: bool) -> Array:
-    """[R] The smallest size at which a curve is as good as the target.
-
-    Args:
-        sizes: K of them, ascending.
-        means_RK: the curve's values there, once for each resample.
-        targets_R: the quality to reach.
-        lower: whether lower is better.
-
-    Returns:
-        Sizes; BELOW where the smallest size is better, NOT_REACHED where no size is good enough.
-    """
-    sign = 1.0 if lower else -1.0
-    excess_RK = sign * (means_RK - targets_R[:, None])
-    sizes_R = np.full(len(targets_R), NOT_REACHED)
-    logs = np.log(np.asarray(sizes, dtype=np.float64))
-    for k in range(len(sizes) - 1, 0, -1):
-        before, after = excess_RK[:, k - 1], excess_RK[:, k]
-        crosses = (before > 0) & (after <= 0)
-        share = before[crosses] / (before[crosses] - after[crosses])
-        sizes_R[crosses] = np.exp(logs[k - 1] + share * (logs[k] - logs[k - 1]))
-    sizes_R[excess_RK[:, 0] == 0] = sizes[0]
-    sizes_R[excess_RK[:, 0] < 0] = BELOW
-    return sizes_R
 
 
 def factor(method: Group, baseline: Sequence[Group], metric: str, resampling: Resampling) -> Factor:

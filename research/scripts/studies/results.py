@@ -13,8 +13,9 @@ import numpy as np
 from lingraft.finetuning.outcomes import told
 from lingraft.recipe.records import METHODS
 from lingraft.report.variants import STREAM, TITLES
+from lingraft.study import results
 from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
-from studies.metrics import BITS, LOSS, PERPLEXITY, TASK
+from studies.metrics import BITS, LOSS, PERPLEXITY
 from studies.notes import on_common
 
 if TYPE_CHECKING:
@@ -54,17 +55,11 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Cells that differ in nothing but the seed."""
+class Group(results.Group):
+    """Cells that differ in nothing but the seed, with the axes that tell groups apart."""
 
-    label: str
-    method: str
-    further: dict[str, Value]
+    further: dict[str, Value] = field(kw_only=True)
     """Axes beside method, sentences and seed."""
-    sentences: int | None
-    """None where the study does not vary it, or takes all."""
-    cells: tuple[Cell, ...]
-    """By seed."""
 
     @property
     def beside(self) -> dict[str, Value]:
@@ -72,37 +67,10 @@ class Group:
         axes = {key: value for key, value in self.further.items() if key != INITIALIZER}
         return {"method": self.method, **axes}
 
-    def rows(self, metric: str) -> dict[Key, MetricRow]:
-        """The metric's rows by seed; of a task, by seed and that of fine-tuning."""
-        if metric.startswith(TASK):
-            return {
-                (cell.seed, seed): row
-                for cell in self.cells
-                for seed, row in cell.tasks.get(metric, {}).items()
-            }
-        return {(cell.seed,): cell.metrics[metric] for cell in self.cells if metric in cell.metrics}
-
-    def values(self, metric: str) -> list[float]:
-        """The metric of each seed that has it; of a task, of each fine-tuning."""
-        return [row.value for row in self.rows(metric).values()]
-
     def sound(self, metric: str) -> float | None:
         """The mean where it is a number: not of a training that diverged."""
         mean = self.mean(metric)
         return mean if mean is not None and math.isfinite(mean) else None
-
-    def mean(self, metric: str) -> float | None:
-        """Mean over the seeds; of a task, over the seeds of their means over fine-tunings."""
-        by_seed: dict[int, list[float]] = {}
-        for key, row in self.rows(metric).items():
-            by_seed.setdefault(key[0], []).append(row.value)
-        means = [math.fsum(values) / len(values) for values in by_seed.values()]
-        return math.fsum(means) / len(means) if means else None
-
-    def deviation(self, metric: str) -> float | None:
-        """Sample standard deviation over the seeds (of a task, all fine-tunings); None for one."""
-        values = self.values(metric)
-        return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
     @property
     def writes(self) -> bool:

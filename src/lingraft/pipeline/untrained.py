@@ -58,7 +58,7 @@ def graft(
     """Give a source another vocabulary, with the graft stage's own code; train nothing.
 
     Args:
-        source: folder, Hub id, or a name of `lingraft list models`.
+        source: folder, Hub id, or a name of `lingraft show models`.
         tokenizer: folder, Hub id, or the tokenizer itself; None trains one on `text`.
         text: files, folders or hub:DATASET, or LANGUAGE=PATH each; cleaned as a run cleans it.
         language: of the text; None: not known.

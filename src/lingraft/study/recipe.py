@@ -44,7 +44,7 @@ class StudyTask(TaskOptions):
     """
 
     name: str
-    """`lingraft list tasks`, or the TOML file of a user's own, relative to the study's file."""
+    """`lingraft show tasks`, or the TOML file of a user's own, relative to the study's file."""
     seeds: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...],
         BeforeValidator(_counted),
