@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from lingraft.errors import DataError, RecipeError
-from lingraft.recipe import Budget, Recipe
+from lingraft.recipe import Recipe, Training, decoding
 from lingraft.recipe.decoding import assignments
 from lingraft.recipe.methods import check_size, read_recipe, recipe_from
 from lingraft.recipe.streams import CODE, named_texts, plain_streams
@@ -19,6 +17,7 @@ from lingraft.rundir import Run, read_json
 
 if TYPE_CHECKING:
     from lingraft.callbacks import Callback
+    from lingraft.recipe import Budget
 
 Paths = str | Path | Sequence[str | Path]
 Texts = Paths | Mapping[str, Paths]
@@ -26,8 +25,6 @@ Texts = Paths | Mapping[str, Paths]
 Settings = Mapping[str, Any] | Sequence[str]
 """Keys of a recipe and their values, or `key=value` each."""
 BESIDE_A_RECIPE = ("out", "budget", "seed", "settings")
-PAPER = "paper"
-"""The preset's own budget."""
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """A name that a recipe may have."""
 
@@ -104,7 +101,7 @@ class AdaptConfig:
     def _tables(self, texts: dict[str, Any]) -> dict[str, Any]:
         """Return the recipe's tables, without what was not given."""
         own = None if self.tokenizer is None else str(self.tokenizer)
-        training = {"method": self.method, "preset": self.preset, "budget": budget_of(self.budget)}
+        training = {"method": self.method, "preset": self.preset, "budget": self.budget}
         return {
             "source": {"model": None if self.source is None else str(self.source)},
             **texts,
@@ -174,7 +171,7 @@ def recipe_of(
                 "KEY=VALUE)"
             )
     beside = AdaptConfig(**given)
-    changes = assignments({"training.budget": budget_of(beside.budget)}) + beside.assignments
+    changes = assignments({"training.budget": beside.budget}) + beside.assignments
     if isinstance(config, Recipe):
         if changes:
             raise RecipeError(f"{changes[0]}: a Recipe is complete; give its file or a dict")
@@ -199,29 +196,13 @@ def larger_budget(folder: Path, given: Mapping[str, Any]) -> Budget:
         raise RecipeError(
             f"{settings[0]}: a run that goes on keeps its own recipe ({folder}); leave it out"
         )
-    if given.get("budget", PAPER) == PAPER:
+    told = decoding.checked(Training, {"budget": given.get("budget")}, "a larger budget")
+    if told.budget is None:
         raise RecipeError(
             f"{folder}: is a run; give the budget that it may have in all, such as 16h (--budget), "
             "or a recipe in its place"
         )
-    return Budget.model_validate(budget_of(given["budget"]))
-
-
-def budget_of(text: str | None) -> dict[str, Any] | None:
-    """Return a budget as plain data; None for none, and for the preset's own.
-
-    Raises:
-        RecipeError: it is no amount above 0 with a unit.
-    """
-    if text is None or text.strip() == PAPER:
-        return None
-    try:
-        return dict(Budget.model_validate(text))
-    except ValidationError:
-        raise RecipeError(
-            f"budget '{text}': write an amount above 0 with its unit, as 30m, 8h, 5Mtok, 300steps, "
-            "'2 epochs', or paper for the preset's own"
-        ) from None
+    return told.budget
 
 
 def recipe_name(folder: str | Path | None, data: Mapping[str, Any]) -> str:

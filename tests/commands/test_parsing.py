@@ -71,7 +71,10 @@ def test_lists_go_by_spaces_and_keys_stand_anywhere(words, expected):
         (("data", "clean", "a", "--lang", "ko", "--out="), "--out: an argument is empty"),
         (("evaluate", "m", "--text", "--lang=ko"), "--text: --lang=ko stands where its value"),
         (("adapt", "--out", "--force"), "--out: --force stands where its value"),
-        (("adapt", "r.toml", "--budget", "8"), "budget '8': write an amount above 0 with its unit"),
+        (
+            ("adapt", "--source", "s", "--text", "t", "--lang", "ko", "--budget", "8"),
+            "training.budget: '8' is no amount",
+        ),
         (("adapt", "--minutes", "5"), "--minutes: is gone; write --budget 30m"),
         (("adapt", "--set", "a=b"), "--set: is gone; write KEY=VALUE"),
         (("finetune", "m", "--resume"), "--resume: is gone; write --update"),

@@ -18,11 +18,11 @@ def limited(monkeypatch):
     """Memory that is full where more tokens than this go through the model at once."""
     forward, sizes = WithObjective.forward, []
 
-    def limit(tokens, error):
+    def limit(tokens, error, when=lambda module: module.training):
         def limited_forward(self, batch):
             sizes.append(batch.input_ids_NT.numel())
             losses = forward(self, batch)
-            if self.training and sizes[-1] > tokens:
+            if when(self) and sizes[-1] > tokens:
                 raise error
             return losses
 
@@ -59,3 +59,13 @@ def test_another_error_stops_at_once(limited, tiny_model, tiny_job, accelerator)
     with pytest.raises(RuntimeError, match="do not match"):
         train_phase(tiny_job(), tiny_model("roberta"), accelerator)
     assert len(sizes) == 1
+
+
+def test_validation_goes_on_in_smaller_passes(limited, tiny_model, tiny_job, accelerator):
+    job = tiny_job("plain", hardware={"micro_batch_tokens": 256})
+    expected = train_phase(job, tiny_model("roberta"), accelerator)
+    sizes = limited(64, FULL["a GPU's"], when=lambda module: not module.training)
+    job = tiny_job("limited", hardware={"micro_batch_tokens": 256})
+    result = train_phase(job, tiny_model("roberta"), accelerator)
+    assert max(sizes) > 64
+    assert result["best"]["loss"] == pytest.approx(expected["best"]["loss"], rel=1e-3)

@@ -105,10 +105,12 @@ def _show(plan: Plan, phases: Table) -> None:
         parts = ", ".join(f"{part} {size:,}" for part, size in plan.by_part.items() if size)
         console.line(f"model: {plan.model_type}, {plan.parameters:,} parameters ({parts})")
     console.show(phases)
-    if plan.fits:
-        console.line(f"memory: {plan.fits}")
-    if plan.disk_bytes_estimate:
-        console.line(f"estimate: {plan.disk_bytes_estimate / 1e9:,.2f} GB on disk")
+    if plan.disk_bytes_estimate and plan.memory_bytes_estimate:
+        memory, disk = plan.memory_bytes_estimate / 1e9, plan.disk_bytes_estimate / 1e9
+        console.line(
+            f"estimate: {memory:,.2f} GB of memory for weights, gradients and optimizer, "
+            f"activations apart; {disk:,.2f} GB on disk"
+        )
 
 
 def _phases(plan: Plan, completed: Completed) -> Table:
@@ -124,7 +126,6 @@ def _phases(plan: Plan, completed: Completed) -> Table:
             phase["batch"],
             phase["learning_rates"],
             _tokens(phase["tokens_estimate"], section.budget.seconds, completed),
-            f"{plan.memory[section.name].total / 1e9:,.1f}" if plan.memory else "?",
         )
         for phase, section in zip(plan.phases, completed.recipe.phases, strict=True)
     ]
@@ -136,7 +137,6 @@ def _phases(plan: Plan, completed: Completed) -> Table:
         "batch",
         "learning rate",
         "tokens, about",
-        "GB, about",
     )
     return table("", head, rows)
 

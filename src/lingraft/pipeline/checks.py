@@ -188,7 +188,7 @@ def _check_graft(recipe: Recipe, loaded: LoadedSource) -> Outline:
     with one_line("the model cannot be built", "correct [tokenizer], [graft] or lora"):
         target = outline(recipe, loaded)
         for phase in recipe.phases:
-            target.counted(phase)
+            target.trainable(phase)
     return target
 
 

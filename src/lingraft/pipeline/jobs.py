@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.devices import device_for
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import damage, source
 from lingraft.models.families import family_of
 from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.distillation import Teacher
-from lingraft.pipeline.memory import training_for
-from lingraft.pipeline.outline import outline, shapes_of
 from lingraft.pipeline.reading import readings
 from lingraft.pipeline.rows import new_rows
 from lingraft.pretrained.load import check_longest, load_config, longest_text
@@ -31,6 +28,8 @@ if TYPE_CHECKING:
 
 LONGEST = 512
 """Tokens of a sentence that a teacher reads."""
+GPU_TOKENS = {True: 32_768, False: 8_192}
+"""At once on a GPU, by whether one process trains alone: memory that is full then halves them."""
 
 
 def prepared(
@@ -53,7 +52,7 @@ def prepared(
     own = folder == run.stage(section.name).path
     job = Job(
         phase=section,
-        hardware=training_here(recipe, section),
+        hardware=training_here(context, section),
         family=loaded.family,
         itl_layers=translation_layers(loaded.model.config, loaded.family, recipe.graft.places),
         new_rows=new_rows(run.stage("graft").path, section),
@@ -118,13 +117,13 @@ def _teacher(
     return {"teacher": teacher, "distilled": distilled(phase, recipe.texts).name}
 
 
-def training_here(recipe: Recipe, section: Phase) -> Hardware:
+def training_here(context: Context, section: Phase) -> Hardware:
     """Return how this machine is used in a phase: on a GPU with as many tokens at once as suit it.
 
     Short passes leave a large GPU idle. The gradients are the same, up to rounding.
     """
-    hardware = recipe.hardware
-    if hardware.micro_batch_tokens is not None or device_for().type != "cuda":
+    hardware, accelerator = context.recipe.hardware, context.accelerator
+    if hardware.micro_batch_tokens is not None or accelerator.device.type != "cuda":
         return hardware
-    loaded = shapes_of(recipe)
-    return hardware if loaded is None else training_for(outline(recipe, loaded), section, hardware)
+    most = GPU_TOKENS[accelerator.num_processes == 1 and section.distil is None]
+    return hardware.model_copy(update={"micro_batch_tokens": most})

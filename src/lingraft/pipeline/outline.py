@@ -16,10 +16,10 @@ import torch
 from lingraft.models import export, source
 from lingraft.models.graft import VocabularyTensors, is_tied
 from lingraft.models.kinds import KINDS
-from lingraft.models.parts import layer_index, part_of, translation_layers
+from lingraft.models.parts import translation_layers
 from lingraft.models.shapes import load_shapes
 from lingraft.pipeline.grafting import assemble, counts_of
-from lingraft.pipeline.source_config import local_folder, source_of
+from lingraft.pipeline.source_config import source_of
 from lingraft.recipe.run import KEEPING
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for
@@ -33,23 +33,6 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.models.source import LoadedSource
     from lingraft.recipe import Phase, Recipe
-
-BELOW = ("embeddings", "positions", "embedding_norm")
-"""Parts beneath the layers: where they train, every layer has a backward pass."""
-
-
-@dataclass(frozen=True)
-class Counted:
-    """How much of a model a phase trains, and how deep its backward pass goes."""
-
-    parameters: int
-    """That the optimizer moves."""
-    gradients: int
-    """Numbers with a gradient: of matrices of which rows train all, and these rows."""
-    layers: int
-    """With a backward pass: from the lowest that trains upwards, all if what is beneath trains."""
-    frozen_maps: int
-    """Parameters of the layers' matrices that stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -84,50 +67,17 @@ class Outline:
         """Layers of all stacks, inserted ones too."""
         return sum(int(getattr(self.model.config, one.depth_key)) for one in self.family.lists)
 
-    def teacher(self, phase: Phase) -> int:
-        """Parameters of what a phase learns from; 0 where that is not on this machine."""
-        if phase.distil is None:
-            return 0
-        if phase.distil.teacher is None:
-            return int(self.source.num_parameters())
-        folder = local_folder(phase.distil.teacher, None)
-        return 0 if folder is None else int(load_shapes(folder).model.num_parameters())
-
-    def counted(self, phase: Phase) -> Counted:
-        """Count what a phase trains, selected as the run selects it.
+    def trainable(self, phase: Phase) -> int:
+        """Count the parameters that a phase trains, selected as the run selects them.
 
         Raises:
             RecipeError: the phase names what the target has not, or nothing that it has.
         """
-        family = self.family
         model = self.model if phase.lora is None else copy.deepcopy(self.model)
-        itl = translation_layers(model.config, family, self.recipe.graft.places)
+        itl = translation_layers(model.config, self.family, self.recipe.graft.places)
         new_V = torch.arange(self.rows) >= self.old_rows
         with torch.device("meta"):
-            trained = select_trained(model, family, phase, itl, lambda: new_V)
-        numbers = {name: layer_index(name, family) for name, _ in model.named_parameters()}
-        learning = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        below = any(
-            numbers[name] is None
-            and part_of(name, family, itl) in BELOW
-            and (self.tied or name != family.decoder)
-            for name in learning
-        )
-        layers = [n for n in numbers.values() if n is not None]
-        lowest = min(
-            (n for name in learning if (n := numbers[name]) is not None), default=max(layers) + 1
-        )
-        return Counted(
-            trained.count,
-            sum(p.numel() for p in learning.values())
-            + sum(rows.parameter.numel() for rows in trained.rows),
-            sum(below or number >= lowest for number in {*layers}),
-            sum(
-                p.numel()
-                for name, p in model.named_parameters()
-                if numbers[name] is not None and p.dim() == 2 and not p.requires_grad
-            ),
-        )
+            return select_trained(model, self.family, phase, itl, lambda: new_V).count
 
 
 def shapes_of(recipe: Recipe) -> LoadedSource | None:

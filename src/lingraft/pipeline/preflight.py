@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import inputs as text_inputs
 from lingraft.pipeline import pairs
 from lingraft.pipeline.checks import check_inputs, check_names, too_small, unread
-from lingraft.pipeline.memory import need, training_for, verdict
 from lingraft.pipeline.source_config import source_of
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.recipe import catalogue, stage_order
@@ -16,7 +15,6 @@ from lingraft.recipe.defaults import TOKENS_PER_SENTENCE
 from lingraft.recipe.selectors import described
 
 if TYPE_CHECKING:
-    from lingraft.pipeline.memory import Need
     from lingraft.pipeline.outline import Outline
     from lingraft.recipe import Phase, Recipe
 
@@ -41,10 +39,8 @@ class Plan:
     by_part: dict[str, int] = field(default_factory=dict)
     phases: list[dict[str, Any]] = field(default_factory=list)
     disk_bytes_estimate: int | None = None
-    memory: dict[str, Need] = field(default_factory=dict)
-    """By phase."""
-    fits: str = ""
-    """Whether this machine has so much, and what to change if not."""
+    memory_bytes_estimate: int | None = None
+    """Of weights, gradients and AdamW's moments in fp32, of the phase that takes the most."""
     depth_and_width: tuple[int, int] | None = None
     """Of the target; None where the source is not on this machine, or an architecture."""
     notes: list[str] = field(default_factory=list)
@@ -111,7 +107,7 @@ def _phase(recipe: Recipe, phase: Phase, plan: Plan, target: Outline | None) -> 
     return {
         "name": phase.name,
         "trains": described(phase.train, phase.lora.parts if phase.lora else ()),
-        "trainable": None if target is None else target.counted(phase).parameters,
+        "trainable": None if target is None else target.trainable(phase),
         "budget": f"{phase.budget.value:,.12g} {phase.budget.unit}",
         "batch": _batch(recipe, phase),
         "learning_rates": phase.optimizer.peaks,
@@ -147,7 +143,7 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
 
 
 def _estimates(target: Outline, plan: Plan) -> None:
-    recipe, parameters = target.recipe, plan.parameters or 0
+    parameters, recipe = plan.parameters or 0, target.recipe
     most = max((entry["trainable"] or 0 for entry in plan.phases), default=0)
     models = 1 + len(recipe.baselines)
     # graft and best of each phase in fp32, one checkpoint with two moments, the exported model;
@@ -157,6 +153,4 @@ def _estimates(target: Outline, plan: Plan) -> None:
         models * (parameters * 4 * copies + parameters * 4 + most * 8)
         + 2.5 * plan.unpacked_bytes_estimate
     )
-    for phase in recipe.phases:
-        plan.memory[phase.name] = need(target, phase, training_for(target, phase, recipe.hardware))
-    plan.fits = verdict(plan.memory) if plan.memory else ""
+    plan.memory_bytes_estimate = 4 * parameters + 12 * most

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.base import Section, Share
 from lingraft.recipe.phase import Batch, Budget, Schedule, Shape
+
+PAPER = "paper"
+"""The preset's own budget."""
 
 
 class Training(Section):
@@ -33,8 +36,10 @@ class Training(Section):
     """Whose hyper-parameters are used (`lingraft show presets`). None: the method's own, mostly
     'auto', which needs a budget, and decides what the recipe leaves open by source, text and budget
     (docs/background/automatic-settings.md)."""
-    budget: Budget | None = None
-    """Total over all phases; None takes the preset's, of which 'auto' has none."""
+    budget: Annotated[
+        Budget | None, BeforeValidator(lambda given: None if given == PAPER else given)
+    ] = None
+    """Total over all phases; None or "paper" takes the preset's, of which 'auto' has none."""
     batch: Batch | None = None
     """None takes the preset's."""
     max_train_sentences: Annotated[int, Field(ge=1)] | None = None

@@ -50,17 +50,22 @@ def gradients(
         try:
             return step, accumulate(step, module, accelerator)
         except (RuntimeError, MemoryError) as error:
-            is_full = isinstance(error, torch.OutOfMemoryError) or is_memory_full(error)
-            if not is_full or accelerator.num_processes > 1:
+            if not can_be_halved(error, accelerator):
                 raise
             full = error.with_traceback(None)  # which holds what the passes have kept
         module.zero_grad(set_to_none=True)
-        if accelerator.device.type == "cuda":
-            torch.cuda.empty_cache()
         smaller = _smaller(step, indices, epoch, problem)
         if smaller is None:
             raise full
         step = smaller
+
+
+def can_be_halved(error: Exception, accelerator: Accelerator) -> bool:
+    """Return whether memory is full, and smaller passes can help; gives back what is held idle."""
+    is_full = isinstance(error, torch.OutOfMemoryError) or is_memory_full(error)
+    if accelerator.device.type == "cuda":
+        torch.cuda.empty_cache()
+    return is_full and accelerator.num_processes == 1
 
 
 def _smaller(
@@ -71,11 +76,18 @@ def _smaller(
         made = problem.step(indices, epoch, 0, 1)
         if len(made.micro_batches) > len(step.micro_batches):
             return made
-        if problem.micro_batch_tokens <= FEWEST:
+        if not halve(problem):
             return None
-        problem.micro_batch_tokens //= 2
-        logger.warning(
-            "memory is full: training goes on with %d tokens at once "
-            "(hardware.micro_batch_tokens), and the same sums",
-            problem.micro_batch_tokens,
-        )
+
+
+def halve(problem: Problem) -> bool:
+    """Let half as many tokens go through the model at once; False where so few cannot be halved."""
+    if problem.micro_batch_tokens <= FEWEST:
+        return False
+    problem.micro_batch_tokens //= 2
+    logger.warning(
+        "memory is full: training goes on with %d tokens at once "
+        "(hardware.micro_batch_tokens), and the same sums",
+        problem.micro_batch_tokens,
+    )
+    return True

@@ -20,7 +20,7 @@ from lingraft.models.paired import check_pairs
 from lingraft.models.selection import Layout, Selection, gains_of
 from lingraft.models.stacks import packed_model
 from lingraft.objectives import objective_for
-from lingraft.training import throughput
+from lingraft.training import halving, throughput
 from lingraft.training.data import Batcher, BatchPlan, row_of_pass
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
 from lingraft.training.phase import WithObjective, in_fp32, lighten, recompute_activations
@@ -180,7 +180,6 @@ class MaskedText:
             throughput.count(model, job.family, job.itl_layers) if self.counted else None
         )
         self.micro_batch_tokens = hardware.at_once
-        self.held_out = HeldOut.of(readings, job.vocabulary, phase, hardware, packed)
 
     @property
     def micro_batch_tokens(self) -> int:
@@ -191,6 +190,8 @@ class MaskedText:
     def micro_batch_tokens(self, tokens: int) -> None:
         self._at_once = tokens
         job, batch = self.job, self.job.phase.batch
+        hardware = job.hardware.model_copy(update={"micro_batch_tokens": tokens})
+        self.held_out = HeldOut.of(job.readings, job.vocabulary, job.phase, hardware, self.packed)
         self.even = row_of_pass(self.packed, tokens, self.lengths, batch.size, batch.unit)
         readings = job.readings
         streams = [reading.stream for reading in readings]
@@ -266,7 +267,13 @@ class MaskedText:
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
         """Mean nats on the validation text; of several streams each, and as they are drawn."""
-        loss, metrics = self.held_out.losses(module, accelerator)
+        while True:
+            try:
+                loss, metrics = self.held_out.losses(module, accelerator)
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not (halving.can_be_halved(error, accelerator) and halving.halve(self)):
+                    raise
         return Look(loss, metrics=metrics, tokens=self.held_out.tokens)
 
     def save(self, folder: Path) -> None:
