@@ -267,13 +267,12 @@ class MaskedText:
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
         """Mean nats on the validation text; of several streams each, and as they are drawn."""
-        while True:
-            try:
-                loss, metrics = self.held_out.losses(module, accelerator)
-                break
-            except (RuntimeError, MemoryError) as error:
-                if not (halving.can_be_halved(error, accelerator) and halving.halve(self)):
-                    raise
+        try:
+            loss, metrics = self.held_out.losses(module, accelerator)
+        except (RuntimeError, MemoryError) as error:
+            if not (halving.can_be_halved(error, accelerator) and halving.halve(self)):
+                raise
+            return self.look(module, accelerator)
         return Look(loss, metrics=metrics, tokens=self.held_out.tokens)
 
     def save(self, folder: Path) -> None:
