@@ -140,10 +140,14 @@ def run_study(
     Raises:
         LingraftError: whatever the caller can mend, on one line; a cell failed.
     """
-    from lingraft.commands import study as command
+    from lingraft.study import report
+    from lingraft.study.recipe import read_study
+    from lingraft.study.runner import Options
 
-    place = None if out is None else Path(out)
-    return command.run(Path(file), [], place, jobs, list(only), force=force, update=update)
+    study = read_study(Path(file))
+    place = Path("runs") / study.name if out is None else Path(out)
+    options = Options(jobs, tuple(only), force=force, update=update)
+    return report.run(study, place, options).path
 
 
 def clean_corpus(
