@@ -6,11 +6,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_shapes import ENCODERS
-from transformers import Starcoder2Config, Starcoder2ForSequenceClassification
+from transformers import AutoConfig, Starcoder2Config, Starcoder2ForSequenceClassification
 
 from lingraft.errors import DataError
 from lingraft.models.export import (
     check_reload,
+    dtype_of,
     save,
     settings_for_4_57,
     vocabulary_settings,
@@ -315,3 +316,26 @@ def test_settings_of_generation_without_effect_are_written_as_they_are(
     again = load(str(tmp_path / "changed"))[0].generation_config
     assert (again.temperature, again.length_penalty, again.eos_token_id) == (0.9, 0.6, 5)
     assert changed.generation_config.temperature == 0.9
+
+
+@pytest.mark.parametrize("family", ["roberta", "llama", "gemma2", "t5"])
+def test_numbers_are_stored_as_the_source_has_them(family, tiny_model, tmp_path):
+    model = tiny_model(family).eval()
+    ids = torch.arange(5, 25).view(2, 10)
+    inputs = {"input_ids": ids} | ({"decoder_input_ids": ids} if family == "t5" else {})
+    with torch.no_grad():
+        expected = model(**inputs).logits
+    model.config.save_pretrained(tmp_path / "source")
+    config = json.loads((tmp_path / "source" / "config.json").read_text()) | {"dtype": "bfloat16"}
+    (tmp_path / "source" / "config.json").write_text(json.dumps(config))
+    source = AutoConfig.from_pretrained(tmp_path / "source")
+    write_model(model, tmp_path / "made", dtype_of(source))
+    check_reload(model, tmp_path / "made")
+    stored = load_file(tmp_path / "made" / "model.safetensors")
+    assert {tensor.dtype for tensor in stored.values()} == {torch.bfloat16}
+    again = type(model).from_pretrained(tmp_path / "made", dtype="auto").eval()
+    assert again.dtype == torch.bfloat16
+    with torch.no_grad():
+        logits = again.float()(**inputs).logits
+    assert (logits - expected).abs().mean() < 1e-2
+    assert dtype_of(source, "fp32") == dtype_of(None) == torch.float32

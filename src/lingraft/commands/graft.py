@@ -58,7 +58,7 @@ def command(
     model, made, report = untrained.graft(
         source, tokenizer, text or [], language=lang, init=init, settings=settings or []
     )
-    untrained.save(model, made, report, out_dir)
+    untrained.save(model, made, report, out_dir, source)
     show(report)
     train = ("adapt", "--source", out_dir, "--method", "continued", "--text", *(text or ["TEXT"]))
     step = command_of(*train, "--lang", lang or "LANG", "--budget", "1h", "--out", "RUN")

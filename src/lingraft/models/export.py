@@ -156,12 +156,23 @@ def save(model: PreTrainedModel, folder: Path) -> None:
     checksums.write(folder)
 
 
-def write_model(model: PreTrainedModel, folder: Path) -> None:
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def dtype_of(config: PreTrainedConfig | None, asked: str = "source") -> torch.dtype:
+    """Return in what numbers a model is stored: those asked for, or of its source's config.json."""
+    own = None if config is None else config.dtype
+    known = own if own in DTYPES.values() else torch.float32
+    return DTYPES.get(asked, known)
+
+
+def write_model(model: PreTrainedModel, folder: Path, dtype: torch.dtype = torch.float32) -> None:
     """Write weights and configuration so that transformers 4.57 reads them too.
 
     Args:
-        model: a stock model, with any head.
+        model: a stock model, with any head; its weights are rounded to `dtype`.
         folder: takes them.
+        dtype: of the numbers in the file.
     """
     family = FAMILIES.get(model.config.model_type)
     own_head = family and model.get_output_embeddings() is not None and not is_tied(model)
@@ -169,7 +180,11 @@ def write_model(model: PreTrainedModel, folder: Path) -> None:
         with torch.no_grad():  # 5 reads the last of the two, BERT in 4.57 the first
             first, last = map(model.get_parameter, family.output_bias)
             first.copy_(last)
-    save(model, folder)
+    for to in (dtype, torch.float32):  # buffers, such as rotary frequencies, are not rounded
+        for parameter in model.parameters():
+            parameter.data = parameter.data.to(to)
+        if to is dtype:
+            save(model, folder)
     # in transformers 5 T5 1.1 and mT5 say that they are tied
     finish_config(folder, {"tie_word_embeddings": False} if own_head else {})
 

@@ -13,7 +13,7 @@ from lingraft.errors import DataError
 from lingraft.hub import check_answers
 from lingraft.log import duration
 from lingraft.models import export as exporting
-from lingraft.models.source import load_model
+from lingraft.models.source import config_of, load_model
 from lingraft.pipeline import evaluating, folder, going_on, phases, soundness, stages
 from lingraft.pipeline.checks import check_grafts, check_inputs, check_names, too_small, unread
 from lingraft.pipeline.clearing import check_outside
@@ -304,7 +304,8 @@ def write_out(context: Context, digest: str) -> None:
     run = context.run
     model = load_model(str(stages.weights_before(context, len(context.recipe.phases)))).model
     with run.stage("model").building(digest) as (folder, result):
-        exporting.write_model(model, folder)
+        source, asked = context.recipe.source, context.recipe.export.dtype
+        exporting.write_model(model, folder, exporting.dtype_of(config_of(source), asked))
         tokenizer_files.save(tokenizer_files.load(str(run.stage("tokenizer").path)), folder)
         exporting.check_reload(model, folder)
         write_text(folder / "README.md", card.model_card(run))

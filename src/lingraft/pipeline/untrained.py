@@ -14,7 +14,7 @@ from lingraft.models import export
 from lingraft.pipeline import checks, learnt, stages
 from lingraft.pipeline.grafting import Grafting
 from lingraft.pipeline.suiting import suited
-from lingraft.pretrained.load import quiet_transformers
+from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import catalogue
 from lingraft.recipe.decoding import assignments, decode, override
 from lingraft.recipe.defaults import vocabulary_for
@@ -134,9 +134,15 @@ def check_out(folder: Path, *, force: bool) -> None:
 
 
 def save(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, report: GraftReport, folder: Path
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    report: GraftReport,
+    folder: Path,
+    source: str,
 ) -> None:
     """Write a checkpoint that stock transformers loads, prove that it does, and its report.
+
+    Its numbers are stored as those of the source's files.
 
     Raises:
         DataError: it cannot be written, or what was written is not the model.
@@ -145,7 +151,8 @@ def save(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     with removed_on_failure(partial):
-        export.write_model(model, partial)
+        config = load_config(catalogue.resolve(source))
+        export.write_model(model, partial, export.dtype_of(config))
         tokenizer_files.save(tokenizer, partial)
         export.check_reload(model, partial)
         report.save(partial)

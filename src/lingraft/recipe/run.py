@@ -226,6 +226,9 @@ class Export(Section):
     """
     data_license: str | None = None
     """Licence of the text, for the model card."""
+    dtype: Literal["source", "fp32", "bf16", "fp16"] = "source"
+    """Numbers in which RUN/model is stored; 'source': those of the source's files. Training and
+    evaluation are in fp32 weights."""
     push_to_hub: str | None = None
     """Also upload the model under this name; off by default."""
     private: bool = True
