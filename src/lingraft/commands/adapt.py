@@ -21,7 +21,7 @@ ALIKE = ("source", "join", "text", "budget", "method", "tokenizer", "seed", "set
 FIELDS = {"language": "lang", "out": "out_dir", "baselines": "baseline"}
 FIELDS |= {name: name for name in ALIKE}
 """Parameters by the field of `AdaptConfig` that they give."""
-LONG = ("blocks", "samples")
+LONG = ("blocks", "samples", "generated")
 """What an evaluation has for pages and comparisons, and JSON for people has no room for."""
 
 
@@ -102,8 +102,15 @@ def facts(run: Run) -> dict[str, Any]:
         "run": run.path,
         "model": run.model_path,
         "report": run.path / "report.html",
-        "evaluation": {key: value for key, value in found.items() if key not in LONG},
+        "evaluation": _short(found),
     }
+
+
+def _short(found: Any) -> Any:
+    """Return an evaluation without what is long, at any depth."""
+    if not isinstance(found, dict):
+        return found
+    return {key: _short(value) for key, value in found.items() if key not in LONG}
 
 
 def show(run: Run) -> None:
