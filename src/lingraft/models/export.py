@@ -162,7 +162,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 def dtype_of(config: PreTrainedConfig | None, asked: str = "source") -> torch.dtype:
     """Return in what numbers a model is stored: those asked for, or of its source's config.json."""
     own = None if config is None else config.dtype
-    known = own if own in DTYPES.values() else torch.float32
+    known = own if isinstance(own, torch.dtype) else torch.float32
     return DTYPES.get(asked, known)
 
 
