@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import ModelCard
@@ -15,7 +14,6 @@ from transformers import AutoModelForSequenceClassification
 from lingraft.commands.finetune import said_of
 from lingraft.errors import DataError, RecipeError, TrainingError
 from lingraft.finetuning import outcomes as finetuned
-from lingraft.finetuning import rates
 from lingraft.finetuning.coders import parsing
 from lingraft.finetuning.data import from_hub, hub_rows, load, part_of, tell_shared
 from lingraft.finetuning.outcomes import Outcome, outcomes
@@ -164,85 +162,6 @@ def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path):
     assert contents(folder) == contents(tmp_path / "straight" / "M" / "klue-nli" / "seed-0")
 
 
-def test_the_learning_rate_that_is_best_on_the_development_set_is_taken_for_all_seeds(
-    nli, tmp_path
-):
-    """A chosen rate gives the very result of a call with that rate; the trials are no results."""
-    two = ("--label", "M", "learning_rates=[1e-9,1e-2]", "--seeds", 2)
-    changes = SHORT_RUN.replace("epochs=2", "epochs=6")
-    ended = nli(tmp_path / "tried", *two, "keep_models=true", changes=changes)
-    assert ended.status == 0, ended.err
-    trial, seed = "M on klue-nli, trial of learning rate 0.01: ", "M on klue-nli, seed 1: "
-    assert f"{trial}2 of 4, about " in ended.err
-    assert ended.err.count(trial) == 1  # not its scores, of which some are the test set's
-    assert f"{seed}dev accuracy" in ended.err
-    kept = {path.parent.name for path in (tmp_path / "tried").rglob("best")}
-    assert kept == {"seed-0", "seed-1"}
-    folder = tmp_path / "tried/M/klue-nli"
-    tried = {
-        name: json.loads((folder / "learning-rates" / name / "scores.json").read_text())
-        for name in ("1e-09", "0.01")
-    }
-    scores = json.loads((folder / "seed-0/scores.json").read_text())
-    assert scores["learning_rates"] == {name: one["best"]["score"] for name, one in tried.items()}
-    assert scores["learning_rates"]["0.01"] > scores["learning_rates"]["1e-09"]
-    assert scores["settings"]["learning_rate"] == 1e-2
-    assert [one.seed for one in outcomes(tmp_path / "tried")] == [0, 1]
-
-    alone = changes.replace("learning_rate=0.001", "learning_rate=0.01")
-    assert nli(tmp_path / "alone", "--label", "M", changes=alone).status == 0
-    assert contents(folder / "seed-0") == contents(tmp_path / "alone/M/klue-nli/seed-0")
-
-    before = (folder / "learning-rates/0.01/scores.json").stat().st_mtime_ns
-    assert nli(tmp_path / "tried", *two, changes=changes).status == 0
-    assert (folder / "learning-rates/0.01/scores.json").stat().st_mtime_ns == before
-    third = nli(tmp_path / "tried", "--label", "M", "learning_rates=[1e-2]", changes=changes)
-    assert third.status != 0
-    assert "learning_rates" in third.err
-
-
-def test_a_model_that_is_too_narrow_for_a_paper_s_learning_rate_is_told_so(nli, tmp_path):
-    low = SHORT_RUN.replace("learning_rate=0.001", "learning_rate=5e-5")
-    said = "M: 32 wide, and the papers' learning rates are for 768: learning_rates=[1e-4,"
-    assert said in nli(tmp_path, "--label", "M", changes=low).err
-    assert said not in nli(tmp_path, "--label", "M", changes=low).err  # nothing is to do
-    assert said not in nli(tmp_path, "--label", "M", "--update").err
-
-
-def test_a_width_is_found_whatever_an_architecture_calls_it(tiny_source, monkeypatch):
-    said = []
-    monkeypatch.setattr(rates.logger, "info", lambda text, *values: said.append(text % values))
-    task = SimpleNamespace(settings=SimpleNamespace(learning_rate=5e-5))
-    for family in ("gpt2", "bart"):
-        folder = tiny_source(family)
-        rates.advise([SimpleNamespace(label=family, folder=folder, task=task, rates=())])
-    assert [line.split(" wide")[0] for line in said] == ["gpt2: 32", "bart: 32"]
-
-
-def test_a_learning_rate_that_diverges_loses_and_is_not_tried_again(nli, tmp_path):
-    arguments = ("--label", "M", "learning_rates=[1e-2,1e12]")
-    ended = nli(tmp_path, *arguments)
-    assert ended.status == 0, ended.err
-    said = "trial of learning rate 1e+12: left out: phase 'finetune': "
-    (line,) = (one for one in ended.err.splitlines() if said in one)
-    assert "--update" not in line
-    folder = tmp_path / "M/klue-nli"
-    tried = json.loads((folder / "seed-0/scores.json").read_text())["learning_rates"]
-    assert list(tried) == ["0.01", "1e+12"]
-    assert tried["1e+12"] is None
-    with terminated_at(1) as calls:
-        assert nli(tmp_path, *arguments).status == 0
-        assert nli(tmp_path, "--label", "N", "learning_rates=[1e-2]").status == 143
-    assert len(calls) == 1
-    assert "left out" not in nli(tmp_path, *arguments).err
-
-    ended = nli(tmp_path / "all", "--label", "M", "learning_rates=[1e12,1e13]")
-    assert ended.status == 1
-    last = ended.err.splitlines()[-1]
-    assert "diverged with every one of the learning rates 1e+12, 1e+13" in last
-    assert last.endswith("(learning_rates=[…]). Diverged: M on klue-nli, seed 0")
-
-
 def test_a_seed_that_diverges_stops_no_others_and_the_call_says_which_did(
     nli, tmp_path, monkeypatch
 ):
@@ -265,21 +184,6 @@ def test_a_seed_that_diverges_stops_no_others_and_the_call_says_which_did(
     monkeypatch.undo()
     assert nli(tmp_path, "--label", "M", "--seeds", 3).status == 0
     assert [one.seed for one in outcomes(tmp_path)] == [0, 1, 2]
-
-
-def test_every_training_size_is_a_task_of_its_own(nli, tmp_path, command):
-    ended = nli(tmp_path, "--label", "M", "train_sizes=[2,4]")
-    assert ended.status == 0, ended.err
-    found = outcomes(tmp_path)
-    assert [(one.task, one.data["train_examples"]) for one in found] == [
-        ("klue-nli@2", 2), ("klue-nli@4", 4),
-    ]  # fmt: skip
-    assert nli(tmp_path / "four", "--label", "M", "train_examples=4").status == 0
-    curve, alone = tmp_path / "M/klue-nli@4/seed-0", tmp_path / "four/M/klue-nli/seed-0"
-    assert contents(curve) == contents(alone)
-    compared = command("report", tmp_path, "--out", tmp_path / "page.html")
-    assert compared.status == 0, compared.err
-    assert "klue-nli@2" in compared.out
 
 
 def test_temporary_files_of_a_killed_process_go_with_the_next_call(nli, tmp_path):
@@ -369,10 +273,6 @@ def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
         (
             ("--task", "klue-nli", "label_smoothing=0.1"),
             "settings.label_smoothing: is for tasks of the kind translation",
-        ),
-        (
-            ("--task", "klue-nli", "learning_rates=[1e-4,1e-3]", "first_seed=9999"),
-            "first_seed: 10,000 is that of learning_rates",
         ),
         (("--task", "klue-nli", "--label", "A", "B"), "labels has 2 names for 1 model;"),
         (("--task", "klue-nli", "cut.dev=0.5"), "the shares are of train and dev"),

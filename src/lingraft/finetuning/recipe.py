@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 
 from lingraft.devices import Device
 from lingraft.errors import RecipeError
-from lingraft.finetuning.names import SIZED
 from lingraft.log import counted
 from lingraft.paths import path_of
 from lingraft.recipe import Batch, Budget, Optimizer, Phase, Schedule, Validation
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from lingraft.tasks.task import Kind, Task
 
 MAX_SEEDS = 10_000
-"""Also the seed of trainings that choose a learning rate (`rates.SEED`)."""
 HUB = "hub"
 """As the folder of a task's files: the Hugging Face Hub."""
 MEAN = "mean"
@@ -78,16 +76,10 @@ class TaskOptions(Section):
     cut: Cut | None = None
     train_examples: Count | None = None
     """Train on this many examples only; smaller sets are contained in larger ones."""
-    train_sizes: Annotated[tuple[Count, ...], Field(strict=False)] = ()
-    """Train on this many examples, and this many …: a learning curve. Each size is a task of its
-    own, called `korsts@100`."""
     paper: str | None = None
     """Other settings that a task knows by this name, such as 'roberta2019'."""
     settings: Changes = Changes()
     """What differs from the tasks' own settings."""
-    learning_rates: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] = ()
-    """Each model is trained once with each of them on each task; the one that is best on the
-    development set is taken for all its seeds (`finetuning.rates`). Empty: the settings' own."""
 
 
 class PlugIn(Section):
@@ -147,14 +139,6 @@ class Finetune(TaskOptions):
             raise ValueError("plug_in is for models that are plugged in; say so (plug=in)")
         if self.plug_in.temperature and not self.plug_in.teacher:
             raise ValueError("plug_in.temperature is of a teacher's labels; name plug_in.teacher")
-        if self.train_sizes and (self.train_examples or self.is_transfer):
-            option = "train_examples" if self.train_examples else "training across languages"
-            raise ValueError(f"train_sizes and {option} exclude each other; leave one out")
-        for key in ("train_sizes", "learning_rates"):
-            if len(set(getattr(self, key))) < len(getattr(self, key)):
-                raise ValueError(f"{key}: a value is there twice in {list(getattr(self, key))}")
-        if self.learning_rates and self.first_seed + self.seeds > MAX_SEEDS:
-            raise ValueError(f"first_seed: {MAX_SEEDS:,} is that of learning_rates; stay below it")
         if not self.tasks and not self.custom:
             raise ValueError("tasks names none; give one, such as klue-nli (lingraft show tasks)")
         return self
@@ -249,19 +233,6 @@ def _placed(assignment: str) -> str:
     near = difflib.get_close_matches(key, [*Finetune.model_fields, *Changes.model_fields], 1)
     own = key in Finetune.model_fields or (near and near[0] in Finetune.model_fields)
     return assignment if own and key not in Changes.model_fields else f"settings.{assignment}"
-
-
-def sized(task: Task, recipe: Finetune) -> list[tuple[Task, Finetune]]:
-    """A task with each training size, `korsts@100`, and the recipe of that size alone."""
-    if not recipe.train_sizes:
-        return [(task, recipe)]
-    return [
-        (
-            replace(task, name=f"{task.name}{SIZED}{size}"),
-            recipe.model_copy(update={"train_examples": size, "train_sizes": ()}),
-        )
-        for size in recipe.train_sizes
-    ]
 
 
 def tasks_of(recipe: Finetune, base: Path) -> list[Task]:

@@ -228,9 +228,6 @@ def _fine_tuning(common: dict[str, Any], folder: Path, task: Task) -> TaskRow:
         splits=outcome.split_note,
         rules={rule: {key: of[key] for key in task.shown} for rule, of in rules.items()},
         train_examples=int(outcome.data["train_examples"]),
-        learning_rate=(
-            outcome.data["settings"]["learning_rate"] if outcome.data["learning_rates"] else None
-        ),
         seconds=round(float(outcome.data["seconds"]), 2),
         machine=machine_of(outcome.data["machine"]),
     )
