@@ -21,7 +21,7 @@ from lingraft.finetuning import problem as finetuning_problem
 from lingraft.finetuning.coders import parsing
 from lingraft.finetuning.coders.common import Shape, collate
 from lingraft.finetuning.coders.parsing import Parser, candidate_mask, word_edges
-from lingraft.finetuning.coders.texts import PIECES
+from lingraft.finetuning.coders.texts import MARKERS, WORD_STARTS
 from lingraft.finetuning.problem import TASK, Finetuning, Judged, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
 from lingraft.models import adapters, cross_attention, loading
@@ -40,7 +40,6 @@ from lingraft.tasks.examples import (
     TaggedExample,
     TextExample,
 )
-from lingraft.tasks.markers import MARKERS, WORD_START
 from lingraft.tokenizer import files as tokenizer_files
 
 SHORT, LONG = "나는 책을 읽었다", "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다"
@@ -360,18 +359,18 @@ def test_entities_of_whole_words_leave_every_piece_what_it_is_without_markers(ki
 def test_an_entity_begins_a_word_and_its_particle_does_not(kind, text):
     tokenizer = marking(kind)
     tokens = pieces_of(kind, text, "친구", "학교")
-    pieces = PIECES[tokenizer_files.kind_of(tokenizer)]
+    word_start = WORD_STARTS[tokenizer_files.kind_of(tokenizer)]
     first_word = tokenizer.tokenize(text)[0]
     for start, end in (("<subj>", "</subj>"), ("<obj>", "</obj>")):
         first, after = (tokens[tokens.index(marker) + 1] for marker in (start, end))
-        if pieces == "wordpiece":
+        if not word_start:
             assert not first.startswith("##")
             assert after.startswith("##")
         else:
             at_the_start = tokens.index(start) == 0
-            expected = first_word[0] == WORD_START[pieces] if at_the_start else True
-            assert (first[0] == WORD_START[pieces]) is expected
-            assert after[0] != WORD_START[pieces]
+            expected = first_word[0] == word_start if at_the_start else True
+            assert (first[0] == word_start) is expected
+            assert after[0] != word_start
 
 
 def test_heads_depend_on_the_seed_alone_and_encoders_do_not(tiny_source):

@@ -24,7 +24,7 @@ from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.parsing import ParseCoder, Parser
 from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.coders.tagging import TagCoder
-from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCoder
+from lingraft.finetuning.coders.texts import MARKERS, LabelCoder, RelationCoder, ScoreCoder
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.plugged import Plugged
 from lingraft.models import damage, export
@@ -38,7 +38,6 @@ from lingraft.pretrained.load import load_model as load_pretrained
 from lingraft.pretrained.tokenizers import load_tokenizer
 from lingraft.recipe import catalogue
 from lingraft.rundir import write_json, writing
-from lingraft.tasks.markers import MARKERS
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:

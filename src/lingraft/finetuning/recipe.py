@@ -89,8 +89,6 @@ class PlugIn(Section):
     """No gradient through the partner's states; the paper does not say."""
     teacher: str | None = None
     """A fine-tuned model (`keep_models`) that tags translations without tags."""
-    temperature: Annotated[float, Field(gt=0)] | None = None
-    """Of the teacher's probabilities as soft labels; None takes its likeliest tags."""
 
 
 class Finetune(TaskOptions):
@@ -137,8 +135,6 @@ class Finetune(TaskOptions):
         self._check_languages()
         if self.plug == "out" and self.plug_in != PlugIn():
             raise ValueError("plug_in is for models that are plugged in; say so (plug=in)")
-        if self.plug_in.temperature and not self.plug_in.teacher:
-            raise ValueError("plug_in.temperature is of a teacher's labels; name plug_in.teacher")
         if not self.tasks and not self.custom:
             raise ValueError("tasks names none; give one, such as klue-nli (lingraft show tasks)")
         return self

@@ -279,8 +279,7 @@ class _Call:
         logger.info("%s %s: read %s", cell.task.name, split, cell.read(split))
         teacher = None
         if split == TRAIN and cell.teacher is not None:
-            tokens, temperature = self.hardware.at_once, cell.plug_in.temperature
-            teacher = Teacher(cell.teacher, cell.task, self.accelerator, tokens, temperature)
+            teacher = Teacher(cell.teacher, cell.task, self.accelerator, self.hardware.at_once)
         return partners.items(coder, examples, cell.data.partners[split], teacher)
 
     def predict(
