@@ -1,7 +1,6 @@
 """Whole fine-tunings of tiny models through the command, one a kind of task."""
 
 import json
-import os
 import shutil
 import signal
 from pathlib import Path
@@ -11,13 +10,11 @@ from huggingface_hub import ModelCard
 from stopping import killed_at, terminated_at
 from transformers import AutoModelForSequenceClassification
 
-from lingraft.commands.finetune import said_of
 from lingraft.errors import DataError, RecipeError, TrainingError
 from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning.coders import parsing
-from lingraft.finetuning.data import from_hub, hub_rows, load, part_of, tell_shared
-from lingraft.finetuning.outcomes import Outcome, outcomes
-from lingraft.finetuning.recipe import Finetune
+from lingraft.finetuning.data import from_hub, hub_rows, part_of, tell_shared
+from lingraft.finetuning.outcomes import outcomes
 from lingraft.rundir import read_json, write_record
 from lingraft.tasks import TASKS, Data, find
 from lingraft.tasks.examples import TextExample
@@ -186,18 +183,6 @@ def test_a_seed_that_diverges_stops_no_others_and_the_call_says_which_did(
     assert [one.seed for one in outcomes(tmp_path)] == [0, 1, 2]
 
 
-def test_temporary_files_of_a_killed_process_go_with_the_next_call(nli, tmp_path):
-    seed = tmp_path / "M" / "klue-nli" / "seed-0"
-    seed.mkdir(parents=True)
-    left = [seed / f".{name}.{os.getpid()}.tmp" for name in ("inputs", "examples-dev.jsonl")]
-    left.append(tmp_path / f".results.jsonl.{os.getpid()}.tmp")
-    for path in left:
-        path.touch()
-    ended = nli(tmp_path, "--label", "M")
-    assert ended.status == 0, ended.err
-    assert not list(tmp_path.rglob("*.tmp"))
-
-
 def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
     assert nli(tmp_path, "--label", "M").status == 0
     before = (tmp_path / "M" / "klue-nli" / "seed-0" / "scores.json").stat().st_mtime_ns
@@ -257,14 +242,6 @@ def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_pa
     assert "source KLUE-baseline run_all.sh; changed: " in card.content
 
 
-def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
-    assert nli(tmp_path, "--label", "M").status == 0
-    assert not (tmp_path / "M" / "klue-nli" / "seed-0" / "best").exists()
-    again = nli(tmp_path, "--label", "M", "keep_models=true")
-    assert "1 of the seeds that are done have no weights; --force trains" in again.err
-    assert "seed-N/best" not in again.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -294,29 +271,6 @@ def test_what_a_user_gets_wrong_is_one_line(arguments, message, tiny_source, tmp
     assert ended.status == 1
     assert message in ended.err
     assert ended.err.count("\n") == 1
-
-
-def test_windows_that_are_too_short_are_refused_before_other_tasks_train(nli, same_files, tmp_path):
-    data = same_files("klue-mrc")
-    for file in same_files("klue-nli").iterdir():
-        shutil.copy(file, data)
-    ended = nli(tmp_path / "out", "--task", "klue-mrc", "--data", data)
-    assert (ended.status, "less than doc_stride = 128" in ended.err) == (1, True)
-    assert not list((tmp_path / "out").glob("roberta/*"))
-
-
-def test_a_recipe_says_the_same_as_the_options(same_files, tiny_source, tmp_path, command):
-    data = same_files("klue-nli")
-    table = {"models": [str(tiny_source("roberta"))], "labels": ["M"], "tasks": ["klue-nli"]}
-    text = "[finetune]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in table.items())
-    text += f"data = {json.dumps(str(data))}\nseeds = 1\nsettings = {{epochs = 1, batch = 2}}\n"
-    (tmp_path / "r.toml").write_text(text, encoding="utf-8")
-    ended = command("finetune", tmp_path / "r.toml", "--out", tmp_path / "out", "batch=4")
-    assert ended.status == 0, ended.err
-    (found,) = outcomes(tmp_path / "out")
-    assert (found.data["settings"]["epochs"], found.data["settings"]["batch"]) == (1, 4)
-    refused = command("finetune", tmp_path / "r.toml", "--out", tmp_path / "out", "--task", "x")
-    assert "--task: belongs to the form without a recipe" in refused.err
 
 
 def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path, command):
@@ -450,23 +404,3 @@ def test_splits_come_from_the_data_set_and_revision_that_have_them(monkeypatch):
     assert [place[0] for place in asked] == ["rajpurkar/squad"] * 2 + ["google/xquad"]
     with pytest.raises(DataError, match="google/xquad: has no train split of xquad-de; give its"):
         from_hub(TASKS["xquad-de"])
-
-
-@pytest.mark.parametrize("name", ["korsts", "kornli", "udpos-ko"])
-def test_a_task_without_its_official_splits_on_the_hub_says_which_files_it_needs(name):
-    recipe = Finetune(models=["x"], tasks=[name], data="hub")
-    with pytest.raises(RecipeError, match=rf"--data hub: has no copy .* files of {name} \(https"):
-        load(TASKS[name], recipe, Path())
-
-
-def test_the_last_lines_name_every_model_that_is_best():
-    def outcome(model, value):
-        splits = {"test": {"scores": {"accuracy": value}}}
-        data = {"model_label": model, "task": "nsmc", "seed": 0, "splits": splits}
-        return Outcome(Path(), data | {"evaluation": ["test"], "shown": ["accuracy"]})
-
-    found = [outcome("a", 40.0), outcome("b", 50.0), outcome("c", 50.0), outcome("d", 45.0)]
-    assert said_of(found) == [
-        ("what", "4 models × 1 task × 1 seed"),
-        ("result", "nsmc test accuracy 50.0 (b), 50.0 (c)"),
-    ]

@@ -101,26 +101,6 @@ def test_plugged_out_is_what_it_was_and_both_are_compared(run, tmp_path, command
     assert "M (plugged in)" in compared.out
 
 
-def test_a_cut_puts_translations_on_the_same_side(veco_source, tmp_path):
-    write_pawsx(tmp_path / "data", ("dev", "test"))
-    recipe = {
-        "models": [str(veco_source("xlm-roberta"))],
-        "tasks": ["pawsx"],
-        "data": "data",
-        "plug": "in",
-    }
-    recipe |= {"train_languages": ["en", "ko"], "cut": {"train": 0.75, "dev": 0.25}}
-    (cell,) = cells.plan(decode_finetune(recipe), tmp_path)
-    ids = {split: {one.id for one in part} for split, part in cell.data.splits.items()}
-    learnt = {one.removeprefix("ko/") for one in ids["train"]}
-    assert learnt
-    assert not learnt & (ids["dev-ko"] | ids["dev-en"])
-    assert {other.text for other in cell.data.partners["train"].values()} <= {
-        a for _, a, _, _ in ROWS
-    }
-    assert not cell.data.partners["test-ko"]
-
-
 def test_xtreme_s_translated_training_files_are_read(veco_source, tmp_path):
     folder = tmp_path / "data" / "PAWSX" / "translate-train"
     folder.mkdir(parents=True)

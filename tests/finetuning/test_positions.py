@@ -32,13 +32,6 @@ def test_a_token_has_the_tag_of_its_first_character() -> None:
     assert character_tags(text, labels, offsets) == tuple(tags)
 
 
-def test_a_lone_word_start_mark_is_not_labelled() -> None:
-    # XLM-R: the mark shares the offsets of the piece after it
-    text, tags = "쌀 밥", ["O", "O", "B-QT"]
-    offsets = [(0, 0), (0, 1), (2, 3), (2, 3), (0, 0)]
-    assert token_labels(text, tags, offsets) == [None, "O", None, "B-QT", None]
-
-
 def test_a_space_within_a_token_is_passed_over() -> None:
     # byte-level pieces begin with the space before the word
     text, tags = "a 밥집", ["O", "O", "B-LC", "I-LC"]
@@ -54,12 +47,6 @@ def test_a_character_of_several_tokens_has_the_tag_of_the_last_that_begins_there
     labels = token_labels(text, tags, offsets)
     assert labels == [None, None, "B-PS", "B-LC"]
     assert character_tags(text, labels, offsets) == tuple(tags)
-
-
-def test_characters_inside_a_token_have_its_tag_where_tags_are_of_no_entities() -> None:
-    offsets = [(0, 2), (2, 3)]
-    assert character_tags("학생이", ["NNG", "JKS"], offsets) == ("NNG", "NNG", "JKS")
-    assert character_tags("학생이", ["B", "O"], offsets) == ("B", "I", "O")
 
 
 def test_characters_of_an_unknown_token_go_on_as_its_first() -> None:
@@ -87,16 +74,6 @@ def test_what_is_cut_off_is_o_and_counted() -> None:
 
 def _relation(text: str, subject: tuple[int, int], obj: tuple[int, int]) -> RelationExample:
     return RelationExample("0", text, Entity(*subject), Entity(*obj), "no_relation")
-
-
-def test_markers_stand_around_subject_and_object() -> None:
-    text = "조지가 비틀즈에서"
-    assert markers.mark(_relation(text, (0, 2), (4, 7))) == (
-        "<subj>조지</subj>가 <obj>비틀즈</obj>에서"
-    )
-    assert markers.mark(_relation(text, (4, 7), (0, 2))) == (
-        "<obj>조지</obj>가 <subj>비틀즈</subj>에서"
-    )
 
 
 def test_markers_of_entities_that_touch_do_not_cross() -> None:

@@ -47,19 +47,6 @@ def test_classification_from_csv_learns_its_labels_from_train(tmp_path: Path) ->
     assert _perfect(task, tmp_path)["accuracy"] == 100
 
 
-def test_pairs_from_jsonl_with_named_columns(tmp_path: Path) -> None:
-    row = {"q": "a", "r": "b", "same": 1, "key": "x1"}
-    task = _task(
-        tmp_path,
-        'name = "same"\nkind = "pair"\nlabels = ["0", "1"]\nmetrics = ["f1"]\n'
-        'files = {train = "a.jsonl", dev = "a.jsonl"}\n'
-        'columns = {text = "q", pair = "r", label = "same", id = "key"}',
-        a__jsonl=json.dumps(row) + "\n",
-    )
-    assert load(task, tmp_path).splits["dev"] == [TextExample("x1", "a", "b", "1")]
-    assert task.selection == "f1"
-
-
 @pytest.mark.parametrize("kind", ["conll", "jsonl"])
 def test_tagging_from_conll_and_jsonl(kind: str, tmp_path: Path) -> None:
     texts = {
@@ -102,17 +89,6 @@ def test_tags_that_are_not_iob2_have_no_entities(
             _task(tmp_path, toml + 'metrics = ["entities"]', a__conll=text)
 
 
-def test_words_of_conll_may_hold_spaces_that_are_not_ascii(tmp_path: Path) -> None:
-    task = _task(
-        tmp_path,
-        'name = "n"\nkind = "tagging"\nfiles = {train = "a.conll", dev = "a.conll"}',
-        a__conll="10\u00a0000  B-Q\n\u3000 O \n",
-    )
-    (example,) = load(task, tmp_path).splits["dev"]
-    assert isinstance(example, TaggedExample)
-    assert example.units == ("10\u00a0000", "\u3000")
-
-
 def test_labels_are_those_of_the_rows_that_are_wanted_without_their_aliases(tmp_path: Path) -> None:
     rows = '[{"text": "a", "label": "pos", "lang": "en"}, {"text": "b", "label": "positive"},'
     rows += '{"text": "c", "label": "neg"}, {"text": "d", "label": "schlecht", "lang": "de"}]'
@@ -146,12 +122,6 @@ def test_no_label_is_none_of_the_labels(
     toml = f'name = "t"\nkind = "{kind}"\nfiles = {{train = "{file}", dev = "{file}"}}\n'
     with pytest.raises(DataError, match=r"has no answer|unknown label ''"):
         load(_task(tmp_path, toml + labels), tmp_path)
-
-
-@pytest.mark.parametrize("name", ["en/de", "../x", ".hidden", ""])
-def test_a_name_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="its name names a folder"):
-        _task(tmp_path, GOOD.replace('name = "t"', f'name = "{name}"'), a__csv="text,label\nx,x\n")
 
 
 def test_spans_from_a_squad_file(tmp_path: Path) -> None:
@@ -295,29 +265,6 @@ def test_a_broken_file_of_a_user_is_one_line_with_the_place(
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("Ann B-PER\nsleeps\n", "line 2: is 'sleeps'; it must be word and tag"),
-        ("Ann B-LOC\n", "line 1: unknown label 'B-LOC'; allowed: B-PER, O"),
-    ],
-)
-def test_broken_conll_names_the_line(text: str, says: str, tmp_path: Path) -> None:
-    asked = 'name = "n"\nkind = "tagging"\nlabels = ["B-PER", "O"]\n'
-    asked += 'files = {train = "a.conll", dev = "a.conll"}'
-    with pytest.raises(DataError, match=says.replace(".", r"\.")):
-        load(_task(tmp_path, asked, a__conll=text), tmp_path)
-
-
-def test_a_task_of_a_training_file_alone_reports_a_cut_of_it(tmp_path: Path) -> None:
-    rows = "".join(f'{{"text": "글 {n}", "label": "{"ab"[n % 2]}"}}\n' for n in range(100))
-    toml = 'name = "t"\nkind = "classification"\nfiles.train = "train.jsonl"\n'
-    data = load(_task(tmp_path, toml, **{"train.jsonl": rows}), tmp_path)
-    assert {split: len(rows) for split, rows in data.splits.items()} == {"train": 95, "dev": 5}
-    assert data.evaluation == ("dev",)
-    assert data.names["dev"] == "cut of train (5 %, seed 0)"
-
-
-@pytest.mark.parametrize(
     ("row", "says"),
     [
         ('{"text": "글 \\ud83d", "label": "a"}', "line 2: broken JSON: .*surrogates not allowed"),
@@ -368,22 +315,6 @@ def test_a_column_that_is_there_twice_is_refused(ending: str, tmp_path: Path) ->
         _task(tmp_path, WITH_LABELS.replace("csv", ending), **{f"a.{ending}": rows})
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"answers": {"text": ["Rome"], "answer_start": []}}, "1 texts and 0 starts"),
-        ({"is_impossible": "false"}, "is_impossible is 'false'"),
-    ],
-)
-def test_an_answer_is_not_lost(changes: dict[str, object], named: str, tmp_path: Path) -> None:
-    answers = [{"text": "Rome", "answer_start": 3}]
-    row = {"id": "1", "context": "In Rome.", "question": "Where?", "answers": answers} | changes
-    toml = 'name = "t"\nkind = "span"\nfiles = {train = "a.jsonl", dev = "a.jsonl"}\n'
-    task = _task(tmp_path, toml, a__jsonl=json.dumps(row) + "\n")
-    with pytest.raises(DataError, match=named):
-        load(task, tmp_path)
-
-
 def test_a_test_set_without_answers_is_said_in_the_task_and_the_error_says_how(
     tmp_path: Path,
 ) -> None:
@@ -393,18 +324,6 @@ def test_a_test_set_without_answers_is_said_in_the_task_and_the_error_says_how(
     with pytest.raises(DataError, match=r'has no answer.*the task says hidden = \["test"\]'):
         load(task, tmp_path)
     assert load(_task(tmp_path, toml + 'hidden = ["test"]\n'), tmp_path).evaluation == ("dev",)
-
-
-def test_minus_one_in_a_task_with_a_hidden_test_set_is_a_label_where_labels_names_it(
-    tmp_path: Path,
-) -> None:
-    toml = 'name = "t"\nkind = "classification"\nhidden = ["test"]\n'
-    toml += 'files = {train = "a.csv", dev = "a.csv", test = "b.csv"}\n'
-    files = {"a__csv": "text,label\nx,1\ny,-1\n", "b__csv": "text,label\nx,\n"}
-    with pytest.raises(DataError, match=r"line 3: has no answer \(-1 is none, unless labels names"):
-        _task(tmp_path, toml, **files)
-    data = load(_task(tmp_path, toml + 'labels = ["-1", "1"]\n', **files), tmp_path)
-    assert [example.label for example in data.splits["train"]] == ["1", "-1"]
 
 
 def test_tags_of_characters_can_be_scored_as_klue_does_and_those_of_words_cannot(

@@ -11,7 +11,6 @@ import pytest
 
 from lingraft.errors import DataError
 from lingraft.tasks import TASKS, find
-from lingraft.tasks.definition import decode, task_of
 from lingraft.tasks.examples import TaggedExample, TextExample
 from lingraft.tasks.splits import read_split
 from lingraft.tasks.words import RANKS, fused
@@ -52,13 +51,6 @@ def test_multi_word_tokens_stand_as_they_are_written() -> None:
     assert third.tags == ("ADP", "NOUN", "PUNCT")
     assert isinstance(last, TaggedExample)
     assert last.units == ("10000", "pas")
-
-
-def test_all_treebanks_of_a_language_are_one_split() -> None:
-    task = TASKS["udpos-fr"]
-    files = find(task, OFFICIAL, ["test"])["test"]
-    assert [path.name for path in files] == ["fr_made-ud-test.conllu", "fr_other-ud-test.conllu"]
-    assert len(read_split(task, "test", files)) == 10
 
 
 def node(upos: str, head: int, more: str = "_") -> list[str]:
@@ -169,14 +161,3 @@ def test_ids_that_xtreme_shortened_are_made_distinct(tmp_path: Path) -> None:
     assert [one.id for one in TASKS["tydiqa-ko"].read(path)] == ["1", "1#1"]
     with pytest.raises(DataError, match="occurs twice"):
         TASKS["xquad-de"].read(path)
-
-
-def test_a_treebank_can_be_a_task_of_ones_own(tmp_path: Path) -> None:
-    line = "1 a _ NOUN _ _ 0 root _ _"
-    path = _conllu(tmp_path, line, "")
-    table = {
-        "name": "mine", "kind": "tagging", "format": "universal-dependencies",
-        "files": {"train": path.name, "dev": path.name},
-    }  # fmt: skip
-    task = task_of(decode(table), tmp_path)
-    assert task.labels == ("NOUN",)

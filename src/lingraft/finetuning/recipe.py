@@ -114,8 +114,6 @@ class Finetune(TaskOptions):
     selection_languages: Names = ()
     """Choose the best weights by the mean over these; none are those that are trained on, 'mean'
     those that are tested."""
-    directions: bool = False
-    """Train in each of the train languages by itself, not in all of them together."""
     plug: Literal["out", "in"] = "out"
     """Leave cross-attention out, or read every example with its translation through it."""
     plug_in: PlugIn = PlugIn()
@@ -177,7 +175,7 @@ class Finetune(TaskOptions):
     @property
     def is_transfer(self) -> bool:
         """Whether it is trained in some languages and scored in others."""
-        return bool(self.train_languages) or self.directions
+        return bool(self.train_languages)
 
     @property
     def model_labels(self) -> tuple[str, ...]:
