@@ -246,7 +246,7 @@ def test_benchmarks_of_several_languages_are_found_by_name(tmp_path):
     known = families()
     assert set(known["pawsx"].tasks) == {"de", "en", "es", "fr", "ja", "ko", "zh"}
     assert known["pawsx"].tasks["ko"] is TASKS["pawsx-ko"]
-    with pytest.raises(RecipeError, match="pawsx-ko is pawsx in one language"):
+    with pytest.raises(RecipeError, match="pawsx-ko is in one language"):
         named("pawsx-ko", tmp_path, ("en",))
     with pytest.raises(RecipeError, match="klue-nli is in one language"):
         named("klue-nli", tmp_path, ("en",))

@@ -127,8 +127,7 @@ def recipe_of(context: typer.Context) -> tuple[Finetune, Path]:
         "labels": "label",
     }
     values = {key: given[name] for key, name in names.items() if given[name]}
-    keys = {setting.partition("=")[0].partition(".")[0] for setting in settings}
-    if not {"tasks", "custom"} & {*values, *keys}:
+    if "tasks" not in {*values, *(setting.partition("=")[0] for setting in settings)}:
         raise RecipeError("--task: name a task, such as klue-nli (lingraft show tasks)")
     return recipes.decode_finetune({"models": models} | values, settings), Path()
 

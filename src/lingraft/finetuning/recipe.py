@@ -17,8 +17,8 @@ from lingraft.paths import path_of
 from lingraft.recipe import Batch, Budget, Optimizer, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
-from lingraft.tasks import GROUPS, RETRIEVALS, TASKS, names
-from lingraft.tasks.definition import Definition, task_in, task_of
+from lingraft.tasks import GROUPS, TASKS, names
+from lingraft.tasks.definition import task_in
 from lingraft.tasks.settings import Changes, Count, changed
 
 if TYPE_CHECKING:
@@ -104,8 +104,6 @@ class Finetune(TaskOptions):
     with and without the inserted layers, with the run's vocabulary and with the source's."""
     tasks: Names = ()
     """`lingraft show tasks`, or TOML files of a user's own."""
-    custom: Annotated[tuple[Definition, ...], Field(strict=False)] = ()
-    """A user's own tasks, written out here."""
     train_languages: Names = ()
     """Train in these languages together, or in 'all', and score in others; the tasks are then those
     that exist in several languages, without the language in their names."""
@@ -133,7 +131,7 @@ class Finetune(TaskOptions):
         self._check_languages()
         if self.plug == "out" and self.plug_in != PlugIn():
             raise ValueError("plug_in is for models that are plugged in; say so (plug=in)")
-        if not self.tasks and not self.custom:
+        if not self.tasks:
             raise ValueError("tasks names none; give one, such as klue-nli (lingraft show tasks)")
         return self
 
@@ -240,7 +238,6 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
         RecipeError: an unknown task, or two of one name.
     """
     tasks = [_named(name, base) for name in recipe.tasks]
-    tasks += [task_of(section, base) for section in recipe.custom]
     check_distinct([task.name for task in tasks])
     check_known(tasks, recipe)
     return [with_settings(task, recipe) for task in tasks]
@@ -296,11 +293,6 @@ def _named(name: str, base: Path) -> Task:
                 f"tasks: {name} is in several languages; say in which to train (--train-language)"
             )
         return task_in(path)
-    if name in RETRIEVALS:
-        raise RecipeError(
-            f"tasks: {name} has nothing to train on; its sentences are for finding translations "
-            "with a model as it is"
-        )
     if name in GROUPS:
         member = GROUPS[name].member(GROUPS[name].train_language)
         raise RecipeError(
@@ -317,12 +309,8 @@ def _named(name: str, base: Path) -> Task:
 
 def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Settings:
     """A task's settings, or those of another paper where it has them, with the changes."""
-    settings = task.alternatives.get(paper or "", task.settings)
-    return with_source(changed(settings, changes), settings)
-
-
-def with_source(settings: Settings, origin: Settings) -> Settings:
-    """Settings that were made of others; where those come from holds but for what differs."""
+    origin = task.alternatives.get(paper or "", task.settings)
+    settings = changed(origin, changes)
     differing = [name for name, value in settings if value != getattr(origin, name)]
     if not differing or not settings.source:
         return settings

@@ -152,10 +152,6 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
     """
     if recipe.cut:
         raise RecipeError("cut: is for tasks in one language; leave it out with train_languages")
-    if recipe.custom:
-        raise RecipeError(
-            "custom: a task in several languages is a TOML file of its own, named in tasks"
-        )
     families = [_family(name, base, recipe) for name in recipe.tasks]
     check_distinct([family.name for family in families])
     check_known([task for family in families for task in family.tasks.values()], recipe)
