@@ -109,7 +109,7 @@ def test_a_command_of_the_version_before_names_the_new_one(command, name):
         ("data mine", "mine gold dev-mine dev-gold threshold layer pool parity languages "
          "overwrite"),
         ("evaluate", "sentences rate seed words precision"),
-        ("finetune", "test-languages select-on directions plug teacher restore-source first-seed "
+        ("finetune", "test-languages select-on plug teacher restore-source first-seed "
          "set paper cut train-examples precision keep-models resume "
          "overwrite"),
         ("report", "reference resamples"),
