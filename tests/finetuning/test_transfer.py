@@ -1,6 +1,5 @@
 """Training in one language and scoring in others: runs of tiny models through the command."""
 
-import csv
 import json
 import re
 import signal
@@ -160,47 +159,6 @@ def test_languages_together_are_one_shuffled_training_set(tagging, tmp_path, run
     plan = BatchPlan(np.ones(72), Batch(size=12), 0, "finetune")
     _, indices = next(iter(plan.after(Position(0, 0))))
     assert {languages[place] for place in indices.tolist()} == set(made.LANGUAGES)
-
-
-def test_every_direction_is_a_training_and_a_row_of_the_matrix(tagging, tmp_path, run, command):
-    out = tmp_path / "out"
-    for language in made.LANGUAGES:
-        ended = run(out, tagging, "--train-language", language, "epochs=1", seeds=2)
-        assert ended.status == 0, ended.err
-    found = outcomes(out)
-    assert len(found) == 6
-    assert {one.languages.train for one in found} == {("en",), ("de",), ("ko",)}
-    compared = command("report", out)
-    assert compared.status == 0, compared.err
-    with (out / "comparison.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["metric"] == "token_accuracy"]
-    means = {(row["train_languages"], row["test_language"]): float(row["mean"]) for row in rows}
-    assert len(means) == 3 * 5  # and the average, and the gap
-    for one in found:
-        of_train = [o for o in found if o.languages.train == one.languages.train]
-        for split in one.evaluation:
-            values = [o.scores(split)["token_accuracy"] for o in of_train]
-            place = one.languages.train[0], split.partition("-")[2]
-            assert means[place] == pytest.approx(sum(values) / 2)
-
-
-def test_finished_trainings_are_kept_and_other_languages_are_done_anew_only_when_asked(
-    tagging, tmp_path, run
-):
-    out = tmp_path / "out"
-    narrow = ("--train-language", "en", "--test-language", "de")
-    assert run(out, tagging, *narrow).status == 0
-    again = run(out, tagging, *narrow)
-    assert "1 done, 0 to do" in again.err
-    wider = run(out, tagging, "--train-language", "en", "--test-language", "de", "ko")
-    assert wider.status == 1
-    assert "differ in: data, metrics_by_language, test_languages" in wider.err
-    chosen = run(out, tagging, *narrow, "selection_languages=de")
-    assert "selection_languages" in chosen.err
-    resumed = ("--train-language", "en", "--test-language", "de", "ko", "--update")
-    assert run(out, tagging, *resumed).status == 0
-    (found,) = outcomes(out)
-    assert found.languages.test == ("en", "de", "ko")
 
 
 # -- data
