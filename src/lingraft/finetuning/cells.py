@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import dropout, heads, partners, plugged, teachers, transfer
+from lingraft.finetuning import dropout, heads, partners, plugged, transfer
 from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.names import split_in
 from lingraft.finetuning.outcomes import SCORES
@@ -197,7 +197,7 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
         if plug_in.teacher:
             teacher = heads.resolve(plug_in.teacher, base)
             for task, _, _ in learnt:
-                teachers.check(teacher, task)
+                partners.check_teacher(teacher, task)
     digests = [task_data.fingerprint_of(data) for _, data, _ in learnt]
     for task, data, _ in learnt:
         task_data.tell_shared(data, task.name)

@@ -20,7 +20,6 @@ from lingraft.finetuning.coders.common import log_cuts
 from lingraft.finetuning.outcomes import RESULTS, SCORES
 from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.finetuning.recipe import phase_of
-from lingraft.finetuning.teachers import Teacher
 from lingraft.log import counted, duration
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Hardware
@@ -279,7 +278,9 @@ class _Call:
         logger.info("%s %s: read %s", cell.task.name, split, cell.read(split))
         teacher = None
         if split == TRAIN and cell.teacher is not None:
-            teacher = Teacher(cell.teacher, cell.task, self.accelerator, self.hardware.at_once)
+            teacher = partners.Teacher(
+                cell.teacher, cell.task, self.accelerator, self.hardware.at_once
+            )
         return partners.items(coder, examples, cell.data.partners[split], teacher)
 
     def predict(

@@ -280,34 +280,21 @@ def _taught(
     """Training and development examples of a language, and what each of them is."""
     task, dev = transfer.tasks[language], split_in(DEV, language)
     if not files.has(language, TRAIN):
-        raise DataError(_no_training(task, files))
+        parts = task.splits[TRAIN].parts if TRAIN in task.splits else ()
+        spelt = " or ".join(dict.fromkeys(name for part in parts for name in part))
+        raise DataError(
+            f"{files.directory}: holds no training file of {task.name}"
+            f"{f' ({spelt})' if spelt else ''}; get it from {task.files_from}"
+        )
     whole = files.examples(language, TRAIN)
-    if not _is_cut(transfer, language):
-        chooses = language in transfer.selection
-        return whole, TRAIN, files.examples(language, DEV) if chooses else [], dev
-    lead = transfer.train[0]
-    if not task.table.aligned or language == lead:
-        parts, names = named_cut(whole, SELECTION, 0, TRAIN)
-    else:  # cut where the first language is: no translation of what is learnt chooses
-        parts, names = named_cut(files.examples(lead, TRAIN), SELECTION, 0, TRAIN)
-        chosen = {example.id for example in parts[DEV]}
-        parts = {TRAIN: [example for example in whole if example.id not in chosen]}
-        parts[DEV] = [example for example in whole if example.id in chosen]
-    return parts[TRAIN], names[TRAIN], parts[DEV], names[DEV]
-
-
-def _is_cut(transfer: Transfer, language: str) -> bool:
-    """Whether what chooses comes out of its training examples, or out of translations of them."""
-    cut = {code for code in transfer.train if DEV not in transfer.tasks[code].splits}
-    cut &= set(transfer.selection)
-    return language in cut or (bool(cut) and transfer.tasks[language].table.aligned)
-
-
-def _no_training(task: Task, files: Files) -> str:
-    """What is missing, and where it is from."""
-    parts = task.splits[TRAIN].parts if TRAIN in task.splits else ()
-    spelt = " or ".join(dict.fromkeys(name for part in parts for name in part))
-    return (
-        f"{files.directory}: holds no training file of {task.name}"
-        f"{f' ({spelt})' if spelt else ''}; get it from {task.files_from}"
-    )
+    if language not in transfer.selection:
+        return whole, TRAIN, [], dev
+    if DEV in task.splits:
+        return whole, TRAIN, files.examples(language, DEV), dev
+    if task.table.aligned and len(transfer.train) > 1:
+        raise DataError(
+            f"{task.name}: has no development set, and a part of its training set would hold "
+            "translations of what is learnt in the other languages; give it a dev file"
+        )
+    cuts, names = named_cut(whole, SELECTION, 0, TRAIN)
+    return cuts[TRAIN], names[TRAIN], cuts[DEV], names[DEV]
