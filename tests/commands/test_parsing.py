@@ -65,7 +65,7 @@ def test_lists_go_by_spaces_and_keys_stand_anywhere(words, expected):
         (("adapt", "--source", "m", "--text", "t", "seeed=3", "--lang", "ko"), "'seed'?"),
         (("adapt", "r.toml", "methd.preset=x"), "r.toml: no such recipe"),
         (("evaluate", "m", "--text", "t", "max_word=3"), "Did you mean 'max_words'?"),
-        (("finetune", "m", "--task", "nsmc", "train_size=[3]"), "Did you mean 'train_sizes'?"),
+        (("finetune", "m", "--task", "nsmc", "train_example=3"), "Did you mean 'train_examples'?"),
         (("finetune", "m", "--task", "nsmc", "learning_rat=3"), "Did you mean 'learning_rate'?"),
         (("data", "clean", "", "--lang", "ko", "--out", "o"), "an argument is empty"),
         (("data", "clean", "a", "--lang", "ko", "--out="), "--out: an argument is empty"),
@@ -112,8 +112,8 @@ def test_a_command_of_the_version_before_names_the_new_one(command, name):
         ("data mine", "mine gold dev-mine dev-gold threshold layer pool parity languages "
          "overwrite"),
         ("evaluate", "sentences rate seed words precision"),
-        ("finetune", "test-languages select-on directions plug teacher restore-source first-seed "
-         "set paper cut train-examples train-sizes learning-rates precision keep-models resume "
+        ("finetune", "test-languages select-on plug teacher restore-source first-seed "
+         "set paper cut train-examples precision keep-models resume "
          "overwrite"),
         ("report", "reference resamples"),
         ("analyze retrieval", "languages mine gold dev-mine dev-gold threshold layer pool parity "

@@ -4,13 +4,11 @@ import functools
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import causal_tokenizers
 import pytest
 import tiny_causal
 import torch
-from right_answers import gold
 from transformers import (
     AutoConfig,
     AutoModelForQuestionAnswering,
@@ -24,7 +22,7 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import causal, heads
 from lingraft.finetuning.coders.common import Shape, collate
 from lingraft.finetuning.coders.tagging import TagCoder
-from lingraft.finetuning.problem import TASK, Finetuning, Judged
+from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.models import export
 from lingraft.models.families import FAMILIES
 from lingraft.models.losses import IGNORED
@@ -158,25 +156,6 @@ def test_a_text_is_classified_at_its_last_token_that_does_not_pad(family, proble
     assert model.config.pad_token_id == made.shape.pad
 
 
-def test_micro_batches_give_the_gradient_of_the_big_batch(problem):
-    for name in ("klue-nli", "udpos-en"):
-        found = []
-        for tokens in (4_096, 12):
-            made, total = problem(name, "llama", tokens), 0.0
-            step = made.step(torch.arange(4).numpy(), 0, 0, 1)
-            for batch in step.micro_batches:
-                loss = made.module(batch)[TASK].nats / step.targets[TASK]
-                loss.backward()
-                total += float(loss.detach())
-            weights = [p.grad for p in made.model.parameters() if p.grad is not None]
-            found.append((len(step.micro_batches), total, weights))
-        (one, whole, big), (several, parts, small) = found
-        assert one < several
-        assert parts == pytest.approx(whole, rel=1e-5)
-        for first, second in zip(big, small, strict=True):
-            torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-3)
-
-
 def test_pretraining_is_under_every_head_also_where_the_class_for_questions_renames_it(source):
     """Of a Llama, transformers' own loading leaves that class with random weights."""
     for name, family in (("klue-mrc", "llama"), ("klue-mrc", "gpt2"), ("klue-dp", "granite")):
@@ -280,18 +259,6 @@ def test_a_word_has_its_tag_at_its_last_piece(family):
         assert item.ids[start : place + 1].tolist() == read
 
 
-@pytest.mark.parametrize("family", causal_tokenizers.BUILDERS)
-def test_long_sentences_and_words_keep_their_tags(family):
-    made = tagger(family)
-    words = (*WORDS, "the" * 60, *WORDS * 2)
-    example = TaggedExample("0", words, tuple(made.task.labels[n % 7] for n in range(len(words))))
-    items = made.encode([example])
-    said = [[max(label, 0) for label in item.target] for item in items]
-    assert len(items) > 1
-    assert not any(item.cut for item in items)
-    assert made.decode([example], items, said) == [gold(example)]
-
-
 # -- dropout
 
 
@@ -313,32 +280,3 @@ def test_dropout_before_the_last_layer_is_that_of_tags_and_refused_of_texts(sour
     )
     config = heads.build(folder, whole, heads.tokenizer_for(folder, whole), seed=0).config
     assert (config.resid_pdrop, config.embd_pdrop, config.attn_pdrop) == (0.2, 0.2, 0.25)
-
-
-def test_a_tasks_own_dropout_is_left_out_and_said_and_results_compare(
-    source, command, tmp_path, tiny_source
-):
-    data = Path(__file__).parents[1] / "tasks" / "official"
-    models, out = [source("gpt2"), tiny_source("bert")], tmp_path / "out"
-    short = "epochs=1 batch=4 learning_rate=0.001 max_length=48 patience=0"
-    arguments = ("--task", "glue-sst2", "--data", data, "--seeds", 1, *short.split())
-    ended = command("finetune", *models, *arguments, "keep_models=true", "--out", out)
-    assert ended.status == 0, ended.err
-    assert "gpt2: the head of a gpt2 model has no dropout; that of glue-sst2 (0.1)" in ended.err
-    assert "no padding token; <|endoftext|> (eos_token) pads" in ended.err
-    for model, dropout in (("gpt2", None), ("bert", 0.1)):
-        folder = out / model / "glue-sst2" / "seed-0"
-        settings = json.loads((folder / "scores.json").read_text())["settings"]
-        assert settings["classifier_dropout"] == dropout
-        lines = (folder / "predictions-dev.jsonl").read_text().splitlines()
-        examples = (folder / "examples-dev.jsonl").read_text().splitlines()
-        texts = [json.loads(line)["text"] for line in examples]
-        tokenizer = AutoTokenizer.from_pretrained(folder / "best")
-        stock = AutoModelForSequenceClassification.from_pretrained(folder / "best").eval()
-        with torch.no_grad():
-            logits = stock(**tokenizer(texts, padding=True, return_tensors="pt")).logits
-        wanted = torch.tensor([json.loads(line)["probabilities"] for line in lines])
-        torch.testing.assert_close(logits.softmax(-1), wanted, atol=1e-2, rtol=0)
-    page = tmp_path / "page.html"
-    assert command("report", out, "resamples=100", "--out", page).status == 0
-    assert all(model in page.read_text() for model in ("gpt2", "bert"))

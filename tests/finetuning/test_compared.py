@@ -67,15 +67,6 @@ def test_what_was_scored_on_other_examples_is_kept_apart(tmp_path: Path) -> None
     }  # fmt: skip
 
 
-def test_trainings_that_chose_a_learning_rate_are_no_results(tmp_path: Path) -> None:
-    write_model(tmp_path, "xpt", 0.5, ["nsmc"], seeds=(0,), n=10)
-    rates = tmp_path / "xpt" / "nsmc" / "learning-rates"
-    rates.mkdir()
-    (rates.parent / "seed-0").rename(rates / "0.0001")
-    with pytest.raises(DataError, match="holds no results of lingraft finetune"):
-        collect([tmp_path / "xpt"])  # where OUT was meant
-
-
 @pytest.mark.parametrize(
     ("first", "second", "differing"),
     [

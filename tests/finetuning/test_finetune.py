@@ -1,25 +1,20 @@
 """Whole fine-tunings of tiny models through the command, one a kind of task."""
 
 import json
-import os
 import shutil
 import signal
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import ModelCard
 from stopping import killed_at, terminated_at
 from transformers import AutoModelForSequenceClassification
 
-from lingraft.commands.finetune import said_of
 from lingraft.errors import DataError, RecipeError, TrainingError
 from lingraft.finetuning import outcomes as finetuned
-from lingraft.finetuning import rates
 from lingraft.finetuning.coders import parsing
-from lingraft.finetuning.data import from_hub, hub_rows, load, part_of, tell_shared
-from lingraft.finetuning.outcomes import Outcome, outcomes
-from lingraft.finetuning.recipe import Finetune
+from lingraft.finetuning.data import from_hub, hub_rows, part_of, tell_shared
+from lingraft.finetuning.outcomes import outcomes
 from lingraft.rundir import read_json, write_record
 from lingraft.tasks import TASKS, Data, find
 from lingraft.tasks.examples import TextExample
@@ -164,85 +159,6 @@ def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path):
     assert contents(folder) == contents(tmp_path / "straight" / "M" / "klue-nli" / "seed-0")
 
 
-def test_the_learning_rate_that_is_best_on_the_development_set_is_taken_for_all_seeds(
-    nli, tmp_path
-):
-    """A chosen rate gives the very result of a call with that rate; the trials are no results."""
-    two = ("--label", "M", "learning_rates=[1e-9,1e-2]", "--seeds", 2)
-    changes = SHORT_RUN.replace("epochs=2", "epochs=6")
-    ended = nli(tmp_path / "tried", *two, "keep_models=true", changes=changes)
-    assert ended.status == 0, ended.err
-    trial, seed = "M on klue-nli, trial of learning rate 0.01: ", "M on klue-nli, seed 1: "
-    assert f"{trial}2 of 4, about " in ended.err
-    assert ended.err.count(trial) == 1  # not its scores, of which some are the test set's
-    assert f"{seed}dev accuracy" in ended.err
-    kept = {path.parent.name for path in (tmp_path / "tried").rglob("best")}
-    assert kept == {"seed-0", "seed-1"}
-    folder = tmp_path / "tried/M/klue-nli"
-    tried = {
-        name: json.loads((folder / "learning-rates" / name / "scores.json").read_text())
-        for name in ("1e-09", "0.01")
-    }
-    scores = json.loads((folder / "seed-0/scores.json").read_text())
-    assert scores["learning_rates"] == {name: one["best"]["score"] for name, one in tried.items()}
-    assert scores["learning_rates"]["0.01"] > scores["learning_rates"]["1e-09"]
-    assert scores["settings"]["learning_rate"] == 1e-2
-    assert [one.seed for one in outcomes(tmp_path / "tried")] == [0, 1]
-
-    alone = changes.replace("learning_rate=0.001", "learning_rate=0.01")
-    assert nli(tmp_path / "alone", "--label", "M", changes=alone).status == 0
-    assert contents(folder / "seed-0") == contents(tmp_path / "alone/M/klue-nli/seed-0")
-
-    before = (folder / "learning-rates/0.01/scores.json").stat().st_mtime_ns
-    assert nli(tmp_path / "tried", *two, changes=changes).status == 0
-    assert (folder / "learning-rates/0.01/scores.json").stat().st_mtime_ns == before
-    third = nli(tmp_path / "tried", "--label", "M", "learning_rates=[1e-2]", changes=changes)
-    assert third.status != 0
-    assert "learning_rates" in third.err
-
-
-def test_a_model_that_is_too_narrow_for_a_paper_s_learning_rate_is_told_so(nli, tmp_path):
-    low = SHORT_RUN.replace("learning_rate=0.001", "learning_rate=5e-5")
-    said = "M: 32 wide, and the papers' learning rates are for 768: learning_rates=[1e-4,"
-    assert said in nli(tmp_path, "--label", "M", changes=low).err
-    assert said not in nli(tmp_path, "--label", "M", changes=low).err  # nothing is to do
-    assert said not in nli(tmp_path, "--label", "M", "--update").err
-
-
-def test_a_width_is_found_whatever_an_architecture_calls_it(tiny_source, monkeypatch):
-    said = []
-    monkeypatch.setattr(rates.logger, "info", lambda text, *values: said.append(text % values))
-    task = SimpleNamespace(settings=SimpleNamespace(learning_rate=5e-5))
-    for family in ("gpt2", "bart"):
-        folder = tiny_source(family)
-        rates.advise([SimpleNamespace(label=family, folder=folder, task=task, rates=())])
-    assert [line.split(" wide")[0] for line in said] == ["gpt2: 32", "bart: 32"]
-
-
-def test_a_learning_rate_that_diverges_loses_and_is_not_tried_again(nli, tmp_path):
-    arguments = ("--label", "M", "learning_rates=[1e-2,1e12]")
-    ended = nli(tmp_path, *arguments)
-    assert ended.status == 0, ended.err
-    said = "trial of learning rate 1e+12: left out: phase 'finetune': "
-    (line,) = (one for one in ended.err.splitlines() if said in one)
-    assert "--update" not in line
-    folder = tmp_path / "M/klue-nli"
-    tried = json.loads((folder / "seed-0/scores.json").read_text())["learning_rates"]
-    assert list(tried) == ["0.01", "1e+12"]
-    assert tried["1e+12"] is None
-    with terminated_at(1) as calls:
-        assert nli(tmp_path, *arguments).status == 0
-        assert nli(tmp_path, "--label", "N", "learning_rates=[1e-2]").status == 143
-    assert len(calls) == 1
-    assert "left out" not in nli(tmp_path, *arguments).err
-
-    ended = nli(tmp_path / "all", "--label", "M", "learning_rates=[1e12,1e13]")
-    assert ended.status == 1
-    last = ended.err.splitlines()[-1]
-    assert "diverged with every one of the learning rates 1e+12, 1e+13" in last
-    assert last.endswith("(learning_rates=[…]). Diverged: M on klue-nli, seed 0")
-
-
 def test_a_seed_that_diverges_stops_no_others_and_the_call_says_which_did(
     nli, tmp_path, monkeypatch
 ):
@@ -265,33 +181,6 @@ def test_a_seed_that_diverges_stops_no_others_and_the_call_says_which_did(
     monkeypatch.undo()
     assert nli(tmp_path, "--label", "M", "--seeds", 3).status == 0
     assert [one.seed for one in outcomes(tmp_path)] == [0, 1, 2]
-
-
-def test_every_training_size_is_a_task_of_its_own(nli, tmp_path, command):
-    ended = nli(tmp_path, "--label", "M", "train_sizes=[2,4]")
-    assert ended.status == 0, ended.err
-    found = outcomes(tmp_path)
-    assert [(one.task, one.data["train_examples"]) for one in found] == [
-        ("klue-nli@2", 2), ("klue-nli@4", 4),
-    ]  # fmt: skip
-    assert nli(tmp_path / "four", "--label", "M", "train_examples=4").status == 0
-    curve, alone = tmp_path / "M/klue-nli@4/seed-0", tmp_path / "four/M/klue-nli/seed-0"
-    assert contents(curve) == contents(alone)
-    compared = command("report", tmp_path, "--out", tmp_path / "page.html")
-    assert compared.status == 0, compared.err
-    assert "klue-nli@2" in compared.out
-
-
-def test_temporary_files_of_a_killed_process_go_with_the_next_call(nli, tmp_path):
-    seed = tmp_path / "M" / "klue-nli" / "seed-0"
-    seed.mkdir(parents=True)
-    left = [seed / f".{name}.{os.getpid()}.tmp" for name in ("inputs", "examples-dev.jsonl")]
-    left.append(tmp_path / f".results.jsonl.{os.getpid()}.tmp")
-    for path in left:
-        path.touch()
-    ended = nli(tmp_path, "--label", "M")
-    assert ended.status == 0, ended.err
-    assert not list(tmp_path.rglob("*.tmp"))
 
 
 def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
@@ -353,14 +242,6 @@ def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_pa
     assert "source KLUE-baseline run_all.sh; changed: " in card.content
 
 
-def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
-    assert nli(tmp_path, "--label", "M").status == 0
-    assert not (tmp_path / "M" / "klue-nli" / "seed-0" / "best").exists()
-    again = nli(tmp_path, "--label", "M", "keep_models=true")
-    assert "1 of the seeds that are done have no weights; --force trains" in again.err
-    assert "seed-N/best" not in again.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -369,10 +250,6 @@ def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
         (
             ("--task", "klue-nli", "label_smoothing=0.1"),
             "settings.label_smoothing: is for tasks of the kind translation",
-        ),
-        (
-            ("--task", "klue-nli", "learning_rates=[1e-4,1e-3]", "first_seed=9999"),
-            "first_seed: 10,000 is that of learning_rates",
         ),
         (("--task", "klue-nli", "--label", "A", "B"), "labels has 2 names for 1 model;"),
         (("--task", "klue-nli", "cut.dev=0.5"), "the shares are of train and dev"),
@@ -394,29 +271,6 @@ def test_what_a_user_gets_wrong_is_one_line(arguments, message, tiny_source, tmp
     assert ended.status == 1
     assert message in ended.err
     assert ended.err.count("\n") == 1
-
-
-def test_windows_that_are_too_short_are_refused_before_other_tasks_train(nli, same_files, tmp_path):
-    data = same_files("klue-mrc")
-    for file in same_files("klue-nli").iterdir():
-        shutil.copy(file, data)
-    ended = nli(tmp_path / "out", "--task", "klue-mrc", "--data", data)
-    assert (ended.status, "less than doc_stride = 128" in ended.err) == (1, True)
-    assert not list((tmp_path / "out").glob("roberta/*"))
-
-
-def test_a_recipe_says_the_same_as_the_options(same_files, tiny_source, tmp_path, command):
-    data = same_files("klue-nli")
-    table = {"models": [str(tiny_source("roberta"))], "labels": ["M"], "tasks": ["klue-nli"]}
-    text = "[finetune]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in table.items())
-    text += f"data = {json.dumps(str(data))}\nseeds = 1\nsettings = {{epochs = 1, batch = 2}}\n"
-    (tmp_path / "r.toml").write_text(text, encoding="utf-8")
-    ended = command("finetune", tmp_path / "r.toml", "--out", tmp_path / "out", "batch=4")
-    assert ended.status == 0, ended.err
-    (found,) = outcomes(tmp_path / "out")
-    assert (found.data["settings"]["epochs"], found.data["settings"]["batch"]) == (1, 4)
-    refused = command("finetune", tmp_path / "r.toml", "--out", tmp_path / "out", "--task", "x")
-    assert "--task: belongs to the form without a recipe" in refused.err
 
 
 def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path, command):
@@ -550,23 +404,3 @@ def test_splits_come_from_the_data_set_and_revision_that_have_them(monkeypatch):
     assert [place[0] for place in asked] == ["rajpurkar/squad"] * 2 + ["google/xquad"]
     with pytest.raises(DataError, match="google/xquad: has no train split of xquad-de; give its"):
         from_hub(TASKS["xquad-de"])
-
-
-@pytest.mark.parametrize("name", ["korsts", "kornli", "udpos-ko"])
-def test_a_task_without_its_official_splits_on_the_hub_says_which_files_it_needs(name):
-    recipe = Finetune(models=["x"], tasks=[name], data="hub")
-    with pytest.raises(RecipeError, match=rf"--data hub: has no copy .* files of {name} \(https"):
-        load(TASKS[name], recipe, Path())
-
-
-def test_the_last_lines_name_every_model_that_is_best():
-    def outcome(model, value):
-        splits = {"test": {"scores": {"accuracy": value}}}
-        data = {"model_label": model, "task": "nsmc", "seed": 0, "splits": splits}
-        return Outcome(Path(), data | {"evaluation": ["test"], "shown": ["accuracy"]})
-
-    found = [outcome("a", 40.0), outcome("b", 50.0), outcome("c", 50.0), outcome("d", 45.0)]
-    assert said_of(found) == [
-        ("what", "4 models × 1 task × 1 seed"),
-        ("result", "nsmc test accuracy 50.0 (b), 50.0 (c)"),
-    ]

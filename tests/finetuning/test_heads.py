@@ -12,7 +12,6 @@ from tiny_tokenizers import build
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
     BartForSequenceClassification,
     PreTrainedTokenizerFast,
 )
@@ -21,11 +20,8 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import heads
 from lingraft.finetuning.problem import Finetuning
 from lingraft.models.export import settings_for_4_57
-from lingraft.models.graft import untie
 from lingraft.tasks import TASKS
-from lingraft.tasks.definition import task_in
 from lingraft.tasks.examples import Entity, RelationExample, SpanExample, TaggedExample, TextExample
-from lingraft.tokenizer import files as tokenizer_files
 
 NLI = TASKS["klue-nli"]
 IDS = torch.tensor([[0, 9, 30, 41, 2]])
@@ -70,13 +66,6 @@ def test_labels_in_another_order_keep_their_rows(family, checkpoint, caplog):
     assert "labels in another order" in caplog.text
 
 
-def test_tags_in_another_order_keep_their_rows(checkpoint):
-    task = TASKS["klue-ner"]
-    folder = checkpoint("bert", AutoModelForTokenClassification, [*reversed(task.labels)])
-    stock = logits(AutoModelForTokenClassification.from_pretrained(folder).eval())
-    torch.testing.assert_close(logits(built(folder, task)), stock.flip(-1))
-
-
 def test_a_head_for_other_labels_gives_way_to_a_new_one_and_one_without_names_stays(
     checkpoint, caplog
 ):
@@ -95,22 +84,6 @@ def test_a_head_for_other_labels_gives_way_to_a_new_one_and_one_without_names_st
         assert not torch.equal(drawn, getattr(other.classifier, name).weight)
     wanted = stock.base_model.state_dict()
     assert all(torch.equal(tensor, wanted[key]) for key, tensor in one.roberta.state_dict().items())
-
-
-def test_what_a_checkpoint_was_before_does_not_stay_in_its_configuration(checkpoint, tmp_path):
-    folder = checkpoint("bert", num_labels=1, problem_type="regression")
-    for name, kind in (
-        ("klue-nli", "single_label_classification"), ("klue-sts", "regression"),
-        ("klue-ner", None), ("klue-mrc", None),
-    ):  # fmt: skip
-        task = TASKS[name]
-        tokenizer = heads.tokenizer_for(folder, task)
-        heads.save(built(folder, task), tokenizer, tmp_path / name)
-        assert json.loads((tmp_path / name / "config.json").read_text()).get("problem_type") == kind
-    stock = AutoModelForSequenceClassification.from_pretrained(tmp_path / "klue-nli")
-    with torch.no_grad():
-        nats = stock(input_ids=IDS, labels=torch.tensor([1])).loss
-    torch.testing.assert_close(nats, -logits(stock).log_softmax(-1)[0, 1])
 
 
 def test_questions_have_two_outputs_whatever_was_before(checkpoint):
@@ -174,34 +147,6 @@ def test_a_saved_model_is_one_that_transformers_4_57_reads_alike(family, tiny_so
     assert ("global_rope_theta" in config) is (family == "modernbert")
 
 
-def test_a_translator_with_a_head_of_its_own_says_so(tmp_path):
-    """What transformers 5 makes of T5 1.1 says that it has none, which 4.57 believes."""
-    folder = tiny_translators.save(tmp_path / "t5", "t5")
-    model = tiny_translators.translator("t5")
-    untie(model)
-    model.lm_head.weight.data.normal_()
-    model.save_pretrained(folder)
-    task = task_in(tiny_translators.write_task(tmp_path / "task"))
-    tokenizer = heads.tokenizer_for(folder, task)
-    heads.save(heads.build(folder, task, tokenizer, 0), tokenizer, tmp_path / "best")
-    assert (
-        json.loads((tmp_path / "best" / "config.json").read_text())["tie_word_embeddings"] is False
-    )
-
-
-@pytest.mark.parametrize(("name", "special"), [("klue-nli", 1), ("klue-nli", 0), ("klue-re", 0)])
-def test_special_tokens_without_a_row_are_spoken_of_but_for_markers(
-    name, special, checkpoint, caplog
-):
-    folder = checkpoint("roberta")
-    tokenizer = tokenizer_files.load(folder)
-    tokenizer.add_special_tokens({"extra_special_tokens": ["<image>"][:special]})
-    tokenizer_files.save(tokenizer, folder)
-    built(folder, TASKS[name])
-    assert ("1 pieces of its tokenizer have no row" in caplog.text) is (special == 1)
-    assert ("no row" in caplog.text) is (special == 1)
-
-
 # -- special tokens in texts
 
 
@@ -236,26 +181,6 @@ def test_special_tokens_in_a_text_are_text(family, written, tiny_source):
         assert ids.count(number) == around.count(number), name
         markers = tokenizer.convert_tokens_to_ids(["<subj>", "</subj>", "<obj>", "</obj>"])
         assert name != "klue-re" or all(ids.count(marker) == 1 for marker in markers)
-
-
-def test_a_passage_is_read_from_its_beginning_by_a_tokenizer_that_cuts_there(checkpoint):
-    folder = checkpoint("bert")
-    example = SpanExample("0", "책을", "나는 책을 읽고 문서를 저장한다. " * 30, ())
-    _, windows = ids_of(folder, "klue-mrc", example)
-    path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
-    _, of_other_side = ids_of(folder, "klue-mrc", example)
-    assert len(windows) > 1
-    assert windows == of_other_side
-
-
-def test_a_word_that_is_too_long_is_still_the_unknown_token(tiny_source):
-    words = ("</s>", "책을" * 40, "나는")
-    example = TaggedExample("0", words, ("NOUN",) * 3)
-    tokenizer, found = ids_of(tiny_source("roberta"), "udpos-en", example, 24)
-    ids = [one for part in found for one in part]
-    assert ids.count(tokenizer.unk_token_id) == 1
-    assert ids.count(tokenizer.eos_token_id) == len(found)
 
 
 @pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])

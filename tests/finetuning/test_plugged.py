@@ -174,44 +174,6 @@ def test_stop_gradient_keeps_the_partner_s_states_constant(problem):
         assert bool(gradient[theirs].abs().sum() == 0) is stop
 
 
-def test_without_an_output_cross_attention_only_norms(problem):
-    """Pre-norm: S is H. Post-norm: S is H of a model that norms what self-attention gives twice."""
-    made = problem("pawsx-ko", "modernbert")
-    with torch.no_grad():
-        for name, tensor in made.model.named_parameters():
-            if "crossattention.output.dense" in name:
-                tensor.zero_()
-    batch = batch_of(made)
-    with torch.no_grad():
-        h, memory = (made.model.states(one) for one in (batch.inputs, batch.partner.inputs))
-        s = made.model.states(batch.inputs, **made.model.read_with(memory, batch.partner.inputs))
-    torch.testing.assert_close(s, h)
-    made = problem("pawsx-ko", "xlm-roberta")
-    with torch.no_grad():
-        for name, tensor in made.model.named_parameters():
-            if "crossattention.output.dense" in name:
-                tensor.zero_()
-            if "crossattention.output.LayerNorm" in name:
-                tensor.fill_(1.0 if name.endswith("weight") else 0.0)
-        batch = batch_of(made)
-        h, memory = (made.model.states(one) for one in (batch.inputs, batch.partner.inputs))
-        s = made.model.states(batch.inputs, **made.model.read_with(memory, batch.partner.inputs))
-        hooks = [
-            layer.attention.register_forward_hook(
-                lambda layer, _, out: (
-                    torch.nn.functional.layer_norm(out[0], out[0].shape[-1:], eps=1e-12),
-                    *out[1:],
-                )
-            )
-            for layer in made.model.model.base_model.encoder.layer
-        ]
-        twice = made.model.states(batch.inputs)
-        for hook in hooks:
-            hook.remove()
-    torch.testing.assert_close(s, twice, atol=1e-4, rtol=1e-4)
-    assert not torch.allclose(s, h)
-
-
 @every_kind
 def test_what_was_saved_is_built_again_with_its_head(name, problem, tmp_path):
     made = problem(name)

@@ -21,7 +21,7 @@ from lingraft.finetuning import problem as finetuning_problem
 from lingraft.finetuning.coders import parsing
 from lingraft.finetuning.coders.common import Shape, collate
 from lingraft.finetuning.coders.parsing import Parser, candidate_mask, word_edges
-from lingraft.finetuning.coders.texts import PIECES
+from lingraft.finetuning.coders.texts import MARKERS, WORD_STARTS
 from lingraft.finetuning.problem import TASK, Finetuning, Judged, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
 from lingraft.models import adapters, cross_attention, loading
@@ -40,7 +40,6 @@ from lingraft.tasks.examples import (
     TaggedExample,
     TextExample,
 )
-from lingraft.tasks.markers import MARKERS, WORD_START
 from lingraft.tokenizer import files as tokenizer_files
 
 SHORT, LONG = "나는 책을 읽었다", "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다"
@@ -153,16 +152,6 @@ def test_micro_batches_and_processes_give_the_gradient_of_the_big_batch(name, nu
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-3)
 
 
-def test_the_parser_sums_over_words_too(problem):
-    made = problem("klue-dp")
-    made.module.eval()  # its own dropout is part of the head
-    parts = problem("klue-dp", micro_batch_tokens=16)
-    parts.module.eval()
-    assert gradients(parts, [0, 1, 2, 3], 2)[0] == pytest.approx(
-        gradients(made, [0, 1, 2, 3])[0], rel=1e-5
-    )
-
-
 def test_a_process_without_an_example_to_predict_takes_part_in_the_forward_pass(
     problem, monkeypatch
 ):
@@ -190,14 +179,6 @@ def test_a_process_without_an_example_to_predict_takes_part_in_the_forward_pass(
     assert (len(passes), len(gathered)) == (2, 1)
 
 
-def test_where_each_process_skips_layers_of_its_own_no_gradient_is_waited_for(problem):
-    made = problem("klue-ynat", "bart")
-    assert not made.uneven
-    made.model.get_encoder().layerdrop = 0.1
-    again = Finetuning(made.model, made.coder, made.shape, made.items, made.dev, 64)
-    assert again.uneven
-
-
 @pytest.mark.parametrize(("family", "waits"), [("big_bird", False), ("electra", True)])
 def test_no_gradient_is_waited_for_of_what_no_head_asks(
     family, waits, problem, tiny_source, tmp_path
@@ -218,21 +199,6 @@ def test_no_gradient_is_waited_for_of_what_no_head_asks(
     assert made.uneven != waits
 
 
-def test_the_parser_is_as_wide_as_the_states_that_it_reads(problem):
-    made = problem("klue-dp", "opt")
-    config = made.model.encoder.config
-    assert config.word_embed_proj_dim < config.hidden_size
-    (batch,) = made.step(np.arange(4), 0, 0, 1).micro_batches
-    assert torch.isfinite(made.module(batch)[TASK].nats)
-
-
-def test_a_process_without_an_example_adds_nothing(problem):
-    made = problem("klue-nli")
-    step = made.step(np.array([0]), 0, 1, 2)
-    assert step.weights == [0.0]
-    assert (step.global_targets, step.global_sentences) == (1, 1)
-
-
 def test_targets_are_counted_as_examples_labelled_tokens_words_and_windows(problem):
     assert problem("klue-nli").step(np.arange(4), 0, 0, 1).global_targets == 4
     assert problem("klue-dp").step(np.arange(4), 0, 0, 1).global_targets == 2 * 3 + 2 * 9
@@ -247,17 +213,6 @@ def test_padding_and_special_tokens_of_tagged_text_have_no_label(problem):
     assert (batch.targets["labels"][batch.inputs["attention_mask"] == 0] == IGNORED).all()
     assert (batch.targets["labels"][:, 0] == IGNORED).all()
     assert (batch.targets["labels"][0] != IGNORED).any()
-
-
-def test_like_lengths_share_a_micro_batch_and_no_batch_is_too_large():
-    sizes = [(length,) for length in [10, 60, 12, 58] * 8]
-    groups = micro_batches(sizes, 1_000, 32)
-    assert sorted(index for group in groups for index in group) == list(range(32))
-    assert [len(group) for group in groups] == [16, 16]
-    assert len(micro_batches(sizes, 10_000, 1_024)) == 1
-    for group in micro_batches(sizes, 100, 32):
-        assert len(group) * max(sizes[i][0] for i in group) <= 100
-    assert micro_batches([(500,)], 100, 32) == [[0]]
 
 
 def test_no_other_cut_of_pairs_in_order_costs_less():
@@ -278,41 +233,6 @@ def test_no_other_cut_of_pairs_in_order_costs_less():
     found = micro_batches(sizes, 10_000, 20)
     assert [index for group in found for index in group] == order
     assert cost(found) == min(map(cost, ways))
-
-
-def test_token_types_go_only_to_models_that_have_several(problem):
-    both = collate_inputs(problem("klue-nli", "bert"))
-    assert both["token_type_ids"][0].unique().tolist() == [0, 1]
-    assert "token_type_ids" not in collate_inputs(problem("klue-nli", "roberta"))
-
-
-def collate_inputs(made):
-    return collate(made.coder, made.shape, made.items[:1], predict=False).inputs
-
-
-def test_a_pair_loses_the_end_of_its_longer_text(tiny_source):
-    task = TASKS["klue-nli"]
-    tokenizer = heads.tokenizer_for(tiny_source("roberta"), task)
-    shape = Shape(tokenizer, tokenizer.pad_token_id, 24, False)
-    example = TextExample("0", LONG * 3, "책", "neutral")
-    (item,) = heads.CODERS["pair"](task, shape).encode([example])
-    assert item.cut
-    assert len(item.ids) == 24
-    assert tokenizer.decode(item.ids[-4:]).endswith("책</s>")
-
-
-def test_entity_markers_are_new_tokens_and_what_follows_begins_no_word(tiny_source):
-    task = TASKS["klue-re"]
-    folder = tiny_source("xlm-roberta")
-    tokenizer = heads.tokenizer_for(folder, task)
-    model = heads.build(folder, task, tokenizer, seed=0)
-    assert model.get_input_embeddings().num_embeddings >= len(tokenizer)
-    shape = Shape.of(tokenizer, model.config, type(model).forward, 64)
-    (item,) = heads.CODERS["relation"](task, shape).encode([related("0", "친구는 학교에 갔다")])
-    tokens = tokenizer.convert_ids_to_tokens(item.ids.tolist())
-    assert tokens.count("<subj>") == tokens.count("</obj>") == 1
-    after = tokens[tokens.index("</subj>") + 1]
-    assert not after.startswith("▁") or after.removeprefix("▁") not in tokenizer.get_vocab()
 
 
 KINDS = (*ENCODERS, "our unigram", "our byte-bpe", "our wordpiece")
@@ -360,18 +280,18 @@ def test_entities_of_whole_words_leave_every_piece_what_it_is_without_markers(ki
 def test_an_entity_begins_a_word_and_its_particle_does_not(kind, text):
     tokenizer = marking(kind)
     tokens = pieces_of(kind, text, "친구", "학교")
-    pieces = PIECES[tokenizer_files.kind_of(tokenizer)]
+    word_start = WORD_STARTS[tokenizer_files.kind_of(tokenizer)]
     first_word = tokenizer.tokenize(text)[0]
     for start, end in (("<subj>", "</subj>"), ("<obj>", "</obj>")):
         first, after = (tokens[tokens.index(marker) + 1] for marker in (start, end))
-        if pieces == "wordpiece":
+        if not word_start:
             assert not first.startswith("##")
             assert after.startswith("##")
         else:
             at_the_start = tokens.index(start) == 0
-            expected = first_word[0] == WORD_START[pieces] if at_the_start else True
-            assert (first[0] == WORD_START[pieces]) is expected
-            assert after[0] != WORD_START[pieces]
+            expected = first_word[0] == word_start if at_the_start else True
+            assert (first[0] == word_start) is expected
+            assert after[0] != word_start
 
 
 def test_heads_depend_on_the_seed_alone_and_encoders_do_not(tiny_source):

@@ -142,18 +142,6 @@ def test_finetune_has_a_row_for_each_model_and_keeps_what_is_done(adapted, comma
     assert "7 done, 0 to do" in command(*arguments).err
 
 
-def test_a_run_without_inserted_layers_has_no_rows_without_them(adapted):
-    from lingraft.recipe.methods import read_recipe
-
-    made = read_recipe(
-        adapted("roberta") / "recipe.toml", ["graft.inserted_before=0", "graft.inserted_after=0"]
-    )
-    assert [one.label for one in source_parts.variants(["phase-1"], made)] == [
-        *("source", "phase-1.target-vocab", "phase-1.source-vocab"),
-        *("random.target-vocab", "random.source-vocab"),
-    ]
-
-
 def test_another_source_and_runs_without_such_parts_are_refused(
     adapted, tiny_source, tiny_model, tmp_path
 ):

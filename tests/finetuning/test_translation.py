@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,24 +28,17 @@ from transformers import (
 from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import dropout, heads
 from lingraft.finetuning.cells import Cell
-from lingraft.finetuning.coders import translation
 from lingraft.finetuning.coders.common import Shape, log_cuts
 from lingraft.finetuning.coders.translation import TranslationCoder
-from lingraft.finetuning.outcomes import examples, outcomes
+from lingraft.finetuning.outcomes import outcomes
 from lingraft.finetuning.problem import TASK, Finetuning, Judged
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks import TASKS, Data
-from lingraft.tasks.definition import decode, task_in, task_of
+from lingraft.tasks.definition import task_in
 from lingraft.tasks.examples import TranslationExample, TranslationPrediction
-from lingraft.tasks.settings import Changes, changed
 from lingraft.training import checkpoint
 
 EVERY_MODEL = pytest.mark.parametrize("kind", ["encoder-decoder", "bart", "t5", "marian"])
-TABLE = {
-    "name": "ko-en",
-    "kind": "translation",
-    "files": {"train": "train.tsv", "test": "test.tsv"},
-}
 BY_HEART = 'steps=150 batch=8 batch_unit="examples" learning_rate=0.01 dropout=0 warmup=0.1'
 BY_HEART += " attention_dropout=0 check_every=75"
 SHORT_RUN = "steps=8 batch=60 learning_rate=0.003 check_every=2 average_last=3 dropout=0.1"
@@ -164,20 +156,6 @@ def test_a_translation_reads_its_source_beyond_the_max_length_of_training(proble
     assert 16 < read[0].shape[1] <= 64
 
 
-def test_a_process_may_write_as_much_as_the_longest_reference_of_the_split(problem, monkeypatch):
-    made, limits = problem("bart"), []
-
-    def noted(model, tokenizer, texts, *, beams, max_new_tokens, on_batch):
-        limits.append((len(texts), max_new_tokens))
-        return [""] * len(texts)
-
-    monkeypatch.setattr(translation, "translate", noted)
-    for places in (range(8), [1, 3], [7], []):
-        made.coder.generate(made.model, made.items, places, int, best=False)
-    longest = max(len(item.target) for item in made.items)
-    assert limits == [(number, longest + translation.MORE) for number in (8, 2, 1, 0)]
-
-
 def test_special_tokens_in_a_text_are_text_and_the_saved_tokenizer_reads_as_before(problem):
     made = problem("bart")
     (item,) = made.coder.encode([TranslationExample("0", "a </s> b", "b </s> a")])
@@ -210,21 +188,6 @@ def test_the_target_language_comes_first(kind, tmp_path):
     for wrong, said in ((None, "say which two"), (("en", codes[1]), "are not both languages")):
         with pytest.raises(UnsupportedModelError, match=said):
             TranslationCoder(with_codes(task, wrong), replace(shape, tokenizer=kind()))
-
-
-def test_settings_that_only_the_last_translations_could_not_have_are_refused_at_once(tmp_path):
-    task = task_in(tiny.write_task(tmp_path))
-    generation = GenerationConfig(**tiny.IDS, num_beams=4, num_beam_groups=2)
-    with pytest.raises(UnsupportedModelError, match="has num_beam_groups, "):
-        TranslationCoder(task, Shape(build("roberta"), 1, 64, types=False, generation=generation))
-
-
-def test_what_is_set_last_of_steps_and_epochs_holds():
-    updates = task_of(decode(TABLE), Path()).alternatives["veco2021"]
-    assert (updates.steps, updates.check_every) == (100_000, 5_000)
-    assert changed(updates, Changes(epochs=3)).steps is None
-    assert changed(updates, Changes(checks_per_epoch=2)).check_every is None
-    assert changed(updates, Changes(epochs=3, steps=7)).steps == 7
 
 
 def test_dropout_reaches_both_stacks(tmp_path):
@@ -367,17 +330,6 @@ def test_eight_pairs_are_learnt_by_heart_and_the_checkpoint_is_stock(kind, run, 
     assert said.strip() == tiny.PAIRS[3][1]
 
 
-def test_the_other_direction_is_the_same_files_with_the_columns_swapped(run, tmp_path):
-    task = tiny.write_task(tmp_path / "back")
-    text = task.read_text().replace('text = "ko", pair = "en"', 'text = "en", pair = "ko"')
-    task.write_text(
-        text.replace('"ko-en"', '"en-ko"').replace('language = "en"', 'language = "ko"')
-    )
-    assert run("bart", "out", "steps=1 batch=60", task=task).status == 0
-    (found,) = outcomes(tmp_path / "out")
-    assert [(one.translation, one.text) for one in examples(found, "test")] == tiny.PAIRS
-
-
 def test_how_a_checkpoint_writes_counts_for_translations_alone(run, tmp_path):
     assert run("bart", "out", "steps=1 batch=60").status == 0
     place = tmp_path / "models" / "bart" / "generation_config.json"
@@ -389,14 +341,6 @@ def test_how_a_checkpoint_writes_counts_for_translations_alone(run, tmp_path):
     assert "generation_config" not in other.inputs(0, "fp32")
     place.unlink()  # then config.json says it
     assert "differ in: generation_config" in run("bart", "out", "steps=1 batch=60").err
-
-
-def test_a_missing_package_is_named_before_anything_is_trained(run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
-    ended = run("bart", "out", SHORT_RUN)
-    assert ended.status == 1
-    assert 'needs the package sacrebleu; run: pip install "lingraft[translate]"' in ended.err
-    assert "step" not in ended.err
 
 
 def weights(folder):
@@ -417,10 +361,3 @@ def test_a_killed_run_goes_on_to_the_same_averaged_weights(run, tmp_path):
     assert one.data["splits"] == other.data["splits"]
     assert not (one.folder / checkpoint.LOOKS).exists()
     assert load_file(one.folder / "best" / "model.safetensors")
-
-
-def test_dev_and_test_are_translated_with_progress(run, monkeypatch):
-    monkeypatch.setattr("lingraft.log.LINE_EVERY_SECONDS", 0.0)
-    ended = run("bart", "out", "steps=2")
-    assert ended.status == 0, ended.err
-    assert ended.err.count("translate: 8/8 inputs (100%)") >= 2

@@ -363,17 +363,6 @@ def test_a_task_that_diverges_leaves_no_other_task_undone_and_is_tried_again(mak
     assert after == trained
 
 
-def test_a_learning_curve_is_a_task_a_size(make, tmp_path):
-    curve = KORSTS.replace("seeds = 2", "seeds = 1") + "train_sizes = [2, 4]\n"
-    tally, _ = run_here(
-        make(tmp_path, '[[grids]]\nmethod = ["scratch"]\n' + curve), tmp_path / "out"
-    )
-    assert (tally.done, tally.failed) == (1, [])
-    assert {(row.task, row.train_examples) for row in task_rows(tmp_path / "out")} == {
-        ("korsts@2", 2), ("korsts@4", 4),
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [

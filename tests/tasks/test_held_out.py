@@ -78,13 +78,3 @@ def test_a_test_file_that_is_not_there_is_no_reason_to_take_the_training_file(tm
     (task,) = tasks_of([own_task(tmp_path / "a", test="tset.csv")])
     with pytest.raises(DataError, match=r"mood: no such file \(test: .*tset.csv\); correct"):
         texts(task, None)
-
-
-def test_no_tasks_leave_the_section_as_it_is(tmp_path):
-    assert decontaminated(SECTION, [], None, tmp_path / "none") == SECTION
-    assert not (tmp_path / "none").exists()
-
-
-def test_missing_files_are_named(tmp_path):
-    with pytest.raises(DataError, match=r"files of klue-nli are missing .*get them from"):
-        decontaminated(SECTION, tasks_of(["klue-nli"]), tmp_path, tmp_path / "out")

@@ -12,8 +12,8 @@ from right_answers import gold
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from lingraft.errors import DataError
+from lingraft.finetuning.coders.tagging import character_tags, labelled_tokens, token_labels
 from lingraft.tasks import RETRIEVAL_GROUPS, RETRIEVALS, TASKS, find, retrieval
-from lingraft.tasks.characters import character_tags, labelled_tokens, token_labels
 from lingraft.tasks.examples import TaggedExample, TagPrediction, labelled
 from lingraft.tasks.splits import read_split
 

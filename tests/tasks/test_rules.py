@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from official_files import HERE
 
-from lingraft.finetuning.outcomes import told
 from lingraft.tasks import TASKS, find, rules
-from lingraft.tasks.examples import ParseExample, TaggedExample, TextExample
+from lingraft.tasks.examples import TaggedExample, TextExample
 from lingraft.tasks.splits import read_split
 
 OFFICIAL = Path(__file__).parent / "official"
-WITHOUT = {"regression", "span"}
+WITHOUT = {"regression", "span", "parsing"}
 
 
 def _texts(labels: str) -> list[TextExample]:
@@ -26,17 +25,6 @@ def test_the_most_frequent_label_is_that_of_the_training_examples() -> None:
     assert {name: scores["accuracy"] for name, scores in found.items()} == {
         "most frequent label": 25.0
     }
-
-
-def test_the_neighbours_are_the_heads_and_the_commonest_relation_theirs() -> None:
-    task = TASKS["klue-dp"]
-    one = ParseExample("1", ("a", "b", "c"), ("NNG",) * 3, (3, 3, 0), ("NP", "NP", "VP"))
-    found = rules.scores(task, [one], [one])
-    assert {name: round(scores["uas"], 1) for name, scores in found.items()} == {
-        "left neighbour": 0.0,
-        "right neighbour": 66.7,
-    }
-    assert round(found["right neighbour"]["las"], 1) == 33.3
 
 
 def test_all_units_get_the_most_frequent_tag() -> None:
@@ -56,9 +44,3 @@ def test_every_task_is_scored_with_its_rules(name: str) -> None:
     for scores in found.values():
         assert set(task.shown) <= set(scores)
         assert all(value <= 100 for key, value in scores.items() if key in task.shown)
-
-
-def test_a_note_says_what_the_rules_reach() -> None:
-    reached = {"left neighbour": {"uas": 12.34, "las_macro_f1": 1.0}}
-    assert told(reached, ("uas", "las_macro_f1")) == "uas 12.3, las macro f1 1.0 (left neighbour)"
-    assert told({}, ("uas",)) == ""

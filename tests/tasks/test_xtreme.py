@@ -14,13 +14,11 @@ from lingraft.tasks import (
     RETRIEVAL_GROUPS,
     TASKS,
     load,
-    names,
     xtreme,
 )
 from lingraft.tasks.examples import Answer, SpanExample, SpanPrediction
 from lingraft.tasks.held_out import tasks_of, texts
 from lingraft.tasks.span_metrics import MLQA_LANGUAGES, normalise_mlqa
-from lingraft.tasks.words import pieces
 
 if TYPE_CHECKING:
     from lingraft.tasks import Group
@@ -55,40 +53,6 @@ def test_the_records_of_a_group_differ_in_files_alone(name: str) -> None:
 def test_a_language_that_a_group_lacks_is_named() -> None:
     with pytest.raises(RecipeError, match=r"xquad: is not in the language 'ko'; it is in ar, de"):
         GROUPS["xquad"].member("ko")
-
-
-def test_a_list_has_a_group_once() -> None:
-    listed = list(names())
-    assert len(listed) == 28 - 7 + 7
-    assert listed[7:14] == [f"{name}-{{lang}}" for name in GROUPS]
-    assert "klue-dp" in listed
-
-
-def test_the_settings_are_those_of_the_papers() -> None:
-    def rows(paper: str) -> dict[str, tuple[float, ...]]:
-        found = {}
-        for name in GROUPS:
-            one = TASKS[f"{name}-en"].alternatives[paper]
-            found[name] = (one.epochs, one.batch, one.learning_rate, one.warmup, one.weight_decay)
-        return found
-
-    assert rows("xtreme2020") == {
-        "pawsx": (5, 32, 2e-5, 0, 0), "xnli": (5, 32, 2e-5, 0, 0), "udpos": (10, 32, 2e-5, 0, 0),
-        "panx": (10, 32, 2e-5, 0, 0), "xquad": (3, 32, 3e-5, 500, 1e-4),
-        "mlqa": (3, 32, 3e-5, 500, 1e-4), "tydiqa": (3, 32, 3e-5, 500, 1e-4),
-    }  # fmt: skip
-    assert rows("xtune2021") == {
-        "pawsx": (10, 32, 1e-5, 0.1, 0), "xnli": (10, 32, 7e-6, 0.1, 0),
-        "udpos": (10, 32, 2e-5, 0.1, 0), "panx": (10, 32, 1e-5, 0.1, 0),
-        "xquad": (4, 32, 3e-5, 0.1, 0), "mlqa": (4, 32, 3e-5, 0.1, 0),
-        "tydiqa": (20, 32, 3e-5, 0.1, 0),
-    }  # fmt: skip
-    assert rows("metaxlm2021") == {  # table 8
-        "pawsx": (10, 32, 2e-5, 0.1, 0.01), "xnli": (6, 32, 1e-5, 0.1, 0.01),
-        "udpos": (10, 32, 1e-5, 0.1, 0), "panx": (10, 8, 7e-6, 0.1, 0),
-        "xquad": (4, 32, 3e-5, 0.1, 0), "mlqa": (4, 32, 3e-5, 0.1, 0),
-        "tydiqa": (40, 32, 4e-5, 0.1, 0),
-    }  # fmt: skip
 
 
 def test_a_language_without_a_training_set_says_so() -> None:
@@ -133,26 +97,6 @@ def test_answers_by_hand_and_one_without_a_prediction_counts_as_wrong() -> None:
 
 def test_nothing_but_an_article_has_no_f1_in_squad_1() -> None:
     assert _asked("xquad-en", ("The", "a"), ("red", "red")) == {"exact_match": 100, "f1": 50}
-
-
-def test_a_question_of_xtreme_is_always_answered() -> None:
-    for group in ("xquad", "mlqa", "tydiqa"):
-        spans = TASKS[f"{group}-en"].spans
-        assert spans is not None
-        assert spans.null_threshold > 1e6
-        assert (spans.doc_stride, spans.max_query, spans.max_answer, spans.n_best) == (
-            128,
-            64,
-            30,
-            20,
-        )
-
-
-def test_long_sentences_are_cut_between_words() -> None:
-    assert pieces([1, 1, 1], 3) == [range(3)]
-    assert pieces([2, 2, 1, 3], 3) == [range(1), range(1, 3), range(3, 4)]
-    assert pieces([0, 9, 1, 1], 3) == [range(3), range(3, 4)]  # no token, too many: one each
-    assert pieces([3], 3) == [range(1)]
 
 
 def test_texts_of_the_tests_are_left_out_of_a_corpus() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -127,8 +127,7 @@ def recipe_of(context: typer.Context) -> tuple[Finetune, Path]:
         "labels": "label",
     }
     values = {key: given[name] for key, name in names.items() if given[name]}
-    keys = {setting.partition("=")[0].partition(".")[0] for setting in settings}
-    if not {"tasks", "custom"} & {*values, *keys}:
+    if "tasks" not in {*values, *(setting.partition("=")[0] for setting in settings)}:
         raise RecipeError("--task: name a task, such as klue-nli (lingraft show tasks)")
     return recipes.decode_finetune({"models": models} | values, settings), Path()
 
@@ -142,42 +141,16 @@ def _show(
     reference = ("reference=source",) if recipe.restore_source else ()
     kept = [best for result in results if (best := result.folder / "best").is_dir()]
     weights = out_dir / "MODEL/TASK/seed-N/best" if kept[1:] else "".join(map(str, kept))
-    console.summary(
-        *said_of(results),
-        ("models", weights),
-        ("results", out_dir / "results.jsonl"),
-        next_step=NextStep(COMPARE, command_of("report", out_dir, *reference)),
-    )
-
-
-def given(**values: Any) -> dict[str, Any]:
-    """Return those of the values that were given."""
-    return {key: value for key, value in values.items() if value not in (None, [])}
-
-
-def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:
-    """What was done, and of tasks in one language the best models by the first score shown."""
-    from lingraft.finetuning import outcomes as finetuned
-
     counts = [
         counted(len({getattr(outcome, key) for outcome in results}), name)
         for key, name in {"model_label": "model", "task": "task", "seed": "seed"}.items()
     ]
-    overview = " × ".join(counts)
-    if results[0].languages is not None:
-        return [("what", overview)]
-    reached: dict[str, list[tuple[float, str]]] = {}
-    for (model, task), several in finetuned.by_cell(results).items():
-        first = several[0]
-        split, name = first.evaluation[0], first.data["shown"][0]
-        summary = finetuned.summary([outcome.scores(split)[name] for outcome in several])
-        pair = (summary.mean, f"{summary.shown()} ({model})")
-        reached.setdefault(f"{task} {split} {name}", []).append(pair)
-    lines = []
-    for title, pairs in reached.items():
-        highest = max(mean for mean, _ in pairs)
-        lines.append(f"{title} {', '.join(text for mean, text in pairs if mean == highest)}")
-    return [("what", overview), ("result", "; ".join(lines))]
+    console.summary(
+        ("what", " × ".join(counts)),
+        ("models", weights),
+        ("results", out_dir / "results.jsonl"),
+        next_step=NextStep(COMPARE, command_of("report", out_dir, *reference)),
+    )
 
 
 def tables_of(results: Sequence[Outcome]) -> list[Table]:

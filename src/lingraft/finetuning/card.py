@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.finetuning.names import unsized
 from lingraft.finetuning.outcomes import ALSO_CHOSE, OFFICIAL, Outcome, metric_name
 from lingraft.report import page
 from lingraft.report.card import languages_in_metadata
@@ -56,7 +55,7 @@ def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
         eval_results=[
             EvalResult(
                 task_type=pipeline_tag,
-                dataset_type=unsized(task.name),
+                dataset_type=task.name,
                 dataset_name=task.title,
                 dataset_split=split,
                 metric_type=name,

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import dropout, heads, partners, plugged, rates, teachers, transfer
+from lingraft.finetuning import dropout, heads, partners, plugged, transfer
 from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.names import split_in
 from lingraft.finetuning.outcomes import SCORES
-from lingraft.finetuning.recipe import HUB, sized, tasks_of
+from lingraft.finetuning.recipe import HUB, tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.pretrained.load import load_config
 from lingraft.rundir import FORMAT, Run, digest, fingerprint, write_record
@@ -49,8 +49,6 @@ class Cell:
     """How cross-attention is plugged in; None leaves it out."""
     teacher: Path | None = None
     """Of translations without tags."""
-    rates: tuple[float, ...] = ()
-    """Learning rates to choose from (`rates`); empty takes that of the settings."""
 
     @property
     def shown(self) -> str:
@@ -125,8 +123,6 @@ class Cell:
             "seed": seed,
             "precision": precision,
         }
-        if self.rates:
-            parts["learning_rates"] = self.rates
         if self.task.kind == "translation" and (writes := self.folder / GENERATION).is_file():
             parts["generation_config"] = digest(writes)
         if self.transfer:
@@ -151,18 +147,11 @@ class Job:
 
     @property
     def name(self) -> str:
-        rate = self.folder.name
-        which = f"trial of learning rate {rate}" if self.is_trial else f"seed {self.seed}"
-        return f"{self.cell.shown} on {self.cell.task.name}, {which}"
-
-    @property
-    def is_trial(self) -> bool:
-        """Whether it is one of those that choose a learning rate."""
-        return self.folder.parent.name == rates.FOLDER
+        return f"{self.cell.shown} on {self.cell.task.name}, seed {self.seed}"
 
     @property
     def is_done(self) -> bool:
-        return any((self.folder / name).is_file() for name in (SCORES, rates.DIVERGED))
+        return (self.folder / SCORES).is_file()
 
     def claim(self) -> None:
         """Make the folder ready; rows of metrics.jsonl that will be written again go."""
@@ -196,11 +185,7 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
     if recipe.is_transfer:
         learnt = [(setup.task, data, setup) for setup, data in transfer.plan(recipe, base)]
     else:
-        learnt = [
-            (sized_task, _alone(task, sized_recipe, base), None)
-            for task in tasks_of(recipe, base)
-            for sized_task, sized_recipe in sized(task, recipe)
-        ]
+        learnt = [(task, _alone(task, recipe, base), None) for task in tasks_of(recipe, base)]
     models = [
         (model, label, heads.resolve(model, base))
         for model, label in zip(recipe.models, recipe.model_labels, strict=True)
@@ -212,7 +197,7 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
         if plug_in.teacher:
             teacher = heads.resolve(plug_in.teacher, base)
             for task, _, _ in learnt:
-                teachers.check(teacher, task)
+                partners.check_teacher(teacher, task)
     digests = [task_data.fingerprint_of(data) for _, data, _ in learnt]
     for task, data, _ in learnt:
         task_data.tell_shared(data, task.name)
@@ -225,7 +210,6 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
             languages,
             plug_in,
             teacher,
-            recipe.learning_rates,
         )
         for model in models
         for (task, data, languages), digest in zip(learnt, digests, strict=True)

@@ -232,8 +232,3 @@ def _by_name(feature: Any, value: Any) -> Any:
     if hasattr(feature, "int2str") and isinstance(value, int) and value >= 0:
         return feature.int2str(value)
     return value
-
-
-def reported(data: Data) -> tuple[str, ...]:
-    """The splits to predict: the one that chooses, and those that are reported."""
-    return tuple(dict.fromkeys([DEV, *data.evaluation]))

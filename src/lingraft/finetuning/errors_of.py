@@ -16,9 +16,9 @@ import numpy as np
 from lingraft.finetuning.compared import answers
 from lingraft.report import numbers
 from lingraft.report.table import Column, table
-from lingraft.tasks.dependency.metrics import right_words
 from lingraft.tasks.examples import SpanExample, TextExample
 from lingraft.tasks.metrics import SIMILAR
+from lingraft.tasks.parsing_metrics import right_words
 from lingraft.tasks.tagging_metrics import entity_spans, shown_tags
 from lingraft.tasks.words import are_entities
 

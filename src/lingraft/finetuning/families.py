@@ -69,15 +69,6 @@ def named(name: str, base: Path, train: Sequence[str]) -> Family:
     by_name = families()
     if name in by_name:
         return by_name[name]
-    of_language = next(
-        (key for key, family in by_name.items() if name in {t.name for t in family.tasks.values()}),
-        None,
-    )
-    if of_language:
-        raise RecipeError(
-            f"tasks: {name} is {of_language} in one language; with train_languages "
-            f"(--train-language) give {of_language}"
-        )
     reason = "is in one language" if name in TASKS else "is not known"
     raise RecipeError(
         f"tasks: {name} {reason}; with train_languages (--train-language) give one of "
@@ -89,14 +80,13 @@ def named(name: str, base: Path, train: Sequence[str]) -> Family:
 def _own(path: Path, train: Sequence[str]) -> Family:
     """A user's own task, with `languages` and `{lang}` in the names of its files."""
     table, base = load(path), path.resolve().parent
-    languages = table.get("languages")
-    if not isinstance(languages, list) or not all(isinstance(code, str) for code in languages):
+    languages: Any = table.get("languages")
+    is_list = isinstance(languages, list) and all(isinstance(code, str) for code in languages)
+    if not is_list or len(set(languages)) != len(languages) or len(languages) < 2:
         raise RecipeError(
-            f"{path}: has no languages; a task in several languages has "
-            'languages = ["en", "de"] and {lang} in the names of its files'
+            f"{path}: languages is {languages}; a task in several languages has two or more, each "
+            'once, as ["en", "de"], and {lang} in the names of its files'
         )
-    if len(set(languages)) != len(languages) or len(languages) < 2:
-        raise RecipeError(f"{path}: languages is {languages}; name two or more, each once")
     name = str(table.get("name", path.stem))
     try:
         filled = list(catalogue.tables(table | {"name": f"{name}-{{lang}}", "tasks": [{}]}))

@@ -24,7 +24,7 @@ from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.parsing import ParseCoder, Parser
 from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.coders.tagging import TagCoder
-from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCoder
+from lingraft.finetuning.coders.texts import MARKERS, LabelCoder, RelationCoder, ScoreCoder
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.plugged import Plugged
 from lingraft.models import damage, export
@@ -38,7 +38,6 @@ from lingraft.pretrained.load import load_model as load_pretrained
 from lingraft.pretrained.tokenizers import load_tokenizer
 from lingraft.recipe import catalogue
 from lingraft.rundir import write_json, writing
-from lingraft.tasks.markers import MARKERS
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
@@ -268,18 +267,17 @@ def save(
     Raises:
         DataError: it cannot be written.
     """
-    stock: PreTrainedModel = (
-        model.encoder
-        if isinstance(model, Parser)
-        else model.model
-        if isinstance(model, Plugged)
-        else model
-    )
+    stock: Any = model
+    head: nn.Module | None = None
+    name = ""
+    if isinstance(model, Parser):
+        stock, head, name = model.encoder, model.head, PARSER_TENSORS
+    elif isinstance(model, Plugged):
+        stock, head, name = model.model, model.head, plugged.TENSORS
     with writing(folder):
         export.write_model(stock, folder)
-        if isinstance(model, Parser | Plugged):
-            tensors = {name: value.contiguous() for name, value in model.head.state_dict().items()}
-            name = PARSER_TENSORS if isinstance(model, Parser) else plugged.TENSORS
+        if head is not None:
+            tensors = {key: value.contiguous() for key, value in head.state_dict().items()}
             save_file(tensors, folder / name)
         if isinstance(model, Parser):
             relations = len(model.head.relations.bias)
@@ -295,17 +293,17 @@ def restore(model: PreTrainedModel | Parser | Plugged, folder: Path) -> None:
         DataError: the files do not hold all of its tensors.
     """
     checksums.check(folder, "delete its folder and run the same command again")
+    stored = _stored(folder)
     if isinstance(model, Parser):
         _fill(model.head, load_file(folder / PARSER_TENSORS), folder)
-        restore(model.encoder, folder)
-        return
-    if isinstance(model, Plugged):
+        _fill(model.encoder, stored, folder)
+    elif isinstance(model, Plugged):
         _fill(model.head, load_file(folder / plugged.TENSORS), folder)
         start = f"{model.model.base_model_prefix}."  # the head for masked words is as it was
-        stored = {name.removeprefix(start): tensor for name, tensor in _stored(folder).items()}
+        stored = {name.removeprefix(start): tensor for name, tensor in stored.items()}
         _fill(model.model.base_model, stored, folder)
-        return
-    _fill(model, _stored(folder), folder)
+    else:
+        _fill(model, stored, folder)
 
 
 def _stored(folder: Path) -> dict[str, torch.Tensor]:
@@ -352,35 +350,23 @@ def forward_of(config: PreTrainedConfig, head: str) -> Any:
         UnsupportedModelError: it has none, or one that reads a text where padding stands, or none
             without a second text.
     """
+    name, advice = HEADS[head].__name__, "an encoder such as BERT, RoBERTa or ModernBERT"
+    wrong = ""
     if config.model_type in SEE_PADDING:
-        raise UnsupportedModelError(
-            f"models of type '{config.model_type}' let padding change what they say of a text, so "
-            "scores would depend on the batch; choose an encoder such as BERT, RoBERTa or "
-            "ModernBERT"
-        )
-    if head in ("sequence", "score") and getattr(config, "summary_type", None) == "last":
-        raise UnsupportedModelError(
-            f"models of type '{config.model_type}' classify a text at its end, where a batch has "
-            "padding (summary_type 'last'); choose an encoder such as BERT, RoBERTa or ModernBERT"
-        )
-    if head == "parser" and config.is_encoder_decoder and config.model_type not in SHIFT:
-        raise UnsupportedModelError(
-            f"models of type '{config.model_type}' read no text without another one for their "
-            "decoder, which a parse has not; choose an encoder such as BERT, RoBERTa or ModernBERT"
-        )
-    try:
-        return HEADS[head]._model_mapping[type(config)].forward
-    except KeyError:
+        wrong = "let padding change what they say of a text, so scores would depend on the batch"
+    elif head in ("sequence", "score") and getattr(config, "summary_type", None) == "last":
+        wrong = "classify a text at its end, where a batch has padding (summary_type 'last')"
+    elif head == "parser" and config.is_encoder_decoder and config.model_type not in SHIFT:
+        wrong = "read no text without another one for their decoder, which a parse has not"
+    elif type(config) not in HEADS[head]._model_mapping:
+        wrong = f"have no {name} in transformers"
         if head == "translation":
-            raise UnsupportedModelError(
-                f"a translation needs an encoder and a decoder, and models of type "
-                f"'{config.model_type}' are not both; make one of it with "
-                "`lingraft convert seq2seq`, or choose BART, T5, mBART or M2M100"
-            ) from None
-        advice = "an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
-        if causal.is_causal(config):
+            wrong = "are not an encoder and a decoder, as a translation needs"
+            advice = "BART, T5, mBART or M2M100, or make one of it with `lingraft convert seq2seq`"
+        elif causal.is_causal(config):
             advice = "a model that has one, such as Llama, Qwen, Mistral or GPT-2, or an encoder"
+    if wrong:
         raise UnsupportedModelError(
-            f"transformers has no {HEADS[head].__name__} for models of type "
-            f"'{config.model_type}'; choose {advice}"
-        ) from None
+            f"models of type '{config.model_type}' {wrong}; choose {advice}"
+        )
+    return HEADS[head]._model_mapping[type(config)].forward

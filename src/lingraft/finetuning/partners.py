@@ -12,28 +12,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning import heads
+from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.names import language_of, without_language
-from lingraft.tasks.examples import SpanExample, TaggedExample, TextExample
+from lingraft.finetuning.problem import Finetuning
+from lingraft.pretrained.load import load_config
+from lingraft.tasks.examples import SpanExample, TaggedExample, TagPrediction, TextExample
 from lingraft.tasks.splits import TRAIN, find, origin_of, read_split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from accelerate import Accelerator
 
     from lingraft.finetuning.coders.common import Coder, Item
     from lingraft.finetuning.recipe import PlugIn
-    from lingraft.finetuning.teachers import Teacher
     from lingraft.tasks import Data, Task
     from lingraft.tasks.examples import Example
 
 logger = logging.getLogger(__name__)
 
-STRANGE = 0.25
-"""Share of pairs with two labels above which ids do not belong together."""
-
 
 def translations(task: Task, split: str, directory: Path) -> dict[str, Example]:
-    """The translations of a split's examples by id; none where there are no such files or columns.
+    """Return the translations of a split's examples by id; none where there are none.
 
     Raises:
         DataError: a file is broken, or its rows may be translations of others.
@@ -47,7 +49,9 @@ def translations(task: Task, split: str, directory: Path) -> dict[str, Example]:
         return {}
     if not any(record.wants(row) for path in files for row in record.rows(path)):
         return {}
-    _check_order(task, find(task, directory).get(split, ()), record, files)
+    own_files = find(task, directory).get(split, ())
+    if own_files != files:
+        _check_ids(task, (*((task, path) for path in own_files), *((record, p) for p in files)))
     examples = read_split(record, split, files, unanswered=True)
     return {example.id: example for example in examples if not _is_empty(example)}
 
@@ -58,34 +62,19 @@ def _is_empty(example: Example) -> bool:
     return any(side is not None and not side.strip() for side in sides)
 
 
-def _check_order(
-    task: Task, files: Sequence[Path], other: Task, other_files: Sequence[Path]
-) -> None:
-    """Refuse rows that only their order could put together, where there are not as many of each.
+def _check_ids(task: Task, files: Iterable[tuple[Task, Path]]) -> None:
+    """Refuse files of several languages of which one numbers its rows for want of ids.
 
     Raises:
-        DataError: one of two files has no ids, or neither has and they differ in rows.
+        DataError: one does.
     """
-    for own, theirs in zip(files, other_files, strict=False):
-        rows, their_rows = _unnamed(task, own), _unnamed(other, theirs)
-        if own != theirs and rows != their_rows:
-            described = " and ".join(
-                f"{path} has ids" if number is None else f"{path} has {number:,} rows without ids"
-                for path, number in ((own, rows), (theirs, their_rows))
-            )
+    for record, path in files:
+        first = next(filter(record.wants, record.rows(path)), None)
+        if first is not None and record.example(replace(first, number=-1)).id == "-1":
             raise DataError(
-                f"{task.name}: which rows are translations of each other is not known: "
-                f"{described}; give both a column of ids"
+                f"{task.name}: which rows are translations of each other is not known: {path} has "
+                "no ids; give both files a column of ids"
             )
-
-
-def _unnamed(task: Task, path: Path) -> int | None:
-    """How many rows a file has where their numbers stand in for ids; None where it has ids."""
-    rows = filter(task.wants, task.rows(path))
-    first = next(rows, None)
-    if first is None or task.example(replace(first, number=-1)).id != "-1":
-        return None
-    return 1 + sum(1 for _ in rows)
 
 
 def add(
@@ -112,9 +101,15 @@ def add(
         if directory is None:
             return {}
         by_id = translations(tasks[language], origin_of(split, data.names[name]), directory)
-        examples = [one for one in data.splits[name] if one.id.startswith(start)]
-        moved = {start + key: example for key, example in by_id.items()}
-        return _by_id(tasks[language], name, examples, moved)
+        here = {example.id for example in data.splits[name]}
+        pairs = {start + key: example for key, example in by_id.items() if start + key in here}
+        if by_id and here and not pairs:
+            raise DataError(
+                f"{tasks[language].name}: no example of {name} has the id of a translation "
+                f"({min(here)!r} here, {next(iter(by_id))!r} there); give a translation the id of "
+                "its example"
+            )
+        return pairs
 
     partners: dict[str, Mapping[str, Example]] = {}
     for name in data.splits:
@@ -125,36 +120,6 @@ def add(
     learnt = [found(language, TRAIN, TRAIN, start) for language, start in starts.items()]
     partners[TRAIN] = {key: example for part in learnt for key, example in part.items()}
     return _checked(replace(data, partners=partners), tasks[train[0]], plug_in)
-
-
-def _by_id(
-    task: Task, split: str, examples: Sequence[Example], by_id: Mapping[str, Example]
-) -> dict[str, Example]:
-    """Those of the examples.
-
-    Raises:
-        DataError: ids of examples and translations have nothing to do with each other.
-    """
-    pairs = {example.id: by_id[example.id] for example in examples if example.id in by_id}
-    if by_id and examples and not pairs:
-        raise DataError(
-            f"{task.name}: no example of {split} has the id of a translation ({examples[0].id!r} "
-            f"here, {next(iter(by_id))!r} there); give a translation the id of its example"
-        )
-    apart = [
-        example.id
-        for example in examples
-        if isinstance(example, TextExample)
-        and isinstance(partner := pairs.get(example.id), TextExample)
-        and None not in (example.label, partner.label)
-        and example.label != partner.label
-    ]
-    if len(apart) > max(1, STRANGE * len(pairs)):
-        raise DataError(
-            f"{task.name}: {len(apart):,} of {len(pairs):,} examples of {split} have another label "
-            f"than the translation with their id ({apart[0]!r} is one); ids do not belong together"
-        )
-    return pairs
 
 
 def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
@@ -185,11 +150,6 @@ def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
             f"{task.name}: translations of the training set have no tags; name a model that is "
             "fine-tuned on this task and gives them (plug_in.teacher=OUT/MODEL/TASK/seed-0/best)"
         )
-    if plug_in.teacher is not None and not untagged:
-        raise RecipeError(
-            f"plug_in.teacher: {task.name} has no translations without tags for a teacher; "
-            "leave it out"
-        )
     return replace(data, splits={**data.splits, TRAIN: kept_examples})
 
 
@@ -210,7 +170,7 @@ def items(
     partners: Mapping[str, Example],
     teacher: Teacher | None = None,
 ) -> list[Item]:
-    """Inputs with their partners.
+    """Return inputs with their partners.
 
     Of an example with several inputs (windows of a passage, parts of a sentence) each is read with
     the one of the translation that lies at the same share of the way.
@@ -222,22 +182,16 @@ def items(
         teacher: tags those that have no tags.
     """
     matches = [partners.get(example.id, example) for example in examples]
-    bare = {
-        i for i, match in enumerate(matches) if isinstance(match, TaggedExample) and not match.tags
-    }
+    if teacher is not None:
+        matches = teacher.tagged(matches)
     matches = [
         _answered(match, example, coder.task)
         for match, example in zip(matches, examples, strict=True)
     ]
-    if teacher is not None:
-        matches = teacher.tagged(matches, bare)
-    encoded = coder.encode(matches)
-    if teacher is not None:
-        encoded = teacher.softened(encoded, bare, coder.shape)
-    partner_items: list[list[Item]] = [[] for _ in examples]
     own_items: list[list[Item]] = [[] for _ in examples]
-    for grouped, inputs in ((own_items, coder.encode(examples)), (partner_items, encoded)):
-        for item in inputs:
+    partner_items: list[list[Item]] = [[] for _ in examples]
+    for grouped, inputs in ((own_items, examples), (partner_items, matches)):
+        for item in coder.encode(inputs):
             grouped[item.example].append(item)
     return [
         replace(item, partner=partners_here[number * len(partners_here) // len(own)])
@@ -253,3 +207,60 @@ def _answered(partner: Example, example: Example, task: Task) -> Example:
     if isinstance(partner, TaggedExample) and partner.tags is None:
         return replace(partner, tags=(task.labels[-1],) * len(partner.units))
     return partner
+
+
+def check_teacher(folder: Path, task: Task) -> None:
+    """Refuse a teacher that is none for a task.
+
+    Raises:
+        RecipeError: the model was fine-tuned on something else, or not at all.
+    """
+    config = load_config(str(folder))
+    labels = tuple((config.id2label or {}).values())
+    tags = any("TokenClassification" in name for name in config.architectures or ())
+    if labels != task.labels or not tags:
+        raise RecipeError(
+            f"plug_in.teacher {folder}: is no model that tags for {task.name}; fine-tune one on it "
+            "plugged out, with keep_models=true, and name its seed's folder best"
+        )
+
+
+class Teacher:
+    """A fine-tuned model and what it reads."""
+
+    def __init__(self, folder: Path, task: Task, accelerator: Accelerator, tokens: int) -> None:
+        """Loads it.
+
+        Args:
+            folder: of a kept seed (`keep_models`).
+            task: the one that it was fine-tuned on.
+            accelerator: where it runs.
+            tokens: that go through it at once.
+        """
+        check_teacher(folder, task)
+        self.task, self.accelerator, self.tokens = task, accelerator, tokens
+        self.tokenizer = heads.tokenizer_for(folder, task)
+        self.shape = heads.shape_of(folder, task, self.tokenizer)
+        model = heads.build(folder, task, self.tokenizer, seed=0)
+        self.model = model.to(accelerator.device)
+
+    def tagged(self, examples: Sequence[Example]) -> list[Example]:
+        """The examples; those without tags with the likeliest ones."""
+        outside = (self.task.labels[-1],)
+        bare = {
+            index: replace(example, tags=outside * len(example.units))
+            for index, example in enumerate(examples)
+            if isinstance(example, TaggedExample) and not example.tags
+        }
+        coder = TagCoder(self.task, self.shape)
+        items = coder.encode(list(bare.values()))
+        problem = Finetuning(self.model, coder, self.shape, items, [], self.tokens)
+        predictions, _ = problem.predict(
+            problem.module, self.accelerator, list(bare.values()), items
+        )
+        logger.info("teacher: tags %d of %d translations", len(bare), len(examples))
+        result = list(examples)
+        for (index, example), answer in zip(bare.items(), predictions, strict=True):
+            assert isinstance(answer, TagPrediction)
+            result[index] = replace(example, tags=answer.tags)
+        return result

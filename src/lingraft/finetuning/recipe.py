@@ -12,14 +12,13 @@ from pydantic import Field, model_validator
 
 from lingraft.devices import Device
 from lingraft.errors import RecipeError
-from lingraft.finetuning.names import SIZED
 from lingraft.log import counted
 from lingraft.paths import path_of
 from lingraft.recipe import Batch, Budget, Optimizer, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
-from lingraft.tasks import GROUPS, RETRIEVALS, TASKS, names
-from lingraft.tasks.definition import Definition, task_in, task_of
+from lingraft.tasks import GROUPS, TASKS, names
+from lingraft.tasks.definition import task_in
 from lingraft.tasks.settings import Changes, Count, changed
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from lingraft.tasks.task import Kind, Task
 
 MAX_SEEDS = 10_000
-"""Also the seed of trainings that choose a learning rate (`rates.SEED`)."""
 HUB = "hub"
 """As the folder of a task's files: the Hugging Face Hub."""
 MEAN = "mean"
@@ -78,16 +76,10 @@ class TaskOptions(Section):
     cut: Cut | None = None
     train_examples: Count | None = None
     """Train on this many examples only; smaller sets are contained in larger ones."""
-    train_sizes: Annotated[tuple[Count, ...], Field(strict=False)] = ()
-    """Train on this many examples, and this many …: a learning curve. Each size is a task of its
-    own, called `korsts@100`."""
     paper: str | None = None
     """Other settings that a task knows by this name, such as 'roberta2019'."""
     settings: Changes = Changes()
     """What differs from the tasks' own settings."""
-    learning_rates: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] = ()
-    """Each model is trained once with each of them on each task; the one that is best on the
-    development set is taken for all its seeds (`finetuning.rates`). Empty: the settings' own."""
 
 
 class PlugIn(Section):
@@ -97,8 +89,6 @@ class PlugIn(Section):
     """No gradient through the partner's states; the paper does not say."""
     teacher: str | None = None
     """A fine-tuned model (`keep_models`) that tags translations without tags."""
-    temperature: Annotated[float, Field(gt=0)] | None = None
-    """Of the teacher's probabilities as soft labels; None takes its likeliest tags."""
 
 
 class Finetune(TaskOptions):
@@ -114,8 +104,6 @@ class Finetune(TaskOptions):
     with and without the inserted layers, with the run's vocabulary and with the source's."""
     tasks: Names = ()
     """`lingraft show tasks`, or TOML files of a user's own."""
-    custom: Annotated[tuple[Definition, ...], Field(strict=False)] = ()
-    """A user's own tasks, written out here."""
     train_languages: Names = ()
     """Train in these languages together, or in 'all', and score in others; the tasks are then those
     that exist in several languages, without the language in their names."""
@@ -124,8 +112,6 @@ class Finetune(TaskOptions):
     selection_languages: Names = ()
     """Choose the best weights by the mean over these; none are those that are trained on, 'mean'
     those that are tested."""
-    directions: bool = False
-    """Train in each of the train languages by itself, not in all of them together."""
     plug: Literal["out", "in"] = "out"
     """Leave cross-attention out, or read every example with its translation through it."""
     plug_in: PlugIn = PlugIn()
@@ -145,17 +131,7 @@ class Finetune(TaskOptions):
         self._check_languages()
         if self.plug == "out" and self.plug_in != PlugIn():
             raise ValueError("plug_in is for models that are plugged in; say so (plug=in)")
-        if self.plug_in.temperature and not self.plug_in.teacher:
-            raise ValueError("plug_in.temperature is of a teacher's labels; name plug_in.teacher")
-        if self.train_sizes and (self.train_examples or self.is_transfer):
-            option = "train_examples" if self.train_examples else "training across languages"
-            raise ValueError(f"train_sizes and {option} exclude each other; leave one out")
-        for key in ("train_sizes", "learning_rates"):
-            if len(set(getattr(self, key))) < len(getattr(self, key)):
-                raise ValueError(f"{key}: a value is there twice in {list(getattr(self, key))}")
-        if self.learning_rates and self.first_seed + self.seeds > MAX_SEEDS:
-            raise ValueError(f"first_seed: {MAX_SEEDS:,} is that of learning_rates; stay below it")
-        if not self.tasks and not self.custom:
+        if not self.tasks:
             raise ValueError("tasks names none; give one, such as klue-nli (lingraft show tasks)")
         return self
 
@@ -197,7 +173,7 @@ class Finetune(TaskOptions):
     @property
     def is_transfer(self) -> bool:
         """Whether it is trained in some languages and scored in others."""
-        return bool(self.train_languages) or self.directions
+        return bool(self.train_languages)
 
     @property
     def model_labels(self) -> tuple[str, ...]:
@@ -251,19 +227,6 @@ def _placed(assignment: str) -> str:
     return assignment if own and key not in Changes.model_fields else f"settings.{assignment}"
 
 
-def sized(task: Task, recipe: Finetune) -> list[tuple[Task, Finetune]]:
-    """A task with each training size, `korsts@100`, and the recipe of that size alone."""
-    if not recipe.train_sizes:
-        return [(task, recipe)]
-    return [
-        (
-            replace(task, name=f"{task.name}{SIZED}{size}"),
-            recipe.model_copy(update={"train_examples": size, "train_sizes": ()}),
-        )
-        for size in recipe.train_sizes
-    ]
-
-
 def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
     """The tasks, with the settings that are to be used.
 
@@ -275,7 +238,6 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
         RecipeError: an unknown task, or two of one name.
     """
     tasks = [_named(name, base) for name in recipe.tasks]
-    tasks += [task_of(section, base) for section in recipe.custom]
     check_distinct([task.name for task in tasks])
     check_known(tasks, recipe)
     return [with_settings(task, recipe) for task in tasks]
@@ -331,11 +293,6 @@ def _named(name: str, base: Path) -> Task:
                 f"tasks: {name} is in several languages; say in which to train (--train-language)"
             )
         return task_in(path)
-    if name in RETRIEVALS:
-        raise RecipeError(
-            f"tasks: {name} has nothing to train on; its sentences are for finding translations "
-            "with a model as it is"
-        )
     if name in GROUPS:
         member = GROUPS[name].member(GROUPS[name].train_language)
         raise RecipeError(
@@ -352,12 +309,8 @@ def _named(name: str, base: Path) -> Task:
 
 def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Settings:
     """A task's settings, or those of another paper where it has them, with the changes."""
-    settings = task.alternatives.get(paper or "", task.settings)
-    return with_source(changed(settings, changes), settings)
-
-
-def with_source(settings: Settings, origin: Settings) -> Settings:
-    """Settings that were made of others; where those come from holds but for what differs."""
+    origin = task.alternatives.get(paper or "", task.settings)
+    settings = changed(origin, changes)
     differing = [name for name, value in settings if value != getattr(origin, name)]
     if not differing or not settings.source:
         return settings

@@ -6,21 +6,20 @@ import contextlib
 import logging
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads, outcomes, partners, rates, source_parts
+from lingraft.finetuning import heads, outcomes, partners, source_parts
 from lingraft.finetuning.card import task_card
 from lingraft.finetuning.cells import Job, plan
 from lingraft.finetuning.coders.common import log_cuts
-from lingraft.finetuning.outcomes import SCORES
+from lingraft.finetuning.outcomes import RESULTS, SCORES
 from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.finetuning.recipe import phase_of
-from lingraft.finetuning.teachers import Teacher
 from lingraft.log import counted, duration
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Hardware
@@ -34,7 +33,7 @@ from lingraft.training.data import BatchPlan
 from lingraft.training.phase import Stopped, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
@@ -141,10 +140,6 @@ class _Call:
                 "all seeds of the call anew",
                 bare,
             )
-        rates.advise(job.cell for job in todo)
-        choosing = [cell for cell in cells if any(job.cell is cell for job in todo)]
-        trials = [self.trial(cell, rate) for cell in choosing for rate in cell.rates]
-        todo = [job for job in self.prepared(trials) if not job.is_done] + todo
         started, diverged = time.monotonic(), dict[str, TrainingError]()
         for number, job in enumerate(todo):
             left = ""
@@ -152,25 +147,26 @@ class _Call:
                 seconds = (time.monotonic() - started) / number * (len(todo) - number)
                 left = f", about {duration(seconds)} left for all"
             logger.info("%s: %d of %d%s", job.name, number + 1, len(todo), left)
-            error = self.attempt(job)
-            if error and not job.is_trial:
+            try:
+                self.one(job)
+            except Stopped:
+                raise
+            except TrainingError as error:  # one that diverges stops no others
+                logger.warning("%s: %s", job.name, str(error).partition(";")[0])
+                self.accelerator.wait_for_everyone()
                 diverged[job.name] = error
         if self.accelerator.is_main_process:
             outcomes.write_results(self.out)
         self.accelerator.wait_for_everyone()
         if diverged:
-            raise rates.all_that_diverged(diverged, self.out)
+            raise all_that_diverged(diverged, self.out)
         folders = {job.folder for job in jobs}
         return [outcome for outcome in outcomes.outcomes(self.out) if outcome.folder in folders]
 
-    def job(self, cell: Cell, seed: int, below: str = "") -> Job:
+    def job(self, cell: Cell, seed: int) -> Job:
         """A cell with a seed, in its folder."""
-        folder = self.out / cell.place / (below or f"seed-{seed}")
+        folder = self.out / cell.place / f"seed-{seed}"
         return Job(cell, seed, folder, cell.inputs(seed, str(self.environment["precision"])))
-
-    def trial(self, cell: Cell, rate: float) -> Job:
-        """One of the trainings that choose a cell's learning rate."""
-        return self.job(rates.with_rate(cell, rate), rates.SEED, f"{rates.FOLDER}/{rate:g}")
 
     def prepared(self, jobs: list[Job]) -> list[Job]:
         """The same, with what is on disk made ready."""
@@ -212,33 +208,8 @@ class _Call:
         if differing or self.options.force:
             job.clear()
 
-    def attempt(self, job: Job) -> TrainingError | None:
-        """Fine-tune one seed, or train with a learning rate; say how it diverged, if it did.
-
-        One that diverges stops no others.
-        """
-        try:
-            self.one(job)
-        except Stopped:
-            raise
-        except TrainingError as error:
-            if job.is_trial and self.accelerator.is_main_process:
-                rates.lose(job.folder, error)
-            left_out = "left out: " if job.is_trial else ""
-            logger.warning("%s: %s%s", job.name, left_out, str(error).partition(";")[0])
-            self.accelerator.wait_for_everyone()
-            return error
-        return None
-
     def one(self, job: Job) -> None:
         """Fine-tune, predict and score one seed."""
-        tried: dict[str, float | None] = {}
-        if job.cell.rates:
-            places = {rate: self.trial(job.cell, rate).folder for rate in job.cell.rates}
-            rate, tried = rates.best(places)
-            notes = rates.said(tried)
-            logger.info("%s: learning rate %g (on the selection split: %s)", job.name, rate, notes)
-            job = replace(job, cell=rates.with_rate(job.cell, rate))
         cell, folder = job.cell, job.folder
         encoded = self.encode(cell)
         if self.accelerator.is_main_process:
@@ -281,13 +252,12 @@ class _Call:
             heads.restore(model, folder / "best")
         splits = self.predict(encoded, problem, folder)
         if self.accelerator.is_main_process:
-            self.finish(job, splits, result | {"learning_rates": tried}, steps)
-            if not job.is_trial:  # what the test set says plays no part
-                logger.info("%s: %s", job.name, shown(cell, splits))
+            self.finish(job, splits, result, steps)
+            logger.info("%s: %s", job.name, shown(cell, splits))
         self.accelerator.wait_for_everyone()
 
     def encode(self, cell: Cell) -> Encoded:
-        """The cell's inputs; kept for its next seed or learning rate."""
+        """The cell's inputs; kept for its next seed."""
         cache = self.encoded
         if cache is None or cache.cell.data is not cell.data or cache.cell.folder != cell.folder:
             task = cell.task
@@ -308,8 +278,9 @@ class _Call:
         logger.info("%s %s: read %s", cell.task.name, split, cell.read(split))
         teacher = None
         if split == TRAIN and cell.teacher is not None:
-            tokens, temperature = self.hardware.at_once, cell.plug_in.temperature
-            teacher = Teacher(cell.teacher, cell.task, self.accelerator, tokens, temperature)
+            teacher = partners.Teacher(
+                cell.teacher, cell.task, self.accelerator, self.hardware.at_once
+            )
         return partners.items(coder, examples, cell.data.partners[split], teacher)
 
     def predict(
@@ -342,7 +313,7 @@ class _Call:
         """
         rest = checkpoint.leftovers(job.folder)
         checkpoint.clear_looks(job.folder)
-        if job.is_trial or not self.keep_models:
+        if not self.keep_models:
             rest.append(job.folder / "best")
         for leftover in rest:
             shutil.rmtree(leftover)
@@ -361,7 +332,6 @@ class _Call:
             "signatures": signatures(task.metrics, *cell.languages),
             "averaged": result.get("averaged", []),
             "settings": task.settings.model_dump(),
-            "learning_rates": result["learning_rates"],
             **(cell.said() if cell.plug_in else {}),
             "best": {
                 "step": best,
@@ -383,9 +353,16 @@ class _Call:
             "command": self.environment["command"],
             "fingerprint": job.inputs["fingerprint"],
         }
-        if self.keep_models and not job.is_trial:
+        if self.keep_models:
             write_text(job.folder / "best" / "README.md", task_card(cell, scores))
         write_record(job.folder / SCORES, scores)
+
+
+def all_that_diverged(errors: Mapping[str, TrainingError], out: Path) -> TrainingError:
+    """Return the error of a call in which some seeds diverged, by name: the first, and who else."""
+    first, *_ = errors.values()
+    others = f" What others reached is in {out}." if (out / RESULTS).is_file() else ""
+    return TrainingError(f"{first}.{others} Diverged: {'; '.join(errors)}")
 
 
 def shown(cell: Cell, splits: dict[str, dict[str, Any]]) -> str:

@@ -1,9 +1,9 @@
 """Zero-shot transfer: a task is learnt in some languages and scored in each.
 
-Three settings differ in the training languages alone: transfer from one (MetaXLM, table 1), all
-languages together (table 2), and every direction, one training a language (figure 6). The best
-weights are those with the highest mean score on the development sets of the selection languages:
-those that are trained on (XTREME), or all that are tested (XPT).
+Two settings differ in the training languages alone: transfer from one (MetaXLM, table 1) and all
+languages together (table 2). The best weights are those with the highest mean score on the
+development sets of the selection languages: those that are trained on (XTREME), or all that are
+tested (XPT).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from lingraft.finetuning import partners
 from lingraft.finetuning.families import ALL, named
 from lingraft.finetuning.names import language_of, learnt, split_in
 from lingraft.finetuning.recipe import HUB, MEAN, check_distinct, check_known, with_settings
-from lingraft.tasks import Data, cut, find
-from lingraft.tasks.splits import DEV, SELECTION, TEST, TRAIN, cut_name, named_cut, read_split
+from lingraft.tasks import Data, find
+from lingraft.tasks.splits import DEV, SELECTION, TRAIN, named_cut, read_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -97,22 +97,7 @@ class Files:
         self.directory = base
         if not self.hub:
             self.directory = task_data.directory_of(task, recipe, base, family.name)
-        self.cut, self.plugged = recipe.cut, recipe.plug == "in"
         self._read: dict[tuple[str, str], list[Example]] = {}
-
-    def cuts(self, split: str) -> bool:
-        """Whether the recipe has a split made by a cut."""
-        return self.cut is not None and split in self.cut.shares
-
-    def reported(self, language: str) -> tuple[str, ...]:
-        """The splits whose files are needed for what is reported in a language."""
-        return (DEV,) if self.cuts(TEST) else self.family.tasks[language].evaluation
-
-    def name(self, language: str, split: str) -> str:
-        """What a split of a language really is."""
-        if self.cut is not None and self.cuts(TEST) and split in (DEV, TEST):
-            return cut_name(DEV, self.cut.shares[split], self.cut.seed)
-        return split_in(split, language)
 
     def has(self, language: str, split: str) -> bool:
         """Whether a split's files are here."""
@@ -131,7 +116,7 @@ class Files:
 
     def can_test(self, language: str) -> bool:
         """Whether all splits are here that a language is reported on."""
-        return all(self.has(language, split) for split in self.reported(language))
+        return all(self.has(language, split) for split in self.family.tasks[language].evaluation)
 
     def examples(self, language: str, split: str) -> list[Example]:
         """A split of a language.
@@ -139,28 +124,12 @@ class Files:
         Raises:
             DataError: its files are missing, broken, or hide the answers.
         """
-        if self.cut is None or not self.cuts(TEST) or split not in (DEV, TEST):
-            return self.official(language, split)
-        aligned = self.family.tasks[language].table.aligned
-        lead = next(key for key in self.family.tasks if self.has(key, DEV)) if aligned else language
-        parts = cut(self.official(lead, DEV), self.cut.shares, self.cut.seed)
-        if lead == language:
-            return parts[split]
-        return _followed(self.official(language, DEV), parts, default=TEST)[split]
-
-    def official(self, language: str, split: str) -> list[Example]:
-        """A split as the benchmark has it; errors as for `examples`."""
         if (language, split) not in self._read:
             task = self.family.tasks[language]
-            if split not in task.splits:
+            if split not in task.labelled_splits:
                 raise DataError(
-                    f"{task.name}: has no {split} split; its labelled splits are "
+                    f"{task.name}: has no {split} split with answers; its labelled splits are "
                     f"{', '.join(task.labelled_splits)}"
-                )
-            if not task.splits[split].labelled:
-                raise DataError(
-                    f"{task.name}: the answers of its {split} split are hidden, so it cannot be "
-                    f"scored; its labelled splits are {', '.join(task.labelled_splits)}"
                 )
             if self.hub:
                 examples = task_data.hub_split(task, split)
@@ -168,12 +137,6 @@ class Files:
                 examples = read_split(task, split, find(task, self.directory, [split])[split])
             self._read[language, split] = examples
         return self._read[language, split]
-
-    def origin(self, language: str) -> str | None:
-        """The labelled split that a cut may take: dev before train, never one that is reported."""
-        task = self.family.tasks[language]
-        free = (split for split in (DEV, TRAIN) if split not in task.evaluation)
-        return next((split for split in free if self.has(language, split)), None)
 
 
 def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
@@ -187,35 +150,25 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
         RecipeError: an unknown task or language, or languages that do not go together.
         DataError: files are missing or broken.
     """
-    if recipe.cut and len(recipe.cut.shares) > 2:
-        raise RecipeError(
-            "cut: with train_languages it has two shares: train and dev of what "
-            "the training languages have, or dev and test of what each "
-            "tested language has"
-        )
-    if recipe.cut and recipe.data == HUB:
-        raise RecipeError("cut: is for files; with data = 'hub' the official splits are there")
-    if recipe.custom:
-        raise RecipeError(
-            "custom: a task in several languages is a TOML file of its own, named in tasks"
-        )
+    if recipe.cut:
+        raise RecipeError("cut: is for tasks in one language; leave it out with train_languages")
     families = [_family(name, base, recipe) for name in recipe.tasks]
     check_distinct([family.name for family in families])
     check_known([task for family in families for task in family.tasks.values()], recipe)
     _known_somewhere(recipe, families)
     for family in families:
         files = Files(family, recipe, base)
-        for transfer in _transfers(family, recipe, files):
-            data = _data(transfer, files)
-            if files.plugged:
-                directory = None if files.hub else files.directory
-                of = (transfer.tasks, transfer.train, directory, recipe.plug_in)
-                data = partners.add(data, *of)
-            yield transfer, task_data.part_of(data, recipe.train_examples, transfer.name)
+        transfer = _transfer(family, recipe, files)
+        data = _data(transfer, files)
+        if recipe.plug == "in":
+            directory = None if files.hub else files.directory
+            of = (transfer.tasks, transfer.train, directory, recipe.plug_in)
+            data = partners.add(data, *of)
+        yield transfer, task_data.part_of(data, recipe.train_examples, transfer.name)
 
 
 def _family(name: str, base: Path, recipe: Finetune) -> Family:
-    family = named(name, base, recipe.train_languages or (ALL,))
+    family = named(name, base, recipe.train_languages)
     tasks = {language: with_settings(task, recipe) for language, task in family.tasks.items()}
     return replace(family, tasks=tasks)
 
@@ -232,41 +185,32 @@ def _known_somewhere(recipe: Finetune, families: Sequence[Family]) -> None:
                 )
 
 
-def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Transfer]:
+def _transfer(family: Family, recipe: Finetune, files: Files) -> Transfer:
     test = _tested(family, recipe, files)
-    named_here = test if recipe.test_languages not in ((), (ALL,)) else (ALL,)
-    train = recipe.train_languages or named_here
+    train = recipe.train_languages
     if train == (ALL,):
-        learnable = [
-            code
-            for code in family.tasks
-            if (files.origin(code) if files.cuts(TRAIN) else files.has(code, TRAIN))
-        ]
-        train = tuple(learnable)
+        train = tuple(code for code in family.tasks if files.has(code, TRAIN))
         if not train:
             raise DataError(
                 f"{files.directory}: holds no training file of {family.name} in any language; get "
-                "the files, or have the dev split there cut (cut.train=0.9 cut.dev=0.1)"
+                "the files"
             )
     family.check(train, "train_languages")
-    for source in [(code,) for code in train] if recipe.directions else [train]:
-        here = [code for code in source if code in test or files.can_test(code)]
-        if len(here) < len(source):
-            logger.info(
-                "%s: no test files of %s are here, so there is no transfer gap",
-                family.name,
-                ", ".join(code for code in source if code not in here),
-            )
-        tested = tuple(dict.fromkeys((*here, *test)))
-        selection = tuple(code for code in recipe.selection_languages if code in family.tasks)
-        if recipe.selection_languages == (MEAN,):
-            selection = tested
-        select_on = MEAN if recipe.selection_languages == (MEAN,) else "+".join(selection or source)
-        transfer = Transfer(
-            family.name, family.tasks, source, selection or source, tested, select_on
+    here = [code for code in train if code in test or files.can_test(code)]
+    if len(here) < len(train):
+        logger.info(
+            "%s: no test files of %s are here, so there is no transfer gap",
+            family.name,
+            ", ".join(code for code in train if code not in here),
         )
-        _check_labels(transfer)
-        yield transfer
+    tested = tuple(dict.fromkeys((*here, *test)))
+    selection = tuple(code for code in recipe.selection_languages if code in family.tasks)
+    if recipe.selection_languages == (MEAN,):
+        selection = tested
+    select_on = MEAN if recipe.selection_languages == (MEAN,) else "+".join(selection or train)
+    transfer = Transfer(family.name, family.tasks, train, selection or train, tested, select_on)
+    _check_labels(transfer)
+    return transfer
 
 
 def _tested(family: Family, recipe: Finetune, files: Files) -> tuple[str, ...]:
@@ -313,7 +257,7 @@ def _data(transfer: Transfer, files: Files) -> Data:
     reported = [
         (language, split)
         for language in transfer.test
-        for split in ((TEST,) if files.cuts(TEST) else transfer.tasks[language].evaluation)
+        for split in transfer.tasks[language].evaluation
     ]
     for language, split in [*((language, DEV) for language in transfer.selection), *reported]:
         if (at := split_in(split, language)) not in splits:
@@ -322,7 +266,7 @@ def _data(transfer: Transfer, files: Files) -> Data:
                     f"{transfer.tasks[language].name}: has no development set to choose by; "
                     f"choose by {transfer.train[0]} (selection_languages={transfer.train[0]})"
                 )
-            splits[at], names[at] = files.examples(language, split), files.name(language, split)
+            splits[at], names[at] = files.examples(language, split), at
     names[TRAIN] = "; ".join(notes)
     evaluation = tuple(split_in(split, language) for language, split in reported)
     if not evaluation:
@@ -335,60 +279,22 @@ def _taught(
 ) -> tuple[list[Example], str, list[Example], str]:
     """Training and development examples of a language, and what each of them is."""
     task, dev = transfer.tasks[language], split_in(DEV, language)
-    shares: Mapping[str, float] = SELECTION
-    seed, origin = 0, TRAIN
-    if files.cut is not None and files.cuts(TRAIN):
-        shares, seed, split = files.cut.shares, files.cut.seed, files.origin(language)
-        if split is None:
-            raise DataError(
-                f"{files.directory}: holds no dev or train split of {task.name} that could be cut; "
-                "a split that is reported is never trained on"
-            )
-        origin = split
-    elif not files.has(language, TRAIN):
-        raise DataError(_no_training(task, language, files))
-    elif not _is_cut(transfer, language):
-        whole = files.examples(language, TRAIN)
-        if language not in transfer.selection:
-            return whole, TRAIN, [], dev
-        return whole, TRAIN, files.examples(language, DEV), files.name(language, DEV)
-    lead = transfer.train[0]
-    led = task.table.aligned and language != lead and files.has(lead, origin)
-    examples = files.examples(lead if led else language, origin)
-    parts, names = named_cut(examples, shares, seed, origin)
-    if led:
-        parts = _followed(files.examples(language, origin), parts, default=TRAIN)
-    return parts[TRAIN], names[TRAIN], parts[DEV], names[DEV]
-
-
-def _is_cut(transfer: Transfer, language: str) -> bool:
-    """Whether what chooses comes out of its training examples, or out of translations of them."""
-    cut = {code for code in transfer.train if DEV not in transfer.tasks[code].splits}
-    cut &= set(transfer.selection)
-    return language in cut or (bool(cut) and transfer.tasks[language].table.aligned)
-
-
-def _followed(
-    examples: Sequence[Example], lead: Mapping[str, Sequence[Example]], default: str
-) -> dict[str, list[Example]]:
-    """Examples cut where another language is: no translation of what is learnt or reported chooses.
-
-    What the other language does not have is in the split `default`.
-    """
-    places = {example.id: split for split, part in lead.items() for example in part}
-    return {
-        split: [example for example in examples if places.get(example.id, default) == split]
-        for split in lead
-    }
-
-
-def _no_training(task: Task, language: str, files: Files) -> str:
-    """What is missing, and what can be done."""
-    parts = task.splits[TRAIN].parts if TRAIN in task.splits else ()
-    spelt = " or ".join(dict.fromkeys(name for part in parts for name in part))
-    origin = files.origin(language)
-    hint = f"; or have its {origin} split, which is here, cut (cut.train=0.9 cut.dev=0.1)"
-    return (
-        f"{files.directory}: holds no training file of {task.name}"
-        f"{f' ({spelt})' if spelt else ''}; get it from {task.files_from}{hint if origin else ''}"
-    )
+    if not files.has(language, TRAIN):
+        parts = task.splits[TRAIN].parts if TRAIN in task.splits else ()
+        spelt = " or ".join(dict.fromkeys(name for part in parts for name in part))
+        raise DataError(
+            f"{files.directory}: holds no training file of {task.name}"
+            f"{f' ({spelt})' if spelt else ''}; get it from {task.files_from}"
+        )
+    whole = files.examples(language, TRAIN)
+    if language not in transfer.selection:
+        return whole, TRAIN, [], dev
+    if DEV in task.splits:
+        return whole, TRAIN, files.examples(language, DEV), dev
+    if task.table.aligned and len(transfer.train) > 1:
+        raise DataError(
+            f"{task.name}: has no development set, and a part of its training set would hold "
+            "translations of what is learnt in the other languages; give it a dev file"
+        )
+    cuts, names = named_cut(whole, SELECTION, 0, TRAIN)
+    return cuts[TRAIN], names[TRAIN], cuts[DEV], names[DEV]

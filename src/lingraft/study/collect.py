@@ -12,7 +12,7 @@ import numpy as np
 from lingraft.evaluation import records
 from lingraft.evaluation.records import BLOCKS
 from lingraft.finetuning import outcomes
-from lingraft.finetuning.recipe import decode_finetune, sized, tasks_of
+from lingraft.finetuning.recipe import decode_finetune, tasks_of
 from lingraft.report import variants
 from lingraft.report.row import Blocks, Score
 from lingraft.rundir import read_json
@@ -200,7 +200,6 @@ def fine_tunings(common: dict[str, Any], run: Run, job: dict[str, Any], failure:
     """
     recipe = decode_finetune(job["recipe"] | {"models": ["cell"]})
     (task,) = tasks_of(recipe, Path())
-    ((task, _),) = sized(task, recipe)
     found: Rows = []
     for seed in job["seeds"]:
         own = common | {"task": task.name, "task_fingerprint": job["fingerprint"], "seed": seed}
@@ -228,9 +227,6 @@ def _fine_tuning(common: dict[str, Any], folder: Path, task: Task) -> TaskRow:
         splits=outcome.split_note,
         rules={rule: {key: of[key] for key in task.shown} for rule, of in rules.items()},
         train_examples=int(outcome.data["train_examples"]),
-        learning_rate=(
-            outcome.data["settings"]["learning_rate"] if outcome.data["learning_rates"] else None
-        ),
         seconds=round(float(outcome.data["seconds"]), 2),
         machine=machine_of(outcome.data["machine"]),
     )

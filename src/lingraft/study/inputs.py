@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.inputs import texts
 from lingraft.errors import RecipeError
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning.recipe import sized, tasks_of
+from lingraft.finetuning.recipe import tasks_of
 from lingraft.pipeline.contents import (
     RESOURCES,
     corpus_fingerprint,
@@ -85,7 +85,7 @@ def of_cell(recipe: Recipe) -> str:
 
 
 def task_jobs(study: Study) -> list[tuple[StudyTask, dict[str, Any]]]:
-    """Return what is to be fine-tuned: a task, or one size of its training set.
+    """Return what is to be fine-tuned.
 
     Raises:
         LingraftError: a task or a method is not known, or files are missing or broken.
@@ -97,16 +97,14 @@ def task_jobs(study: Study) -> list[tuple[StudyTask, dict[str, Any]]]:
                 raise RecipeError(f"tasks: {section.name}: '{method}' in methods is no method")
         recipe = section.finetune(Hardware())
         (task,) = tasks_of(recipe, Path())
-        for one, sized_recipe in sized(task, recipe):
-            sizes = (sized_recipe.train_examples,) if recipe.train_sizes else ()
-            data = task_data.load(task, sized_recipe, Path())
-            parts = (one.name, task_data.fingerprint_of(data), task.decisive())
-            job = {
-                "name": one.name,
-                "fingerprint": fingerprint(*parts, list(recipe.learning_rates)),
-                "seeds": list(section.seeds),
-            }
-            found.append((section.model_copy(update={"train_sizes": sizes}), job))
+        data = task_data.load(task, recipe, Path())
+        parts = (task.name, task_data.fingerprint_of(data), task.decisive())
+        job = {
+            "name": task.name,
+            "fingerprint": fingerprint(*parts, []),
+            "seeds": list(section.seeds),
+        }
+        found.append((section, job))
     return found
 
 

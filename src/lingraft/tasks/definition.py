@@ -14,9 +14,8 @@ from pydantic import Field
 from lingraft.errors import RecipeError
 from lingraft.recipe.base import Names
 from lingraft.recipe.decoding import checked, load
-from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, translation, words
+from lingraft.tasks import klue, squad, text, translation, words
 from lingraft.tasks.columns import Columns, Files, Headers, Pattern
-from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.metrics import CHARACTERS, SCORES
 from lingraft.tasks.reading import MISSING, no_examples
 from lingraft.tasks.settings import Paper, Settings, Spans, changed
@@ -24,25 +23,26 @@ from lingraft.tasks.splits import find_part
 from lingraft.tasks.task import Hub, Kind, Split, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from lingraft.tasks.examples import Example
     from lingraft.tasks.reading import Row
-    from lingraft.tasks.task import Format
 
-FORMATS: dict[str, Format] = {
-    "classification": text,
-    "pair": text,
-    "regression": text,
-    "tagging": words,
-    "relation": klue_re,
-    "parsing": klue_dp,
-    "span": squad,
-    "translation": translation,
-    "klue-ner": klue_ner,
-    "universal-dependencies": conllu,
+    Rows = Callable[[Path, "Definition"], Iterable[Row]]
+    ToExample = Callable[[Row, "Definition"], Example]
+
+FORMATS: dict[str, tuple[Rows, ToExample]] = {
+    **dict.fromkeys(("classification", "pair", "regression"), (text.rows, text.example)),
+    "tagging": (words.rows, words.example),
+    "relation": (text.rows, klue.relation),
+    "parsing": (klue.word_rows, klue.parse),
+    "span": (squad.rows, squad.example),
+    "translation": (text.rows, translation.example),
+    "klue-ner": (klue.character_rows, klue.characters),
+    "universal-dependencies": (words.treebank_rows, words.treebank_example),
 }
-"""Kind of a task, or its `format` → the module that reads its files."""
+"""Kind of a task, or its `format` → what reads records of its files, and makes examples of them."""
 NAME = re.compile(r"[A-Za-z0-9{][A-Za-z0-9._+{}-]*")
 """Of a task: a folder is called so."""
 
@@ -123,7 +123,7 @@ def decode(table: dict[str, Any], where: str = "task") -> Definition:
 
 
 def task_in(path: Path) -> Task:
-    """The task of a TOML file; its own files are relative to it.
+    """Return the task of a TOML file; its own files are relative to it.
 
     Raises:
         LingraftError: as `decode` and `task_of`, or the file cannot be read.
@@ -132,7 +132,7 @@ def task_in(path: Path) -> Task:
 
 
 def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool = True) -> Task:
-    """The task that a table describes.
+    """Make the task that a table describes.
 
     Args:
         definition: the table.
@@ -147,8 +147,16 @@ def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool
     """
     if base is not None:
         definition = _settled(definition, base, read_tags=read_tags)
-    reader = FORMATS[definition.format or definition.kind]
-    splits = _splits(definition, base)
+    rows, example = FORMATS[definition.format or definition.kind]
+    splits = {
+        split: Split(
+            tuple(tuple(_placed(name, base) for name in spellings) for spellings in parts),
+            labelled=split not in definition.hidden,
+        )
+        for split, parts in definition.files
+        if parts is not None
+    }
+    is_tested = "test" in splits and splits["test"].labelled
     assert definition.selection is not None
     usual = USUAL.get(definition.kind, Settings())
     presets = translation.SETTINGS if definition.kind == "translation" else {}
@@ -159,14 +167,14 @@ def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool
         languages=(definition.language,),
         files_from=definition.files_from,
         splits=splits,
-        rows=lambda path: reader.rows(path, definition),
-        example=lambda row: reader.example(row, definition),
+        rows=lambda path: rows(path, definition),
+        example=lambda row: example(row, definition),
         metrics=definition.metrics,
         selection=definition.selection,
         settings=changed(usual, definition),
         labels=definition.labels,
         headline=definition.headline,
-        evaluation=definition.evaluation or _reported(splits),
+        evaluation=definition.evaluation or (("test",) if is_tested else ("dev",)),
         folders=definition.folders,
         alternatives=presets
         | {name: changed(usual, paper) for name, paper in definition.papers.items()},
@@ -178,19 +186,22 @@ def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool
     )
 
 
+def _placed(name: str, base: Path | None) -> str:
+    return name if base is None else str((base / name).resolve())
+
+
 def _translation(definition: Definition, base: Path | None) -> Task | None:
     """The record by which translations of the examples are read: from other files or columns."""
-    folders = definition.folders or (".",)  # as a benchmark's, its answers may be hidden
+    changes: dict[str, Any] = {"folders": definition.folders or (".",)}  # answers may be hidden
     if definition.translations is not None:
-        changes: dict[str, Any] = {"files": definition.translations, "translations": None}
+        changes |= {"files": definition.translations, "translations": None}
         changes |= {"hidden": (), "evaluation": ()}  # splits, of which not all are translated
-        own = definition.model_copy(update=changes | {"folders": folders})
-        return task_of(own, base, read_tags=False)  # what its tags are is known, if it has any
-    if FORMATS[definition.format or definition.kind] is not text:
+        return task_of(definition.model_copy(update=changes), base, read_tags=False)
+    if FORMATS[definition.format or definition.kind][1] is not text.example:
         return None
     columns = definition.columns
     texts = {"text": columns.translation, "pair": columns.translation_pair}
-    changes = {"columns": columns.model_copy(update=texts), "folders": folders}
+    changes["columns"] = columns.model_copy(update=texts)
     task = task_of(definition.model_copy(update=changes), base)
     return replace(
         task,
@@ -206,24 +217,6 @@ def _wanted(row: Row, only: Mapping[str, str]) -> bool:
     return all(value is None or re.fullmatch(pattern, str(value)) for value, pattern in pairs)
 
 
-def _splits(definition: Definition, base: Path | None) -> dict[str, Split]:
-    def placed(name: str) -> str:
-        return name if base is None else str((base / name).resolve())
-
-    return {
-        split: Split(
-            tuple(tuple(map(placed, spellings)) for spellings in parts),
-            labelled=split not in definition.hidden,
-        )
-        for split, parts in definition.files
-        if parts is not None
-    }
-
-
-def _reported(splits: Mapping[str, Split]) -> tuple[str, ...]:
-    return ("test",) if "test" in splits and splits["test"].labelled else ("dev",)
-
-
 def _settled(definition: Definition, base: Path, *, read_tags: bool) -> Definition:
     """A user's own task with labels, metrics and scores written out."""
     name, kind = definition.name, definition.kind
@@ -233,47 +226,36 @@ def _settled(definition: Definition, base: Path, *, read_tags: bool) -> Definiti
             f"task {name}: kind is {kind!r}, which only benchmarks have; a task of your own is "
             f"{', '.join(SCORES)} or pair"
         )
-    if not NAME.fullmatch(name):
-        raise RecipeError(
-            f"task {name!r}: its name names a folder: letters, digits, '.', '_', '+' and '-'"
-        )
-    translates = kind == "translation"
     labels = definition.labels or _labels_of(definition, base)
-    metrics = definition.metrics or (
-        translation.metrics_of(definition.language) if translates else tuple(options)
-    )
-    if definition.format == "klue-ner":
-        options = options | CHARACTERS
-    read_tags &= all(find_part(part, base, ()) for part in definition.files.train or ())
-    rows = _train_rows(definition, base) if read_tags else ()
-    tagged = (row.strings(definition.columns.tags) for row in rows)
-    if kind == "tagging" and not words.are_entities(labels, tagged):
+    _check(definition, labels)
+    options = options | (CHARACTERS if definition.format == "klue-ner" else {})
+    usual = tuple(metric for metric in options if metric != "f1" or len(labels) == 2)
+    if kind == "translation":
+        usual = translation.metrics_of(definition.language)
+    if kind == "tagging" and not _has_entities(definition, base, labels, read_tags):
+        usual = ("chunks", "tokens") if "O" in labels else ("tokens", "chunks")
         if "entities" in definition.metrics:
             raise RecipeError(
                 f"task {name}: metric 'entities' reads IOB2 (B-LOC begins every name, I-LOC goes "
                 f"on), and these tags are others: {', '.join(labels[:6])}; take chunks or tokens"
             )
-        usual_tags = ("chunks", "tokens") if "O" in labels else ("tokens", "chunks")
-        metrics = definition.metrics or usual_tags
+    metrics = definition.metrics or usual
     for metric in metrics:
         if metric not in options:
             raise RecipeError(
                 f"task {name}: metrics has {metric!r}; a {kind} task can have {', '.join(options)}"
             )
-    _check(definition, labels)
-    if not definition.metrics and len(labels) != 2:
-        metrics = tuple(metric for metric in metrics if metric != "f1")
     if "f1" in metrics and len(labels) != 2:
         raise RecipeError(
             f"task {name}: metric 'f1' is of the second of two labels, and there are "
             f"{len(labels)}; take macro_f1"
         )
     scores = [score for metric in metrics for score in options[metric]]
-    selection = definition.selection or (
-        translation.chooses(scores, definition.language) if translates else scores[0]
-    )
-    usual = [m for m in metrics if not translates or m in translation.HEADLINE] or metrics
-    headline = definition.headline or tuple(options[metric][0] for metric in usual)
+    selection, shown = definition.selection or scores[0], metrics
+    if kind == "translation":
+        selection = definition.selection or translation.chooses(scores, definition.language)
+        shown = tuple(metric for metric in metrics if metric in translation.HEADLINE) or metrics
+    headline = definition.headline or tuple(options[metric][0] for metric in shown)
     for key, score in (("selection", selection), *(("headline", score) for score in headline)):
         if score not in scores:
             raise RecipeError(
@@ -283,8 +265,17 @@ def _settled(definition: Definition, base: Path, *, read_tags: bool) -> Definiti
     return definition.model_copy(update=settled)
 
 
+def _has_entities(
+    definition: Definition, base: Path, labels: Sequence[str], read_tags: bool
+) -> bool:
+    """Whether tags are IOB2, in the training files too where they are here and to be read."""
+    read_tags &= all(find_part(part, base, ()) for part in definition.files.train or ())
+    rows = _train_rows(definition, base) if read_tags else ()
+    return words.are_entities(labels, (row.strings(definition.columns.tags) for row in rows))
+
+
 def _check(definition: Definition, labels: Sequence[str]) -> None:
-    """Refuse labels of which one is there twice or alone, and a split without a file.
+    """Refuse a name that is no folder's, labels that are there twice or alone, a missing split.
 
     A development set is made where there is none.
     """
@@ -292,7 +283,9 @@ def _check(definition: Definition, labels: Sequence[str]) -> None:
     asked.pop("dev", None)
     absent = [split for split in asked if getattr(definition.files, split, None) is None]
     wrong = ""
-    if len(set(labels)) < len(labels):
+    if not NAME.fullmatch(definition.name):
+        wrong = "its name names a folder: letters, digits, '.', '_', '+' and '-'"
+    elif len(set(labels)) < len(labels):
         wrong = f"a label is there twice in {', '.join(labels)}"
     elif definition.kind in ("classification", "pair") and len(labels) < 2:
         wrong = f"has {len(labels)} labels; a classification needs two or more"
@@ -318,7 +311,7 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
 
 
 def _train_rows(definition: Definition, base: Path) -> Iterator[Row]:
-    read = FORMATS[definition.format or definition.kind].rows
+    read, _ = FORMATS[definition.format or definition.kind]
     for part in definition.files.train or ():
         for path in find_part(part, base, ()) or (base / part[0],):
             yield from (row for row in read(path, definition) if _wanted(row, definition.only))

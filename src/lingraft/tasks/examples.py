@@ -129,21 +129,13 @@ Example = (
 )
 
 
+ANSWERS = ("label", "score", "tags", "heads", "answers", "translation")
+"""Of examples, what is right."""
+
+
 def labelled(example: Example) -> bool:
-    """Whether the example says what is right."""
-    match example:
-        case TextExample():
-            return example.label is not None or example.score is not None
-        case TaggedExample():
-            return example.tags is not None
-        case RelationExample():
-            return example.label is not None
-        case ParseExample():
-            return example.heads is not None and example.relations is not None
-        case SpanExample():
-            return example.answers is not None
-        case TranslationExample():
-            return True
+    """Tell whether the example says what is right."""
+    return any(getattr(example, field, None) is not None for field in ANSWERS)
 
 
 def document(example: Example) -> str:

@@ -17,7 +17,6 @@ from lingraft.paths import path_of
 from lingraft.rundir import write_text
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, Retrieval, find, retrieval
 from lingraft.tasks.definition import task_in
-from lingraft.tasks.examples import SpanExample, TextExample, TranslationExample
 from lingraft.tasks.splits import TRAIN, read_split
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from lingraft.recipe import Corpus
     from lingraft.tasks import Task
-    from lingraft.tasks.examples import Example
 
 FOLDER = "evaluations"
 """Where `lingraft data clean` keeps the texts, inside the corpus's folder."""
@@ -119,16 +117,6 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
         for name in held_out
         for example in read_split(task, name, by_split[name], unanswered=True)
     ]
-    return list(dict.fromkeys(text for example in examples for text in _texts(example) if text))
-
-
-def _texts(example: Example) -> tuple[str, ...]:
-    match example:
-        case TextExample():
-            return (example.text, example.pair or "")
-        case SpanExample():
-            return (example.context, example.question)
-        case TranslationExample():
-            return (example.text, example.translation)
-        case _:
-            return (example.text,)
+    fields = ("text", "pair", "question", "translation")
+    found = (getattr(example, field, None) for example in examples for field in fields)
+    return list(dict.fromkeys(filter(None, found)))

@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.errors import DataError
-from lingraft.tasks import span_metrics, tagging_metrics, translation_metrics, weighted
-from lingraft.tasks.dependency import metrics as parsing_metrics
+from lingraft.tasks import (
+    parsing_metrics,
+    span_metrics,
+    tagging_metrics,
+    translation_metrics,
+    weighted,
+)
 from lingraft.tasks.examples import LabelPrediction, ScorePrediction, of_kind
 from lingraft.tasks.weighted import Tally
 

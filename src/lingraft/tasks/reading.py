@@ -2,10 +2,12 @@
 
 Benchmark TSV is read without quoting: a quotation mark is text. (With quoting, rows of KorSTS
 silently merge: 5,703 of 5,749 remain.) CSV, which only users' own tasks have, is read with it.
+Cells stay text: a label may be called NA, 1e5 or 007.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -14,7 +16,6 @@ import logging
 import lzma
 import zlib
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COMPRESSED = {".gz": gzip.decompress, ".xz": lzma.decompress}
+TABLES = (".jsonl", ".json", ".tsv", ".txt", ".csv")
 MISSING = object()
 NO_ANSWERS = '; of a test set without answers the task says hidden = ["test"]'
 """What a task of the user's own may have forgotten to say."""
 
 
 def no_examples(where: object, task: str) -> DataError:
-    """The error of a file or place without an example."""
+    """Return the error of a file or place without an example."""
     return DataError(f"{where}: holds no examples for {task}; is it the right file?")
 
 
@@ -47,7 +49,7 @@ class Row:
     values: Mapping[str, Any]
 
     def find(self, names: Sequence[str]) -> Any:
-        """The value under the first of the names that is there, or MISSING.
+        """Return the value under the first of the names that is there, or MISSING.
 
         A name with a dot looks inside a nested object: `labels.real-label`.
         """
@@ -62,7 +64,7 @@ class Row:
         return MISSING
 
     def value(self, names: Sequence[str], advice: str = "") -> Any:
-        """The value under the first of the names that is there.
+        """Return the value under the first of the names that is there.
 
         Args:
             names: of the column.
@@ -80,59 +82,31 @@ class Row:
         return value
 
     def text(self, names: Sequence[str]) -> str:
-        """A string; numbers are written out.
+        """Return a string; numbers are written out.
 
         Raises:
             DataError: there is none, or it is neither a string nor a number.
         """
         value = self.value(names)
         if isinstance(value, bool) or not isinstance(value, str | int | float) or value != value:
-            raise self.error(f"column {names[0]!r} is {_short(value)}; it must be text")
+            raise self.error(f"column {names[0]!r} is {value!r:.60}; it must be text")
         return str(value)
 
     def identifier(self, names: Sequence[str]) -> str:
-        """The record's own id, or its number where it has none."""
+        """Return the record's own id, or its number where it has none."""
         value = self.find(names)
         lacks = value is MISSING or value is None or value != value
         return str(self.number if lacks else value)
 
-    def whole(self, names: Sequence[str]) -> int:
-        """A whole number, or a string that writes one.
-
-        Raises:
-            DataError: it is not.
-        """
-        value = self.value(names)
-        try:
-            if isinstance(value, bool | float):
-                raise ValueError
-            return int(value)
-        except (TypeError, ValueError):
-            raise self.error(
-                f"column {names[0]!r} is {_short(value)}; it must be a whole number"
-            ) from None
-
-    def list(self, names: Sequence[str]) -> list[Any]:
-        """A list.
-
-        Raises:
-            DataError: it is not.
-        """
-        value = self.value(names)
-        if not isinstance(value, list):
-            raise self.error(f"column {names[0]!r} is {_short(value)}; it must be a list")
-        return value
-
     def strings(self, names: Sequence[str]) -> tuple[str, ...]:
-        """A list of strings.
+        """Return a list of strings.
 
         Raises:
-            DataError: it is not.
+            DataError: it is none.
         """
-        values = self.list(names)
-        for value in values:
-            if not isinstance(value, str):
-                raise self.error(f"column {names[0]!r} holds {_short(value)}; it must hold strings")
+        values = self.value(names)
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise self.error(f"column {names[0]!r} is {values!r:.60}; it must be a list of strings")
         return tuple(values)
 
     def check_known(self, kind: str, values: Iterable[str], allowed: Collection[str]) -> None:
@@ -146,20 +120,15 @@ class Row:
                 raise self.error(f"unknown {kind} {value!r}; allowed: {', '.join(allowed)}")
 
     def error(self, problem: str) -> DataError:
-        """An error that names the place."""
+        """Return an error that names the place."""
         return DataError(f"{self.where}: {problem}")
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
-
-
 def file_text(path: Path) -> str:
-    """The whole text of a plain, gzip or xz file, line ends made plain, without a byte-order mark.
+    """Return the whole text of a plain, gzip or xz file, line ends made plain, without its mark.
 
     Raises:
-        DataError: it cannot be read, or is not UTF-8.
+        DataError: it cannot be read, or is not UTF-8 (UTF-16 with a mark, as Excel writes it, is).
     """
     try:
         data = path.read_bytes()
@@ -169,8 +138,9 @@ def file_text(path: Path) -> str:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (EOFError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{path}: is cut short or damaged ({error}); get it again") from None
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
@@ -180,15 +150,12 @@ def file_text(path: Path) -> str:
 
 
 def file_lines(path: Path) -> list[str]:
-    """Lines without their ends; only a line feed ends a line (texts hold U+2028 and the like)."""
-    lines = file_text(path).split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    return lines
+    """Return lines without ends; only a line feed ends a line (texts hold U+2028 and the like)."""
+    return file_text(path).removesuffix("\n").split("\n")
 
 
 def suffix(path: Path) -> str:
-    """The suffix without the compression's: `.jsonl` of `dev.jsonl.xz`."""
+    """Return the suffix without the compression's: `.jsonl` of `dev.jsonl.xz`."""
     name = path.name.lower()
     for packed in COMPRESSED:
         name = name.removesuffix(packed)
@@ -196,31 +163,19 @@ def suffix(path: Path) -> str:
 
 
 def _parse_json(text: str, path: Path, line: int | None = None) -> Any:
-    where = f"{path}: line {line}" if line is not None else str(path)
     try:
         value = json.loads(text)
         # A tokenizer takes no half of a surrogate pair, which JSON can write.
         json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        at = error.lineno if line is None else line
-        raise DataError(
-            f"{path}: line {at}: broken JSON: {error.msg} at column {error.colno}"
-        ) from None
-    except UnicodeEncodeError as error:
-        half = str(error.object)[error.start]
-        raise DataError(
-            f"{where}: holds {half!r}, half of a surrogate pair and no character; "
-            "write the character or leave it out"
-        ) from None
-    except RecursionError:
-        raise DataError(f"{where}: is nested too deep; write plain records") from None
-    except ValueError:  # Python reads no number of more than 4,300 digits
-        raise DataError(f"{where}: holds a number of thousands of digits; correct it") from None
+    except (ValueError, RecursionError) as error:
+        at = line or getattr(error, "lineno", None)
+        where = f"{path}: line {at}" if at else str(path)
+        raise DataError(f"{where}: broken JSON: {getattr(error, 'msg', error)}") from None
     return value
 
 
 def jsonl_rows(path: Path, lines: Iterable[str] | None = None) -> Iterator[Row]:
-    """One JSON object a line; empty lines are passed over.
+    """Read one JSON object a line; empty lines are passed over.
 
     Args:
         path: the file.
@@ -231,14 +186,14 @@ def jsonl_rows(path: Path, lines: Iterable[str] | None = None) -> Iterator[Row]:
     """
     number = 0
     for line_number, line in enumerate(file_lines(path) if lines is None else lines, 1):
-        if not line.strip():
-            continue
-        yield _row(_parse_json(line, path, line_number), f"{path}: line {line_number}", number)
-        number += 1
+        if line.strip():
+            values = _parse_json(line, path, line_number)
+            yield _row(values, f"{path}: line {line_number}", number)
+            number += 1
 
 
 def json_document(path: Path) -> Any:
-    """What a file of one JSON value holds.
+    """Return what a file of one JSON value holds.
 
     Raises:
         DataError: it is not JSON.
@@ -247,7 +202,7 @@ def json_document(path: Path) -> Any:
 
 
 def json_rows(path: Path) -> Iterator[Row]:
-    """A JSON list of objects, or an object whose `data` is one.
+    """Read a JSON list of objects, or an object whose `data` is one.
 
     Raises:
         DataError: it is something else.
@@ -263,14 +218,14 @@ def json_rows(path: Path) -> Iterator[Row]:
 
 def _row(values: Any, where: str, number: int) -> Row:
     if not isinstance(values, dict):
-        raise DataError(f"{where}: is {_short(values)}; it must be a JSON object")
+        raise DataError(f"{where}: is {values!r:.60}; it must be a JSON object")
     return Row(where, number, values)
 
 
-def tsv_rows(
+def table_rows(
     path: Path, headless: Sequence[Sequence[str]] = (), *, drop_ragged: bool = False
 ) -> Iterator[Row]:
-    """Rows of a table separated by tabs, without quoting.
+    """Read a JSONL, JSON, TSV, TXT (tabs, without quoting) or CSV file, by its suffix.
 
     Args:
         path: the file.
@@ -280,40 +235,71 @@ def tsv_rows(
             some) and say how many, instead of stopping.
 
     Raises:
-        DataError: a row has too many or too few columns.
+        DataError: the suffix is another one, or the file is broken.
     """
-    lines = file_lines(path)
-    first = lines[0].split("\t") if lines else []
-    start = 0
-    names = next(
-        (header for header in headless if len(header) == len(first)), next(iter(headless), ())
-    )
-    if first and (not headless or set(first) & {name for header in headless for name in header}):
-        names, start = first, 1
-        _check_distinct(path, first)
-    number = dropped = 0
-    for line_number, line in enumerate(lines[start:], start + 1):
-        if not line.strip():
-            continue
-        cells = line.split("\t")
-        if len(cells) != len(names):
-            if drop_ragged:
-                dropped += 1
-                continue
-            raise DataError(
-                f"{path}: line {line_number}: has {len(cells)} columns, "
-                f"the header {len(names)}; separate them with single tabs, without quoting"
-            )
-        yield Row(f"{path}: line {line_number}", number, dict(zip(names, cells, strict=True)))
-        number += 1
-    if dropped:
-        logger.warning("%s: %d rows with a wrong number of columns are left out", path, dropped)
+    kind = suffix(path)
+    if kind not in TABLES:
+        raise DataError(
+            f"{path}: unknown kind of file; allowed: {' '.join(TABLES)} (also with .gz .xz)"
+        )
+    if kind in (".jsonl", ".json"):
+        return jsonl_rows(path) if kind == ".jsonl" else json_rows(path)
+    return _named_cells(path, _cells(path, quoted=kind == ".csv"), headless, drop_ragged)
+
+
+def _cells(path: Path, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """Number and cells of every line that is not empty; CSV may be parted by semicolons."""
+    if not quoted:
+        for number, line in enumerate(file_lines(path), 1):
+            if line.strip():
+                yield number, line.split("\t")
+        return
+    text = file_text(path)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a field may be a whole book
+    head = text.partition("\n")[0]
+    parted_by = ";" if ";" in head and "," not in head else ","
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=parted_by)
+    try:
+        for cells in filter(None, reader):
+            yield reader.line_num, cells
+    except csv.Error as error:
+        raise DataError(f"{path}: line {reader.line_num}: broken CSV: {error}") from None
+
+
+def _named_cells(
+    path: Path,
+    table: Iterator[tuple[int, list[str]]],
+    headless: Sequence[Sequence[str]],
+    drop_ragged: bool,
+) -> Iterator[Row]:
+    lines = list(table)
+    first = lines[0][1] if lines else []
+    names: Sequence[str] = next((one for one in headless if len(one) == len(first)), first)
+    if not headless or set(first) & {name for header in headless for name in header}:
+        names, lines = first, lines[1:]
+        for name in filter(None, names):
+            if names.count(name) > 1:  # else the later one would win
+                raise DataError(f"{path}: line 1: column {name!r} is there twice; rename one")
+    elif names is first:
+        names = headless[0]
+    good = [(line, cells) for line, cells in lines if len(cells) == len(names)]
+    if len(good) < len(lines) and not drop_ragged:
+        line, cells = next(one for one in lines if len(one[1]) != len(names))
+        raise DataError(
+            f"{path}: line {line}: has {len(cells)} columns, the header {len(names)}"
+            + ("" if suffix(path) == ".csv" else "; part them with single tabs, without quoting")
+        )
+    if len(good) < len(lines):
+        ragged = len(lines) - len(good)
+        logger.warning("%s: %d rows with a wrong number of columns are left out", path, ragged)
+    for number, (line, cells) in enumerate(good):
+        yield Row(f"{path}: line {line}", number, dict(zip(names, cells, strict=True)))
 
 
 def blocks(
     path: Path, gap: Callable[[str], bool]
 ) -> Iterator[tuple[tuple[int, str], list[tuple[int, str]]]]:
-    """Stretches of lines between gaps, such as the words of a sentence, a word a line.
+    """Read stretches of lines between gaps, such as the words of a sentence, a word a line.
 
     Args:
         path: the file.
@@ -334,65 +320,3 @@ def blocks(
             header, lines = None, []
         if line.strip():
             header = (number, line)
-
-
-def named(header: str) -> dict[str, str]:
-    """The column guid that KLUE's `## id <tab> text` stands for; nothing where that has no id."""
-    guid, *text = header.removeprefix("##").split("\t")
-    return {"guid": guid.strip()} if len(text) == 1 and guid.strip() else {}
-
-
-def _check_distinct(path: Path, names: Sequence[str]) -> None:
-    """Refuse a header of which the later one of two columns would win; unnamed ones pass."""
-    for name in filter(None, names):
-        if names.count(name) > 1:
-            raise DataError(f"{path}: line 1: column {name!r} is there twice; rename one")
-
-
-def csv_rows(path: Path) -> Iterator[Row]:
-    """Rows of a CSV file with a header and the usual quoting.
-
-    Raises:
-        DataError: a row has too many or too few columns.
-    """
-    text = file_text(path)
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a field may be a whole book
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        names = next(reader, [])
-        _check_distinct(path, names)
-        for number, cells in enumerate(cell for cell in reader if cell):
-            where = f"{path}: line {reader.line_num}"
-            if len(cells) != len(names):
-                raise DataError(f"{where}: has {len(cells)} columns, the header {len(names)}")
-            yield Row(where, number, dict(zip(names, cells, strict=True)))
-    except csv.Error as error:
-        raise DataError(f"{path}: line {reader.line_num}: broken CSV: {error}") from None
-
-
-def table_rows(
-    path: Path, headless: Sequence[Sequence[str]] = (), *, drop_ragged: bool = False
-) -> Iterator[Row]:
-    """Rows of a JSONL, JSON, TSV, TXT (tabs) or CSV file, by its suffix.
-
-    Args:
-        path: the file.
-        headless: see `tsv_rows`.
-        drop_ragged: see `tsv_rows`.
-
-    Raises:
-        DataError: the suffix is another one, or the file is broken.
-    """
-    tabs = partial(tsv_rows, headless=headless, drop_ragged=drop_ragged)
-    readers: dict[str, Callable[[Path], Iterator[Row]]] = {
-        ".jsonl": jsonl_rows,
-        ".json": json_rows,
-        ".tsv": tabs,
-        ".txt": tabs,
-        ".csv": csv_rows,
-    }
-    if suffix(path) not in readers:
-        raise DataError(
-            f"{path}: unknown kind of file; allowed: {' '.join(readers)} (also with .gz .xz)"
-        )
-    return readers[suffix(path)](path)

@@ -61,8 +61,6 @@ def find(task: Task, directory: Path, required: Sequence[str] = ()) -> dict[str,
         if all(parts):
             by_split[name] = tuple(file for files in parts for file in files)
     absent = [name for name in required if name not in by_split]
-    if TRAIN in absent and TRAIN not in task.splits:
-        raise DataError(_only_tested(task))
     if absent or not any(name in by_split for name in task.labelled_splits):
         raise DataError(_missing(task, directory, absent or list(task.labelled_splits)))
     return by_split
@@ -86,50 +84,42 @@ def find_part(
     folders: Sequence[str],
     packings: Iterable[str] = COMPRESSED,
 ) -> tuple[Path, ...]:
-    """The file of the first spelling that is there, or the files that its * fits, by name."""
-    for folder in (".", *folders):
+    """Return the file of the first spelling that is there, or the files that its * fits."""
+    for folder in (directory / name for name in (".", *folders)):
         for spelling in spellings:
-            for packed in ("", *packings):
-                path = directory / folder / f"{spelling}{packed}"
-                if path.is_file():
-                    return (path,)
-            if files := _fitting(spelling, directory / folder):
-                return files
+            by_name: dict[str, Path] = {}
+            for packed in reversed(("", *packings)):
+                path = folder / f"{spelling}{packed}"
+                paths = [path] if path.is_file() else []
+                if "*" in spelling and not spelling.startswith("/"):
+                    paths += folder.glob(f"{spelling}{packed}")
+                by_name |= {path.name.removesuffix(packed): path for path in paths}
+            if by_name:
+                return tuple(by_name[name] for name in sorted(by_name))
     return ()
 
 
-def _fitting(spelling: str, folder: Path) -> tuple[Path, ...]:
-    if "*" not in spelling or spelling.startswith("/"):
-        return ()
-    by_name: dict[str, Path] = {}
-    for packed in reversed(("", *COMPRESSED)):
-        paths = folder.glob(f"{spelling}{packed}")
-        by_name |= {path.name.removesuffix(packed): path for path in paths}
-    return tuple(by_name[name] for name in sorted(by_name))
-
-
-def _only_tested(task: Task) -> str:
-    language = task.languages[0]
-    return (
-        f"{task.name}: the benchmark has no training set in this language; train in one that has, "
-        f"and test in this one (--train-language en --test-language {language})"
-    )
-
-
 def _missing(task: Task, directory: Path, splits: Sequence[str]) -> str:
-    lines = [f"{name}: {_spelt(task.splits[name])}" for name in splits if name in task.splits]
+    """What is missing, and where it is from."""
+    if TRAIN in splits and TRAIN not in task.splits:
+        return (
+            f"{task.name}: the benchmark has no training set in this language; train in one that "
+            "has, and test in this one (--train-language en --test-language "
+            f"{task.languages[0]})"
+        )
+    spelt = {
+        name: " and ".join(" or ".join(part) for part in task.splits[name].parts)
+        for name in splits
+        if name in task.splits
+    }
+    wanted = "; ".join(f"{name}: {files}" for name, files in spelt.items())
     if task.is_own:
-        return f"{task.name}: no such file ({'; '.join(lines)}); correct [files] of the task"
-    places = ", ".join(task.folders)
+        return f"{task.name}: no such file ({wanted}); correct [files] of the task"
     return (
-        f"{directory}: files of {task.name} are missing ({'; '.join(lines)}); get them from "
-        f"{task.files_from} and put them there or in one of its folders {places} "
+        f"{directory}: files of {task.name} are missing ({wanted}); get them from "
+        f"{task.files_from} and put them there or in one of its folders {', '.join(task.folders)} "
         f"(also with {' '.join(COMPRESSED)})"
     )
-
-
-def _spelt(split: Split) -> str:
-    return " and ".join(" or ".join(part) for part in split.parts)
 
 
 def read_split(
@@ -222,7 +212,7 @@ def named_cut(
 def load(
     task: Task, directory: Path, *, shares: Mapping[str, float] | None = None, seed: int = 0
 ) -> Data:
-    """The examples of a task.
+    """Return the examples of a task.
 
     Without `shares` the official splits; where the task has no development set (NSMC), 5 % of the
     training set become one. With `shares` (train, dev and test) the labelled split that is
@@ -239,8 +229,10 @@ def load(
     try:
         by_split = find(task, directory, list(dict.fromkeys(required)))
     except DataError as error:
-        if _labelled_alone(task, directory) is None:
-            raise
+        try:
+            find(task, directory)
+        except DataError:
+            raise error from None
         raise DataError(
             f"{error}; or have the split that is there cut (cut.train=0.8 cut.dev=0.1 cut.test=0.1)"
         ) from None
@@ -257,32 +249,21 @@ def with_selection(
     evaluation: tuple[str, ...],
     seed: int = 0,
 ) -> Data:
-    """Data with a part of train as the development set that it lacks."""
+    """Return data with a part of train as the development set that it lacks."""
     if DEV not in splits:
         parts, cuts = named_cut(splits[TRAIN], SELECTION, seed, TRAIN)
         splits, names = splits | parts, names | cuts
     return Data(splits, names, evaluation)
 
 
-def _labelled_alone(task: Task, directory: Path) -> str | None:
-    try:
-        by_split = find(task, directory)
-    except DataError:
-        return None
-    order = [DEV, TRAIN, *task.labelled_splits]
-    return next(name for name in order if name in by_split and name in task.labelled_splits)
-
-
 def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: int) -> Data:
-    if set(shares) == {DEV, TEST}:
-        if DEV not in task.splits:
-            raise DataError(f"{task.name} has no dev split that could be cut in dev and test")
-        by_split = find(task, directory, [TRAIN, DEV])
-        splits = {TRAIN: read_split(task, TRAIN, by_split[TRAIN])}
-        parts, names = named_cut(read_split(task, DEV, by_split[DEV]), shares, seed, DEV)
-        return Data(splits | parts, {TRAIN: TRAIN} | names, (TEST,))
-    by_split = find(task, directory)
-    origin = _labelled_alone(task, directory)
-    assert origin is not None
-    examples = read_split(task, origin, by_split[origin])
-    return Data(*named_cut(examples, shares, seed, origin), (TEST if TEST in shares else DEV,))
+    if set(shares) == {DEV, TEST} and DEV not in task.splits:
+        raise DataError(f"{task.name} has no dev split that could be cut in dev and test")
+    by_split = find(task, directory, [TRAIN, DEV] if TRAIN not in shares else [])
+    order = (DEV, TRAIN, *task.labelled_splits)
+    origin = next(name for name in order if name in by_split and name in task.labelled_splits)
+    parts, names = named_cut(read_split(task, origin, by_split[origin]), shares, seed, origin)
+    if TRAIN not in shares:
+        parts |= {TRAIN: read_split(task, TRAIN, by_split[TRAIN])}
+        names |= {TRAIN: TRAIN}
+    return Data(parts, names, (TEST if TEST in shares else DEV,))

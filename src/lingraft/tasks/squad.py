@@ -76,47 +76,28 @@ def _answers(row: Row, context: str, *, may_hide: bool) -> tuple[Answer, ...] | 
         raise row.error(f"is_impossible is {impossible!r:.30}; it must be true or false")
     if impossible:
         return ()
-    value = row.value(["answers"])
-    if isinstance(value, dict):  # the Hub's columns: a list of texts and one of starts
-        texts, starts = value.get("text"), value.get("answer_start")
-        if not isinstance(texts, list) or not isinstance(starts, list):
-            raise row.error("column 'answers' must hold the lists 'text' and 'answer_start'")
-        if len(texts) != len(starts):
-            raise row.error(
-                f"column 'answers' has {len(texts)} texts and {len(starts)} starts; the numbers "
-                "must be equal"
-            )
-        value = [
-            {"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)
-        ]
-    if not isinstance(value, list):
-        raise row.error("column 'answers' must be a list")
-    if not value and impossible is False:
+    given = row.value(["answers"])
+    try:
+        if isinstance(given, dict):  # the Hub's columns: a list of texts and one of starts
+            pairs = list(zip(given["text"], given["answer_start"], strict=True))
+        else:
+            pairs = [(answer["text"], answer["answer_start"]) for answer in given]
+        if not all(isinstance(text, str) and isinstance(start, int) for text, start in pairs):
+            raise TypeError
+    except (TypeError, KeyError, ValueError):
+        raise row.error(
+            "'answers' must be objects with a string 'text' and a number 'answer_start', or an "
+            "object with as many of both"
+        ) from None
+    if not pairs and impossible is False:
         raise row.error("has no answer, but is_impossible is false")
-    if (
-        may_hide
-        and value
-        and all(isinstance(answer, dict) and answer.get("text") == "" for answer in value)
-    ):
+    if may_hide and pairs and not any(text for text, _ in pairs):
         return None
-    return tuple(_answer(row, answer, context) for answer in value)
-
-
-def _answer(row: Row, value: Any, context: str) -> Answer:
-    text = value.get("text") if isinstance(value, dict) else None
-    start = value.get("answer_start") if isinstance(value, dict) else None
-    if not isinstance(text, str) or not isinstance(start, int) or not text:
-        raise row.error(
-            "an answer must be an object with a string 'text' and a number 'answer_start'"
-        )
-    if start < 0 or start + len(text) > len(context):
-        raise row.error(
-            f"answer {text[:30]!r} at {start} is outside the passage, "
-            f"which has {len(context)} characters"
-        )
-    if context[start : start + len(text)] != text:
-        raise row.error(
-            f"answer {text[:30]!r} is not at {start}: "
-            f"the passage has {context[start : start + len(text)][:30]!r} there"
-        )
-    return Answer(text, start)
+    for text, start in pairs:
+        found = context[start : start + len(text)] if start >= 0 else ""
+        if not text or found != text:
+            raise row.error(
+                f"answer {text[:30]!r} is not at {start}: the passage, which has {len(context)} "
+                f"characters, has {found[:30]!r} there"
+            )
+    return tuple(Answer(text, start) for text, start in pairs)

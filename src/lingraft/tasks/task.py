@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from lingraft.errors import DataError
 from lingraft.recipe.base import Section
@@ -55,18 +55,6 @@ class Hub(Section):
         """The data set that has a split; None where none has."""
         place = self.elsewhere.get(split, self)
         return place if split in place.splits else None
-
-
-class Format(Protocol):
-    """A module that reads a kind of files."""
-
-    def rows(self, path: Path, definition: Definition) -> Iterable[Row]:
-        """Records of a file."""
-        ...
-
-    def example(self, row: Row, definition: Definition) -> Example:
-        """One record made an example; says what is wrong with it."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 HIDDEN = {"-1", "-1.0", ""}
 """What stands for a hidden answer (the Hub's GLUE has -1)."""
-UNTRANSLATED = "NS"
-"""PAWS-X: stands in place of a sentence that the translators left out."""
 
 
 def rows(path: Path, definition: Definition) -> Iterable[Row]:
@@ -85,19 +83,6 @@ def _score(row: Row, definition: Definition) -> float | None:
         allowed = f" from {low:g} to {high:g}" if definition.score_range else ""
         raise row.error(f"score {value!r} is not a number{allowed}")
     return score
-
-
-def translated(examples: Iterable[TextExample]) -> list[TextExample]:
-    """The examples of PAWS-X without those that lack a translation of a sentence.
-
-    By default such rows stay: the papers' counts (2,000 for Korean, of which 1,965 in dev and 1,972
-    in test are real) include them.
-    """
-    return [
-        example
-        for example in examples
-        if UNTRANSLATED not in (example.text.strip(), (example.pair or "").strip())
-    ]
 
 
 def labels_of(row: Row, definition: Definition) -> Iterable[str]:

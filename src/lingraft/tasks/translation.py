@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from lingraft.tasks.examples import TranslationExample, with_tuples
 from lingraft.tasks.settings import Settings
-from lingraft.tasks.text import rows
 from lingraft.tasks.translation_metrics import cuts_words, has_spaces
 
 if TYPE_CHECKING:
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 
     from lingraft.tasks.definition import Definition
     from lingraft.tasks.reading import Row
-
-__all__ = ["HEADLINE", "SETTINGS", "USUAL", "chooses", "example", "metrics_of", "rows"]
 
 HEADLINE = ("bleu", "chrf")
 _TABLES = tomllib.loads(

@@ -56,8 +56,6 @@ class Item:
     """Whether the input was longer than the model reads."""
     partner: Item | None = None
     """Of a model that is plugged in: what this input is read with."""
-    soft: Array | None = None
-    """[T, C] A teacher's probabilities, in place of the label that is right."""
 
 
 @dataclass(frozen=True)

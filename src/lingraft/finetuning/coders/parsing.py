@@ -22,8 +22,8 @@ from lingraft.finetuning.coders.common import Coder, label_ids, padded
 from lingraft.finetuning.coders.tagging import word_at, word_starts
 from lingraft.models.losses import IGNORED
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
-from lingraft.tasks.dependency.files import POS
 from lingraft.tasks.examples import ParsePrediction
+from lingraft.tasks.klue import POS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,16 +1,22 @@
-"""Questions on passages: windows, places of answers, the best answer over windows."""
+"""Questions on passages: windows, places of answers, the best answer over windows.
+
+Positions are of three kinds: characters of the passage, tokens of the passage (0 is its first) and
+places in a window's input (0 is `<s>` or [CLS], which also stands for "no answer").
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 
+from lingraft.errors import DataError
 from lingraft.finetuning.coders.common import Coder
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.examples import SpanPrediction
-from lingraft.tasks.windows import Window, answer_tokens, n_best, overlap, target, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,10 +25,25 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape
-    from lingraft.tasks.examples import Prediction, SpanExample
+    from lingraft.tasks.examples import Answer, Prediction, SpanExample
+    from lingraft.tasks.settings import Spans
     from lingraft.tasks.task import Task
 
-    Offsets = list[tuple[int, int]]
+    Array = np.ndarray[Any, Any]
+    Offsets = Sequence[tuple[int, int]]
+
+
+class Window(NamedTuple):
+    """A stretch of a passage's tokens, and where it begins in the window's input."""
+
+    tokens: range
+    """Of the passage."""
+    first: int
+    """Place of `tokens.start` in the input."""
+
+    def place(self, token: int) -> int:
+        """Where a token of the passage is in the input."""
+        return token - self.tokens.start + self.first
 
 
 class Passage(NamedTuple):
@@ -68,8 +89,21 @@ class SpanCoder(Coder):
         return int(self.shape.tokenizer.num_special_tokens_to_add(pair=True))
 
     def _shared(self, n_question: int) -> int:
-        """Tokens of the passage that two windows share beside a question of so many tokens."""
-        return overlap(self.shape.max_length, n_question, self.special, self.spans.doc_stride)
+        """Tokens that two windows share beside a question of so many: transformers' `stride`.
+
+        KLUE's (and SQuAD's) `doc_stride` is the step from one window to the next.
+
+        Raises:
+            DataError: the step is longer than a window: tokens between two would be lost.
+        """
+        length, step = self.shape.max_length, self.spans.doc_stride
+        room = length - n_question - self.special
+        if room < step:
+            raise DataError(
+                f"a window of {length} tokens has room for {room} of the passage, less than "
+                f"doc_stride = {step}; set doc_stride or max_query lower"
+            )
+        return room - step
 
     def _windows(self, index: int, example: SpanExample) -> Iterator[Item]:
         question = self._question(example.question)
@@ -147,12 +181,127 @@ class SpanCoder(Coder):
         predictions: list[Prediction] = []
         for index, example in enumerate(examples):
             parts = by_example[index]
-            best, *_ = n_best(
+            text = best_answer(
                 example.context,
                 parts[0][0].extra.offsets,
                 [item.extra.window for item, _ in parts],
                 [logits for _, logits in parts],
                 self.spans,
             )
-            predictions.append(SpanPrediction(example.id, best.text))
+            predictions.append(SpanPrediction(example.id, text))
         return predictions
+
+
+def windows(n_tokens: int, room: int, doc_stride: int, first: int) -> list[Window]:
+    """Return the windows of a passage, `room` tokens each, the last one shorter.
+
+    Args:
+        n_tokens: of the passage.
+        room: tokens of the passage that a window holds.
+        doc_stride: from the start of one to the start of the next.
+        first: place of the passage in the input, after question and special tokens.
+    """
+    parts = []
+    start = 0
+    while True:
+        end = min(n_tokens, start + room)
+        parts.append(Window(range(start, end), first))
+        if end == n_tokens:
+            return parts
+        start += min(room, doc_stride)
+
+
+def answer_tokens(answer: Answer, offsets: Offsets) -> tuple[int, int] | None:
+    """Return first and last token of the passage that hold a character of the answer.
+
+    Args:
+        answer: in characters.
+        offsets: of the passage's tokens.
+
+    Returns:
+        None if no token does (the tokenizer dropped it).
+    """
+    inside = [
+        token
+        for token, (start, end) in enumerate(offsets)
+        if start < answer.end and end > answer.start and start < end
+    ]
+    return (inside[0], inside[-1]) if inside else None
+
+
+def target(window: Window, answer: tuple[int, int] | None) -> tuple[int, int]:
+    """Return places of the answer's first and last token; (0, 0) if it is not all there."""
+    if answer is None or answer[0] not in window.tokens or answer[1] not in window.tokens:
+        return (0, 0)
+    return (window.place(answer[0]), window.place(answer[1]))
+
+
+def home_windows(parts: Sequence[Window]) -> dict[int, int]:
+    """Return token of the passage → the window in which it has the most context.
+
+    Context is the smaller of the numbers of tokens to its left and right, plus 0.01 × the window's
+    length; of equals the first window.
+    """
+    best: dict[int, tuple[float, int]] = {}
+    for index, window in enumerate(parts):
+        size = len(window.tokens)
+        for position, token in enumerate(window.tokens):
+            score = min(position, size - 1 - position) + 0.01 * size
+            if token not in best or score > best[token][0]:
+                best[token] = (score, index)
+    return {token: index for token, (_, index) in best.items()}
+
+
+def best_answer(
+    context: str,
+    offsets: Offsets,
+    parts: Sequence[Window],
+    logits: Sequence[tuple[Array, Array]],
+    spans: Spans,
+) -> str:
+    """Return the answer that the model finds likeliest; empty where it finds none.
+
+    In every window the `n_best` most likely starts are tried with the `n_best` most likely ends. An
+    answer lies inside the passage, starts in its start's home window, ends where it starts or
+    later, and is at most `max_answer` tokens long; of equally likely ones the first counts. "No
+    answer" has the sum of the logits at place 0, the least over the windows; it is said if it
+    exceeds the best answer by more than `null_threshold`.
+
+    Args:
+        context: the passage.
+        offsets: of its tokens.
+        parts: its windows.
+        logits: of every window, start_T and end_T over the places of its input.
+        spans: the limits.
+    """
+    home = home_windows(parts)
+    null = min(float(start_T[0] + end_T[0]) for start_T, end_T in logits)
+    best, answer = -np.inf, ""
+    for index, (window, (start_T, end_T)) in enumerate(zip(parts, logits, strict=True)):
+        starts, ends = (
+            [place - window.first + window.tokens.start for place in _top(side_T, spans)]
+            for side_T in (start_T, end_T)
+        )
+        for start in (one for one in starts if one in window.tokens and home[one] == index):
+            for end in ends:
+                if end not in window.tokens or not 0 <= end - start < spans.max_answer:
+                    continue
+                score = float(start_T[window.place(start)] + end_T[window.place(end)])
+                text = context[offsets[start][0] : _end(context, offsets, end)].strip()
+                if text and score > best:
+                    best, answer = score, text
+    return "" if null - best > spans.null_threshold else answer
+
+
+def _end(context: str, offsets: Offsets, token: int) -> int:
+    """Where a token ends, with the marks on its last letter that a tokenizer has taken off."""
+    end = offsets[token][1]
+    limit = offsets[token + 1][0] if token + 1 < len(offsets) else len(context)
+    while end < limit and unicodedata.category(context[end]) == "Mn":
+        end += 1
+    return end
+
+
+def _top(logits_T: Array, spans: Spans) -> list[int]:
+    order = np.argsort(-np.asarray(logits_T), kind="stable")
+    return [int(place) for place in order[: spans.n_best]]

@@ -1,25 +1,24 @@
-"""Tags of characters or words by way of tokens."""
+"""Tags of characters or words by way of tokens.
+
+`offsets` are those of a fast tokenizer on the raw sentence: start and end of every token in
+characters, (0, 0) for special tokens. A labelled token is one that begins a stretch of text:
+
+- special tokens, padding and tokens of nothing but spaces are not labelled;
+- of several tokens that begin at one character the last is: a lone `▁` shares its offsets with the
+  piece after it, and a character of several bytes may be several tokens.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-
-import torch
-from torch.nn.functional import one_hot
 
 from lingraft.finetuning.coders.common import Coder, label_ids, padded
 from lingraft.models.losses import IGNORED
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
-from lingraft.tasks.characters import (
-    character_tags,
-    covered_characters,
-    labelled_tokens,
-    token_labels,
-)
 from lingraft.tasks.examples import TagPrediction
-from lingraft.tasks.words import known, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from lingraft.tasks.examples import Prediction, TaggedExample
     from lingraft.tasks.task import Task
 
-    Offsets = list[tuple[int, int]]
+    Offsets = Sequence[tuple[int, int]]
 
 
 class Piece(NamedTuple):
@@ -60,7 +59,6 @@ class TagCoder(Coder):
     def __init__(self, task: Task, shape: Shape) -> None:
         super().__init__(task, shape)
         self.labels = label_ids(task)
-        self.tokens_of = last_tokens if shape.causal else first_tokens
         tokenizer = shape.tokenizer
         # byte-level BPE has no unknown one
         self.stand_in = tokenizer.unk_token or tokenizer.eos_token
@@ -90,7 +88,7 @@ class TagCoder(Coder):
         """The inputs of a sentence of words."""
         room = self.shape.max_length - int(self.shape.tokenizer.num_special_tokens_to_add())
         counts = tokens_of_words(example.units, [whole, *whole.overflowing])
-        odd = [word for word, count in enumerate(counts) if not known(count, room)]
+        odd = [word for word, count in enumerate(counts) if not 0 < count <= room]
         if odd or whole.overflowing:
             units = list(example.units)
             for word in odd:
@@ -127,7 +125,7 @@ class TagCoder(Coder):
                 yield from self._labelled(index, some, tags[place:], start + place, again)
             return
         labels: list[str | None] = [None] * len(encoding.offsets)
-        for token, word in self.tokens_of(words, encoding.offsets):
+        for token, word in tokens_of(words, encoding.offsets, last=self.shape.causal):
             labels[token] = tags[word]
         extra = Piece(tuple(words), start, encoding.offsets)
         yield self.shape.item(index, encoding, self._numbers(labels), extra)
@@ -137,22 +135,12 @@ class TagCoder(Coder):
         return sum(label != IGNORED for label in item.target)
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
-        """[B, T] label numbers; with a teacher's probabilities also those, [B, T, C]."""
-        labels_BT = padded([item.target for item in items], width)
-        if not any(item.soft is not None for item in items):
-            return {"labels": labels_BT}
-        soft_BTC = one_hot(labels_BT.clamp_min(0), len(self.task.labels)).float()
-        for row, item in enumerate(items):
-            if item.soft is not None:
-                soft_BTC[row, : len(item.soft)] = torch.from_numpy(item.soft)
-        return {"labels": labels_BT, "soft": soft_BTC}
+        """[B, T] label numbers."""
+        return {"labels": padded([item.target for item in items], width)}
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
         """Σ cross entropy over labelled tokens."""
-        if "soft" not in targets:
-            return cross_entropy(outputs["logits"], targets["labels"])
-        nats_BT = -(targets["soft"] * outputs["logits"].float().log_softmax(-1)).sum(-1)
-        return nats_BT[targets["labels"] != IGNORED].sum()
+        return cross_entropy(outputs["logits"], targets["labels"])
 
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
         """[T] label numbers."""
@@ -187,9 +175,30 @@ class TagCoder(Coder):
         tags = [self.outside] * len(example.units)
         for item, labels in parts:
             piece: Piece = item.extra
-            for token, word in self.tokens_of(piece.words, piece.offsets):
+            pairs = tokens_of(piece.words, piece.offsets, last=self.shape.causal)
+            for token, word in pairs:
                 tags[piece.start + word] = labels[token]
         return tuple(tags)
+
+
+def pieces(counts: Sequence[int], room: int) -> list[range]:
+    """Cut a sentence between words so that every piece fits (XTREME's rule).
+
+    Args:
+        counts: tokens of each word; a word of none, or of more than `room`, counts as one token.
+        room: tokens of a piece, without special ones.
+
+    Returns:
+        The words of each piece; all words, in order.
+    """
+    ranges, start, filled = [], 0, 0
+    for word, count in enumerate(counts):
+        size = count if 0 < count <= room else 1
+        if filled + size > room and word > start:
+            ranges.append(range(start, word))
+            start, filled = word, 0
+        filled += size
+    return [*ranges, range(start, len(counts))]
 
 
 def tokens_of_words(words: Sequence[str], encodings: Sequence[Encoding]) -> list[int]:
@@ -209,37 +218,92 @@ def tokens_of_words(words: Sequence[str], encodings: Sequence[Encoding]) -> list
     return counts
 
 
-def first_tokens(words: Sequence[str], offsets: Offsets) -> Iterator[tuple[int, int]]:
-    """(Token, word) for the first labelled token of each word; words are joined by one space."""
-    last_word = -1
+def tokens_of(words: Sequence[str], offsets: Offsets, *, last: bool) -> list[tuple[int, int]]:
+    """Return (token, word) for the first or last labelled token of each word, in their order."""
     starts = word_starts(words)
+    tokens: dict[int, int] = {}
     for token, (first, _) in labelled_tokens(" ".join(words), offsets).items():
         word = word_at(starts, first)
-        if word > last_word:
-            last_word = word
-            yield token, word
-
-
-def last_tokens(words: Sequence[str], offsets: Offsets) -> Iterator[tuple[int, int]]:
-    """(Token, word) for the last labelled token of each word; words are joined by one space."""
-    starts = word_starts(words)
-    tokens = {
-        word_at(starts, first): token
-        for token, (first, _) in labelled_tokens(" ".join(words), offsets).items()
-    }
-    for word, token in tokens.items():
-        yield token, word
+        if last or word not in tokens:
+            tokens[word] = token
+    return [(token, word) for word, token in tokens.items()]
 
 
 def word_starts(words: Sequence[str]) -> list[int]:
-    """Where each word begins when they are joined by one space."""
-    starts, at = [], 0
-    for word in words:
-        starts.append(at)
-        at += len(word) + 1
-    return starts
+    """Return where each word begins when they are joined by one space."""
+    return list(accumulate((len(word) + 1 for word in words), initial=0))[:-1]
 
 
 def word_at(starts: Sequence[int], character: int) -> int:
-    """The word that a character belongs to."""
+    """Return the word that a character belongs to."""
     return bisect_right(starts, character) - 1
+
+
+def labelled_tokens(text: str, offsets: Offsets) -> dict[int, tuple[int, int]]:
+    """Return token → first character that is not a space, and end; in the order of the tokens."""
+    by_start: dict[int, tuple[int, int]] = {}
+    for token, (start, end) in enumerate(offsets):
+        first = next((i for i in range(start, end) if not text[i].isspace()), None)
+        if first is not None:
+            by_start[first] = (token, end)
+    return {token: (first, end) for first, (token, end) in sorted(by_start.items())}
+
+
+def token_labels(text: str, tags: Sequence[str], offsets: Offsets) -> list[str | None]:
+    """Return the tag of each token's first character; None (−100 in the loss) for the others.
+
+    Padding has to be None: the token-classification losses of transformers 5 ignore only −100,
+    not what the attention mask hides.
+    """
+    labels: list[str | None] = [None] * len(offsets)
+    for token, (first, _) in labelled_tokens(text, offsets).items():
+        labels[token] = tags[first]
+    return labels
+
+
+def character_tags(text: str, labels: Sequence[str | None], offsets: Offsets) -> tuple[str, ...]:
+    """Return a tag for every character; the inverse of `token_labels` but for tokens over a border.
+
+    The first character of a token gets its label, the others I-X for a label B-X, and the same
+    label otherwise; an unknown token is no exception. A character within a word that no token
+    covers (the tokenizer drops it) goes on as the one before it. A space is inside an entity if the
+    characters on both sides are. What was cut off is O.
+
+    Args:
+        text: the raw sentence.
+        labels: what the model says of each token; those of tokens without a label are not read.
+        offsets: of the tokens.
+    """
+    tags: list[str | None] = [None] * len(text)
+    covered = 0
+    for token, (first, end) in labelled_tokens(text, offsets).items():
+        label = labels[token]
+        assert label is not None
+        tags[first:end] = [label, *[_inside(label)] * (end - first - 1)]
+        covered = max(covered, end)
+    for index in range(covered):
+        if text[index].isspace():
+            tags[index] = None
+        elif tags[index] is None:
+            before = tags[index - 1] if index else None
+            tags[index] = _inside(before or "O")
+    done = [tag or "O" for tag in tags]
+    for index in range(1, len(text) - 1):
+        if text[index].isspace():
+            after = _next(text, done, index)
+            if after.startswith("I-") and done[index - 1][2:] == after[2:]:
+                done[index] = after
+    return tuple(done)
+
+
+def covered_characters(text: str, offsets: Offsets) -> int:
+    """Count the characters before the end of the last token; fewer than all if it was cut."""
+    return max((end for _, end in labelled_tokens(text, offsets).values()), default=0)
+
+
+def _inside(label: str) -> str:
+    return f"I{label[1:]}" if label == "B" or label.startswith("B-") else label
+
+
+def _next(text: str, tags: Sequence[str], index: int) -> str:
+    return next((tags[i] for i in range(index, len(text)) if not text[i].isspace()), "O")

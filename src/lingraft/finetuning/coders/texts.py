@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +13,6 @@ import torch
 from lingraft.finetuning.coders.common import Coder, label_ids
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.examples import LabelPrediction, ScorePrediction
-from lingraft.tasks.markers import MARKERS, WORD_START, glue, mark, spaced
 from lingraft.tokenizer.files import kind_of
 
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from lingraft.finetuning.coders.common import Item, Shape
     from lingraft.tasks.examples import Prediction, RelationExample, TextExample
-    from lingraft.tasks.markers import Pieces
     from lingraft.tasks.task import Task
 
-PIECES: dict[str, Pieces] = {
-    "unigram": "sentencepiece",
-    "wordpiece": "wordpiece",
-    "byte-bpe": "byte-level",
-    "sp-bpe": "sentencepiece",
-}
+SUBJECT, OBJECT = ("<subj>", "</subj>"), ("<obj>", "</obj>")
+MARKERS = (*SUBJECT, *OBJECT)
+"""Of entities; to be added to the tokenizer as special tokens."""
+WORD_STARTS = {"unigram": "▁", "sp-bpe": "▁", "byte-bpe": "Ġ", "wordpiece": ""}
+"""Kind of a tokenizer → what the first piece of a word begins with."""
+SPACE_BEFORE = re.compile(rf"(\s+)({SUBJECT[0]}|{OBJECT[0]})")
+AT_THE_START = re.compile(rf"^({SUBJECT[0]}|{OBJECT[0]})(?!\s)")
 
 
 class TextCoder(Coder):
@@ -136,7 +136,7 @@ class RelationCoder(LabelCoder):
 
     def __init__(self, task: Task, shape: Shape) -> None:
         super().__init__(task, replace(shape, inserted=MARKERS))
-        self.pieces = PIECES[kind_of(shape.tokenizer)]
+        self.word_start = WORD_STARTS[kind_of(shape.tokenizer)]
         self.vocabulary = shape.tokenizer.get_vocab()
 
     def encode(self, examples: Sequence[RelationExample]) -> list[Item]:
@@ -144,25 +144,62 @@ class RelationCoder(LabelCoder):
         marked, _ = self.texts(examples)
         items = []
         for item, text in zip(super().encode(examples), marked, strict=True):
-            ids = self._glued(item.ids, text)
+            tokens = self.shape.tokenizer.convert_ids_to_tokens(item.ids.tolist())
+            glued = self.shape.tokenizer.convert_tokens_to_ids(self.glued(tokens, text))
+            ids = np.array(glued, dtype=np.int64)
             types = None if item.types is None else item.types[: len(ids)]
             items.append(replace(item, ids=ids, types=types))
         return items
 
     def texts(self, examples: Sequence[RelationExample]) -> tuple[list[str], None]:
-        """The sentences with their markers."""
-        return [spaced(mark(example), self.pieces) for example in examples], None
+        """The sentences with their markers, the space before an entity inside its marker.
 
-    def _glued(self, ids: np.ndarray[Any, Any], marked: str) -> np.ndarray[Any, Any]:
-        tokens = self.shape.tokenizer.convert_ids_to_tokens(ids.tolist())
-        fixed = glue(tokens, marked, self.pieces)
-        pieces, at = [], 0
-        for token in tokens:
-            if at < len(fixed) and fixed[at] == token:
-                pieces.append(token)
-            elif token in WORD_START.values():  # a piece that was the mark alone is gone
+        Tokenizers cut a text at special tokens, and a word start is a space in the same part. Where
+        entity and text begin together, SentencePiece's word start is a space as well.
+        """
+        texts = [SPACE_BEFORE.sub(r"\2\1", mark(example)) for example in examples]
+        if self.word_start == "▁":
+            texts = [AT_THE_START.sub(r"\1 ", text) for text in texts]
+        return texts, None
+
+    def glued(self, tokens: Sequence[str], marked: str) -> list[str]:
+        """Tokens in which what follows an end marker without a space begins no word.
+
+        A tokenizer starts afresh after a special token and takes "가" of "조지가" for a word.
+        SentencePiece and byte-level pieces lose their word-start mark (a piece that is only the
+        mark goes away), WordPiece ones that begin with a Hangul syllable get "##". (Differs from
+        the reference: a marker at the very end of the sentence is no error.)
+        """
+        fixed = list(tokens)
+        for marker in (SUBJECT[1], OBJECT[1]):
+            after = marked.find(marker) + len(marker)
+            at = fixed.index(marker) + 1 if marker in fixed else len(fixed)
+            is_apart = after >= len(marked) or marked[after].isspace()
+            if is_apart or at >= len(fixed) or fixed[at] in MARKERS:
                 continue
-            else:
-                pieces.append(fixed[at] if fixed[at] in self.vocabulary else token)
-            at += 1
-        return np.array(self.shape.tokenizer.convert_tokens_to_ids(pieces), dtype=np.int64)
+            token = fixed[at]
+            inside = token.removeprefix(self.word_start)
+            if not self.word_start and "가" <= token[0] <= "힣":
+                inside = f"##{token}"
+            if not inside:
+                del fixed[at]
+            elif inside in self.vocabulary:
+                fixed[at] = inside
+        return fixed
+
+
+def mark(example: RelationExample) -> str:
+    """Put markers around subject and object of a sentence; nothing else changes."""
+    inserted = [
+        (example.subject.start, SUBJECT[0]),
+        (example.subject.end, SUBJECT[1]),
+        (example.object.start, OBJECT[0]),
+        (example.object.end, OBJECT[1]),
+    ]
+    # From the end, so that positions hold; where one entity ends at the start of the other, the
+    # end marker comes first in the text.
+    text = example.text
+    starts = (SUBJECT[0], OBJECT[0])
+    for at, marker in sorted(inserted, key=lambda pair: (pair[0], pair[1] in starts), reverse=True):
+        text = text[:at] + marker + text[at:]
+    return text

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from lingraft.errors import DataError
-from lingraft.tasks import markers, rules, windows
-from lingraft.tasks.characters import (
+from lingraft.finetuning.coders import spans as windows
+from lingraft.finetuning.coders import texts as markers
+from lingraft.finetuning.coders.tagging import (
     character_tags,
     covered_characters,
+    pieces,
     token_labels,
 )
 from lingraft.tasks.examples import Answer, Entity, RelationExample
@@ -32,13 +32,6 @@ def test_a_token_has_the_tag_of_its_first_character() -> None:
     assert character_tags(text, labels, offsets) == tuple(tags)
 
 
-def test_a_lone_word_start_mark_is_not_labelled() -> None:
-    # XLM-R: the mark shares the offsets of the piece after it
-    text, tags = "쌀 밥", ["O", "O", "B-QT"]
-    offsets = [(0, 0), (0, 1), (2, 3), (2, 3), (0, 0)]
-    assert token_labels(text, tags, offsets) == [None, "O", None, "B-QT", None]
-
-
 def test_a_space_within_a_token_is_passed_over() -> None:
     # byte-level pieces begin with the space before the word
     text, tags = "a 밥집", ["O", "O", "B-LC", "I-LC"]
@@ -54,12 +47,6 @@ def test_a_character_of_several_tokens_has_the_tag_of_the_last_that_begins_there
     labels = token_labels(text, tags, offsets)
     assert labels == [None, None, "B-PS", "B-LC"]
     assert character_tags(text, labels, offsets) == tuple(tags)
-
-
-def test_characters_inside_a_token_have_its_tag_where_tags_are_of_no_entities() -> None:
-    offsets = [(0, 2), (2, 3)]
-    assert character_tags("학생이", ["NNG", "JKS"], offsets) == ("NNG", "NNG", "JKS")
-    assert character_tags("학생이", ["B", "O"], offsets) == ("B", "I", "O")
 
 
 def test_characters_of_an_unknown_token_go_on_as_its_first() -> None:
@@ -89,16 +76,6 @@ def _relation(text: str, subject: tuple[int, int], obj: tuple[int, int]) -> Rela
     return RelationExample("0", text, Entity(*subject), Entity(*obj), "no_relation")
 
 
-def test_markers_stand_around_subject_and_object() -> None:
-    text = "조지가 비틀즈에서"
-    assert markers.mark(_relation(text, (0, 2), (4, 7))) == (
-        "<subj>조지</subj>가 <obj>비틀즈</obj>에서"
-    )
-    assert markers.mark(_relation(text, (4, 7), (0, 2))) == (
-        "<obj>조지</obj>가 <subj>비틀즈</subj>에서"
-    )
-
-
 def test_markers_of_entities_that_touch_do_not_cross() -> None:
     assert markers.mark(_relation("서울시청", (0, 2), (2, 4))) == (
         "<subj>서울</subj><obj>시청</obj>"
@@ -108,60 +85,11 @@ def test_markers_of_entities_that_touch_do_not_cross() -> None:
     )
 
 
-MARKED = "<subj>조지</subj>가 <obj>비틀즈</obj> 노래"
-
-
-@pytest.mark.parametrize(
-    ("pieces", "before", "after"),
-    [
-        ("sentencepiece", ["▁가"], ["가"]),
-        ("sentencepiece", ["▁", "가"], ["가"]),
-        ("sentencepiece", ["가"], ["가"]),
-        ("wordpiece", ["가"], ["##가"]),
-        ("wordpiece", ["##가"], ["##가"]),
-        ("byte-level", ["Ġê°Ģ"], ["ê°Ģ"]),
-    ],
-)
-def test_what_is_glued_to_an_entity_begins_no_word(
-    pieces: markers.Pieces, before: list[str], after: list[str]
-) -> None:
-    head, tail = ["<subj>", "x", "</subj>"], ["<obj>", "y", "</obj>", "▁노래"]
-    assert markers.glue([*head, *before, *tail], MARKED, pieces) == [*head, *after, *tail]
-
-
-def test_glue_leaves_a_marker_at_the_end_and_a_latin_wordpiece() -> None:
-    marked = "<subj>조지</subj>, <obj>비틀즈</obj>"
-    tokens = ["<subj>", "x", "</subj>", ",", "<obj>", "y", "</obj>", "[SEP]"]
-    assert markers.glue(tokens, marked, "wordpiece") == tokens
-
-
-@pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
-def test_glued_tokens_of_a_real_tokenizer_begin_no_word(
-    family: str, tiny_tokenizer: Callable[[str], PreTrainedTokenizerBase]
-) -> None:
-    import copy
-
-    tokenizer = copy.deepcopy(tiny_tokenizer(family))
-    tokenizer.add_special_tokens({"extra_special_tokens": list(markers.MARKERS)})
-    marked = "<subj>친구</subj>가 <obj>학교</obj>이다"
-    kind: markers.Pieces = "byte-level" if family == "roberta" else "sentencepiece"
-    tokens = markers.glue(tokenizer.tokenize(marked), marked, kind)
-    for marker in ("</subj>", "</obj>"):
-        after = tokens[tokens.index(marker) + 1]
-        assert after[0] not in "▁Ġ"
-
-
 def test_windows_overlap_and_cover_the_passage() -> None:
     parts = windows.windows(10, room=6, doc_stride=3, first=4)
     assert [part.tokens for part in parts] == [range(6), range(3, 9), range(6, 10)]
     assert parts[1].place(5) == 6
     assert [part.tokens for part in windows.windows(5, 6, 3, 4)] == [range(5)]
-
-
-def test_the_overlap_is_the_window_less_the_step() -> None:
-    assert windows.overlap(510, 20, 4, 128) == 510 - 20 - 4 - 128
-    with pytest.raises(DataError, match="less than doc_stride = 128; set doc_stride or max_query"):
-        windows.overlap(140, 36, 4, 128)
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
@@ -176,7 +104,7 @@ def test_windows_are_those_of_transformers(
     length = n_question + special + room
     encoded = tokenizer(
         question, passage, truncation="only_second", max_length=length,
-        stride=windows.overlap(length, n_question, special, step),
+        stride=room - step,
         return_overflowing_tokens=True, return_offsets_mapping=True,
     )  # fmt: skip
     whole = tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True)
@@ -221,76 +149,54 @@ def _logits(size: int, **peaks: float) -> np.ndarray:
     return row
 
 
-def test_the_best_span_is_the_answer_and_its_tokens_are_told() -> None:
+def test_the_best_span_is_the_answer() -> None:
     parts = windows.windows(5, 5, 5, 2)
-    found = windows.n_best(
-        PASSAGE, OFFSETS, parts, [(_logits(8, p3=5.0), _logits(8, p4=4.0))], Spans()
-    )
-    assert found[0] == windows.Candidate("bb cc", 9.0, (1, 2))
+    logits = [(_logits(8, p3=5.0), _logits(8, p4=4.0))]
+    assert windows.best_answer(PASSAGE, OFFSETS, parts, logits, Spans()) == "bb cc"
 
 
 def test_an_answer_keeps_the_marks_on_its_last_letter() -> None:
     passage = "cafe\u0301\u0323 e\u0301t"
     parts, logits = windows.windows(3, 3, 3, 2), [(_logits(6, p2=5.0), _logits(6, p2=4.0, p3=3.0))]
     stripped = [(0, 4), (7, 8), (9, 10)]
-    found = windows.n_best(passage, stripped, parts, logits, Spans())
-    assert [one.text for one in found if one.text][:2] == [passage[:6], passage[:9]]
+    assert windows.best_answer(passage, stripped, parts, logits, Spans()) == passage[:6]
     kept = [(0, 4), (4, 5), (5, 10)]  # a mark that is a token of its own
-    assert windows.n_best(passage, kept, parts, logits, Spans())[0].text == passage[:4]
+    assert windows.best_answer(passage, kept, parts, logits, Spans()) == passage[:4]
 
 
 def test_an_answer_is_short_ordered_and_inside_the_passage() -> None:
     parts = windows.windows(5, 5, 5, 2)
     long = [(_logits(8, p2=5.0), _logits(8, p6=4.0, p3=1.0))]
-    assert windows.n_best(PASSAGE, OFFSETS, parts, long, Spans(max_answer=5))[0].tokens == (0, 4)
-    assert windows.n_best(PASSAGE, OFFSETS, parts, long, Spans(max_answer=4))[0].tokens == (0, 1)
+    assert windows.best_answer(PASSAGE, OFFSETS, parts, long, Spans(max_answer=5)) == PASSAGE
+    assert windows.best_answer(PASSAGE, OFFSETS, parts, long, Spans(max_answer=4)) == "aa bb"
     backwards = [(_logits(8, p6=5.0), _logits(8, p2=9.0))]
-    assert windows.n_best(PASSAGE, OFFSETS, parts, backwards, Spans())[0].tokens == (2 - 2, 0)
+    assert windows.best_answer(PASSAGE, OFFSETS, parts, backwards, Spans()) == "aa"
     outside = [(_logits(8, p1=9.0, p3=1.0), _logits(8, p7=9.0, p3=1.0))]
-    assert windows.n_best(PASSAGE, OFFSETS, parts, outside, Spans())[0].text == "bb"
+    assert windows.best_answer(PASSAGE, OFFSETS, parts, outside, Spans()) == "bb"
 
 
 def test_no_answer_wins_by_more_than_the_threshold_and_is_the_least_over_windows() -> None:
     parts = windows.windows(5, 3, 2, 2)
     sure = (_logits(5, p0=4.0), _logits(5, p0=4.0))
     torn = (_logits(5, p0=1.0, p3=2.0), _logits(5, p0=1.0, p3=2.0))
-    found = windows.n_best(PASSAGE, OFFSETS, parts, [sure, torn], Spans())
-    assert found[0].text == "dd"  # null is min(8, 2), below 4
-    assert windows.n_best(PASSAGE, OFFSETS, parts, [sure, sure], Spans())[0].text == ""
+    found = windows.best_answer(PASSAGE, OFFSETS, parts, [sure, torn], Spans())
+    assert found == "dd"  # null is min(8, 2), below 4
+    assert windows.best_answer(PASSAGE, OFFSETS, parts, [sure, sure], Spans()) == ""
     patient = Spans(null_threshold=8.0)
-    assert windows.n_best(PASSAGE, OFFSETS, parts, [sure, sure], patient)[0].text != ""
+    assert windows.best_answer(PASSAGE, OFFSETS, parts, [sure, sure], patient) != ""
     tie = [(_logits(5, p0=2.0, p2=2.0), _logits(5, p0=2.0, p2=2.0))] * 2
-    assert windows.n_best(PASSAGE, OFFSETS, parts, tie, Spans())[0].text == "aa"
+    assert windows.best_answer(PASSAGE, OFFSETS, parts, tie, Spans()) == "aa"
 
 
 def test_a_start_counts_only_in_its_home_window() -> None:
     parts = windows.windows(5, 3, 2, 2)  # tokens 0–2 and 2–4; token 2 is at home in the first
     stray = (_logits(5, p2=9.0), _logits(5, p2=9.0))
-    found = windows.n_best(PASSAGE, OFFSETS, parts, [(np.zeros(5), np.zeros(5)), stray], Spans())
-    assert found[0].text != "cc"
+    logits = [(np.zeros(5), np.zeros(5)), stray]
+    assert windows.best_answer(PASSAGE, OFFSETS, parts, logits, Spans()) != "cc"
 
 
-def test_candidates_have_different_texts_and_hold_the_empty_one() -> None:
-    parts = windows.windows(5, 5, 5, 2)
-    repeated = [(0, 2)] * 2 + OFFSETS[2:]
-    logits = [(np.arange(8.0)[::-1].copy(), np.arange(8.0)[::-1].copy())]
-    texts = [one.text for one in windows.n_best(PASSAGE, repeated, parts, logits, Spans())]
-    assert len(texts) == len(set(texts))
-    assert "" in texts
-
-
-def test_neighbours_as_heads() -> None:
-    assert rules.NEIGHBOURS["left neighbour"](3) == (0, 1, 2)
-    assert rules.NEIGHBOURS["right neighbour"](3) == (2, 3, 0)
-
-
-def test_no_task_loads_torch() -> None:
-    import subprocess
-    import sys
-
-    code = "import sys, lingraft.tasks, lingraft.tasks.definition, json;"
-    code += (
-        "print(json.dumps([m for m in ('torch', 'transformers', 'sklearn') if m in sys.modules]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == []
+def test_long_sentences_are_cut_between_words() -> None:
+    assert pieces([1, 1, 1], 3) == [range(3)]
+    assert pieces([2, 2, 1, 3], 3) == [range(1), range(1, 3), range(3, 4)]
+    assert pieces([0, 9, 1, 1], 3) == [range(3), range(3, 4)]  # no token, too many: one each
+    assert pieces([3], 3) == [range(1)]

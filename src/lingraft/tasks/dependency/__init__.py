@@ -1,1 +1,0 @@
-"""KLUE-DP: files and scores of dependency parsing."""
