@@ -57,7 +57,7 @@ MOMENTS = {
         "phase-1", "pathlib:Path.replace", 3, "best.partial", "phase-1/best.partial"
     ),
     "phase 1, before it is marked as done": Moment(
-        "phase-1", "lingraft.rundir:Stage.finish", 1, "phase-1", "phase-1/best"
+        "phase-1", "lingraft.rundir:Step.finish", 1, "phase-1", "phase-1/best"
     ),
     "phase 2": Moment("phase-2", STEP, 6 + 4, "", "phase-2/checkpoint-00000002"),
     "evaluation": Moment(

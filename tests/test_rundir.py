@@ -17,7 +17,7 @@ from lingraft.locks import growing
 from lingraft.recipe import Budget, Masking
 from lingraft.rundir import (
     Run,
-    Stage,
+    Step,
     checkpoint_digests,
     clear_temporary,
     digest,
@@ -100,7 +100,7 @@ def build(stage, made="x", **result):
 
 
 def test_a_stage_appears_with_its_result_when_it_ends(tmp_path):
-    stage = Stage(tmp_path / "corpus")
+    stage = Step(tmp_path / "corpus")
     with stage.building("x") as (folder, counts):
         (folder / "data").write_text("data")
         counts["n"] = 3
@@ -113,7 +113,7 @@ def test_a_stage_appears_with_its_result_when_it_ends(tmp_path):
 
 
 def test_a_stage_that_fails_leaves_nothing_and_the_old_one_stands(tmp_path):
-    stage = Stage(tmp_path / "corpus")
+    stage = Step(tmp_path / "corpus")
     build(stage, n=1)
     with pytest.raises(TypeError):
         build(stage, "y", n=object())  # JSON has no such thing
@@ -122,7 +122,7 @@ def test_a_stage_that_fails_leaves_nothing_and_the_old_one_stands(tmp_path):
 
 
 def test_what_a_killed_process_left_is_built_anew(tmp_path):
-    stage = Stage(tmp_path / "corpus")
+    stage = Step(tmp_path / "corpus")
     (tmp_path / "corpus.partial").mkdir()
     (tmp_path / "corpus.partial" / "old").write_text("half")
     build(stage)
@@ -130,7 +130,7 @@ def test_what_a_killed_process_left_is_built_anew(tmp_path):
 
 
 def test_a_stage_that_is_built_again_holds_nothing_of_the_old_one(tmp_path):
-    stage = Stage(tmp_path / "corpus")
+    stage = Step(tmp_path / "corpus")
     build(stage)
     (stage.path / "old").write_text("old")
     build(stage, "y")
@@ -138,7 +138,7 @@ def test_a_stage_that_is_built_again_holds_nothing_of_the_old_one(tmp_path):
 
 
 def test_an_unfinished_stage_has_no_result(tmp_path):
-    stage = Stage(tmp_path / "corpus")
+    stage = Step(tmp_path / "corpus")
     assert stage.fingerprint() is None
     with pytest.raises(DataError, match=r"done\.json: is missing"):
         stage.result()
@@ -286,20 +286,20 @@ def test_what_libraries_raise_on_a_full_disk_names_the_file_once(error, tmp_path
 
 
 def test_done_json_holds_fingerprint_seconds_and_result(tmp_path):
-    build(Stage(tmp_path / "corpus"), n=1)
+    build(Step(tmp_path / "corpus"), n=1)
     path = tmp_path / "corpus" / "done.json"
     data = read_json(path)
     assert list(data) == ["fingerprint", "seconds", "result"]
     text = path.read_text()
     path.write_text(text.replace('"n": 1', '"n": 2'))
     with pytest.raises(DataError, match=r"done\.json: was changed after"):
-        Stage(tmp_path / "corpus").result()
+        Step(tmp_path / "corpus").result()
     for content in ("[]", '{"result": {}}'):  # of an earlier version, without a digest
         path.write_text(content)
         with pytest.raises(DataError, match=r"done\.json: lacks fingerprint"):
-            Stage(tmp_path / "corpus").fingerprint()
+            Step(tmp_path / "corpus").fingerprint()
     write_json(path, data)
-    assert Stage(tmp_path / "corpus").done() == data
+    assert Step(tmp_path / "corpus").done() == data
 
 
 def test_a_value_that_is_the_default_does_not_change_a_fingerprint():

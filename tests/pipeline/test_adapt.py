@@ -16,9 +16,9 @@ from tiny_shapes import ENCODERS
 import lingraft
 from lingraft.errors import RecipeError
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import clearing, folder, learnt, phases, stages
+from lingraft.pipeline import contents, folder, phases
 from lingraft.pipeline.completing import complete
-from lingraft.recipe import Phase
+from lingraft.pipeline.reading import initializer_sentences
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.report import variants
 from lingraft.rundir import Run, read_json, write_record
@@ -131,8 +131,7 @@ def test_another_precision_is_refused_and_auto_is_what_it_takes(
     assert redone("hardware.precision=auto") == set()
     processor(here)
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert f"(differs in: the precision, {there} there and {here} here: " in refused.err
-    assert f"hardware.precision={there} keeps what is trained); --update" in refused.err
+    assert "(phase-1 differs in: contents of files, or the precision); --update" in refused.err
     assert made(finished) == before
     assert redone(f"hardware.precision={there}") == set()
 
@@ -147,7 +146,7 @@ def test_a_resource_that_changes_is_read_again(redone, finished, command, tmp_pa
     lexicon.write_text("나\tI\n너\tyou\n", encoding="utf-8")
     before = made(finished)
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert "holds another run (differs in: the contents of [embeddings]); --update" in refused.err
+    assert "(graft differs in: contents of files, or the precision); --update" in refused.err
     assert made(finished) == before
     assert redone(*change) == STAGES - {"corpus", "tokenizer"}
 
@@ -164,7 +163,7 @@ def test_a_resource_that_lies_elsewhere_now_redoes_nothing(redone, finished, com
     assert redone(changes[1]) == set()
     paths[1].write_text("너\tyou\n", encoding="utf-8")
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert "(differs in: the contents of [embeddings]); --update" in refused.err
+    assert "(graft differs in: contents of files" in refused.err
 
 
 def test_a_teacher_that_changes_is_not_trained_with_in_silence(redone, finished, command, tmp_path):
@@ -178,7 +177,7 @@ def test_a_teacher_that_changes_is_not_trained_with_in_silence(redone, finished,
     save_file(weights | {name: weights[name] + 1}, teacher / "model.safetensors", {"format": "pt"})
     before = made(finished)
     refused = command("adapt", finished / "recipe.toml", "--out", finished)
-    assert "(differs in: the contents of phases.1.distil.teacher); --update" in refused.err
+    assert "(phase-2 differs in: contents of files" in refused.err
     assert made(finished) == before
     assert "phase-2" in redone("--update", *change)
 
@@ -240,7 +239,7 @@ def test_an_initializer_learns_from_what_the_phases_train_on_and_no_more(adapted
     recipe = read_recipe(run.recipe_path)
 
     def lines_of(*shares):
-        return list(learnt.sentences(_shares(recipe, "focus", *shares), run))
+        return list(initializer_sentences(_shares(recipe, "focus", *shares), run))
 
     lines = (run.path / "corpus" / "train.txt").read_text(encoding="utf-8").splitlines()
     assert lines_of(None, 20) == lines
@@ -261,19 +260,12 @@ def test_an_initializer_learns_from_so_many_sentences_of_each_language(tmp_path)
         folder = tmp_path / "corpus" / name
         folder.mkdir(parents=True)
         (folder / "train.txt").write_text("".join(f"{name} {number}\n" for number in range(5)))
-    assert list(learnt.sentences(recipe_from(asked), Run(tmp_path))) == [
+    assert list(initializer_sentences(recipe_from(asked), Run(tmp_path))) == [
         "ko 0",
         "ko 1",
         "ja 0",
         "ja 1",
     ]
-
-
-def test_how_much_text_there_is_decides_only_what_learns_from_it(adapted):
-    recipe = read_recipe(Run(adapted("roberta")).recipe_path)
-    assert learnt.share(_shares(recipe, "focus", 20, 30)) == ["sentences", 30]
-    assert learnt.share(_shares(recipe, "focus", None, 30)) == []
-    assert learnt.share(_shares(recipe, "match", 20, 30)) == []
 
 
 def test_a_source_that_lies_elsewhere_now_redoes_nothing(redone, finished, command, tmp_path):
@@ -286,7 +278,7 @@ def test_a_source_that_lies_elsewhere_now_redoes_nothing(redone, finished, comma
     (another / "bpe.codes").write_text("e s\n", encoding="utf-8")
     change = (f"source.model='{another}'",)
     refused = command("adapt", finished / "recipe.toml", "--out", finished, *change)
-    assert "(differs in: source); --update" in refused.err
+    assert "(tokenizer differs in: source); --update" in refused.err
 
 
 def test_text_that_lies_elsewhere_now_is_the_same_text(adapted, command, korean_text, tmp_path):
@@ -310,7 +302,7 @@ def test_streams_are_the_same_wherever_their_folders_lie(tiny_source, tmp_path):
             for name, path in texts.items()
         ]
         recipe = recipe_from({"streams": named, "source": {"model": str(tiny_source("bert"))}})
-        return stages.corpus_fingerprint(recipe, placed=False)
+        return contents.corpus_fingerprint(recipe)
 
     (tmp_path / "a" / "ko").mkdir(parents=True)
     (tmp_path / "a" / "ko" / "1.txt").write_text("나는 책을 읽었다.\n")
@@ -336,12 +328,12 @@ def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):
     with (tmp_path / "ko.txt").open("a", encoding="utf-8") as file:
         file.write("새로운 문장을 하나 더한다.\n")
     refused = command("adapt", run / "recipe.toml", "--out", run)
-    assert "holds another run (differs in: the text's contents); --update" in refused.err
+    assert "holds another run (corpus differs in: contents of files" in refused.err
     other = tmp_path / "other.txt"
     other.write_text("다른 문장이다.\n", encoding="utf-8")
     another = (f'corpus.text=["{other}"]',)
     refused = command("adapt", run / "recipe.toml", "--out", run, *another)
-    assert "holds another run (differs in: corpus); --update" in refused.err
+    assert "holds another run (corpus differs in: corpus); --update" in refused.err
     assert made(run) == before
     assert command("adapt", run / "recipe.toml", "--out", run, "--update").status == 0
     assert all(made(run)[name] > time for name, time in before.items())
@@ -458,29 +450,6 @@ def test_a_phase_leaves_neither_its_model_nor_its_moments_in_memory(
     recipe = two_steps(tiny_source("bert"), korean_text, "xpt") | {"evaluation": scored}
     lingraft.adapt(recipe, tmp_path / "run")
     assert alive == alive[:1] * 2
-
-
-PHASE = Phase(name="phase-1", train=["all"], budget={"value": 1})
-
-
-def test_a_phase_that_was_trained_otherwise_is_not_thrown_away_without_a_word(tmp_path, caplog):
-    run = Run(tmp_path / "run")
-    folder = run.stage("phase-1").path
-    for made_from, said in (("another precision", True), ("this", False)):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "inputs").write_text(made_from)
-        (folder / "done.json").write_text("{}")
-        caplog.clear()
-        with caplog.at_level("INFO", logger="lingraft"):
-            clearing.claim(run, folder, PHASE, ("this", ""))
-        assert ("phase-1: begins anew" in caplog.text) == said
-
-
-def test_a_phase_whose_deletion_is_interrupted_is_not_finished(finished):
-    with killed_at(1, shutil, "rmtree"), pytest.raises(KeyboardInterrupt):
-        clearing.claim(Run(finished), finished / "phase-1", PHASE, ("other settings", ""))
-    assert Run(finished).stage("phase-1").fingerprint() is None
-    assert (finished / "phase-1" / "best").is_dir()
 
 
 def test_overwriting_deletes_the_run_and_leaves_other_files(finished, command, shorthand):
@@ -645,7 +614,7 @@ def test_emptying_a_cell_of_a_study_leaves_what_it_shares(tmp_path):
     cell = tmp_path / "cell"
     cell.mkdir()
     (cell / "corpus").symlink_to(shared)
-    clearing.empty(Run(cell))
+    folder.empty(Run(cell))
     assert not (cell / "corpus").exists()
     assert (shared / "train.txt").read_text() == "text"
 

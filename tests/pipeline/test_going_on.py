@@ -11,9 +11,9 @@ from stopping import killed_at
 
 import lingraft
 from lingraft.errors import RecipeError
-from lingraft.pipeline import clearing, ending
+from lingraft.pipeline import ending, phases
 from lingraft.recipe.decoding import override
-from lingraft.rundir import Run, read_json
+from lingraft.rundir import Run, Step, read_json
 
 WSD = {"shape": "wsd", "warmup": 2, "decay": 0.25}
 
@@ -82,7 +82,7 @@ def test_a_run_goes_on_to_what_a_longer_one_would_be(finished, straight, command
 
 @pytest.mark.parametrize(
     ("owner", "name", "call"),
-    [(shutil, "rmtree", 1), (clearing, "write_text", 1), (clearing, "clear_checkpoints", 1)],
+    [(shutil, "rmtree", 1), (Step, "begin", 1), (phases, "clear_checkpoints", 1)],
 )
 def test_a_kill_while_it_begins_or_ends_changes_no_bit(owner, name, call, finished, straight):
     with killed_at(call, owner, name), pytest.raises(KeyboardInterrupt):
