@@ -416,7 +416,7 @@ def filled(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL])
 def test_a_study_that_was_stopped_leaves_nothing_running_and_ends_with_the_same_numbers(
     how, make, tmp_path
 ):
