@@ -211,6 +211,11 @@ class Step:
             return {"fingerprint": text}
         return read_table(mark, "fingerprint")
 
+    @property
+    def is_phase(self) -> bool:
+        """Return whether a folder in a run's is a phase; other steps say more of their inputs."""
+        return self.inputs().keys() == {"fingerprint"}
+
     def is_kept(self, inputs: Mapping[str, Any], *, replace: bool, mend: str) -> bool:
         """Return whether the work is done; what was made from other inputs is deleted or refused.
 

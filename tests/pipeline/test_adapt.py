@@ -14,7 +14,7 @@ from lingraft.pipeline import folder
 from lingraft.pipeline.reading import initializer_sentences
 from lingraft.recipe.methods import read_recipe
 from lingraft.report import variants
-from lingraft.rundir import Run, read_json, write_record
+from lingraft.rundir import Run, Step, read_json, write_record
 
 STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
 
@@ -314,13 +314,22 @@ def two_steps(source, text, method):
 
 
 def test_overwriting_deletes_the_run_and_leaves_other_files(finished, command, shorthand):
+    before = made(finished)
     (finished / "notes.txt").write_text("mine")
     (finished / "figures").mkdir()
-    before = made(finished)
+    other = Step(finished / "retrieval")
+    other.begin({"fingerprint": "f", "command": "retrieve"})
+    other.finish("f", {}, 1.0)
+    assert [phase.name for phase in variants.variants(Run(finished))[0].phases] == [
+        "phase-1",
+        "phase-2",
+    ]
     assert command(*shorthand(finished, "bert"), "--force").status == 0
-    assert all(made(finished)[name] > time for name, time in before.items())
+    after = made(finished)
+    assert all(after[name] > time for name, time in before.items())
     assert (finished / "notes.txt").read_text() == "mine"
     assert (finished / "figures").is_dir()
+    assert other.is_done("f")
 
 
 @pytest.mark.parametrize("option", ["--force"])

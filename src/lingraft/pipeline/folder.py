@@ -15,7 +15,6 @@ from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import (
     DONE,
     ENVIRONMENT,
-    INPUTS,
     Step,
     clear_temporary,
     read_json,
@@ -152,7 +151,7 @@ def _fingerprints(recipe: Recipe, run: Run) -> Iterator[tuple[Step, str]]:
 
 def _is_stage(path: Path) -> bool:
     """Return whether a folder of a run is a stage or a phase, whole or not."""
-    return path.name.removesuffix(".partial") in STAGE_NAMES or (path / INPUTS).is_file()
+    return path.name.removesuffix(".partial") in STAGE_NAMES or Step(path).is_phase
 
 
 def check_outside(recipe: Recipe, run: Run) -> None:
