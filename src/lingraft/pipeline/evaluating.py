@@ -39,7 +39,8 @@ def evaluation_fingerprint(recipe: Recipe, trained: str) -> str:
     section, causal = recipe.evaluation, family_now(recipe).kind == "causal"
     form = [FORMAT["causal evaluation"]] if causal else []
     kept = [texts(section.kept)] if section.kept else []
-    return fingerprint(FORMAT["evaluation"], trained, section, *kept, *form)
+    anywhere = section.model_copy(update={"kept": ()})
+    return fingerprint(FORMAT["evaluation"], trained, anywhere, *kept, *form)
 
 
 def evaluate(context: Context, trained: str) -> str:

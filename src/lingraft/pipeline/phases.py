@@ -48,11 +48,11 @@ def stable_fingerprint(recipe: Recipe, index: int, before_fingerprint: str) -> s
 
 def _fingerprint_of(recipe: Recipe, section: Phase, before_fingerprint: str) -> str:
     precision = resolve_precision(recipe.hardware)
-    teacher = section.distil and section.distil.teacher
-    return fingerprint(
-        FORMAT["phase"], before_fingerprint, section, recipe.seed, precision,
-        recipe.hardware.row_tokens, *([named_weights(teacher)] if teacher else []),
-    )  # fmt: skip
+    if section.distil and section.distil.teacher:  # by its contents
+        teacher = {"teacher": fingerprint(named_weights(section.distil.teacher))}
+        section = section.model_copy(update={"distil": section.distil.model_copy(update=teacher)})
+    computed = (recipe.seed, precision, recipe.hardware.row_tokens)
+    return fingerprint(FORMAT["phase"], before_fingerprint, section, *computed)
 
 
 def train(context: Context, index: int, before_fingerprint: str) -> str:
