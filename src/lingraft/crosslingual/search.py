@@ -1,4 +1,4 @@
-"""Exact nearest neighbours by inner product, both ways in one pass, in bounded memory.
+"""Exact nearest neighbours by inner product, both ways, in bounded memory.
 
 The product of two large sets is made in blocks, none of which is kept. Of each vector a few more
 than K of the best are remembered, and multiplied again one by one in fp32, so that the rounding of
@@ -42,7 +42,7 @@ class Neighbours:
 
 
 class Side:
-    """The distinct vectors of a set, and their best candidates of the other set so far."""
+    """The distinct vectors of a set."""
 
     def __init__(self, x_ND: Array, k: int, device: torch.device) -> None:
         numbers: dict[bytes, int] = {}
@@ -59,38 +59,42 @@ class Side:
     def __len__(self) -> int:
         return len(self.x_UD)
 
-    def begin(self, other: Side, k: int) -> None:
-        """Forget all candidates."""
-        shape, device = (len(self), min(k + SPARE, len(other))), self.x_UD.device
-        self.best_UP = torch.full(shape, -torch.inf, device=device)
-        self.candidates_UP = torch.full(shape, -1, dtype=torch.int64, device=device)
+    def candidates(self, rows: slice, other: Side, most: int) -> torch.Tensor:
+        """Return the nearest of some vectors, of equal ones any."""
+        x_RD = self.x_UD[rows]
+        shape, device = (len(x_RD), most), x_RD.device
+        best_RP = torch.full(shape, -torch.inf, device=device)
+        found_RP = torch.full(shape, -1, dtype=torch.int64, device=device)
+        for columns in _parts(len(other), COLUMNS):
+            products_RC = x_RD @ other.x_UD[columns].T
+            gains = (products_RC.amax(1) > best_RP[:, -1]).nonzero().flatten()
+            top, at = products_RC[gains].topk(min(most, products_RC.shape[1]), dim=1)
+            values = torch.cat([best_RP[gains], top], dim=1)
+            found = torch.cat([found_RP[gains], at + columns.start], dim=1)
+            best_RP[gains], order = values.topk(most, dim=1)
+            found_RP[gains] = found.gather(1, order)
+        return found_RP
 
-    def add(self, rows: slice, products_RC: torch.Tensor, start: int) -> None:
-        """Take in the products of some vectors with those of the other side from `start` on."""
-        most = self.best_UP.shape[1]
-        top_RP, at_RP = products_RC.topk(min(most, products_RC.shape[1]), dim=1)
-        values = torch.cat([self.best_UP[rows], top_RP], dim=1)
-        candidates = torch.cat([self.candidates_UP[rows], at_RP + start], dim=1)
-        self.best_UP[rows], order_RP = values.topk(most, dim=1)
-        self.candidates_UP[rows] = candidates.gather(1, order_RP)
-
-    def neighbours(self, other: Side, k: int) -> Neighbours:
+    def neighbours(self, other: Side, k: int, report: Callable[[int], None] | None) -> Neighbours:
         """Rank the candidates; every product is summed by itself."""
-        k = min(k, other.size)
+        most, width, k = min(k + SPARE, len(other)), self.x_UD.shape[1], min(k, other.size)
         scores_UK = torch.empty(len(self), k)
         places_UK = torch.empty(len(self), k, dtype=torch.int64)
-        most, width = self.candidates_UP.shape[1], self.x_UD.shape[1]
-        for rows in _parts(len(self), max(1, GATHERED // (most * width))):
-            candidates_RP = self.candidates_UP[rows]
-            products_RP = (self.x_UD[rows, None] * other.x_UD[candidates_RP]).sum(-1)
-            places_RPK = other.places_UK[candidates_RP]
-            scores_RPK = products_RP[:, :, None].expand(places_RPK.shape)
-            scores_RPK = scores_RPK.masked_fill(places_RPK == other.size, -torch.inf)
-            places_RQ, order_RQ = places_RPK.flatten(1).sort(dim=1)
-            scores_RQ = scores_RPK.flatten(1).gather(1, order_RQ)
-            scores_RQ, order_RQ = scores_RQ.sort(dim=1, descending=True, stable=True)
-            scores_UK[rows] = scores_RQ[:, :k].cpu()
-            places_UK[rows] = places_RQ.gather(1, order_RQ)[:, :k].cpu()
+        for block in _parts(len(self), ROWS):
+            candidates_RP = self.candidates(block, other, most)
+            for part in _parts(len(candidates_RP), max(1, GATHERED // (most * width))):
+                rows = slice(block.start + part.start, block.start + part.stop)
+                products_RP = (self.x_UD[rows, None] * other.x_UD[candidates_RP[part]]).sum(-1)
+                places_RPK = other.places_UK[candidates_RP[part]]
+                scores_RPK = products_RP[:, :, None].expand(places_RPK.shape)
+                scores_RPK = scores_RPK.masked_fill(places_RPK == other.size, -torch.inf)
+                places_RQ, order_RQ = places_RPK.flatten(1).sort(dim=1)
+                scores_RQ = scores_RPK.flatten(1).gather(1, order_RQ)
+                scores_RQ, order_RQ = scores_RQ.sort(dim=1, descending=True, stable=True)
+                scores_UK[rows] = scores_RQ[:, :k].cpu()
+                places_UK[rows] = places_RQ.gather(1, order_RQ)[:, :k].cpu()
+            if report is not None:
+                report(block.stop)
         return Neighbours(scores_UK.numpy()[self.number_N], places_UK.numpy()[self.number_N])
 
 
@@ -111,16 +115,7 @@ def both_ways(
     device = device_for()
     with torch.inference_mode():
         x, y = Side(x_ND, k, device), Side(y_MD, k, device)
-        x.begin(y, k)
-        y.begin(x, k)
-        for rows in _parts(len(x), ROWS):
-            for columns in _parts(len(y), COLUMNS):
-                products_RC = x.x_UD[rows] @ y.x_UD[columns].T
-                x.add(rows, products_RC, columns.start)
-                y.add(columns, products_RC.T, rows.start)
-            if report is not None:
-                report(rows.stop)
-        return x.neighbours(y, k), y.neighbours(x, k)
+        return x.neighbours(y, k, report), y.neighbours(x, k, None)
 
 
 def _parts(number: int, size: int) -> Iterator[slice]:
