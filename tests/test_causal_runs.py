@@ -1,6 +1,5 @@
 """`lingraft adapt` from causal models: documents, both phases, what comes out, kill and resume."""
 
-import hashlib
 import re
 import tomllib
 
@@ -89,10 +88,6 @@ def test_held_out_text_is_measured_by_its_bytes(run):
     assert found["bits_per_character"] == pytest.approx(found["bits_per_byte"] * ratio)
     assert 0 < found["bits_per_byte"] < 8
     assert result["metrics"]["next-token"]["perplexity"] < 1.2 * 300
-
-
-def weights(folder):
-    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 
 def test_a_source_that_cannot_pad_gets_a_vocabulary_of_another_kind(

@@ -1,6 +1,5 @@
 """`lingraft adapt` from encoder–decoders: both phases, what comes out, kill and resume."""
 
-import hashlib
 import tomllib
 
 import pytest
@@ -13,10 +12,6 @@ from lingraft.models.parts import goes_with_place, layer_index
 from lingraft.rundir import Run, read_json
 
 FAST = ("hardware.checkpoint_steps=2", "evaluation.max_sentences=8")
-
-
-def weights(folder):
-    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 
 @pytest.fixture(scope="module", params=["bart", "t5"])

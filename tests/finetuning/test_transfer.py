@@ -94,15 +94,6 @@ def rows_of(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def contents(folder):
-    rows = rows_of(folder / "metrics.jsonl")
-    for row in rows:
-        row.pop("tokens_per_second", None)
-    said = [path.read_text() for path in sorted(folder.glob("predictions-*.jsonl"))]
-    scores = json.loads((folder / "scores.json").read_text())
-    return rows, scores["splits"], scores["best"], said
-
-
 @pytest.mark.slow
 def test_the_mean_over_languages_can_choose_other_weights_than_english(tmp_path, run):
     """German and Korean development sets have contrary tags: they fall as English rises."""
