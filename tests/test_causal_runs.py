@@ -1,13 +1,11 @@
 """`lingraft adapt` from causal models: documents, both phases, what comes out, kill and resume."""
 
-import hashlib
 import re
 import tomllib
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from stopping import killed_at
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lingraft.models.families import FAMILIES
@@ -15,7 +13,6 @@ from lingraft.models.parts import layer_index
 from lingraft.rundir import Run
 from lingraft.tokenizer import documents
 from lingraft.tokenizer.shards import Tokens
-from lingraft.training.data import Batcher
 
 FAST = ("hardware.checkpoint_steps=2", "tokenizer.max_tokens=16")
 
@@ -91,20 +88,6 @@ def test_held_out_text_is_measured_by_its_bytes(run):
     assert found["bits_per_character"] == pytest.approx(found["bits_per_byte"] * ratio)
     assert 0 < found["bits_per_byte"] < 8
     assert result["metrics"]["next-token"]["perplexity"] < 1.2 * 300
-
-
-def weights(folder):
-    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_same_bits(run, shorthand, command, tmp_path):
-    arguments = shorthand(tmp_path / "run", run[1])
-    with killed_at(6, Batcher, "step"):
-        assert command(*arguments, *FAST).status != 0
-    finished = command(*arguments, *FAST, "--update")
-    assert finished.status == 0, finished.err
-    assert weights(tmp_path / "run" / "model") == weights(run[0].model_path)
 
 
 def test_a_source_that_cannot_pad_gets_a_vocabulary_of_another_kind(

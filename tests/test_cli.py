@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -38,14 +37,6 @@ def python(*arguments):
 def test_python_m_lingraft_is_the_command_line():
     ended = python("-m", "lingraft", "--version")
     assert (ended.returncode, ended.stdout.strip()) == (0, lingraft.__version__)
-
-
-def test_what_the_terminal_cannot_encode_is_escaped_and_ends_no_command(adapted):
-    code = "import sys; sys.stdout.reconfigure(encoding='latin-1'); from lingraft import cli; "
-    code += f"sys.argv[1:] = ['check', {str(adapted('roberta') / 'recipe.toml')!r}]; cli.main()"
-    ended = python("-c", code)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert r"corpus \u2192 tokenizer" in ended.stdout
 
 
 def test_adapt_says_where_the_model_is_and_how_good(shorthand, tmp_path, command, monkeypatch):
@@ -154,12 +145,6 @@ def test_the_options_of_the_short_form_reach_the_recipe(command, shorthand, tmp_
     assert [baseline.method for baseline in recipe.baselines] == ["scratch"]
 
 
-def test_another_seed_gives_other_weights(command, shorthand, adapted, tmp_path):
-    assert command(*shorthand(tmp_path / "run"), "--seed", 1).status == 0
-    files = [run / "model" / "model.safetensors" for run in (adapted("roberta"), tmp_path / "run")]
-    assert files[0].read_bytes() != files[1].read_bytes()
-
-
 @pytest.mark.parametrize("what", TABLES)
 def test_list_prints_every_entry(what, command, monkeypatch):
     monkeypatch.setattr(console.out, "width", 400)
@@ -193,27 +178,6 @@ def test_evaluate_prints_one_json_object_for_any_stock_model(
         assert result["words"]["words"] + result["words"]["dropped"] == 10
 
 
-def test_evaluate_gives_a_run_the_figures_of_its_own_weights(adapted, korean_text, command):
-    model = adapted("modernbert") / "model"
-    options = ("--text", korean_text, "--lang", "ko", "max_words=0", "--json")
-    first = json.loads(command("evaluate", model, *options).out)
-    again = json.loads(command("evaluate", model, *options).out)
-    other = json.loads(command("evaluate", model, *options, "seed=1").out)
-    assert first == again
-    assert first["masks"] != other["masks"]
-    assert "words" not in first
-
-
-def test_evaluate_says_which_files_of_a_folder_are_not_read(
-    adapted, korean_text, command, tmp_path
-):
-    shutil.copy(korean_text, tmp_path)
-    (tmp_path / "README.md").write_text("# About\n")
-    options = ("--text", tmp_path, "--lang", "ko", "max_words=0", "max_sentences=5")
-    ended = command("evaluate", adapted("modernbert") / "model", *options)
-    assert "left out as no text: README.md" in ended.err
-
-
 def test_report_compares_several_runs_on_one_page(adapted, command, tmp_path):
     page = tmp_path / "both.html"
     for _ in range(2):  # a page of ours is replaced
@@ -223,10 +187,6 @@ def test_report_compares_several_runs_on_one_page(adapted, command, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "bert" in text
     assert "electra" in text
-
-
-def test_version_prints_the_version(command):
-    assert command("--version").out.strip() == lingraft.__version__
 
 
 @pytest.mark.parametrize(
@@ -264,19 +224,6 @@ def test_a_name_that_is_not_utf8_is_refused_before_any_work(command, tmp_path, m
     assert ended.status == 1
     assert "b?: the name is not UTF-8; rename it" in ended.err
     assert [path.name for path in tmp_path.iterdir()] == ["ko.txt"]
-
-
-def test_an_error_of_the_system_is_one_line(command, monkeypatch, adapted):
-    def fail(*_):
-        raise OSError(28, "No space left on device", "run/model/config.json")
-
-    monkeypatch.setattr("lingraft.pipeline.preflight.check", fail)
-    ended = command("check", adapted("bert") / "recipe.toml")
-    assert ended.status == 1
-    assert ended.err == (
-        "lingraft: run/model/config.json: No space left on device; nothing half-made was kept: "
-        "mend that and run the same command again\n"
-    )
 
 
 OVERWRITING = "the same command without --force"
@@ -322,26 +269,6 @@ def test_sigterm_outside_training_is_one_line_and_ends_the_workers(command, monk
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     worker.join(60)
     assert worker.exitcode == -signal.SIGTERM
-
-
-FORKING = """
-import os, signal, time
-from lingraft import starting
-
-with starting.terminable() as received:
-    child = os.fork()
-    if child == 0:
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(60)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
-assert not received
-"""
-
-
-def test_a_fork_of_the_command_ends_by_sigterm_as_ever():
-    ended = python("-c", FORKING)
-    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_a_command_that_overwrites_is_not_said_to_go_on(command, monkeypatch, adapted, tmp_path):
@@ -470,17 +397,3 @@ def test_the_first_of_several_processes_tells_of_an_error_first(
     assert ended.err.startswith(says)
     assert len(ended.err.splitlines()) == bool(says)
     assert slept == waited
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("evaluate", "m", "--text", "t", f"seed={2**63}"), "is a whole number beyond 64 bits"),
-        (("evaluate", "m", "--text", "t", "masking_rate=nan"), "masking_rate: must be a finite"),
-        (("adapt", "r.toml", "--seed", 10**400), "--seed: is a whole number beyond 64 bits"),
-    ],
-)
-def test_a_number_that_no_machine_holds_is_one_line(command, arguments, says):
-    ended = command(*arguments)
-    assert (ended.status, len(ended.err.splitlines())) == (1, 1)
-    assert says in ended.err

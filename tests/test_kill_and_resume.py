@@ -1,4 +1,4 @@
-"""SIGKILL in every stage, then --update: the weights are those of the straight run, bit for bit.
+"""SIGKILL in a run, then --update: the weights are those of the straight run, bit for bit.
 
 Each run is a process of its own, forked from a server that has loaded torch once.
 """
@@ -34,19 +34,6 @@ MOMENTS = {
     "before there is a recipe in the run": Moment(
         "corpus", "pathlib:Path.replace", 1, "recipe.toml", ".lock"
     ),
-    "corpus, while sentences are written": Moment(
-        "corpus", "lingraft.corpus.stage:SplitFile.write", 50, "", "corpus.partial"
-    ),
-    "corpus, before its folder is renamed": Moment(
-        "corpus", "pathlib:Path.replace", 1, "corpus.partial')", "corpus.partial/done.json"
-    ),
-    "tokenizer, between two splits": Moment(
-        "tokenizer", "lingraft.pipeline.stages:encode", 2, "", "tokenizer.partial/train.bin"
-    ),
-    "graft, with the model written": Moment(
-        "graft", "lingraft.pipeline.grafting:write_json", 1, "account.json", "graft.partial/model"
-    ),
-    "phase 1, before its first checkpoint": Moment("phase-1", STEP, 2, "", "phase-1/inputs"),
     "phase 1, between two checkpoints": Moment(
         "phase-1", STEP, 4, "", "phase-1/checkpoint-00000002"
     ),
@@ -55,13 +42,6 @@ MOMENTS = {
     ),
     "phase 1, while the best weights change": Moment(
         "phase-1", "pathlib:Path.replace", 3, "best.partial", "phase-1/best.partial"
-    ),
-    "phase 1, before it is marked as done": Moment(
-        "phase-1", "lingraft.rundir:Stage.finish", 1, "phase-1", "phase-1/best"
-    ),
-    "phase 2": Moment("phase-2", STEP, 6 + 4, "", "phase-2/checkpoint-00000002"),
-    "evaluation": Moment(
-        "evaluation", "lingraft.evaluation.intrinsic:measure", 2, "", "evaluation.partial"
     ),
     "the baseline's phase": Moment(
         "baselines/scratch/phase-1", STEP, 12 + 8, "",

@@ -2,15 +2,13 @@
 
     pip install faiss-cpu                  # needed by this benchmark alone
     python research/benchmarks/search.py --queries 20000 --vectors 1000000
-    python research/benchmarks/search.py --queries 1000000 --vectors 1000000 --skip faiss fp32
-    python research/benchmarks/search.py --queries 4096 --loaded 1000000    # memory of the last
+    python research/benchmarks/search.py --queries 1000000 --vectors 1000000 --skip faiss
 
 Both look for the nearest of every query among the vectors and of every vector among the queries:
-ours in one pass, faiss (`IndexFlatIP`) in two searches. Vectors are drawn from the normal
+both in two searches (faiss: `IndexFlatIP`). Vectors are drawn from the normal
 distribution and made unit length. Each runs in a process of its own, whose peak memory is the
 operating system's figure, with the vectors, Python and torch. For fewer queries the time
-of a million by a million is projected from the products that were made. With `--loaded` so many
-query vectors are held and prepared, of which the first `--queries` are searched.
+of a million by a million is projected from the products that were made.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from shared import head, parser_of, row, write
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WAYS = ("bf16", "fp32", "faiss")
+WAYS = ("lingraft", "faiss")
 MILLION = 1_000_000
 DRAWN = 50_000
 """Rows that are drawn at once."""
@@ -48,30 +46,12 @@ def vectors(number: int, width: int, seed: int) -> np.ndarray:
     return x_ND
 
 
-def prepared(x_all: np.ndarray, y: np.ndarray, asked: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Search the first queries of many, with everything in memory that all of them would need."""
-    import torch
-
-    from lingraft.crosslingual import search
-
-    torch.set_num_threads(asked.threads)
-    dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[asked.one]
-    with torch.inference_mode():
-        x, other = (search.Matrix(torch.from_numpy(side), dtype) for side in (x_all, y))
-        kept = search.Best(len(x_all), len(y), asked.k, search.COLUMNS, "cpu")
-        kept.maxima_NG.zero_()  # touched, so that it is there
-        few = search.Matrix(x.x_ND[: asked.queries], dtype)
-        there, back = search._search(few, other, asked.k, None)
-    return there.places_NK, back.places_NK
-
-
 def ours(x: np.ndarray, y: np.ndarray, asked: Any) -> tuple[np.ndarray, np.ndarray]:
     import torch
 
     from lingraft.crosslingual.search import both_ways
 
     torch.set_num_threads(asked.threads)
-    dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[asked.one]
     began = time.perf_counter()
 
     def said(rows: int) -> None:
@@ -85,10 +65,8 @@ def ours(x: np.ndarray, y: np.ndarray, asked: Any) -> tuple[np.ndarray, np.ndarr
         if rows - state[0] >= every:
             state[0] = rows
             said(rows)
-        if rows == len(x):
-            asked.first_pass = time.process_time()
 
-    there, back = both_ways(x, y, asked.k, report, dtype)
+    there, back = both_ways(x, y, asked.k, report)
     return there.places_NK, back.places_NK
 
 
@@ -118,24 +96,18 @@ def right(x: np.ndarray, y: np.ndarray, places_NK: np.ndarray) -> float:
 
 def measure(asked: Any) -> None:
     """In a process of its own: one way of searching."""
-    held = asked.loaded or asked.queries
-    x, y = (vectors(n, asked.width, seed) for seed, n in enumerate((held, asked.vectors)))
+    sizes = (asked.queries, asked.vectors)
+    x, y = (vectors(n, asked.width, seed) for seed, n in enumerate(sizes))
     search: Callable[..., Any] = theirs if asked.one == "faiss" else ours
     began = time.perf_counter(), time.process_time()
-    if asked.loaded and asked.one != "faiss":
-        there, back = prepared(x, y, asked)
-    else:
-        there, back = search(x[: asked.queries], y, asked)
-    x = x[: asked.queries]
+    there, back = search(x, y, asked)
     seconds = [after - before for after, before in zip(
         (time.perf_counter(), time.process_time()), began, strict=True
     )]  # fmt: skip
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     shares = right(x, y, there), right(y, x, back)
     np.save(f"{asked.folder}/{asked.one}.npy", np.concatenate([there[:, 0], back[:, 0]]))
-    first = asked.first_pass - began[1] if asked.first_pass else None
     said = {
-        "first": first,
         "seconds": seconds[0],
         "cpu": seconds[1],
         "peak": peak,
@@ -144,24 +116,16 @@ def measure(asked: Any) -> None:
     print(json.dumps(said))
 
 
-def whole(found: dict[str, Any], share: float, both: int) -> float:
-    """CPU-seconds of a million by a million: our second pass grows with the vectors alone."""
-    first: float = found["first"] if found["first"] is not None else found["cpu"]
-    return first / share + (found["cpu"] - first) * 2 * MILLION / both
-
-
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--vectors", type=int, default=MILLION)
-    parser.add_argument("--loaded", type=int, help="query vectors that are held in memory")
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--k", type=int, default=1, help="neighbours of each")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--skip", nargs="*", choices=WAYS, default=[])
     parser.add_argument("--one", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
-    parser.set_defaults(first_pass=None)
     asked = parser.parse_args()
     if asked.one:
         measure(asked)
@@ -178,15 +142,12 @@ def main() -> None:
             found = json.loads(done.stdout)
             results[way] = found
             projected = "run whole"
-            if asked.loaded:
-                projected = "–"
-            elif share != 1:
-                hours = whole(found, share, asked.queries + asked.vectors) / 3600
+            if share != 1:
+                hours = found["cpu"] / share / 3600
                 projected = f"{hours:.2f} CPU-hours (projected)"
-            name = "faiss" if way == "faiss" else f"lingraft, first pass in {way}"
             print(
                 row(
-                    name, f"{found['seconds']:.1f}", f"{found['cpu']:.1f}",
+                    way, f"{found['seconds']:.1f}", f"{found['cpu']:.1f}",
                     f"{found['peak'] / 1e9:.2f} GB", f"{found['right']:.4f}", projected,
                 ),
                 flush=True,

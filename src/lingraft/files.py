@@ -1,20 +1,22 @@
-"""Files that appear whole or not at all, and what a killed process leaves of them."""
+"""Files that appear whole or not at all, JSON among them, and what a killed process leaves."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
+import json
+import math
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
 from lingraft.errors import DataError, NoRoomError, is_memory_full
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 OS_ERROR = "(os error "
@@ -82,6 +84,14 @@ def _stays(path: Path) -> bool:
     return TEMPORARY.fullmatch(path.name) is None
 
 
+def remove(path: Path) -> None:
+    """Delete a file, a link or a folder with all that it holds."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def removed_on_failure(folder: Path) -> Iterator[None]:
     """Delete a folder that is being filled if that fails."""
@@ -142,3 +152,40 @@ def writing(path: Path) -> Iterator[None]:
             f"{path}: cannot be written ({' '.join(str(error).split())[:200]}); "
             "make room, then run the same command again"
         ) from error
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write plain data as JSON, atomically."""
+    write_text(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+
+
+def json_line(row: dict[str, Any]) -> str:
+    """A row as a line of JSON; a number that is not finite, which JSON lacks, becomes null."""
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError:
+        return json.dumps(_finite(row), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write one JSON object a line, atomically."""
+    write_text(path, "".join(map(json_line, rows)))
+
+
+def begins_with(path: Path, keys: Iterable[str]) -> bool:
+    """Tell whether the first line of a file is a row that has these keys, or there is no line."""
+    with path.open("rb") as file:
+        line = file.readline()
+    try:
+        row = json.loads(line) if line else dict.fromkeys(keys)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and row.keys() >= set(keys)

@@ -1,8 +1,7 @@
-"""One run on disk.
+"""A run on disk, and the one resumable step.
 
-A stage is a folder that ends with `done.json`, written last. Stages that are made in one go are
-built under `NAME.partial` and renamed; training phases write checkpoints into their folder as they
-go. What is on disk under its final name is therefore always whole.
+All that is done once and goes on after a kill is a `Step`: stages and phases of a run, seeds of
+fine-tunings, cells of studies, answers of crosslingual models.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import math
 import os
 import shutil
 import time
@@ -23,18 +21,23 @@ from pydantic import BaseModel
 
 from lingraft.errors import DataError
 from lingraft.files import TEMPORARY as TEMPORARY
+from lingraft.files import begins_with as begins_with
 from lingraft.files import check_free as check_free
 from lingraft.files import clear_temporary as clear_temporary
+from lingraft.files import json_line as json_line
+from lingraft.files import remove as remove
 from lingraft.files import removed_on_failure as removed_on_failure
 from lingraft.files import replacing as replacing
+from lingraft.files import write_json as write_json
+from lingraft.files import write_rows as write_rows
 from lingraft.files import write_text as write_text
 from lingraft.files import writing as writing
 from lingraft.locks import is_locked_now, lock_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-FORMAT = {
+FORMAT: dict[str, Any] = {
     "corpus": 4,
     "language": 2,  # of corpora whose languages are identified
     "wiki": 6,  # of corpora of dumps: sentences with a mark or left-over mark-up are left out
@@ -42,6 +45,7 @@ FORMAT = {
     "graft": 1,
     "phase": 1,
     "evaluation": 3,  # fp32 logits, unigrams without special tokens, words deep in long sentences
+    "causal evaluation": "documents by characters in windows that begin as texts",
     "model": 1,
     "fine-tuning": 5,  # fp32 outputs, special tokens in texts are text, labels keep their rows
     "retrieval": 1,
@@ -53,6 +57,8 @@ FORMAT = {
 """Of a stage's or command's result, in its fingerprint; raised when equal inputs give another."""
 SHARED_STAGES = ("corpus", "tokenizer")
 ENVIRONMENT = "environment.json"
+DONE, INPUTS = "done.json", "inputs"
+"""In the folder of a step: that it is finished; what it is made from, as long as it goes on."""
 DIGEST = "digest"
 """In a record: a hash of all else in it."""
 CHECKPOINT_FILES = (".json", ".safetensors", ".bin", ".txt", ".model", ".spm", ".codes")
@@ -100,12 +106,7 @@ def _digest(path: Path, _size: int, _mtime_ns: int) -> str:
 def checkpoint_digests(folder: Path) -> list[list[str]]:
     """Name and content of the files of a model and its tokenizer, in the order of their names."""
     files = sorted(path for path in folder.iterdir() if path.suffix in CHECKPOINT_FILES)
-    return [[path.name, digest(path)] for path in files if path.name != "done.json"]
-
-
-def write_json(path: Path, data: Any) -> None:
-    """Write plain data as JSON, atomically."""
-    write_text(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+    return [[path.name, digest(path)] for path in files if path.name != DONE]
 
 
 def write_record(path: Path, data: Mapping[str, Any]) -> None:
@@ -116,38 +117,6 @@ def write_record(path: Path, data: Mapping[str, Any]) -> None:
 def _digest_of(data: Mapping[str, Any]) -> str:
     """A hash of plain data that is the same once it is written and read."""
     return fingerprint(json.loads(json.dumps(data)))
-
-
-def json_line(row: dict[str, Any]) -> str:
-    """A row as a line of JSON; a number that is not finite, which JSON lacks, becomes null."""
-    try:
-        return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
-    except ValueError:
-        return json.dumps(_finite(row), ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write one JSON object a line, atomically."""
-    write_text(path, "".join(map(json_line, rows)))
-
-
-def begins_with(path: Path, keys: Iterable[str]) -> bool:
-    """Tell whether the first line of a file is a row that has these keys, or there is no line."""
-    with path.open("rb") as file:
-        line = file.readline()
-    try:
-        row = json.loads(line) if line else dict.fromkeys(keys)
-    except ValueError:
-        return False
-    return isinstance(row, dict) and row.keys() >= set(keys)
 
 
 def read_json(path: Path) -> Any:
@@ -190,8 +159,12 @@ def read_table(path: Path, *keys: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One stage's folder."""
+class Step:
+    """Work that is done once: a folder that ends with `done.json`, which is written last.
+
+    What is made in one go is built under `NAME.partial` and renamed (`building`). What leaves
+    something on its way says in `inputs` what it is made from (`begin`), and ends with `finish`.
+    """
 
     path: Path
 
@@ -201,35 +174,84 @@ class Stage:
 
     @property
     def done_path(self) -> Path:
-        return self.path / "done.json"
+        return self.path / DONE
 
     def fingerprint(self) -> str | None:
-        """Fingerprint of what the stage was made from; None if it is not finished."""
+        """Return the fingerprint of what the work was made from; None if it is not finished."""
         return str(self.done()["fingerprint"]) if self.done_path.is_file() else None
 
     def is_done(self, fingerprint: str) -> bool:
-        """Whether the stage is finished and was made from these inputs."""
+        """Return whether the work is finished and was made from these inputs."""
         return self.fingerprint() == fingerprint
 
     def done(self) -> dict[str, Any]:
-        """What `done.json` holds: fingerprint, seconds, and the stage's own counts under `result`.
+        """Return what `done.json` holds: fingerprint, seconds, and counts of its own as `result`.
 
         Raises:
-            DataError: the stage is not finished, or the file is none of ours.
+            DataError: the work is not finished, or the file is none of ours.
         """
         return read_table(self.done_path, "fingerprint", "seconds", "result")
 
     def result(self) -> dict[str, Any]:
-        """The stage's own counts.
+        """Return the counts of finished work.
 
         Raises:
-            DataError: the stage is not finished.
+            DataError: it is not finished.
         """
         result: dict[str, Any] = self.done()["result"]
         return result
 
-    def finish(self, fingerprint: str, result: dict[str, Any], seconds: float) -> None:
-        """Mark the stage finished."""
+    def inputs(self) -> dict[str, Any]:
+        """Return what lies in the folder is made from, finished or not; nothing if none knows."""
+        mark = self.path / INPUTS
+        if not mark.is_file():
+            return {"fingerprint": self.fingerprint()} if self.done_path.is_file() else {}
+        text = mark.read_text(encoding="utf-8")
+        if not text.startswith("{"):  # a phase of an earlier version
+            return {"fingerprint": text}
+        return read_table(mark, "fingerprint")
+
+    @property
+    def is_phase(self) -> bool:
+        """Return whether a folder in a run's is a phase; other steps say more of their inputs."""
+        return self.inputs().keys() == {"fingerprint"}
+
+    def is_kept(self, inputs: Mapping[str, Any], *, replace: bool, mend: str) -> bool:
+        """Return whether the work is done; what was made from other inputs is deleted or refused.
+
+        Args:
+            inputs: plain data; what counts is its `fingerprint`.
+            replace: delete what was made from others.
+            mend: what a user can do.
+
+        Raises:
+            DataError: it was made from others, and is not to be replaced.
+        """
+        before = self.inputs()
+        if before and before["fingerprint"] != inputs["fingerprint"]:
+            if not replace:
+                keys = {key for key in before.keys() & inputs.keys() if before[key] != inputs[key]}
+                keys |= before.keys() ^ inputs.keys() if len(before) > 1 else set()
+                differing = ", ".join(sorted(keys - {"fingerprint"})) or "model, text or settings"
+                raise DataError(
+                    f"{self.path}: was made from other inputs (they differ in: {differing}); {mend}"
+                )
+            self.clear()
+        return self.is_done(str(inputs["fingerprint"]))
+
+    def begin(self, inputs: Mapping[str, Any], keep: Collection[str] = ()) -> None:
+        """Make the folder ready for work that leaves something in it on its way.
+
+        What equal inputs have left stays; of what others have left only what `keep` names.
+        """
+        if self.path.exists() and self.inputs().get("fingerprint") != inputs["fingerprint"]:
+            self.clear(keep)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.done_path.unlink(missing_ok=True)
+        write_record(self.path / INPUTS, inputs)
+
+    def finish(self, fingerprint: str, result: Mapping[str, Any], seconds: float) -> None:
+        """Mark the work as finished."""
         write_record(
             self.done_path,
             {"fingerprint": fingerprint, "seconds": round(seconds, 3), "result": result},
@@ -237,31 +259,35 @@ class Stage:
 
     @contextlib.contextmanager
     def building(self, fingerprint: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Build the stage in one go: fill the given folder and dict; both appear at the end.
+        """Build in one go: fill the given folder and dict; both appear at the end.
 
         Yields:
             A fresh folder `NAME.partial`, and a dict that becomes `result` in done.json.
         """
         started = time.monotonic()
         partial = self.path.with_name(self.path.name + ".partial")
-        if partial.exists():
-            shutil.rmtree(partial)
+        shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         result: dict[str, Any] = {}
-        try:
+        with removed_on_failure(partial):
             yield partial, result
-            Stage(partial).finish(fingerprint, result, time.monotonic() - started)
-        except BaseException:
-            shutil.rmtree(partial)
-            raise
+            Step(partial).finish(fingerprint, result, time.monotonic() - started)
         self.clear()
         partial.replace(self.path)
 
-    def clear(self) -> None:
-        """Delete the folder, done.json first: a kill half-way leaves the stage unfinished."""
+    def clear(self, keep: Collection[str] = ()) -> None:
+        """Delete what the folder holds but for these names.
+
+        done.json goes first and `inputs` last: a kill half-way leaves a step that is not finished,
+        and that the same call knows as its own.
+        """
         self.done_path.unlink(missing_ok=True)
-        if self.path.exists():
-            shutil.rmtree(self.path)
+        for path in self.path.iterdir() if self.path.exists() else ():
+            if path.name not in (INPUTS, *keep):
+                remove(path)
+        (self.path / INPUTS).unlink(missing_ok=True)
+        if not keep and self.path.exists():
+            self.path.rmdir()
 
 
 @dataclass(frozen=True)
@@ -288,10 +314,10 @@ class Run:
             raise DataError(f"{path}: holds no run (no recipe.toml); lingraft adapt makes one")
         return run
 
-    def stage(self, name: str) -> Stage:
+    def stage(self, name: str) -> Step:
         """The folder of a stage, which need not exist yet."""
         shared = self.parent is not None and name in SHARED_STAGES
-        return Stage((self.parent if shared and self.parent else self.path) / name)
+        return Step((self.parent if shared and self.parent else self.path) / name)
 
     def weights(self, phases: Sequence[str]) -> Path:
         """The checkpoint after these phases of training; after none, the graft."""

@@ -15,6 +15,7 @@ from lingraft.finetuning.compare import compare, score_rows
 from lingraft.finetuning.compared import AVERAGE, GAP, MEAN, collect
 from lingraft.finetuning.outcomes import outcomes
 from lingraft.finetuning.xtreme_average import read_retrievals, summary_table
+from lingraft.rundir import Step
 from lingraft.tasks import xtreme
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
     def write(name: str, *rows: Sequence[Any]) -> Path:
         place = tmp_path / name
         place.mkdir()
-        (place / "retrieve.json").write_text("{}")
+        Step(place).begin({"fingerprint": "f", "command": "retrieve"})
         lines = [json.dumps(row) + "\n" for part in rows for row in part]
         (place / "results.jsonl").write_text("".join(lines))
         return place

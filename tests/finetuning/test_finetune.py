@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
-from stopping import killed_at, terminated_at
+from stopping import terminated_at
 from transformers import AutoModelForSequenceClassification
 
 from lingraft.errors import DataError, RecipeError, TrainingError
@@ -15,7 +15,6 @@ from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning.coders import parsing
 from lingraft.finetuning.data import from_hub, hub_rows, part_of, tell_shared
 from lingraft.finetuning.outcomes import outcomes
-from lingraft.rundir import read_json, write_record
 from lingraft.tasks import TASKS, Data, find
 from lingraft.tasks.examples import TextExample
 from lingraft.training import loop
@@ -153,7 +152,7 @@ def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path):
     folder = tmp_path / "killed" / "M" / "klue-nli" / "seed-0"
     assert not (folder / "scores.json").exists()
     other = nli(tmp_path / "killed", "--label", "M", changes=f"{SHORT_RUN} weight_decay=0.1")
-    assert "seed-0: holds a training of other inputs (they differ in: settings)" in other.err
+    assert "seed-0: was made from other inputs (they differ in: settings); --update" in other.err
     assert nli(tmp_path / "killed", "--label", "M").status == 0
     assert len(calls) == 4
     assert contents(folder) == contents(tmp_path / "straight" / "M" / "klue-nli" / "seed-0")
@@ -196,24 +195,20 @@ def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
     assert {(row["seed"], row["metric"]) for row in rows} >= {(0, "accuracy"), (1, "macro_f1")}
     assert "±" in ended.out
 
-    # what was there and is asked for no more
-    inputs = tmp_path / "M" / "klue-nli" / "seed-0" / "inputs"
-    written = inputs.read_text()
-    write_record(inputs, read_json(inputs) | {"learning_rates": [1e-3]})
-    assert "differ in: learning_rates" in nli(tmp_path, "--label", "M").err
-    inputs.write_text(written)
-
     # other settings in the same folder
     changed = SHORT_RUN.replace("epochs=2", "epochs=1")
     refused = nli(tmp_path, "--label", "M", changes=changed)
     assert refused.status == 1
     assert "differ in: settings" in refused.err
-    seed = inputs.parent
-    with killed_at(1, shutil, "rmtree", lambda folder, *_: folder == seed):
-        assert nli(tmp_path, "--label", "M", "--update", changes=changed).status != 0
-    assert list(seed.iterdir()) == [inputs]  # else the rest would count as somebody else's
     assert nli(tmp_path, "--label", "M", "--update", changes=changed).status == 0
     assert outcomes(tmp_path)[0].data["settings"]["epochs"] == 1
+
+    # a seed of an earlier version, which ended with scores.json
+    done = tmp_path / "M/klue-nli/seed-0/done.json"
+    done.unlink()
+    ended = nli(tmp_path, "--label", "M", changes=changed)
+    assert (ended.status, "1 done, 0 to do" in ended.err) == (0, True), ended.err
+    assert done.is_file()
 
 
 def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_path):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tasks_of_languages as made
 import torch
-from stopping import terminated_at
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import cells, heads, partners
@@ -154,24 +153,6 @@ def test_a_task_of_one_s_own_has_a_column_of_translations_or_files_of_them(run, 
     (found,) = outcomes(tmp_path / "files")
     assert found.data["train_examples"] == 6
     assert found.data["plug_in"]["read"]["test"].startswith("6 of 8 with the translation, ")
-
-
-@pytest.mark.slow
-def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(run, tmp_path):
-    task = ("--task", write_own(tmp_path), "keep_models=true", "epochs=2")
-    assert run(tmp_path / "straight", *task).status == 0
-    with terminated_at(3):
-        assert run(tmp_path / "killed", *task).status == 143
-    assert run(tmp_path / "killed", *task).status == 0
-    files = ("plugged.safetensors", "model.safetensors", "cross_attention.safetensors")
-    straight, again = (
-        [
-            (tmp_path / name / "M-plugged-in" / "mood" / "seed-0" / "best" / file).read_bytes()
-            for file in files
-        ]
-        for name in ("straight", "killed")
-    )
-    assert straight == again
 
 
 def write_untagged(folder):

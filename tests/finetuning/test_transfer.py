@@ -2,13 +2,11 @@
 
 import json
 import re
-import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tasks_of_languages as made
-from stopping import terminated_at
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import cells, heads, transfer
@@ -91,27 +89,6 @@ def test_each_language_scores_what_the_saved_model_scores_on_it_alone(
 
 def rows_of(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def contents(folder):
-    rows = rows_of(folder / "metrics.jsonl")
-    for row in rows:
-        row.pop("tokens_per_second", None)
-    said = [path.read_text() for path in sorted(folder.glob("predictions-*.jsonl"))]
-    scores = json.loads((folder / "scores.json").read_text())
-    return rows, scores["splits"], scores["best"], said
-
-
-@pytest.mark.slow
-def test_a_killed_training_goes_on_to_the_result_of_a_straight_one(tagging, tmp_path, run):
-    arguments = (tagging, "--train-language", "en", "de", "selection_languages=mean")
-    assert run(tmp_path / "straight", *arguments).status == 0
-    with terminated_at(5):
-        assert run(tmp_path / "killed", *arguments).status == 128 + signal.SIGTERM
-    name = Path("M") / "words-from-en+de" / "seed-0"
-    assert not (tmp_path / "killed" / name / "scores.json").exists()
-    assert run(tmp_path / "killed", *arguments).status == 0
-    assert contents(tmp_path / "killed" / name) == contents(tmp_path / "straight" / name)
 
 
 @pytest.mark.slow

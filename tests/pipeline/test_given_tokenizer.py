@@ -62,7 +62,7 @@ def test_the_same_command_does_nothing_again_and_another_tokenizer_is_noticed(ma
     finally:
         path.write_text(before, "utf-8")
     assert other.status != 0
-    assert "source or tokenizer" in other.err
+    assert "(tokenizer differs in: contents of files" in other.err
 
 
 def test_a_tokenizer_and_a_size_do_not_go_together(command, shorthand, tmp_path):

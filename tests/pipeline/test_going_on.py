@@ -11,9 +11,9 @@ from stopping import killed_at
 
 import lingraft
 from lingraft.errors import RecipeError
-from lingraft.pipeline import clearing, ending
+from lingraft.pipeline import ending, phases
 from lingraft.recipe.decoding import override
-from lingraft.rundir import Run, read_json
+from lingraft.rundir import Run, Step, read_json
 
 WSD = {"shape": "wsd", "warmup": 2, "decay": 0.25}
 
@@ -82,7 +82,7 @@ def test_a_run_goes_on_to_what_a_longer_one_would_be(finished, straight, command
 
 @pytest.mark.parametrize(
     ("owner", "name", "call"),
-    [(shutil, "rmtree", 1), (clearing, "write_text", 1), (clearing, "clear_checkpoints", 1)],
+    [(shutil, "rmtree", 1), (Step, "begin", 1), (phases, "clear_checkpoints", 1)],
 )
 def test_a_kill_while_it_begins_or_ends_changes_no_bit(owner, name, call, finished, straight):
     with killed_at(call, owner, name), pytest.raises(KeyboardInterrupt):
@@ -123,11 +123,9 @@ def linear(run):
             ("--budget", "20steps", "tokenizer.vocab_size=400"),
             "tokenizer.vocab_size=400: a run that goes on keeps",
         ),
-        (None, ("--budget", "20steps", "seed=1"), "seed=1: a run that goes on keeps"),
         (None, (), "is a run; give the budget that it may have in all"),
         (None, ("--budget", "11steps"), "give at least 12 steps"),
         (None, ("--budget", "3steps"), "its first phase had more"),
-        (None, ("--budget", "3m"), "its first phase has a budget in steps; give that"),
         (old, ("--budget", "20steps"), "an older version of lingraft made it"),
         (unfinished, ("--budget", "20steps"), "it is not finished"),
         (not_kept, ("--budget", "20steps"), "hardware.keep_stable"),

@@ -56,24 +56,6 @@ def test_models_of_all_families_are_sound(family, tiny_source, command):
     assert (ended.status, ended.err) == (0, "")
 
 
-def test_a_model_with_a_head_of_its_own_says_so(tiny_model, model, command):
-    folder = model("llama")
-    tiny_model("llama", tie_word_embeddings=False).save_pretrained(folder)
-    assert "output projection: a matrix of its own" in command("check", folder).out
-
-
-def test_a_model_is_checked_without_its_cross_attention(veco_source, command):
-    ended = command("check", veco_source("roberta"))
-    assert (ended.status, ended.err) == (0, "")
-    assert "not looked at: cross_attention\n" in ended.out
-
-
-def test_a_model_with_adapters_is_not_called_a_source(model, command):
-    folder = model("bert")
-    (folder / "adapters.json").write_text("{}")
-    refused(command, folder, "has adapters, which no stock class has")
-
-
 def refused(command, folder, *texts):
     ended = command("check", folder)
     assert ended.status == 1
@@ -95,11 +77,6 @@ def test_all_that_is_wrong_is_told_at_once(model, command):
         "config.json: pad_token_id 7 is no special token",
         "config.json: mask_token_id is 1, but the tokenizer's is 4",
     )
-
-
-def test_an_id_that_the_class_sets_by_itself_is_found(tiny_source, command):
-    folder = tiny_source("eurobert")  # made without its mask token
-    refused(command, folder, "config.json: mask_token_id 128002 is no special token")
 
 
 @pytest.fixture
@@ -179,11 +156,6 @@ def test_a_chat_model_that_would_not_stop_is_found(config, generation, text, cha
     assert ended.err.count("lingraft: ") == 1
 
 
-def test_an_id_of_the_generation_configuration_counts_too(model, command):
-    folder = model("llama", "generation_config.json", eos_token_id=250)
-    refused(command, folder, "generation_config.json: eos_token_id 250 is no special token")
-
-
 def test_embeddings_that_are_tied_in_name_alone_are_found(tiny_model, model, command):
     folder = model("llama")
     tiny_model("llama", tie_word_embeddings=False).save_pretrained(folder)
@@ -201,16 +173,3 @@ def test_a_tokenizer_that_is_larger_than_the_model_is_found(tiny_model, model, c
 def test_text_that_does_not_come_back_is_found(model, command):
     folder = model("modernbert", "tokenizer.json", decoder=None)
     refused(command, folder, "sample words do not give them back")
-
-
-def test_what_is_no_model_and_no_recipe_is_refused_in_one_line(command, tmp_path, tiny_source):
-    for words, text in (
-        ((tmp_path,), "holds no config.json"),
-        (("nobody/nothing",), "is not on this machine; give a folder, or download it first"),
-        (("gone.toml",), "no such recipe"),
-        ((tiny_source("bert"), "seed=1"), "seed=1: is for recipes"),
-    ):
-        ended = command("check", *words)
-        assert ended.status == 1
-        assert text in ended.err
-        assert ended.err.count("\n") == 1

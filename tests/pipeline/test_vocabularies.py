@@ -15,13 +15,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 import lingraft
 from lingraft.embeddings.norms import FEWEST, script_of
-from lingraft.errors import DataError
-from lingraft.pipeline import grafting, preflight, stages
+from lingraft.pipeline import grafting, stages
 from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.run import KEEPING
 from lingraft.rundir import Run
 from lingraft.tokenizer import extension
-from lingraft.tokenizer.files import load, plain_backend
+from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.vocabulary import Vocabulary
 from tests.support.vocabulary_kinds import keys_of
 
@@ -181,25 +180,6 @@ def test_rows_of_reserved_tokens_are_made_anew(graft):
     assert made.counts["embeddings"]["new_rows"] == len(made.new) == 60
 
 
-@pytest.mark.parametrize("family", ["qwen", "gemma"])
-def test_input_and_output_rows_have_initializers_of_their_own(family, graft):
-    made = graft(family, init="mean", output_init="first-piece")
-    for index in made.new:
-        ids = made.source_ids(index)
-        torch.testing.assert_close(made.input()[index], made.input("source")[ids].mean(0))
-        assert torch.equal(made.output()[index], made.output("source")[ids[0]])
-    output = made.counts["embeddings"]["output"]
-    assert output["initializer"] == "first-piece"
-    assert output["provenance"] == {"combined": 60, "kept": made.theirs.size}
-
-
-def test_a_tied_model_has_no_output_rows_of_its_own_and_says_so(graft):
-    made = graft(tied=True, output_init="first-piece", output_norms="all")
-    for key in ("output_init", "output_norms"):
-        assert any(f"{key}: without effect" in note for note in made.counts["notes"])
-    assert "output" not in made.counts["embeddings"]
-
-
 @pytest.mark.parametrize("norms", ["made", "script"])
 def test_output_rows_have_an_initializer_of_their_own_and_are_reported_apart(norms, graft):
     keys = {"init": "mean", "norms": norms, "output_init": "first-piece"}
@@ -337,19 +317,6 @@ def test_a_causal_model_s_vocabulary_is_trimmed_by_documents_with_their_line_end
     assert ".Ċ" in AutoTokenizer.from_pretrained(stage.path).tokenize("Open it.\nThe end.")
 
 
-def test_check_refuses_to_go_on_with_what_has_no_merges(tiny_source, korean_text):
-    recipe = recipe_from(
-        {
-            "language": "ko",
-            "source": {"model": str(tiny_source("bert"))},
-            "corpus": {"text": [str(korean_text)]},
-            "tokenizer": {"action": "extend"},
-        }
-    )
-    with pytest.raises(lingraft.errors.UnsupportedModelError, match="use 'append'"):
-        preflight.check(recipe)
-
-
 @pytest.mark.parametrize("kind", ["keep", "extend", "append", "replace", "trim", "source"])
 @pytest.mark.parametrize("initializer", ["mean", "random-statistics"])
 def test_a_special_token_that_the_model_has_no_row_for_is_no_obstacle(kind, initializer, graft):
@@ -362,44 +329,3 @@ def test_a_special_token_that_the_model_has_no_row_for_is_no_obstacle(kind, init
         has_row = theirs < len(made.input("source"))
         assert int(has_row.sum()) == len(theirs) - 1 > 50
         assert torch.equal(made.input()[ours[has_row]], made.input("source")[theirs[has_row]])
-
-
-def test_a_folder_without_a_tokenizer_is_told_before_any_text_is_read(shorthand, tmp_path, command):
-    (tmp_path / "empty").mkdir()
-    start = [
-        word for word in shorthand(tmp_path / "run") if word not in ("tokenizer.vocab_size=300",)
-    ]
-    ended = command(*start, "--tokenizer", tmp_path / "empty")
-    assert "empty: has no tokenizer (none of tokenizer.json" in ended.err
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_source_without_a_tokenizer_is_told_before_any_text_is_read(
-    tiny_source, shorthand, tmp_path, command
-):
-    bare = shutil.copytree(tiny_source("roberta"), tmp_path / "bare")
-    for path in bare.glob("tokenizer*"):
-        path.unlink()
-    start = shorthand(tmp_path / "run")
-    adapting = [bare if word == tiny_source("roberta") else word for word in start]
-    (tmp_path / "recipe.toml").write_text(
-        f'language = "ko"\nsource.model = "{bare}"\ncorpus.text = ["{start[4]}"]\n'
-        'training = {method = "xpt-sp", preset = "xpt2021", budget = {value = 3}}\n',
-        encoding="utf-8",
-    )
-    for words in (adapting, ("check", tmp_path / "recipe.toml")):
-        assert "bare: has no tokenizer (none of tokenizer.json" in command(*words).err
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_depth_that_no_memory_holds_is_one_line(shorthand, tmp_path, command):
-    ended = command(*shorthand(tmp_path / "run"), f"graft.inserted_before={2**62}")
-    assert "graft.inserted_before: must be less than or equal to 1000; got" in ended.err
-
-
-def test_a_tokenizer_json_of_another_form_is_one_line(tiny_source, tmp_path):
-    folder = shutil.copytree(tiny_source("roberta"), tmp_path / "source")
-    path = folder / "tokenizer.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": 7}))
-    with pytest.raises(DataError, match="tokenizer"):
-        load(folder)

@@ -9,7 +9,7 @@ from lingraft.models.families import FAMILIES
 from lingraft.pipeline.suiting import suited
 from lingraft.recipe import PARTS
 from lingraft.recipe.baselines import baseline
-from lingraft.recipe.decoding import decode, to_toml
+from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import (
     as_written,
     expand,
@@ -46,32 +46,6 @@ def test_the_papers_disagree_on_what_the_first_phase_freezes():
     first = recipe(training={"preset": "chameleon2022"}).phases[0]
     assert set(first.train) - set(recipe().phases[0].train) == {"positions", "head"}
     assert (first.optimizer.learning_rate, first.batch.size) == (3e-4, 512)
-
-
-def test_xpt_sp_is_xpt_in_one_phase():
-    one, two = recipe(training={"method": "xpt-sp"}), recipe()
-    assert one.graft == two.graft
-    assert [phase.train for phase in one.phases] == [("all",)]
-    assert one.phases[0].budget.value == sum(phase.budget.value for phase in two.phases)
-
-
-def test_scratch_takes_nothing_from_the_source():
-    scratch = recipe(training={"method": "scratch"})
-    graft = scratch.graft
-    assert (graft.source_weights, scratch.embeddings.init) == ("random", "random")
-    assert (graft.inserted_before, graft.inserted_after) == (1, 1)
-
-
-NO_ITL = [("adapters", "matched"), ("mono-trans", 0), ("xpt-no-itl", 0)]
-NO_ITL += [("continued", 0), ("lapt", 0)]
-
-
-@pytest.mark.parametrize(("method", "adapters"), NO_ITL)
-def test_methods_without_translation_layers_have_none(method, adapters):
-    graft = recipe(training={"method": method}).graft
-    assert (graft.inserted_before, graft.inserted_after) == (0, 0)
-    assert graft.adapters == adapters
-    assert graft.source_weights == "pretrained"
 
 
 METAXLM = {
@@ -133,33 +107,6 @@ def test_only_xlm_kd_has_a_teacher_as_a_method_and_as_a_baseline():
     assert baseline(mine, 0).phases[0].distil is not None
 
 
-def test_a_gradient_norm_that_the_recipe_names_wins_over_the_preset():
-    method = {"method": "metaxlm", "max_gradient_norm": 0.5}
-    assert recipe(training=method).phases[0].optimizer.max_gradient_norm == 0.5
-
-
-def test_mono_trans_trains_the_embeddings_alone():
-    (phase,) = recipe(training={"method": "mono-trans"}).phases
-    assert set(phase.train) == {"embeddings", "output_bias"}
-
-
-def test_xpt_on_a_random_source_is_xpt_but_for_the_weights():
-    ours, xpt = recipe(training={"method": "xpt-random"}), recipe()
-    assert ours.phases == xpt.phases
-    assert ours.graft == xpt.graft.model_copy(update={"source_weights": "random"})
-
-
-@pytest.mark.parametrize(
-    ("method", "action"), [("continued", "keep"), ("lapt", "add"), ("xpt", "new")]
-)
-def test_a_method_says_which_vocabulary_it_needs(method, action):
-    assert recipe(training={"method": method}).tokenizer.action == action
-
-
-def test_new_rows_of_lapt_are_means_of_the_source_s_pieces():
-    assert recipe(training={"method": "lapt"}).embeddings.init == "mean"
-
-
 def test_what_the_recipe_says_of_the_tokenizer_wins_over_the_method():
     tables = {
         "training": {"method": "lapt"},
@@ -193,11 +140,6 @@ def test_every_method_expands_under_every_preset_and_survives_toml(method, prese
     assert as_written(again) == as_written(whole)
 
 
-def test_what_the_recipe_says_of_the_graft_wins_over_the_method():
-    whole = recipe(training={"method": "scratch"}, embeddings={"init": "match"})
-    assert (whole.embeddings.init, whole.graft.source_weights) == ("match", "random")
-
-
 @pytest.mark.parametrize(
     ("steps", "share", "split"),
     [(10, 0.5, (5, 5)), (10, 0.33, (3, 7)), (2, 0.01, (1, 1)), (7, 0.99, (6, 1)), (3, 0.5, (2, 1))],
@@ -207,46 +149,14 @@ def test_steps_are_split_in_whole_numbers_and_none_is_lost(steps, share, split):
     assert tuple(phase.budget.value for phase in recipe(training=method).phases) == split
 
 
-def test_tokens_are_split_by_share():
-    method = {"budget": {"value": 1e6, "unit": "tokens"}, "first_phase_share": 0.25}
-    phases = recipe(training=method).phases
-    assert [phase.budget.value for phase in phases] == [250_000, 750_000]
-
-
 @pytest.mark.parametrize(("steps", "warmup"), [(60_000, 1_000), (1_000, 0.06)])
 def test_a_short_run_warms_up_for_a_share_of_it(steps, warmup):
     assert recipe(training={"budget": {"value": steps}}).phases[0].schedule.warmup == warmup
 
 
-@pytest.mark.parametrize(
-    ("method", "warmup"), [("chinese-llama", 0.05), ("two-by-two", 0.05), ("eeve", 10)]
-)
-def test_the_warm_up_of_decoders_is_that_of_their_preset(method, warmup):
-    phases = recipe(training={"method": method}).phases
-    assert {phase.schedule.warmup for phase in phases} == {warmup}
-
-
-def test_chinese_llama_trains_a_vocabulary_of_20000_pieces_to_add_what_the_source_lacks():
-    """Its 49,953 pieces are Llama's 32,000 and 17,953 of these."""
-    tokenizer = recipe(training={"method": "chinese-llama"}).tokenizer
-    assert (tokenizer.action, tokenizer.vocab_size) == ("append", 20_000)
-
-
-def test_a_share_of_warm_up_holds_in_short_runs_too():
-    method = {"method": "two-by-two", "budget": {"value": 1_000, "unit": "tokens"}}
-    assert recipe(training=method).phases[0].schedule.warmup == 0.05
-
-
 def test_the_papers_budget_ends_by_patience_and_a_given_one_does_not():
     assert recipe().phases[0].validation.patience == 10
     assert recipe(training={"budget": {"value": 100}}).phases[0].validation.patience is None
-
-
-def test_shorthand_fills_in_batch_and_learning_rate():
-    method = {"batch": {"size": 7, "unit": "tokens"}, "learning_rate": 0.5}
-    for phase in recipe(training=method).phases:
-        assert (phase.batch.size, phase.batch.unit) == (7, "tokens")
-        assert phase.optimizer.learning_rate == 0.5
 
 
 def test_shorthand_sets_sentences_clipping_and_warm_up_of_every_phase():
@@ -255,17 +165,6 @@ def test_shorthand_sets_sentences_clipping_and_warm_up_of_every_phase():
         assert phase.max_train_sentences == 6_000
         assert phase.optimizer.max_gradient_norm == 1.0
         assert phase.schedule.warmup == 0.25
-
-
-def test_shorthand_of_the_first_phase_goes_before_that_of_all():
-    first, second = recipe(training={"warmup": 0.1, "first_phase_warmup": 7}).phases
-    assert (first.schedule.warmup, second.schedule.warmup) == (7, 0.1)
-
-
-def test_a_single_phase_is_no_first_phase():
-    method = {"method": "scratch", "first_phase_warmup": 7, "warmup": 0.1}
-    (phase,) = recipe(training=method).phases
-    assert phase.schedule.warmup == 0.1
 
 
 @pytest.mark.parametrize("name", ["xpt", "xpt-sp", "scratch"])
@@ -285,28 +184,6 @@ def test_embeddings_may_learn_faster_than_the_rest_also_in_a_baseline():
     for index, rates in enumerate(({"embeddings": 0.012}, {})):  # scratch draws its layers, too
         (phase,) = baseline(made, index).phases
         assert (phase.optimizer.learning_rate, phase.optimizer.rates) == (3e-3, rates)
-
-
-def test_a_phase_that_trains_no_embeddings_has_no_rate_for_them():
-    method = {"method": "veco", "embedding_rate_factor": 4}
-    rates = [phase.optimizer.rates for phase in recipe_from(PAIRED | {"training": method}).phases]
-    assert rates == [{}, {"embeddings": 8e-4}]
-
-
-def test_a_method_may_train_without_the_dropout_of_its_source():
-    for value in (None, 0.0, 0.3):
-        made = recipe(training={} if value is None else {"dropout": value})
-        assert {phase.dropout for phase in made.phases} == {value}
-    assert (
-        baseline(recipe(training={"dropout": 0.0}, baselines=[{"method": "scratch"}]), 0)
-        .phases[0]
-        .dropout
-        == 0.0
-    )
-
-
-def test_a_warm_up_of_zero_is_a_value():
-    assert [p.schedule.warmup for p in recipe(training={"warmup": 0}).phases] == [0, 0]
 
 
 def test_shorthand_beside_phases_is_refused():
@@ -333,10 +210,6 @@ def test_preset_auto_beside_phases_is_refused_but_where_a_run_has_left_both():
     assert recipe_from(left, ["training.preset='auto'"]).phases
 
 
-def test_phases_that_the_recipe_gives_are_kept():
-    assert [phase.name for phase in recipe(phases=[PHASE]).phases] == ["one"]
-
-
 def test_a_phase_can_be_overridden_whether_the_recipe_or_the_method_gives_it():
     assert recipe("phases.0.budget='9 steps'", phases=[PHASE]).phases[0].budget.value == 9
     changed = recipe("phases.1.budget='9 steps'", training={"budget": {"value": 10}})
@@ -351,11 +224,6 @@ def test_defaults_are_not_taken_for_what_was_given(given, change):
     for form in (mine, as_written(mine)):
         assert not form.evaluation.model_fields_set
         assert suited(form, FAMILIES["llama"]).corpus.split_sentences == bool(given)
-
-
-def test_a_share_to_hide_is_the_family_s_unless_it_is_given():
-    for given, rate in (({}, 0.3), ({"masking_rate": 0.15}, 0.15)):
-        assert suited(recipe(training=given), FAMILIES["bart"]).phases[0].masking.rate == rate
 
 
 def test_shorthand_applies_before_a_phase_is_overridden():
@@ -384,21 +252,11 @@ def test_a_baseline_gets_the_same_budget_and_the_last_phases_settings():
     assert other.baselines == ()
 
 
-def test_a_baseline_can_have_its_own_learning_rate():
-    mine = recipe(baselines=[{"method": "xpt-sp", "learning_rate": 0.25}])
-    assert baseline(mine, 0).phases[0].optimizer.learning_rate == 0.25
-
-
 def test_a_baseline_of_two_phases_splits_the_budget():
     method = {"method": "scratch", "budget": {"value": 10}, "first_phase_share": 0.2}
     mine = recipe(training=method, baselines=[{"method": "xpt"}])
     for one in (mine, as_written(mine)):
         assert [phase.budget.value for phase in baseline(one, 0).phases] == [2, 8]
-
-
-def test_a_baseline_of_a_scratch_run_starts_from_the_source():
-    mine = recipe(training={"method": "scratch"}, baselines=[{"method": "xpt"}])
-    assert baseline(mine, 0).graft.source_weights == "pretrained"
 
 
 def test_xlm_as_the_baseline_of_metaxlm_has_its_layers_and_settings():
@@ -412,25 +270,11 @@ def test_xlm_as_the_baseline_of_metaxlm_has_its_layers_and_settings():
         assert other.phases == mine.phases
 
 
-def test_a_baseline_trains_on_the_run_s_sentences():
-    mine = recipe(training={"max_train_sentences": 100}, baselines=[{"method": "scratch"}])
-    assert baseline(mine, 0).phases[0].max_train_sentences == 100
-
-
-def test_a_baseline_of_an_adapter_run_has_no_adapters_and_its_own_layers():
-    mine = recipe(training={"method": "adapters"}, baselines=[{"method": "scratch"}])
-    graft = baseline(mine, 0).graft
-    assert (graft.adapters, graft.inserted_before, graft.inserted_after) == (0, 1, 1)
-
-
 @pytest.mark.parametrize(
     ("method", "other", "needs", "has"),
     [
-        ("xpt", "continued", "keep", "new"),
         ("xpt", "lapt", "add", "new"),
-        ("lapt", "scratch", "new", "add"),
         ("lapt", "continued", "keep", "add"),
-        ("continued", "xpt", "new", "keep"),
     ],
 )
 def test_a_baseline_that_needs_another_tokenizer_is_refused(method, other, needs, has):
@@ -444,17 +288,6 @@ def test_a_baseline_that_needs_another_tokenizer_is_refused(method, other, needs
         )
 
 
-def test_a_baseline_shares_a_tokenizer_that_the_recipe_itself_asks_for():
-    tables = {"tokenizer": {"action": "extend"}, "baselines": [{"method": "scratch"}]}
-    assert baseline(recipe(**tables), 0).tokenizer.action == "extend"
-    tables = {"tokenizer": {"algorithm": "unigram"}, "baselines": [{"method": "xpt-sp"}]}
-    assert baseline(recipe(**tables), 0).tokenizer.algorithm == "unigram"
-
-
-def test_decode_alone_does_not_expand():
-    assert decode(SMALL).phases == ()
-
-
 PAIRED = {
     "source": {"model": "m"},
     "streams": [
@@ -462,11 +295,6 @@ PAIRED = {
         {"name": "en-ko", "language": "en/ko", "corpus": {"text": ["en-ko.tsv"]}},
     ],
 }
-
-
-def test_how_many_tokens_are_predicted_holds_where_pairs_are_read():
-    made = recipe_from(PAIRED | {"training": {"method": "veco", "masking_rate": 0.4}})
-    assert {entry.masking.rate for phase in made.phases for entry in phase.data} == {0.4}
 
 
 def test_veco_takes_table_8_of_its_paper():
@@ -488,18 +316,6 @@ def test_veco_takes_table_8_of_its_paper():
     assert [entry.also for entry in second.data] == [(), ("tlm",)]
 
 
-def test_what_a_recipe_says_of_the_first_phase_wins_over_veco():
-    method = {"method": "veco", "first_phase_share": 0.5, "budget": {"value": 10}}
-    phases = recipe_from(PAIRED | {"training": method}).phases
-    assert [phase.budget.value for phase in phases] == [5, 5]
-
-
-def test_without_translations_veco_reads_neighbours_alone():
-    _, second = recipe(training={"method": "veco"}).phases
-    assert second.mixture.draw == "sentences"
-    assert [(entry.objective, entry.also) for entry in second.data] == [("ca_mlm", ())]
-
-
 def test_a_baseline_of_veco_reads_masked_sentences_of_the_same_text():
     mine = recipe_from(
         PAIRED | {"training": {"method": "veco"}, "baselines": [{"method": "continued"}]}
@@ -509,16 +325,6 @@ def test_a_baseline_of_veco_reads_masked_sentences_of_the_same_text():
     (phase,) = other.phases
     assert (phase.objective, phase.data, phase.mixture.draw) == ("mlm", (), "sentences")
     assert phase.budget.value == 240_000
-
-
-def test_the_stream_that_a_teacher_reads_too_is_english_by_any_of_its_codes():
-    streams = [
-        {"name": code, "language": code, "corpus": {"text": ["a"]}} for code in ("ko", "eng")
-    ]
-    made = recipe_from(
-        {"streams": streams, "source": {"model": "m"}, "training": {"method": "xlm-kd"}}
-    )
-    assert distilled(made.phases[0], made.texts).name == "eng"
 
 
 def test_a_teacher_of_states_that_nothing_learns_is_refused():

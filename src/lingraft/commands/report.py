@@ -12,7 +12,7 @@ from lingraft.commands import options as ask
 from lingraft.commands.parsing import Keys, read, takes
 from lingraft.errors import DataError, RecipeError
 from lingraft.pages import check_target
-from lingraft.rundir import ENVIRONMENT, Run
+from lingraft.rundir import DONE, ENVIRONMENT, Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ def _of_runs(folders: Sequence[Path], out_file: Path | None) -> object:
 
     runs = [Run.existing(path) for path in folders]
     for run in runs:
-        if not ((run.path / ENVIRONMENT).is_file() or any(run.path.glob("*/done.json"))):
+        if not ((run.path / ENVIRONMENT).is_file() or any(run.path.glob(f"*/{DONE}"))):
             raise DataError(f"{run.path}: holds a recipe and no run yet; lingraft adapt makes one")
     target = out_file or (folders[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     check_target(target)

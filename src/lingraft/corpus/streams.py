@@ -39,18 +39,15 @@ def folder_of(corpus: Path, stream: Stream) -> Path:
     return corpus / stream.name if stream.name else corpus
 
 
-def inputs(recipe: Recipe, *, placed: bool = True) -> list[Any]:
-    """What the corpus stage reads, as parts of its fingerprint.
+def inputs(recipe: Recipe) -> list[Any]:
+    """Return what the corpus stage reads, as parts of its fingerprint.
 
-    Args:
-        recipe: whose texts are read.
-        placed: whether the files' names are part of it, or how they end alone, which says how they
-            are read.
+    Of a file's name only the end counts, which says how it is read.
 
     Raises:
         DataError: a text is missing.
     """
-    texts = recipe.texts if placed else [_anywhere(text) for text in recipe.texts]
+    texts = [_anywhere(text) for text in recipe.texts]
     contents = [
         text_inputs.contents(s.corpus) if s.pair is None else contents_of(s) for s in recipe.texts
     ]

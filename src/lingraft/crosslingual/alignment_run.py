@@ -22,7 +22,7 @@ from lingraft.files import check_output
 from lingraft.locks import growing
 from lingraft.recipe import catalogue
 from lingraft.report import table as tables
-from lingraft.rundir import FORMAT, Stage, fingerprint
+from lingraft.rundir import FORMAT, Step, fingerprint
 from lingraft.stats import RESAMPLES, Resampling
 
 if TYPE_CHECKING:
@@ -148,12 +148,12 @@ def _baseline(call: Call, out: Path, name: str) -> Result:
     align, _ = BASELINES[name]
     of_sets = {}
     for gold in call.sets:
-        stage = Stage(out / "links" / f"baseline-{name}" / gold.name)
+        step = Step(out / "links" / f"baseline-{name}" / gold.name)
         made_of = fingerprint(FORMAT["alignment"], name, _texts(gold))
-        if not _is_kept(stage, made_of, call):
-            with stage.building(made_of) as (folder, _):
+        if not _is_kept(step, made_of, call):
+            with step.building(made_of) as (folder, _):
                 _write_links(folder / "links.txt", align(gold.pairs))
-        predictions = _read_links(stage.path / "links.txt", gold)
+        predictions = _read_links(step.path / "links.txt", gold)
         of_sets[gold.name] = SetResult(Counts.of(predictions, gold.gold), {})
     return Result(name, None, of_sets, reference=True)
 
@@ -163,32 +163,24 @@ def _model(call: Call, out: Path, label: str, mark: str) -> list[Result]:
     aligner: Aligner | None = None
     by_layer: dict[int, dict[str, SetResult]] = {}
     for gold in call.sets:
-        stage = Stage(out / "links" / label / gold.name)
+        step = Step(out / "links" / label / gold.name)
         made_of = fingerprint(FORMAT["alignment"], mark, call.settings.identity(), _texts(gold))
-        if not _is_kept(stage, made_of, call):
+        if not _is_kept(step, made_of, call):
             aligner = aligner or Aligner(Encoder.load(call.models[label]), call.settings)
-            with stage.building(made_of) as (partial, facts):
+            with step.building(made_of) as (partial, facts):
                 facts.update(_align(aligner, label, gold, partial))
-        facts = stage.result()
+        facts = step.result()
         for layer in facts["layers"]:
-            predictions = _read_links(stage.path / _file(layer), gold)
+            predictions = _read_links(step.path / _file(layer), gold)
             by_layer.setdefault(layer, {})[gold.name] = SetResult(
                 Counts.of(predictions, gold.gold), facts
             )
     return [Result(label, layer, of_sets) for layer, of_sets in by_layer.items()]
 
 
-def _is_kept(stage: Stage, made_of: str, call: Call) -> bool:
-    """Whether the links are there; others in their place are deleted if that was asked for."""
-    before = stage.fingerprint()
-    if before is not None and before != made_of:
-        if not call.force:
-            raise DataError(
-                f"{stage.path}: holds links of another model, text or setting; choose another "
-                "--out, or --force"
-            )
-        stage.clear()
-    return before == made_of
+def _is_kept(step: Step, made_of: str, call: Call) -> bool:
+    """Return whether the links are there; others in their place are deleted if that was asked."""
+    return step.is_kept({"fingerprint": made_of}, replace=call.force, mend=layers.AGAIN)
 
 
 def _align(aligner: Aligner, label: str, gold: GoldSet, folder: Path) -> dict[str, Any]:

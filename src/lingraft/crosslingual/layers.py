@@ -6,23 +6,16 @@ No torch before a configuration has to be read.
 from __future__ import annotations
 
 import contextlib
+import time
 import zipfile
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError, RecipeError, reading
 from lingraft.pretrained.checkpoints import folder_of, weights_fingerprint
-from lingraft.rundir import (
-    Run,
-    checkpoint_digests,
-    fingerprint,
-    read_json,
-    replacing,
-    write_record,
-    writing,
-)
+from lingraft.rundir import Run, Step, checkpoint_digests, fingerprint, writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +27,8 @@ Pool = Literal["mean", "no-specials", "cls"]
 POOLS: tuple[Pool, ...] = ("mean", "no-specials", "cls")
 """The mean over all tokens, special ones included (XTREME); over those of the text alone; the first
 token."""
-RESULTS = "results.jsonl"
+RESULTS, ARRAYS = "results.jsonl", "arrays.npz"
+AGAIN = "choose another --out, or --force: what has the same inputs is kept"
 MIDDLE = 2 / 3
 """Where in a model's depth states are taken from, if nothing says better: 8 of 12 in XTREME,
 SimAlign, awesome-align and XLM-Align."""
@@ -177,58 +171,65 @@ class Options:
         return {"models": marks, **settings}
 
 
-def kept_arrays(path: Path, inputs: str) -> dict[str, Array] | None:
-    """What `keep_arrays` wrote, if it was made from the same inputs."""
-    with contextlib.suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(path) as f:
-        if str(f["inputs"]) == inputs:
-            return {name: f[name] for name in f.files}
-    return None
-
-
-def keep_arrays(path: Path, inputs: str, arrays: Mapping[str, Array]) -> None:
-    """Write arrays with the fingerprint of their inputs; the file appears when it is complete.
+def kept_arrays(folder: Path, inputs: str) -> dict[str, Array] | None:
+    """Return what `keep_arrays` wrote; None unless that was made from the same inputs.
 
     Raises:
-        DataError: it cannot be written.
+        DataError: the file is broken.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with writing(path), replacing(path) as partial, partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, inputs=np.array(inputs), **arrays)
+    if not Step(folder).is_done(inputs):
+        return None
+    path = folder / ARRAYS
+    try:
+        with reading(path, f"delete {folder}"), np.load(path) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path}: is broken ({error}); delete {folder}") from None
+
+
+def keep_arrays(folder: Path, inputs: str, arrays: Mapping[str, Array]) -> None:
+    """Write arrays as a step that is done.
+
+    Raises:
+        DataError: they cannot be written.
+    """
+    with writing(folder), Step(folder).building(inputs) as (partial, _):
+        np.savez(partial / ARRAYS, allow_pickle=False, **arrays)
+
+
+def is_of(folder: Path, command: str) -> bool:
+    """Return whether a folder holds what a command of lingraft has made or begun."""
+    return bool(Step(folder).inputs().get("command") == command)
 
 
 @contextlib.contextmanager
 def claimed(
     out: Path, command: str, settings: Mapping[str, Any], *, force: bool, command_line: str = ""
 ) -> Iterator[None]:
-    """While results are made, their folder is one call's, and no second process works there.
+    """While results are made, their folder is one call's step, and no second process works there.
 
     Args:
         out: the folder.
-        command: of lingraft; `out/COMMAND.json` says what the results are made of.
-        settings: plain data; a call of the same settings goes on with what is there.
-        force: replace results of other settings.
+        command: of lingraft.
+        settings: plain data, which the results are made of; a call of the same goes on.
+        force: replace results of other settings, but for what has the same inputs.
         command_line: kept with the settings.
 
     Raises:
         DataError: the folder holds something else, or another process has it.
     """
-    record = out / f"{command}.json"
-    if out.is_dir() and not record.is_file():
-        names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
-        if names:
-            raise DataError(
-                f"{out}: holds other files ({names[0]}) and no results of lingraft {command}; "
-                "choose another --out"
-            )
+    step, started = Step(out), time.monotonic()
+    names = sorted(path.name for path in out.glob("[!.]*"))
+    if names and not is_of(out, command):
+        raise DataError(
+            f"{out}: holds other files ({names[0]}) and no results of lingraft {command}; "
+            "choose another --out"
+        )
+    made_of = fingerprint(settings)
+    inputs = {"fingerprint": made_of, "command": command, "line": command_line, **settings}
     with Run(out).locked():
-        before = dict(read_json(record)) if record.is_file() else {}
-        before.pop("command", None)
-        if fingerprint(before) != fingerprint(settings):
-            if before and not force:
-                raise DataError(
-                    f"{out}: holds results of another call (models, texts or settings differ); "
-                    "choose another --out, or --force: what has the same inputs is kept"
-                )
-            (out / RESULTS).unlink(missing_ok=True)  # nobody shall take them for this call's
-        write_record(record, {**settings, "command": command_line})
+        if not force:
+            step.is_kept(inputs, replace=False, mend=AGAIN)
+        step.begin(inputs, [path.name for path in out.iterdir() if path.is_dir()])
         yield
+        step.finish(made_of, {}, time.monotonic() - started)

@@ -119,7 +119,7 @@ class Miner:
     def _place(self, texts: Texts, layer: int, split: str) -> tuple[Path, str]:
         parts = (FORMAT["mining"], self.mark, self.options.pool, layer, mining.NEIGHBOURS)
         inputs = fingerprint(*parts, texts.source.texts, texts.target.texts)
-        return self.folder / f"neighbours-{split}-{layer}.npz", inputs
+        return self.folder / f"neighbours-{split}-{layer}", inputs
 
     def _load(self, texts: Texts, layer: int, split: str) -> tuple[Neighbours, Neighbours] | None:
         arrays = kept_arrays(*self._place(texts, layer, split))

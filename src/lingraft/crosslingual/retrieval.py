@@ -141,7 +141,7 @@ def find(
         by_split: dict[Split, dict[str, Answers]] = {"test": {}, "dev": {}}
         for split, sets in splits.items():
             for pairs in sets:
-                path = out / label / f"{split}-{pairs.language}.npz"
+                path = out / label / f"{split}-{pairs.language}"
                 inputs = fingerprint(
                     FORMAT["retrieval"], marks[label], pool, pairs.english, pairs.other
                 )

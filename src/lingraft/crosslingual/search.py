@@ -1,21 +1,15 @@
-"""Exact nearest neighbours by inner product, both ways in one pass, in bounded memory.
+"""Exact nearest neighbours by inner product, both ways, in bounded memory.
 
-The product of two large sets is made in blocks, none of which is kept. Of a block only the largest
-value of every group of `GROUP` vectors is looked at: the k largest values of a row lie in the k
-groups whose largest values are largest. So a few groups of each row are remembered, and at the end
-their members are multiplied again one by one in fp32. A row is certain when its k-th score is
-larger than all that the groups left out can hold, whatever was rounded; the others are computed
-anew. This makes a first pass in bf16 exact too: on a processor with bf16 products it takes about a
-quarter of the time, and its larger error only makes more rows uncertain. A sample says beforehand
-whether it pays.
+The product of two large sets is made in blocks, none of which is kept. Of each vector a few more
+than K of the best are remembered, and multiplied again one by one in fp32, so that the rounding of
+a block decides nothing. Equal vectors are searched once, and found in their order.
 
 Shape letters: N queries, M vectors that are searched, D width, K neighbours, R and C rows and
-columns of a block, G groups, P candidates.
+columns of a block, P candidates.
 """
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,24 +23,12 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-logger = logging.getLogger(__name__)
-
 ROWS, COLUMNS = 1_024, 4_096
-"""Of a block, 16 MiB in fp32, whatever is searched; multiples of `GROUP`."""
-GROUP = 32
+"""Of a block, 16 MiB in fp32, whatever is searched."""
 SPARE = 7
-"""Groups that are looked into beyond K, so that few rows are uncertain."""
-UNIT = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8}
-"""The largest relative error of one rounding."""
-RANKED = 1_024
-"""Rows that are ranked at once."""
-GATHERED = 1 << 18
-"""Numbers of candidates' vectors that are held at once (1 MiB, which caches hold)."""
-SAMPLE = 256
-"""Rows on which bf16 is tried, where there are `LARGE` or more on either side."""
-LARGE = 20_000
-WORTH = 0.2
-"""Share of uncertain rows up to which bf16 is used."""
+"""Candidates beyond K: so many others may be as near as rounding can tell."""
+GATHERED = 1 << 20
+"""Numbers of candidates' vectors that are held at once."""
 
 
 @dataclass(frozen=True)
@@ -59,232 +41,81 @@ class Neighbours:
     """int64."""
 
 
-class Matrix:
-    """Vectors in fp32, with what a pass in another format needs to know of them."""
+class Side:
+    """The distinct vectors of a set."""
 
-    def __init__(self, x_ND: torch.Tensor, dtype: torch.dtype) -> None:
-        self.x_ND, self.dtype = x_ND, dtype
-        if dtype == torch.float32:
-            self.rounded_ND = x_ND
-            self.error_N = torch.zeros(len(x_ND), device=x_ND.device)
-        else:
-            self.rounded_ND = torch.empty(x_ND.shape, dtype=dtype, device=x_ND.device)
-            self.error_N = torch.empty(len(x_ND), device=x_ND.device)
-            for part in _parts(len(x_ND), ROWS):
-                self.rounded_ND[part] = x_ND[part]
-                self.error_N[part] = (x_ND[part] - self.rounded_ND[part].float()).norm(dim=1)
-        parts = [x_ND[part].norm(dim=1) for part in _parts(len(x_ND), ROWS)]
-        self.length_N = torch.cat(parts)
+    def __init__(self, x_ND: Array, k: int, device: torch.device) -> None:
+        numbers: dict[bytes, int] = {}
+        x_ND = np.ascontiguousarray(x_ND, dtype=np.float32)
+        self.number_N = np.array([numbers.setdefault(x.tobytes(), len(numbers)) for x in x_ND])
+        self.size, order_N = len(x_ND), np.argsort(self.number_N, kind="stable")
+        first_U = np.searchsorted(self.number_N[order_N], np.arange(len(numbers) + 1))
+        at_UK = first_U[:-1, None] + np.arange(k)
+        is_there_UK = at_UK < first_U[1:, None]
+        places_UK = np.where(is_there_UK, order_N[np.minimum(at_UK, self.size - 1)], self.size)
+        self.places_UK = torch.from_numpy(places_UK).to(device)  # of equal vectors the first K
+        self.x_UD = torch.from_numpy(x_ND[order_N[first_U[:-1]]]).to(device)
 
     def __len__(self) -> int:
-        return len(self.x_ND)
+        return len(self.x_UD)
 
-    def error(self, other: Matrix, values_N: torch.Tensor) -> torch.Tensor:
-        """[N] How far a product with any vector of `other` can be from what the pass gave.
+    def candidates(self, rows: slice, other: Side, most: int) -> torch.Tensor:
+        """Return the nearest of some vectors, of equal ones any."""
+        x_RD = self.x_UD[rows]
+        shape, device = (len(x_RD), most), x_RD.device
+        best_RP = torch.full(shape, -torch.inf, device=device)
+        found_RP = torch.full(shape, -1, dtype=torch.int64, device=device)
+        for columns in _parts(len(other), COLUMNS):
+            products_RC = x_RD @ other.x_UD[columns].T
+            gains = (products_RC.amax(1) > best_RP[:, -1]).nonzero().flatten()
+            top, at = products_RC[gains].topk(min(most, products_RC.shape[1]), dim=1)
+            values = torch.cat([best_RP[gains], top], dim=1)
+            found = torch.cat([found_RP[gains], at + columns.start], dim=1)
+            best_RP[gains], order = values.topk(most, dim=1)
+            found_RP[gains] = found.gather(1, order)
+        return found_RP
 
-        By Cauchy and Schwarz from what rounding took off both sides, the sum's own rounding, and
-        that of the result.
-
-        Args:
-            other: what is searched.
-            values_N: the pass's products.
-        """
-        longest = other.length_N.max()
-        inputs_N = self.error_N * longest + (self.length_N + self.error_N) * other.error_N.max()
-        sums_N = 4 * self.x_ND.shape[1] * UNIT[torch.float32] * self.length_N * longest
-        return inputs_N + sums_N + 1.01 * UNIT[self.dtype] * values_N.abs()
-
-
-class Best:
-    """The groups with the largest maxima of each query so far, and the first that was left out.
-
-    Groups of a block interleave: with S groups, group g holds g, g + S, g + 2S, …
-    """
-
-    def __init__(self, number: int, searched: int, k: int, block: int, device: Any) -> None:
-        self.block = min(block, -(-searched // GROUP) * GROUP)
-        self.stride = self.block // GROUP
-        groups = min(k + SPARE, -(-searched // GROUP))
-        self.maxima_NG = torch.full((number, groups + 1), -torch.inf, device=device)
-        self.groups_NG = torch.full((number, groups + 1), -1, dtype=torch.int32, device=device)
-
-    def add(self, rows: slice, maxima_RG: torch.Tensor, block: int) -> None:
-        """Take in a block's groups for some queries; most queries have nothing to gain.
-
-        Args:
-            rows: the queries.
-            maxima_RG: of the block's groups.
-            block: its number.
-        """
-        before_RG = self.maxima_NG[rows]
-        gains = (maxima_RG.amax(1) > before_RG[:, -1]).nonzero().flatten()
-        if not len(gains):
-            return
-        keep = before_RG.shape[1]
-        top_RG = maxima_RG[gains].float()
-        top_RG, places_RG = top_RG.topk(min(keep, top_RG.shape[1]), dim=1)
-        values_RG = torch.cat([before_RG[gains], top_RG], dim=1)
-        groups_RG = torch.cat(
-            [self.groups_NG[rows][gains], (places_RG + block * self.stride).int()], dim=1
-        )
-        best_RG, order_RG = values_RG.topk(keep, dim=1)
-        self.maxima_NG[gains + rows.start] = best_RG
-        self.groups_NG[gains + rows.start] = groups_RG.gather(1, order_RG)
-
-    def members(self, rows: slice, mask_RG: torch.Tensor) -> torch.Tensor:
-        """[R, P] Who is in the wanted groups of some queries, in order; -1 for nobody."""
-        groups_RG = self.groups_NG[rows, :-1].long()
-        first_RG = groups_RG // self.stride * self.block + groups_RG % self.stride
-        steps = torch.arange(GROUP, device=groups_RG.device) * self.stride
-        members_RGP = first_RG[:, :, None] + steps
-        nobody_RG = ~mask_RG | (groups_RG < 0)
-        return members_RGP.masked_fill_(nobody_RG[:, :, None], -1).flatten(1).sort(dim=1).values
+    def neighbours(self, other: Side, k: int, report: Callable[[int], None] | None) -> Neighbours:
+        """Rank the candidates; every product is summed by itself."""
+        most, width, k = min(k + SPARE, len(other)), self.x_UD.shape[1], min(k, other.size)
+        scores_UK = torch.empty(len(self), k)
+        places_UK = torch.empty(len(self), k, dtype=torch.int64)
+        for block in _parts(len(self), ROWS):
+            candidates_RP = self.candidates(block, other, most)
+            for part in _parts(len(candidates_RP), max(1, GATHERED // (most * width))):
+                rows = slice(block.start + part.start, block.start + part.stop)
+                products_RP = (self.x_UD[rows, None] * other.x_UD[candidates_RP[part]]).sum(-1)
+                places_RPK = other.places_UK[candidates_RP[part]]
+                scores_RPK = products_RP[:, :, None].expand(places_RPK.shape)
+                scores_RPK = scores_RPK.masked_fill(places_RPK == other.size, -torch.inf)
+                places_RQ, order_RQ = places_RPK.flatten(1).sort(dim=1)
+                scores_RQ = scores_RPK.flatten(1).gather(1, order_RQ)
+                scores_RQ, order_RQ = scores_RQ.sort(dim=1, descending=True, stable=True)
+                scores_UK[rows] = scores_RQ[:, :k].cpu()
+                places_UK[rows] = places_RQ.gather(1, order_RQ)[:, :k].cpu()
+            if report is not None:
+                report(block.stop)
+        return Neighbours(scores_UK.numpy()[self.number_N], places_UK.numpy()[self.number_N])
 
 
 def both_ways(
-    x_ND: Array,
-    y_MD: Array,
-    k: int = 1,
-    report: Callable[[int], None] | None = None,
-    dtype: torch.dtype | None = None,
+    x_ND: Array, y_MD: Array, k: int = 1, report: Callable[[int], None] | None = None
 ) -> tuple[Neighbours, Neighbours]:
-    """The k nearest in `y_MD` of every vector of `x_ND`, and the other way round: exact.
+    """Return the k nearest in `y_MD` of every vector of `x_ND`, and the other way round: exact.
 
-    On the GPU if there is one. Memory beyond the two sets: half of theirs again where the pass is
-    in bf16, two blocks, and K + 8 numbers and places a vector. Scores are fp32; equal vectors get
-    equal scores, and of equal scores the first in order wins.
+    On the GPU if there is one. Memory beyond the two sets: a copy of each, a block, and K + 7
+    numbers and places a vector. Scores are fp32.
 
     Args:
         x_ND: fp32; of unit length where cosines are wanted. None may be empty.
         y_MD: fp32, as wide.
         k: neighbours of each; as many as there are where there are fewer.
         report: told how many rows of `x_ND` are done.
-        dtype: of the first pass; None takes what is faster here and on these vectors.
     """
     device = device_for()
     with torch.inference_mode():
-        x, y = (
-            torch.from_numpy(np.ascontiguousarray(side, dtype=np.float32)).to(device)
-            for side in (x_ND, y_MD)
-        )
-        dtype = dtype or _format(x, y, k)
-        return _search(Matrix(x, dtype), Matrix(y, dtype), k, report)
-
-
-def _format(x: torch.Tensor, y: torch.Tensor, k: int) -> torch.dtype:
-    """The format of the first pass: bf16 where it is fast and a sample is mostly certain."""
-    large = max(len(x), len(y)) >= LARGE and min(len(x), len(y)) > SAMPLE
-    if not (large and x.device.type == "cpu" and torch.cpu._is_avx512_bf16_supported()):
-        return torch.float32
-    uncertain = 0
-    for queries, corpus in ((x, y), (y, x)):
-        places = torch.linspace(0, len(queries) - 1, SAMPLE).long()
-        a, b = Matrix(queries[places], torch.bfloat16), Matrix(corpus, torch.bfloat16)
-        best, _ = _first_pass(a, b, k, None)
-        uncertain += len(_finished(a, b, k, best)[1])
-    share = uncertain / (2 * SAMPLE)
-    logger.debug("search: %.1f %% of a sample are uncertain after a pass in bf16", 100 * share)
-    return torch.bfloat16 if share <= WORTH else torch.float32
-
-
-def _search(
-    x: Matrix, y: Matrix, k: int, report: Callable[[int], None] | None
-) -> tuple[Neighbours, Neighbours]:
-    of_x, of_y = _first_pass(x, y, k, report)
-    return _certain(x, y, k, of_x), _certain(y, x, k, of_y)
-
-
-def _first_pass(
-    x: Matrix, y: Matrix, k: int, report: Callable[[int], None] | None
-) -> tuple[Best, Best]:
-    """The best groups of both sides, over all blocks."""
-    device = x.x_ND.device
-    of_x, of_y = Best(len(x), len(y), k, COLUMNS, device), Best(len(y), len(x), k, ROWS, device)
-    block_RC = torch.empty(of_y.block, of_x.block, dtype=x.dtype, device=device)
-    for top, rows in enumerate(_parts(len(x), of_y.block)):
-        for left, columns in enumerate(_parts(len(y), of_x.block)):
-            high, wide = rows.stop - rows.start, columns.stop - columns.start
-            if (high, wide) == block_RC.shape:
-                torch.mm(x.rounded_ND[rows], y.rounded_ND[columns].T, out=block_RC)
-            else:
-                block_RC.fill_(-torch.inf)
-                block_RC[:high, :wide] = x.rounded_ND[rows] @ y.rounded_ND[columns].T
-            of_x.add(rows, block_RC.view(len(block_RC), GROUP, -1).amax(1)[:high], left)
-            of_y.add(columns, block_RC.view(GROUP, -1, of_x.block).amax(0)[:, :wide].T, top)
-        if report is not None:
-            report(rows.stop)
-    return of_x, of_y
-
-
-def _certain(x: Matrix, y: Matrix, k: int, best: Best) -> Neighbours:
-    """The neighbours of all, those that the first pass leaves uncertain computed anew in fp32."""
-    neighbours, unsure = _finished(x, y, k, best)
-    if len(unsure) and x.dtype != torch.float32:
-        exact = Matrix(x.x_ND[unsure], torch.float32), Matrix(y.x_ND, torch.float32)
-        again = _certain(*exact, k, _first_pass(*exact, k, None)[0])
-        neighbours.scores_NK[unsure.cpu()] = again.scores_NK
-        neighbours.places_NK[unsure.cpu()] = again.places_NK
-        return neighbours
-    for row in unsure.tolist():
-        scores_P, places_P = _whole(x, y, row, float(neighbours.scores_NK[row, -1]))
-        neighbours.scores_NK[row] = scores_P[: min(k, len(y))]
-        neighbours.places_NK[row] = places_P[: min(k, len(y))]
-    return neighbours
-
-
-def _finished(x: Matrix, y: Matrix, k: int, best: Best) -> tuple[Neighbours, torch.Tensor]:
-    """The best of the remembered groups, and for which rows that is not certain.
-
-    Of these groups, too, those are left aside whose maxima are too low for the rounding to matter.
-    """
-    k = min(k, len(y))
-    scores, places = torch.empty(len(x), k), torch.empty(len(x), k, dtype=torch.int64)
-    error_N = x.error(y, best.maxima_NG.nan_to_num(neginf=0).abs().amax(1))
-    kth = min(k, best.maxima_NG.shape[1] - 1) - 1
-    unsure = []
-    for rows in _parts(len(x), RANKED):
-        maxima_RG, error_R = best.maxima_NG[rows], error_N[rows]
-        least_R = maxima_RG[:, kth] - 2 * error_R
-        candidates_RP = best.members(rows, maxima_RG[:, :-1] >= least_R[:, None])
-        ranked_RP, order_RP = _ranked(x.x_ND[rows], y.x_ND, candidates_RP)
-        scores[rows], places[rows] = ranked_RP[:, :k].cpu(), order_RP[:, :k].cpu()
-        certain_R = maxima_RG[:, -1] + error_R < ranked_RP[:, k - 1]
-        unsure.append((~certain_R).nonzero().flatten() + rows.start)
-    return Neighbours(scores.numpy(), places.numpy()), torch.cat(unsure)
-
-
-def _ranked(
-    x_RD: torch.Tensor, y_MD: torch.Tensor, candidates_RP: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each row's candidates (in order of place; some nobody) by score, and their places.
-
-    Every product is summed by itself, so that equal vectors have equal scores.
-    """
-    real_RP = (candidates_RP >= 0) & (candidates_RP < len(y_MD))
-    rows, columns = real_RP.nonzero(as_tuple=True)
-    places = candidates_RP[rows, columns]
-    scores_RP = torch.full(candidates_RP.shape, -torch.inf, device=x_RD.device)
-    products = torch.empty(len(rows), device=x_RD.device)
-    for part in _parts(len(rows), max(1, GATHERED // x_RD.shape[1])):
-        y_PD = y_MD.index_select(0, places[part])
-        products[part] = y_PD.mul_(x_RD.index_select(0, rows[part])).sum(1)
-    scores_RP[rows, columns] = products
-    ranked_RP, order_RP = scores_RP.sort(dim=1, descending=True, stable=True)
-    return ranked_RP, candidates_RP.gather(1, order_RP)
-
-
-def _whole(x: Matrix, y: Matrix, row: int, least: float) -> tuple[Array, Array]:
-    """One row against everything that comes near a lower bound of its k-th score."""
-    x_D = x.x_ND[row]
-    margin = 8 * len(x_D) * UNIT[torch.float32] * float(x.length_N[row] * y.length_N.max())
-    near = torch.cat(
-        [
-            (y.x_ND[part] @ x_D >= least - margin).nonzero().flatten() + part.start
-            for part in _parts(len(y), COLUMNS)
-        ]
-    )
-    scores, places = _ranked(x_D[None], y.x_ND, near[None])
-    return scores[0].cpu().numpy(), places[0].cpu().numpy()
+        x, y = Side(x_ND, k, device), Side(y_MD, k, device)
+        return x.neighbours(y, k, report), y.neighbours(x, k, None)
 
 
 def _parts(number: int, size: int) -> Iterator[slice]:

@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from transformers import AutoModel
 
 from lingraft.crosslingual.encoder import LONGEST, encoder_config
-from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
+from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of, is_of
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError, reading
 from lingraft.models import modules as added
 from lingraft.models.export import finish_config
@@ -72,7 +72,7 @@ def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
         DataError: the folder holds no such results, or none of this model.
     """
     path = folder / RESULTS
-    if not (folder / "retrieve.json").is_file() or not path.is_file():
+    if not is_of(folder, "retrieve") or not path.is_file():
         raise DataError(f"{folder}: holds no results of lingraft analyze retrieval; give its --out")
     mark, choices = fingerprint_of(name), set()
     with reading(path, "run lingraft analyze retrieval again"):

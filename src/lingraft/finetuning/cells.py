@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.errors import DataError
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import dropout, heads, partners, plugged, transfer
+from lingraft.finetuning import dropout, heads, outcomes, partners, plugged, transfer
 from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.names import split_in
 from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.recipe import HUB, tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.pretrained.load import load_config
-from lingraft.rundir import FORMAT, Run, digest, fingerprint, write_record
+from lingraft.rundir import (
+    FORMAT,
+    Run,
+    Step,
+    clear_temporary,
+    digest,
+    fingerprint,
+    read_json,
+    write_record,
+)
 from lingraft.tasks import rules
 from lingraft.tasks.splits import DEV, TRAIN
 from lingraft.training.checkpoint import last_step
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
     from lingraft.finetuning.transfer import Transfer
     from lingraft.tasks import Data, Task
 
+AGAIN = "--update does it anew, or choose another --out or --label"
 GENERATION = "generation_config.json"
 """Of a checkpoint: by it a translator writes, and no other task reads it."""
 
@@ -150,29 +160,49 @@ class Job:
         return f"{self.cell.shown} on {self.cell.task.name}, seed {self.seed}"
 
     @property
-    def is_done(self) -> bool:
-        return (self.folder / SCORES).is_file()
+    def step(self) -> Step:
+        return Step(self.folder)
 
-    def claim(self) -> None:
+    @property
+    def is_done(self) -> bool:
+        return self.step.done_path.is_file()
+
+    def prepare(self, *, update: bool, force: bool) -> None:
+        """Make sure that what is there belongs to this job; delete what does not.
+
+        Raises:
+            DataError: something does not, and neither option says what to do with it.
+        """
+        folder, step = self.folder, self.step
+        clear_temporary(folder)
+        if not folder.is_dir():
+            return
+        if not step.inputs() and any(folder.iterdir()):
+            raise DataError(
+                f"{folder}: holds files but no results of lingraft finetune; choose another --out"
+            )
+        worth = self.is_done or last_step(folder) or (folder / SCORES).is_file()
+        replace = update or force or not worth
+        step.is_kept(self.inputs, replace=replace, mend=AGAIN)
+        if (folder / SCORES).is_file() and not self.is_done:  # an earlier version ended here
+            self.finish(read_json(folder / SCORES))
+        if force:
+            step.clear()
+        elif self.is_done and not outcomes.tell(folder, self.cell.told):
+            if not replace:
+                raise DataError(f"{folder}: was evaluated in other splits or scores; {AGAIN}")
+            step.clear()
+
+    def begin(self) -> None:
         """Make the folder ready; rows of metrics.jsonl that will be written again go."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if not (self.folder / "inputs").is_file():
-            write_record(self.folder / "inputs", self.inputs)
+        self.step.begin(self.inputs)
         step = last_step(self.folder)
         Run(self.folder).keep_metrics(lambda row: row["step"] <= step)
 
-    def clear(self) -> None:
-        """Delete the folder: scores first, and last what says that the rest is ours.
-
-        So a kill half-way leaves a seed that the same call deletes, and that counts for nothing.
-        """
-        (self.folder / SCORES).unlink(missing_ok=True)
-        for path in self.folder.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path.name != "inputs":
-                path.unlink()
-        shutil.rmtree(self.folder)
+    def finish(self, scores: dict[str, Any]) -> None:
+        """Write scores.json, and mark the seed as done."""
+        write_record(self.folder / SCORES, scores)
+        self.step.finish(self.inputs["fingerprint"], {}, scores["seconds"])
 
 
 def plan(recipe: Finetune, base: Path) -> list[Cell]:

@@ -20,7 +20,7 @@ from lingraft.finetuning.significance import RESAMPLES, differences, marks_of
 from lingraft.pages import check_target
 from lingraft.report import numbers, page
 from lingraft.report.table import BEST, Cell, comma_separated, row, table
-from lingraft.rundir import write_text
+from lingraft.rundir import Step, write_text
 from lingraft.stats import FEWEST_BLOCKS
 from lingraft.tasks import RETRIEVAL_GROUPS
 
@@ -91,7 +91,7 @@ def _read(
     folders: Sequence[Path], reference: str | None
 ) -> tuple[Comparison, dict[str, Retrieved]]:
     """Read what was fine-tuned, and what of it was retrieved."""
-    searched = [folder for folder in folders if (folder / "retrieve.json").is_file()]
+    searched = [folder for folder in folders if Step(folder).inputs().get("command") == "retrieve"]
     tuned = [folder for folder in folders if folder not in searched]
     if not tuned:
         raise DataError(

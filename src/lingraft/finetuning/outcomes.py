@@ -5,7 +5,8 @@
         metrics.jsonl               rows of the training loop
         predictions-SPLIT.jsonl     `tasks.examples`, of the best weights
         examples-SPLIT.jsonl        the examples as they were scored, with the right answers
-        scores.json                 written last: where it is, the seed is done
+        scores.json                 what came out
+        done.json                   written last (`rundir.Step`)
     OUT/results.jsonl               one row a number, made from all scores.json
 
 Nothing here needs the data, the model or torch.

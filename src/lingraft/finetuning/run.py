@@ -17,18 +17,17 @@ from lingraft.finetuning import heads, outcomes, partners, source_parts
 from lingraft.finetuning.card import task_card
 from lingraft.finetuning.cells import Job, plan
 from lingraft.finetuning.coders.common import log_cuts
-from lingraft.finetuning.outcomes import RESULTS, SCORES
+from lingraft.finetuning.outcomes import RESULTS
 from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.finetuning.recipe import phase_of
 from lingraft.log import counted, duration
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Hardware
-from lingraft.rundir import Run, clear_temporary, read_json, write_record, write_text
+from lingraft.rundir import Run, clear_temporary, write_text
 from lingraft.tasks import examples as saved
 from lingraft.tasks.splits import TRAIN
 from lingraft.tasks.translation_metrics import signatures
 from lingraft.training import checkpoint, loop, machine
-from lingraft.training.checkpoint import last_step
 from lingraft.training.data import BatchPlan
 from lingraft.training.phase import Stopped, Work
 
@@ -172,48 +171,16 @@ class _Call:
         """The same, with what is on disk made ready."""
         if self.accelerator.is_main_process:
             for job in jobs:
-                self.prepare(job)
+                job.prepare(update=self.options.update, force=self.options.force)
         self.accelerator.wait_for_everyone()
         return jobs
-
-    def prepare(self, job: Job) -> None:
-        """Make sure that what is there belongs to this job; delete what does not.
-
-        Raises:
-            RecipeError: something does not, and the options do not say what to do with it.
-        """
-        folder, mark = job.folder, job.folder / "inputs"
-        clear_temporary(folder)
-        if not folder.is_dir():
-            return
-        if not mark.is_file() and any(folder.iterdir()):
-            raise RecipeError(
-                f"{folder}: holds files but no results of lingraft finetune; choose another --out"
-            )
-        present = read_json(mark) if mark.is_file() else {}
-        differing = [
-            key
-            for key in sorted({*job.inputs, *present} - {"fingerprint"})
-            if present.get(key) != job.inputs.get(key)
-        ]
-        if job.is_done and not differing and not outcomes.tell(folder, job.cell.told):
-            differing = ["evaluation"]
-        worth = "results" if job.is_done else "a training" if last_step(folder) else ""
-        if differing and worth and not (self.options.update or self.options.force):
-            raise RecipeError(
-                f"{folder}: holds {worth} of other inputs (they differ in: "
-                f"{', '.join(differing)}); --update does what differs anew, "
-                "or choose another --out or --label"
-            )
-        if differing or self.options.force:
-            job.clear()
 
     def one(self, job: Job) -> None:
         """Fine-tune, predict and score one seed."""
         cell, folder = job.cell, job.folder
         encoded = self.encode(cell)
         if self.accelerator.is_main_process:
-            job.claim()
+            job.begin()
         self.accelerator.wait_for_everyone()
         model = heads.build(cell.folder, cell.task, encoded.tokenizer, job.seed, cell.plug_in)
         encoded.coder.adapt(model)
@@ -306,9 +273,9 @@ class _Call:
     def finish(
         self, job: Job, splits: dict[str, dict[str, Any]], result: dict[str, Any], steps: float
     ) -> None:
-        """Delete the weights that are not kept, then write scores.json.
+        """Delete the weights that are not kept, then write the scores and end the seed.
 
-        In this order, since nobody looks for them once there are scores; a kill between the two
+        In this order, since nobody looks for them once the seed is done; a kill between the two
         costs the seed's training, and no result.
         """
         rest = checkpoint.leftovers(job.folder)
@@ -355,7 +322,7 @@ class _Call:
         }
         if self.keep_models:
             write_text(job.folder / "best" / "README.md", task_card(cell, scores))
-        write_record(job.folder / SCORES, scores)
+        job.finish(scores)
 
 
 def all_that_diverged(errors: Mapping[str, TrainingError], out: Path) -> TrainingError:

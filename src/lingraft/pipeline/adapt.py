@@ -16,7 +16,6 @@ from lingraft.models import export as exporting
 from lingraft.models.source import config_of, load_model
 from lingraft.pipeline import evaluating, folder, going_on, phases, soundness, stages
 from lingraft.pipeline.checks import check_grafts, check_inputs, check_names, too_small, unread
-from lingraft.pipeline.clearing import check_outside
 from lingraft.pipeline.ending import check_time
 from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.stages import Clock, Context, family_now
@@ -29,7 +28,7 @@ from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import as_written, read_recipe, time_budget
 from lingraft.report import card, choices
 from lingraft.report.pages import run as run_page
-from lingraft.rundir import FORMAT, Run, fingerprint, write_text
+from lingraft.rundir import DONE, FORMAT, Run, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.training.machine import accelerator_for, environment, note_environment
 
@@ -175,7 +174,7 @@ def check(recipe: Recipe, run: Run) -> list[str]:
         LingraftError: it cannot.
     """
     check_names(recipe)
-    check_outside(recipe, run)
+    folder.check_outside(recipe, run)
     _, target = check_inputs(recipe, download=True)
     check_context(recipe, family_now(recipe), stages.position_settings(recipe)[1])
     damaged = soundness.check_source(recipe)
@@ -342,7 +341,7 @@ def push(run: Run, recipe: Recipe) -> None:
     api = HfApi()
     api.create_repo(name, private=recipe.export.private, exist_ok=True)
     api.upload_folder(
-        repo_id=name, folder_path=run.model_path, ignore_patterns=["done.json", UPLOADED, FILE]
+        repo_id=name, folder_path=run.model_path, ignore_patterns=[DONE, UPLOADED, FILE]
     )
 
 

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     from lingraft.recipe import Evaluation, Recipe
 
-FORM = "documents by characters in windows that begin as texts"
-"""Part of the fingerprint of a causal evaluation; other words make all of it again."""
-
 
 @dataclass(frozen=True)
 class CausalModel:

@@ -11,7 +11,7 @@ from lingraft.corpus.cleaning import evaluations, scripts
 from lingraft.errors import DataError, LingraftError, RecipeError, UnsupportedModelError
 from lingraft.models.graft import is_tied
 from lingraft.paths import path_of
-from lingraft.pipeline import held_out, pairs, stages
+from lingraft.pipeline import pairs, stages
 from lingraft.pipeline.contents import named_files
 from lingraft.pipeline.outline import outline, shapes_of
 from lingraft.pipeline.source_config import source_of
@@ -149,7 +149,13 @@ def check_inputs(
         UnsupportedModelError: the source is of another family.
     """
     files = [file for stream in recipe.texts for file in streams.inputs_of(stream)]
-    held_out.check_shares(recipe)
+    for stream in recipe.texts:
+        for split in ("valid", "test") if recipe.phases else ("test",):
+            if not getattr(stream.corpus, split):
+                raise RecipeError(
+                    f"corpus.{split} = 0: a run is watched and scored by text that is held out; "
+                    f"hold out a share of the documents (corpus.{split} = 0.02)"
+                )
     for stream in recipe.texts:
         evaluations.files_of(stream.corpus.decontaminate)
     for name in named_files(recipe.embeddings):

@@ -31,17 +31,23 @@ if TYPE_CHECKING:
 
     from lingraft.models.kinds import KindName
     from lingraft.pipeline.stages import Context
-    from lingraft.recipe import Stream
+    from lingraft.recipe import Recipe, Stream
+
+
+def evaluation_fingerprint(recipe: Recipe, trained: str) -> str:
+    """Return the fingerprint of how weights are scored, whose own fingerprint is given."""
+    section, causal = recipe.evaluation, family_now(recipe).kind == "causal"
+    form = [FORMAT["causal evaluation"]] if causal else []
+    kept = [texts(section.kept)] if section.kept else []
+    anywhere = section.model_copy(update={"kept": ()})
+    return fingerprint(FORMAT["evaluation"], trained, anywhere, *kept, *form)
 
 
 def evaluate(context: Context, trained: str) -> str:
     """Score the final weights on the test text; of several streams on each."""
     recipe, run = context.recipe, context.run
     section = recipe.evaluation
-    stage = run.stage("evaluation")
-    form = [causal_evaluation.FORM] if family_now(recipe).kind == "causal" else []
-    kept = [texts(section.kept)] if section.kept else []
-    stage_fingerprint = fingerprint(FORMAT["evaluation"], trained, section, *kept, *form)
+    stage, stage_fingerprint = run.stage("evaluation"), evaluation_fingerprint(recipe, trained)
     if stage.is_done(stage_fingerprint):
         return stage_fingerprint
     quiet_transformers()

@@ -5,25 +5,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
+from lingraft.paths import path_of
 from lingraft.pipeline import completing, contents, phases, stages
-from lingraft.pipeline.clearing import changed_precision, empty
 from lingraft.pipeline.completing import Completed, asked_of
-from lingraft.recipe import Budget
+from lingraft.pipeline.evaluating import evaluation_fingerprint
+from lingraft.recipe import STAGE_NAMES
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import read_recipe
-from lingraft.rundir import clear_temporary, read_json, write_record, write_text
+from lingraft.rundir import (
+    DONE,
+    ENVIRONMENT,
+    Step,
+    clear_temporary,
+    read_json,
+    remove,
+    write_record,
+    write_text,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from lingraft.recipe import Recipe
     from lingraft.rundir import Run
 
-COMPUTES = ("precision", "row_tokens")
-"""Keys of [hardware] that a phase's fingerprint holds; another value of the others redoes nothing.
-"""
 FREE = ("name", "hardware", "export")
 """Sections that nothing is decided by, and that make no stage before the model another one."""
 PLACED = ("corpus", "streams", "source")
 """Sections that name files, which may lie elsewhere now."""
+PLACES = ("text", "decontaminate", *contents.RESOURCES)
+"""Keys that name files."""
+TRACKER_FOLDERS = ("lingraft", "wandb", "mlruns")
+"""Where TensorBoard, W&B and MLflow write inside a run."""
 
 
 def complete(
@@ -42,7 +56,7 @@ def complete(
         LingraftError: as `completing.complete`.
     """
     known = None if force else _known(asked, run)
-    if known is not None and not (update and changed_files(known.recipe, run)):
+    if known is not None and not (update and changed(known.recipe, run)):
         return known
     return completing.complete(asked, processes=processes)
 
@@ -52,7 +66,7 @@ def _known(asked: Recipe, run: Run) -> Completed | None:
     if not (run.choices_path.is_file() and run.recipe_path.is_file()):
         return None
     record, plain = read_json(run.choices_path), asked_of(asked)
-    if not record["choices"] or _differing(record["asked"], plain, run, asked):
+    if not record["choices"] or _decisive(record["asked"]) != _decisive(plain):
         return None
     recipe = read_recipe(run.recipe_path)
     files = {key: getattr(asked.embeddings, key) for key in contents.RESOURCES}
@@ -60,6 +74,17 @@ def _known(asked: Recipe, run: Run) -> Completed | None:
     changes["embeddings"] = recipe.embeddings.model_copy(update=files)
     recipe = completing.fitted(recipe.model_copy(update=changes))
     return Completed(recipe, plain, record["facts"], tuple(record["choices"]))
+
+
+def _decisive(asked: Any) -> Any:
+    """Return what is asked for, but for names, the machine, and files, whose contents count."""
+    if isinstance(asked, list):
+        return [_decisive(one) for one in asked]
+    if not isinstance(asked, dict):
+        return asked
+    leave = (*FREE, *PLACES, "source")
+    kept = {key: _decisive(value) for key, value in asked.items() if key not in leave}
+    return {key: value for key, value in kept.items() if value != {}}
 
 
 def prepare(completed: Completed, run: Run, *, update: bool, force: bool) -> None:
@@ -74,103 +99,92 @@ def prepare(completed: Completed, run: Run, *, update: bool, force: bool) -> Non
     recipe_text = to_toml(completed.recipe)
     for folder in (run.path, *run.path.glob("*/"), *run.path.glob("baselines/*/*/")):
         clear_temporary(folder)
+    is_run = run.recipe_path.is_file()
     present = [path.name for path in run.path.iterdir() if path.name != ".lock"]
-    if force:
-        if present and not run.recipe_path.is_file():
-            raise RecipeError(
-                f"{run.path}: holds files but no run of lingraft ({present[0]} …); "
-                "it is not overwritten; choose another --out"
-            )
-        empty(run)
-    elif run.recipe_path.is_file():
-        done = any(run.path.glob("*/done.json")) and not update
-        if done and (
-            differing := changed_sections(completed, run) or changed_files(completed.recipe, run)
-        ):
-            raise RecipeError(
-                f"{run.path}: holds another run (differs in: {', '.join(differing)}); --update "
-                "redoes what changed and keeps the rest, --force starts afresh"
-            )
-    elif present:
+    if present and not is_run:
         raise RecipeError(
-            f"{run.path}: is not empty and holds no run of lingraft ({present[0]} …); "
-            "choose another --out"
+            f"{run.path}: holds files but no run of lingraft ({present[0]} …); choose another --out"
         )
-    is_same = run.recipe_path.is_file() and run.recipe_path.read_text("utf-8") == recipe_text
+    if force:
+        empty(run)
+    elif is_run and not update and (stage := changed(completed.recipe, run)):
+        new, old = (
+            recipe.model_dump(mode="json", exclude=set(FREE))
+            for recipe in (completed.recipe, read_recipe(run.recipe_path))
+        )
+        sections = [key for key in new if new[key] != old[key]]
+        raise RecipeError(
+            f"{run.path}: holds another run ({stage} differs in: "
+            f"{', '.join(sections) or 'contents of files, or the precision'}); --update redoes "
+            "what changed and keeps the rest, --force starts afresh"
+        )
+    is_same = is_run and not force and run.recipe_path.read_text("utf-8") == recipe_text
     if not is_same or completed.choices or not run.choices_path.is_file():
         write_text(run.recipe_path, recipe_text)
         write_record(run.choices_path, completed.plain())
 
 
-def changed_sections(completed: Completed, run: Run) -> list[str]:
-    """Return the top-level keys in which a recipe differs from the run's.
+def changed(recipe: Recipe, run: Run) -> str | None:
+    """Return the first stage that a run has made from other inputs than a recipe's; None if none.
 
-    Where something was decided of both, what was asked for is compared: a decision may go by the
-    machine's speed.
+    A stage that was begun counts too.
     """
-    recipe = completed.recipe
-    if completed.choices and run.choices_path.is_file():
-        record = read_json(run.choices_path)
-        if record["choices"]:
-            return _differing(record["asked"], completed.asked, run, recipe)
-    before = read_recipe(run.recipe_path)
-    new, old = (version.model_dump(mode="json") for version in (recipe, before))
-    return _differing(old, new, run, recipe)
+    for step, fingerprint in _fingerprints(recipe, run):
+        if step.inputs().get("fingerprint") not in (None, fingerprint):
+            return step.name
+    return None
 
 
-def _differing(old: dict[str, Any], new: dict[str, Any], run: Run, recipe: Recipe) -> list[str]:
-    """Return the sections in which two recipes, as plain data, ask for different results."""
-    changed = changed_precision(recipe, run)
-    computes = COMPUTES if changed else COMPUTES[1:]  # 'auto' is one
-
-    def decisive(version: dict[str, Any]) -> dict[str, Any]:
-        kept = {key: _in_minutes(value) for key, value in version.items() if key not in FREE}
-        hardware = {k: v for k, v in version.get("hardware", {}).items() if k in computes}
-        return kept | ({"hardware": hardware} if hardware else {})
-
-    return contents.differing(decisive(old), decisive(new), run, recipe)
-
-
-def _in_minutes(plain: Any) -> Any:
-    """Return plain data of a recipe with budgets of hours in minutes: an hour is 60 of them."""
-    if isinstance(plain, list):
-        return [_in_minutes(one) for one in plain]
-    if not isinstance(plain, dict):
-        return plain
-    changed = {key: _in_minutes(one) for key, one in plain.items()}
-    if str(plain.get("budget", "")).endswith("hours"):
-        seconds = Budget.model_validate(plain["budget"]).seconds or 0.0
-        changed["budget"] = Budget(value=seconds / 60, unit="minutes").model_dump()
-    return changed
-
-
-def changed_files(recipe: Recipe, run: Run) -> list[str]:
-    """Return what a run of the same recipe was made from, or in, and is another now."""
-    if differing := changed_precision(recipe, run):
-        return differing
-    text, vocabulary = (run.stage(name).fingerprint() for name in ("corpus", "tokenizer"))
-    is_same = text in (None, contents.corpus_fingerprint(recipe)) or contents.has_text_of(
-        run, recipe
-    )
-    if not is_same:
-        return ["the text's contents"]
-    which = "the source's contents" if recipe.tokenizer.model is None else "source or tokenizer"
-    if vocabulary not in (None, stages.tokenizer_fingerprint(recipe, str(text))):
-        return [which]
-    if vocabulary is None or run.stage("graft").fingerprint() is None:
-        return []
-    if contents.named_files(recipe.embeddings) and not stages.is_grafted(run, recipe, vocabulary):
-        return ["the contents of [embeddings]"]
-    return changed_teachers(recipe, run)
-
-
-def changed_teachers(recipe: Recipe, run: Run) -> list[str]:
-    """Return whose contents are others than when a phase of the same recipe and graft trained."""
-    before = str(run.stage("graft").fingerprint())
-    for index, section in enumerate(recipe.phases):
+def _fingerprints(recipe: Recipe, run: Run) -> Iterator[tuple[Step, str]]:
+    """Give the stages of a recipe up to its evaluation, and what each would be made from now."""
+    before = contents.corpus_fingerprint(recipe)
+    yield run.stage("corpus"), before
+    before = stages.tokenizer_fingerprint(recipe, before)
+    yield run.stage("tokenizer"), before
+    before = stages.graft_fingerprint(recipe, before)
+    yield run.stage("graft"), before
+    for index, phase in enumerate(recipe.phases):
         before = phases.phase_fingerprint(recipe, index, before)
-        mark = run.stage(section.name).path / "inputs"
-        has_teacher = section.distil is not None and section.distil.teacher is not None
-        if has_teacher and mark.is_file() and mark.read_text() != before:
-            return [f"the contents of phases.{index}.distil.teacher"]
-    return []
+        yield run.stage(phase.name), before
+    yield run.stage("evaluation"), evaluation_fingerprint(recipe, before)
+
+
+def _is_stage(path: Path) -> bool:
+    """Return whether a folder of a run is a stage or a phase, whole or not."""
+    return path.name.removesuffix(".partial") in STAGE_NAMES or Step(path).is_phase
+
+
+def check_outside(recipe: Recipe, run: Run) -> None:
+    """Refuse a source or a text that the run itself has made and would replace.
+
+    Raises:
+        RecipeError: one lies in a stage of this run.
+    """
+    named = [name for stream in recipe.texts for name in stream.corpus.text]
+    for name in filter(None, (recipe.source.model, *named)):
+        place, out = path_of(name).resolve(), run.path.resolve()
+        inside = [path for path in (place, *place.parents) if path.parent == out]
+        if any(map(_is_stage, inside)):
+            raise RecipeError(
+                f"{name}: is what the run in {run.path} has made, and would be replaced; choose "
+                "another --out"
+            )
+
+
+def empty(run: Run) -> None:
+    """Delete what lingraft made in a run's folder, and nothing else.
+
+    The recipe goes last, every done.json first. So a kill half-way leaves a folder that is still a
+    run, and in which nothing that is half deleted counts as finished.
+    """
+    paths = list(run.path.iterdir())
+    made = [path for path in paths if _is_stage(path)]
+    for stage in made:
+        for done in [] if stage.is_symlink() else list(stage.rglob(DONE)):
+            done.unlink()
+    for path in [*made, *(path for path in paths if path.name in TRACKER_FOLDERS)]:
+        remove(path)  # of a study's cell, which shares text and vocabulary, the link alone
+    for path in (run.path / ENVIRONMENT, run.path / "report.html", run.metrics_path):
+        path.unlink(missing_ok=True)
+    run.choices_path.unlink(missing_ok=True)
+    run.recipe_path.unlink(missing_ok=True)

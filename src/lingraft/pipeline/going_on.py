@@ -9,10 +9,9 @@ import math
 from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
-from lingraft.pipeline import phases
-from lingraft.pipeline.clearing import least_budget
 from lingraft.pipeline.completing import Completed
-from lingraft.pipeline.folder import changed_files
+from lingraft.pipeline.folder import changed
+from lingraft.pipeline.phases import least_budget
 from lingraft.recipe import Budget
 from lingraft.recipe.methods import read_recipe
 from lingraft.recipe.phase import SECONDS
@@ -84,11 +83,11 @@ def _check(run: Run, recipe: Recipe, longer: Recipe, where: str) -> None:
     Raises:
         RecipeError: so it is.
     """
-    index, section = len(longer.phases) - 1, longer.phases[-1]
+    section = longer.phases[-1]
     folder = run.stage(section.name).path
     state, schedule = stable_state(folder), section.schedule
     if not state:
-        if not (folder / "done.json").is_file():
+        if run.stage(section.name).fingerprint() is None:
             raise RecipeError(f"{where}: it is not finished; run the command that began it first")
         why = "nothing of before its cooldown was kept (hardware.keep_stable, or too little room)"
         if schedule.shape != "wsd":
@@ -96,13 +95,10 @@ def _check(run: Run, recipe: Recipe, longer: Recipe, where: str) -> None:
         raise RecipeError(
             f"{where}: {why}; train it anew for the whole time (--force, or another --out)"
         )
-    if differing := changed_files(recipe, run):
-        raise RecipeError(f"{where}: it was made of something else ({', '.join(differing)})")
-    before = str(run.stage("graft").fingerprint())
-    for number in range(index):
-        before = phases.phase_fingerprint(longer, number, before)
-    if state["stable_fingerprint"] != phases.stable_fingerprint(longer, index, before):
-        raise RecipeError(f"{where}: its recipe.toml is not the one that it was made by")
+    if stage := changed(recipe, run):
+        raise RecipeError(
+            f"{where}: its {stage} was made of something else than its recipe.toml says now"
+        )
     shorter, unit = recipe.phases[-1].budget, section.budget.unit
     elsewhere = (shorter.seconds or state["allowed"]) - state["allowed"]
     least = least_budget(state, section, elsewhere)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import functools
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.errors import DataError
 from lingraft.objectives import OBJECTIVES
+from lingraft.recipe.phase import most_sentences
+from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.documents import Documents, before
 from lingraft.tokenizer.pairs import Blocks, Edges, TokenPairs, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Reading, subset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from transformers import PreTrainedTokenizerFast
 
     from lingraft.recipe import Data, Phase, Recipe, Stream
+    from lingraft.rundir import Run
     from lingraft.training.data import Text
 
 logger = logging.getLogger(__name__)
@@ -149,6 +154,27 @@ def training_text(folder: Path, stream: Stream, sentences: int | None) -> Tokens
         DataError: it is missing, empty, or smaller than the share.
     """
     return _share(_whole(folder, stream, "train"), sentences, stream)
+
+
+def initializer_sentences(recipe: Recipe, run: Run) -> Iterator[str]:
+    """Give the text that an initializer may learn from: what the phases train on, and no more.
+
+    Of each language at most `embeddings.max_sentences` sentences.
+    """
+    for stream in recipe.texts:
+        yield from islice(_trained_on(recipe, run, stream), recipe.embeddings.max_sentences)
+
+
+def _trained_on(recipe: Recipe, run: Run, stream: Stream) -> Iterator[str]:
+    most = most_sentences(recipe.phases)
+    if most is None:
+        yield from read_lines(folder_of(run.stage("corpus").path, stream) / "train.txt")
+        return
+    folder = run.stage("tokenizer").path
+    tokenizer = tokenizer_files.load(str(folder))
+    for rows in training_text(folder, stream, most).chunks():
+        ids = [row.tolist() for row in rows]
+        yield from tokenizer.batch_decode(ids, skip_special_tokens=True)
 
 
 def check_shares(folder: Path, recipe: Recipe) -> None:

@@ -21,19 +21,22 @@ from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.inputs import texts as contents
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
-from lingraft.errors import UnsupportedModelError
+from lingraft.embeddings import INITIALIZERS
+from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.pipeline import grafting, held_out, learnt
+from lingraft.pipeline import grafting
 from lingraft.pipeline.contents import (
+    RESOURCES,
     corpus_fingerprint,
-    has_text_of,
     resource_contents,
     source_fingerprint,
 )
-from lingraft.pipeline.reading import check_shares
+from lingraft.pipeline.reading import check_shares, initializer_sentences
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import named_tokenizer
+from lingraft.recipe import Embeddings
+from lingraft.recipe.phase import most_sentences
 from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
@@ -111,18 +114,25 @@ class Context:
 
 
 def corpus(context: Context) -> str:
-    """Raw text to clean, split sentences; of text that lies elsewhere now all is kept."""
-    recipe = context.recipe
-    stage = context.run.stage("corpus")
+    """Clean and split the raw text into sentences.
+
+    Raises:
+        DataError: a split that the run needs holds no sentences.
+    """
+    recipe, stage = context.recipe, context.run.stage("corpus")
     stage_fingerprint = corpus_fingerprint(recipe)
     if stage.is_done(stage_fingerprint):
         return stage_fingerprint
-    if has_text_of(context.run, recipe):
-        return str(stage.fingerprint())
     with stage.building(stage_fingerprint) as (folder, result):
-        contents = corpus_fingerprint(recipe, placed=False)
-        result.update(streams.prepare(recipe, folder), contents=contents)
-        held_out.check_text(recipe, result)
+        result.update(streams.prepare(recipe, folder), contents=stage_fingerprint)
+        for stream in recipe.texts:
+            splits = result.get("streams", {}).get(stream.name, result)["splits"]
+            for split in ("valid", "test") if recipe.phases else ("test",):
+                if not splits[split]["sentences"]:
+                    raise DataError(
+                        f"corpus: {stream.name or 'the text'} has no {split} sentences; hold out "
+                        f"a share of the documents (corpus.{split} = 0.02), or give more text"
+                    )
     return stage_fingerprint
 
 
@@ -330,51 +340,42 @@ def _tokenise(
     return result
 
 
-def graft_fingerprint(recipe: Recipe, vocabulary_fingerprint: str, *, placed: bool = True) -> str:
-    """Of what decides the target model before training; see `learnt.embeddings` for `placed`."""
+def graft_fingerprint(recipe: Recipe, vocabulary_fingerprint: str) -> str:
+    """Return the fingerprint of what decides the target model before training."""
+    section, most = recipe.embeddings, most_sentences(recipe.phases)
+    nowhere = {key: getattr(Embeddings(), key) for key in RESOURCES}
+    learns = any(INITIALIZERS[name].learns_from_text for name in section.initializers)
     return fingerprint(
         FORMAT["graft"],
         vocabulary_fingerprint,
         source_fingerprint(recipe),
         recipe.graft,
         recipe.seed,
-        *learnt.embeddings(recipe, placed=placed),
-        *learnt.share(recipe),
-        *(["output too"] if recipe.embeddings.initializers == ("random-statistics",) else []),
+        section.decisive.model_copy(update=nowhere),
+        resource_contents(section),
+        *(["sentences", most] if learns and most is not None else []),
+        *(["output too"] if section.initializers == ("random-statistics",) else []),
     )
-
-
-def is_grafted(run: Run, recipe: Recipe, vocabulary_fingerprint: str) -> bool:
-    """Whether a run has this graft; the files of [embeddings] may have lain elsewhere."""
-    stage = run.stage("graft")
-    if stage.fingerprint() in (None, graft_fingerprint(recipe, vocabulary_fingerprint)):
-        return stage.fingerprint() is not None
-    contents = graft_fingerprint(recipe, vocabulary_fingerprint, placed=False)
-    return bool(stage.result().get("contents") == contents)
 
 
 def graft(context: Context, vocabulary_fingerprint: str) -> str:
     """Build the target model from the source; refuse phases that want more text than there is."""
-    recipe = context.recipe
-    check_shares(context.run.stage("tokenizer").path, recipe)
-    stage = context.run.stage("graft")
-    if is_grafted(context.run, recipe, vocabulary_fingerprint):
-        return str(stage.fingerprint())
-    stage_fingerprint = graft_fingerprint(recipe, vocabulary_fingerprint)
+    recipe, run = context.recipe, context.run
+    check_shares(run.stage("tokenizer").path, recipe)
+    stage, stage_fingerprint = run.stage("graft"), graft_fingerprint(recipe, vocabulary_fingerprint)
+    if stage.is_done(stage_fingerprint):
+        return stage_fingerprint
     pretrained.quiet_transformers()
     plan = grafting.Grafting(
         recipe,
         source_tokenizer(recipe),
-        tokenizer_files.load(str(context.run.stage("tokenizer").path)),
-        lambda: learnt.sentences(recipe, context.run),
+        tokenizer_files.load(str(run.stage("tokenizer").path)),
+        lambda: initializer_sentences(recipe, run),
         context.seed_for,
         unfinished := stage.path.with_name(f"{stage.path.name}.unfinished"),
     )
     with stage.building(stage_fingerprint) as (folder, result):
-        contents = graft_fingerprint(recipe, vocabulary_fingerprint, placed=False)
-        resources = fingerprint(resource_contents(recipe.embeddings))
-        source = source_fingerprint(recipe)
-        result.update(plan.run(folder), contents=contents, resources=resources, source=source)
+        result.update(plan.run(folder))
     shutil.rmtree(unfinished, ignore_errors=True)
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import streams
 from lingraft.errors import RecipeError
 from lingraft.models import export
-from lingraft.pipeline import checks, learnt, stages
+from lingraft.pipeline import checks, stages
 from lingraft.pipeline.grafting import Grafting
+from lingraft.pipeline.reading import initializer_sentences
 from lingraft.pipeline.suiting import suited
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import catalogue
@@ -89,7 +90,7 @@ def graft(
             recipe,
             stages.source_tokenizer(recipe),
             ours,
-            lambda: learnt.sentences(recipe, run),
+            lambda: initializer_sentences(recipe, run),
             lambda purpose: stages.seed_for(recipe.seed, purpose),
             run.path / "unfinished",
         )

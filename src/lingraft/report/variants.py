@@ -11,7 +11,7 @@ from lingraft.errors import DataError
 from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.recipe import STAGE_NAMES, decoding
 from lingraft.report.row import Score
-from lingraft.rundir import ENVIRONMENT, Run, read_json
+from lingraft.rundir import DONE, ENVIRONMENT, Run, Step, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -153,8 +153,9 @@ def results_of(variants: Iterable[Variant], stage: str) -> list[tuple[Variant, d
 
 
 def _finished_phases(path: Path) -> list[str]:
-    done = sorted(path.glob("*/done.json"))
-    return [file.parent.name for file in done if file.parent.name not in STAGE_NAMES]
+    done = sorted(path.glob(f"*/{DONE}"))
+    steps = (Step(file.parent) for file in done if file.parent.name not in STAGE_NAMES)
+    return [step.name for step in steps if step.is_phase]
 
 
 def _series(metrics: Iterable[dict[str, Any]], phase: str, kind: str) -> tuple[dict[str, Any], ...]:

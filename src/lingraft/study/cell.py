@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft import log
 from lingraft.errors import LingraftError, explain, is_disk_full
-from lingraft.rundir import SHARED_STAGES, Run, read_json, write_json, write_text
+from lingraft.rundir import DONE, SHARED_STAGES, Run, Step, fingerprint, read_json, write_text
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
 
-JOB, DONE, FAILURE = "cell.json", "done.json", "failure.txt"
-"""In the folder: what it is made from and what is to be done; that it is; why it failed."""
+JOB, FAILURE = "cell.json", "failure.txt"
+"""In the folder: what is to be done; why it failed."""
 RESULTS = "results.jsonl"
 """Rows: in a cell's folder its own, in the study's those of all cells."""
 NO_ROOM = os.EX_IOERR
@@ -52,7 +52,7 @@ def take(folder: Path) -> str:
 
     quiet_transformers()
     job, run = read_json(folder / JOB), Run(folder)
-    common, failure = job["common"], ""
+    common, failure, started = job["common"], "", time.monotonic()
     with run.locked(GRACE_SECONDS + 10):  # a process that a study left behind is about to end
         recipe, place = read_recipe(run.recipe_path), folder / RESULTS
         written = rows.read(place) if place.is_file() else []
@@ -72,7 +72,7 @@ def take(folder: Path) -> str:
             failure = failure or message
         if not failure:
             prune(run, recipe, job["keep"])
-            write_json(folder / DONE, {"inputs": job["inputs"]})
+            Step(folder).finish(fingerprint(job["inputs"]), {}, time.monotonic() - started)
     return failure
 
 
@@ -92,7 +92,7 @@ def train(run: Run, recipe: Recipe, shared: dict[str, str]) -> None:
         for path in run.path.glob(f"*/{DONE}"):
             weights = path.parent / ("model" if path.parent.name == "graft" else "best")
             if not path.parent.is_symlink() and not weights.is_dir():
-                shutil.rmtree(path.parent)
+                Step(path.parent).clear()
     if recipe.hardware.keep_stable == "auto":  # nobody goes on with a cell
         hardware = recipe.hardware.model_copy(update={"keep_stable": False})
         recipe = recipe.model_copy(update={"hardware": hardware})

@@ -50,7 +50,7 @@ def decides(key: str) -> bool:
 
 def of_corpus(recipe: Recipe) -> str:
     """Return the fingerprint of what the corpus stage makes."""
-    return corpus_fingerprint(recipe, placed=False)
+    return corpus_fingerprint(recipe)
 
 
 def of_tokenizer(recipe: Recipe) -> str:

@@ -16,11 +16,19 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError, LingraftError, RecipeError
 from lingraft.log import duration
 from lingraft.recipe.decoding import load, to_toml
-from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
+from lingraft.rundir import (
+    Run,
+    Step,
+    clear_temporary,
+    fingerprint,
+    read_json,
+    write_json,
+    write_text,
+)
 from lingraft.study import executors, grid, inputs, rows
 from lingraft.study import recipe as studies
 from lingraft.study.analysis import BYTES, PERPLEXITY
-from lingraft.study.cell import DONE, FAILURE, JOB, NO_ROOM, RESULTS
+from lingraft.study.cell import FAILURE, JOB, NO_ROOM, RESULTS
 from lingraft.study.rows import EndRow, MetricRow
 from lingraft.training.signals import StopRequest
 from lingraft.workers import check_one_process
@@ -78,15 +86,18 @@ class Plan:
     job: dict[str, Any]
 
     @property
+    def step(self) -> Step:
+        return Step(self.run.path)
+
+    @property
     def state(self) -> str:
         """'to do', 'begun', 'failed', 'tasks to do', 'done', or `CHANGED`."""
-        if not (self.run.path / JOB).is_file():
+        made_of = self.step.inputs().get("fingerprint")
+        if made_of is None and not (self.run.path / JOB).is_file():
             return "to do"
-        made_of = read_json(self.run.path / JOB).get("inputs", {})
-        if made_of.get("fingerprint") != self.job["inputs"]["fingerprint"]:
+        if made_of != self.job["inputs"]["fingerprint"]:
             return CHANGED
-        done = self.run.path / DONE
-        if done.is_file() and read_json(done)["inputs"] == self.job["inputs"]:
+        if self.step.is_done(fingerprint(self.job["inputs"])):
             return "done"
         if (self.run.path / FAILURE).is_file():
             return "failed"
@@ -106,9 +117,9 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
     for cell in cells:
         tasks = inputs.tasks_for(cell.axes, cell.recipe, jobs)
         used.update(task["name"] for task in tasks)
-        fingerprint = inputs.of_cell(cell.recipe)
+        of_cell = inputs.of_cell(cell.recipe)
         made_of = {
-            "fingerprint": fingerprint,
+            "fingerprint": of_cell,
             "tasks": {task["name"]: [task["fingerprint"], task["seeds"]] for task in tasks},
         }
         job = {
@@ -116,7 +127,7 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
             "common": {
                 "study": study.name,
                 "cell": cell.id,
-                "fingerprint": fingerprint,
+                "fingerprint": of_cell,
                 "axes": cell.axes,
             },
             "keep": study.keep,
@@ -183,10 +194,9 @@ def prepare(
             "another --out"
         )
     if options.force and STUDY in present:
-        for path in out.glob(f"cells/*/{JOB}"):  # first, so that nothing half deleted is taken
-            path.unlink()
-        for name in ("cells", "shared"):
-            shutil.rmtree(out / name, ignore_errors=True)
+        for path in out.glob("cells/*/"):
+            Step(path).clear()
+        shutil.rmtree(out / "shared", ignore_errors=True)
         for name in ours:
             (out / name).unlink(missing_ok=True)
     elif STUDY in present and not options.update:
@@ -210,8 +220,8 @@ def prepare(
 
 def adopt(out: Path, plans: Sequence[Plan]) -> None:
     """Name folders as their cells are called now, where another axis has changed their ids."""
-    marks = {read_json(mark).get("common", {}).get("fingerprint"): mark.parent
-             for mark in sorted(out.glob(f"cells/*/{JOB}"))}  # fmt: skip
+    folders = sorted(out.glob("cells/*/"))
+    marks = {Step(folder).inputs().get("fingerprint"): folder for folder in folders}
     wanted = {one.run.path for one in plans}
     for one in plans:
         former = marks.get(one.job["inputs"]["fingerprint"])
@@ -280,10 +290,8 @@ class Runner:
         folder = one.run.path
         if folder.exists():
             with one.run.locked(LOCK_SECONDS):  # a process that a study left may still be writing
-                if one.state == CHANGED:
-                    (folder / JOB).unlink()
-                    shutil.rmtree(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+                one.step.begin(one.job["inputs"])
+        one.step.begin(one.job["inputs"])
         from lingraft.pipeline.completing import fitted  # torch
 
         recipe = one.cell.recipe  # cells may share a GPU, so none goes by what its memory holds
@@ -292,8 +300,7 @@ class Runner:
         recipe = recipe.model_copy(update={"hardware": hardware})
         write_text(one.run.recipe_path, to_toml(fitted(recipe)))
         write_json(folder / JOB, one.job)
-        for name in (FAILURE, DONE):
-            (folder / name).unlink(missing_ok=True)
+        (folder / FAILURE).unlink(missing_ok=True)
         slot = min(set(range(self.options.jobs)) - set(self.live))
         logger.info("%s: starts", one.cell.id)
         process = self.options.start(folder, slot, self.options.jobs)
