@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import resource
@@ -10,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from tiny_shapes import ENCODERS
 
 import lingraft
-from lingraft.pipeline import folder
+from lingraft.pipeline import folder, phases
 from lingraft.pipeline.reading import initializer_sentences
 from lingraft.recipe.methods import read_recipe
 from lingraft.report import variants
@@ -479,3 +480,45 @@ def test_continued_is_scored_beside_the_source_as_it_is(
     result = Run(run).stage("evaluation").result()
     assert result["source"]["metrics"] == result["metrics"]  # of a rate that moves nothing
     assert "source as it is" in ended.out
+
+
+@pytest.mark.slow
+def test_a_resource_that_changes_is_read_again(redone, finished, command, tmp_path):
+    lexicon = tmp_path / "ko-en.tsv"
+    lexicon.write_text("나\tI\n", encoding="utf-8")
+    change = ("--update", f'embeddings.lexicons=["{lexicon}"]')
+    assert "graft" in redone(*change)
+    assert redone(*change) == set()
+    lexicon.write_text("나\tI\n너\tyou\n", encoding="utf-8")
+    before = made(finished)
+    refused = command("adapt", finished / "recipe.toml", "--out", finished)
+    assert "holds another run (graft differs in" in refused.err
+    assert made(finished) == before
+    assert redone(*change) == STAGES - {"corpus", "tokenizer"}
+
+
+def test_a_phase_leaves_neither_its_model_nor_its_moments_in_memory(
+    tiny_source, korean_text, tmp_path, monkeypatch
+):
+    from torch.optim import Optimizer
+
+    alive, train_phase = [], phases.train_phase
+
+    def counted(*arguments):
+        gc.collect()
+        kinds = [type(one) for one in gc.get_objects()]
+        alive.append(sum(issubclass(kind, (Optimizer, type(arguments[1]))) for kind in kinds))
+        return train_phase(*arguments)
+
+    monkeypatch.setattr(phases, "train_phase", counted)
+    scored = {"max_sentences": 10, "max_words": 0, "samples": 0}
+    recipe = two_steps(tiny_source("bert"), korean_text, "xpt") | {"evaluation": scored}
+    lingraft.adapt(recipe, tmp_path / "run")
+    assert alive == alive[:1] * 2
+
+
+def test_tensorboard_gets_the_metrics_where_it_is_asked_for(redone, finished):
+    pytest.importorskip("tensorboard")
+    changes = ("hardware.trackers=['tensorboard']", "phases.1.masking.rate=0.2")
+    redone("--update", changes[0], changes[1])
+    assert list((finished / "lingraft").rglob("events.out.tfevents.*"))
