@@ -136,10 +136,9 @@ def about(groups: Mapping[str, Group]) -> str:
         f"{number} {several}; {asked:,} masked held-out tokens; perplexity of token frequencies "
         f"alone: {unigrams:.0f}."
         + (f" Ties: {round(sum(ties)):,} of {asked * len(ties):,}." if sum(ties) else "")
-        + " `make demo-seeds` repeats it.\nThe rows differ in masking rate, batch size and "
-        "learning rate, too: with those of the automatic settings, scratch reaches 46.2 (one "
-        "seed; `make demo` prints it). The source has read the English side of the training pages, "
-        "not of the test pages."
+        + " `make demo-seeds` repeats it.\nScratch has the batch, masks, schedule and learning rate "
+        "of the automatic settings; XPT has those of `recipes/demo-xpt.toml`. The source has read "
+        "the English side of the training pages, not of the test pages."
     )
 
 
