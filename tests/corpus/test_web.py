@@ -41,21 +41,6 @@ def read(path: Path, **changes: object) -> tuple[list[tuple[object, str]], Readi
     return list(markup.read_crawl(Source(path.name, path), section, reading)), reading
 
 
-@pytest.mark.parametrize(
-    ("header", "expected"),
-    [
-        ("text/html; profile=x; charset=iso-8859-2", ("text/html", "iso-8859-2")),
-        ('Text/HTML;charset="UTF-8";', ("text/html", "utf-8")),
-        ("text/plain", ("text/plain", None)),
-        (None, ("", None)),
-    ],
-)
-def test_the_charset_is_found_wherever_it_stands(
-    header: str | None, expected: tuple[str, str | None]
-) -> None:
-    assert markup._content_type(header) == expected
-
-
 def texts(path: Path, data: bytes, **changes: object) -> tuple[list[str], dict[str, int]]:
     path.write_bytes(data)
     found, reading = read(path, **changes)

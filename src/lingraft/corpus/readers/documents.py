@@ -57,7 +57,7 @@ PAGES, MARKDOWN, CRAWL = ("resiliparse", "web"), ("markdown_it", "web"), ("fastw
 PACKAGES = {
     "hub": (("datasets", "data"),), ".parquet": (("pyarrow", "data"),),
     ".xml": (("mwparserfromhell", "wiki"),),
-    ".html": (PAGES,), ".htm": (PAGES,), ".md": (MARKDOWN,), ".markdown": (MARKDOWN,),
+    ".html": (PAGES,), ".htm": (PAGES,), ".md": (MARKDOWN, PAGES), ".markdown": (MARKDOWN, PAGES),
     ".warc": (CRAWL, PAGES), ".wet": (CRAWL, PAGES),
 }  # fmt: skip
 """What formats need beside the base install, and the extras that bring it."""
