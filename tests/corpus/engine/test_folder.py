@@ -146,6 +146,7 @@ def test_an_unfinished_corpus_gives_way_unless_a_cluster_may_be_at_work(
     out, other = tmp_path / "out", corpus(sources, min_characters=40)
     leave_unfinished(out, sources)
     log = out / "work" / "logs" / "clean" / "executor.pik"
+    log.parent.mkdir(parents=True)
     log.write_bytes(b"")
     with pytest.raises(DataError, match="of other sources or settings"):
         made(other, out, settings(20_000))

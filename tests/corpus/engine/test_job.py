@@ -15,7 +15,7 @@ import pytest
 from corpus_jobs import Killed, corpus, die_at, documents, made, settings, text
 
 from lingraft.corpus import stage
-from lingraft.corpus.engine import decisions, job, local, steps
+from lingraft.corpus.engine import decisions, job, steps
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -187,7 +187,7 @@ def test_a_finished_corpus_is_not_made_again(
     caplog.set_level("INFO", logger="lingraft")
     first = made(section, tmp_path / "out")
     assert "is whole" not in caplog.text
-    monkeypatch.setattr(job, "_run", None)
+    monkeypatch.setattr(job, "_run_here", None)
     assert made(section, tmp_path / "out") == first
     assert f"{tmp_path / 'out'} is whole; --force" in caplog.text
 
@@ -253,30 +253,12 @@ def test_a_broken_file_that_is_replaced_costs_nothing_of_what_is_done(
     assert len(read) == 2  # the broken one, and the one behind it
 
 
-def test_a_source_that_changes_while_it_is_read_is_told(
-    tmp_path: Path,
-    sources: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-):
-    read, changed = steps.Read.run, Path(sources[1])
-
-    def changing(*arguments: Any) -> Any:
-        yield from read(*arguments)
-        with changed.open("a") as file:
-            file.write("\n")
-
-    monkeypatch.setattr(steps.Read, "run", changing)
-    made(corpus(sources), tmp_path / "out")
-    assert caplog.text.count("a source changed while the corpus was made") == 1
-
-
 def test_a_worker_that_is_killed_ends_the_run_with_one_line(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     spawn = multiprocessing.get_context("spawn")
     dying = functools.partial(ProcessPoolExecutor, 2, spawn, os._exit, (1,))
-    monkeypatch.setattr(local.workers, "pool", lambda _: dying())
+    monkeypatch.setattr(job.workers, "pool", lambda _: dying())
     with pytest.raises(DataError, match=r"a worker process was killed.*fewer --jobs"):
         made(corpus(sources), tmp_path / "out", settings(processes=2))
 

@@ -7,7 +7,6 @@ runs the tasks, and marks those that are done.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import inspect
@@ -15,6 +14,8 @@ import logging
 import os
 import time
 from collections import deque
+from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from lingraft import recipe
     from lingraft.corpus.engine.plan import Plan
-    from lingraft.log import Ticker
 
 logger = logging.getLogger(__name__)
 
@@ -98,34 +98,54 @@ def n_tasks(plan: Plan, name: str) -> int:
     return 1 if name == DECIDE else len(plan.parts)
 
 
-def run_here(folder: Folder, plan: Plan, name: str) -> None:
-    """Run a pipeline in this process, without datatrove's executors and what they remember.
+def run_task(folder: Folder, name: str, rank: int) -> None:
+    """Run a pipeline on one part.
 
     Raises:
         DataError: something cannot be read or written.
     """
-    with told(name, plan) as ticker:
-        for rank in range(n_tasks(plan, name)):
-            data: Any = None
-            for step in pipeline(folder, name):
-                data = step(data, rank, n_tasks(plan, name))
-            deque(data, maxlen=0)
-            ticker.advance(megabytes(name, plan, rank))
+    data: Any = None
+    for step in pipeline(folder, name):
+        data = step(data, rank)
+    deque(data, maxlen=0)
 
 
-@contextlib.contextmanager
-def told(name: str, plan: Plan) -> Iterator[Ticker]:
-    """Show the progress of a pipeline, and tell at its end how long it took."""
-    total = sum(megabytes(name, plan, rank) for rank in range(n_tasks(plan, name)))
-    begin = time.monotonic()
-    with progress(f"corpus: {name}", total or None, "MB") as ticker:
-        yield ticker
-    logger.info("corpus: pass %s took %.1f s", name, time.monotonic() - begin)
+def _run_here(folder: Folder, plan: Plan, processes: int) -> None:
+    """Run what is not done yet of all pipelines, on this machine."""
+    for name in PIPELINES:
+        ranks = [rank for rank in range(n_tasks(plan, name)) if not folder.is_done(name, rank)]
+        sizes = {rank: plan.parts[rank].bytes / 1e6 if name != DECIDE else 0.0 for rank in ranks}
+        begin = time.monotonic()
+        with progress(f"corpus: {name}", sum(sizes.values()) or None, "MB") as ticker:
+            for rank in _ended(folder, name, ranks, processes):
+                ticker.advance(sizes[rank])
+        logger.info("corpus: pass %s took %.1f s", name, time.monotonic() - begin)
 
 
-def megabytes(name: str, plan: Plan, rank: int) -> float:
-    """How much of the sources a task goes through."""
-    return 0.0 if name == DECIDE else plan.parts[rank].bytes / 1e6
+def _ended(folder: Folder, name: str, ranks: list[int], processes: int) -> Iterator[int]:
+    """Run tasks, and give the number of each that has ended.
+
+    When one fails, those that run at the same time are finished, so that their work is kept.
+    """
+    if min(processes, len(ranks)) < 2:
+        for rank in ranks:
+            run_task(folder, name, rank)
+            yield rank
+        return
+    with workers.pool(processes) as pool:
+        futures = {pool.submit(run_task, folder, name, rank): rank for rank in ranks}
+        try:
+            for future in as_completed(futures):
+                future.result()
+                yield futures[future]
+        except BrokenProcessPool:
+            raise DataError(
+                "corpus: a worker process was killed, most likely for want of memory; the "
+                "parts that are done are kept: run the same command with fewer --jobs"
+            ) from None
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # else it fails on what others have cancelled
+            raise
 
 
 def make(
@@ -160,15 +180,13 @@ def make(
         if not folder.begin(plan, force=settings.force):
             logger.info("corpus: %s is whole; --force would make it again", out)
         else:
-            if not _is_written(folder, plan):
-                _run(folder, plan, settings.cluster)
+            if settings.cluster.kind == "local":
+                _run_here(folder, plan, settings.cluster.processes or 1)
+            elif not _is_written(folder, plan):
+                _hand_over(folder, plan, settings.cluster)
             if not _is_written(folder, plan):
                 return None
             _finish(folder, plan)
-            with contextlib.suppress(DataError):  # what was deleted has been read
-                if planning.make(section, language, settings.part_bytes) != plan:
-                    changed = "a source changed while the corpus was made, which may hold some of"
-                    logger.warning("%s: %s both; make it again with --force", out, changed)
         folder.remove_work()
         result: dict[str, Any] = read_json(folder.done)["result"]
         log_result(result, plan.section)
@@ -179,8 +197,8 @@ def _is_written(folder: Folder, plan: Plan) -> bool:
     return all(folder.written(rank).is_file() for rank in range(len(plan.parts)))
 
 
-def _run(folder: Folder, plan: Plan, cluster: Cluster) -> None:
-    """Run the pipelines, or have a scheduler run them."""
+def _hand_over(folder: Folder, plan: Plan, cluster: Cluster) -> None:
+    """Have a scheduler run the pipelines, each after the one before."""
     executor = _executor(cluster)
     last = None
     for name in PIPELINES:
@@ -193,8 +211,7 @@ def _run(folder: Folder, plan: Plan, cluster: Cluster) -> None:
             **title,
         )
     assert last is not None
-    logger.debug("corpus: %s parts go to %s", len(plan.parts), cluster.kind)
-    with workers.secrets_withheld() if cluster.kind != "local" else contextlib.nullcontext():
+    with workers.secrets_withheld():
         last.run()
 
 
@@ -205,10 +222,6 @@ def _executor(cluster: Cluster) -> Any:
         RecipeError: an option that the executor does not have, or one that it needs is missing.
         DataError: the package ray is not installed.
     """
-    if cluster.kind == "local":
-        from lingraft.corpus.engine.local import Local
-
-        return functools.partial(Local, workers=cluster.processes or 1)
     module = importlib.import_module(f"datatrove.executor.{cluster.kind}")
     kind = getattr(module, f"{cluster.kind.title()}PipelineExecutor")
     allowed = sorted(set(inspect.signature(kind.__init__).parameters) - OWN_OPTIONS)

@@ -198,6 +198,11 @@ class Folder:
         """What was decided over all parts."""
         return self.work / "decisions" / f"{name}.npy"
 
+    def is_done(self, name: str, rank: int) -> bool:
+        """Tell whether a task of a pipeline on this machine has left its last file."""
+        last = {"clean": self.part(rank, ".json"), "decide": self.decision("bounds")}
+        return last.get(name, self.written(rank)).is_file()
+
     def written(self, rank: int) -> Path:
         """The counts of a shard that has been written."""
         return self.work / "written" / f"{rank:05d}.json"
@@ -267,7 +272,7 @@ class Folder:
                 "choose another --out, or delete it with --force"
             )
         if force or begun != plan.fingerprint:  # what says that something is done goes first
-            for name in ("logs", "written", *SPLITS, *(("parts",) if force else ())):
+            for name in ("logs", "decisions", "written", *SPLITS, *(("parts",) if force else ())):
                 shutil.rmtree(self.work / name, ignore_errors=True)
             for split in SPLITS:
                 (self.work / split).mkdir(parents=True)

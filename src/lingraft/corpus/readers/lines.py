@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import contextlib
 import gzip
 import io
@@ -20,14 +21,14 @@ from lingraft.corpus.extras import require
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
-BLOCK_BYTES, BITE_BYTES = 1 << 18, 1 << 16
+BLOCK_BYTES = 1 << 18
 # A Zstandard block of a few bytes can stand for 128 KiB: small bites bound what one call gives.
 ZSTD_BITE_BYTES = 1 << 10
 HEAD_BYTES = 4_096
@@ -55,22 +56,15 @@ COMPRESSED = {
     ".bz2": b"BZh",
 }
 # Checked in this order: the UTF-32 mark begins with the UTF-16 one.
-NOT_TEXT = (
-    (b"\xff\xfe\x00\x00", "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8"),
-    (b"\x00\x00\xfe\xff", "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8"),
-    (b"\xff\xfe", "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
-    (b"\xfe\xff", "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
-    (COMPRESSED[".gz"], "gzip data; give the file the suffix .gz"),
-    (COMPRESSED[".xz"], "xz data; give the file the suffix .xz"),
-    (COMPRESSED[".zst"], "Zstandard data; give the file the suffix .zst"),
-    (b"BZh91AY&SY", "bzip2 data; give the file the suffix .bz2"),
-    (b"PAR1", "a Parquet file; give it the suffix .parquet"),
-    (b"PK\x03\x04", "a zip archive; unpack it"),
-    (b"%PDF-", "a PDF file; extract its text first"),
-    (b"\x89PNG", "an image"),
-    (b"\xff\xd8\xff", "an image"),
-    (b"\x7fELF", "a program"),
-)
+NOT_TEXT = {
+    codecs.BOM_UTF32_LE: "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
+    codecs.BOM_UTF16_LE: "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
+    codecs.BOM_UTF16_BE: "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
+    **{magic: f"{suffix} data; give the file that suffix" for suffix, magic in COMPRESSED.items()},
+    b"PAR1": "a Parquet file; give it the suffix .parquet",
+    b"PK\x03\x04": "a zip archive; unpack it",
+    b"%PDF-": "a PDF file; extract its text first",
+}
 
 
 @dataclass
@@ -136,30 +130,6 @@ class Pieces(io.RawIOBase):
         buffer[:count] = self.pending[:count]
         self.pending = self.pending[count:]
         return count
-
-
-def stream_pieces(
-    raw: io.BufferedIOBase, begin: Callable[[], Any], padding: bytes
-) -> Iterator[bytes]:
-    """Decompress bz2 or xz streams; Python's own files take what is broken behind one for the end.
-
-    Args:
-        raw: where they stand one after the other.
-        begin: makes what decompresses one.
-        padding: bytes that may stand between them.
-    """
-    data = b""
-    while data := data or raw.read(BITE_BYTES):
-        data = data.lstrip(padding)
-        if not data:
-            continue
-        stream = begin()
-        while not stream.eof:
-            if stream.needs_input and not data and not (data := raw.read(BITE_BYTES)):
-                raise EOFError
-            yield stream.decompress(data, BLOCK_BYTES)
-            data = b""
-        data = stream.unused_data
 
 
 def _zstd_frames(raw: io.BufferedIOBase) -> Iterator[bytes]:
@@ -242,9 +212,9 @@ def opened(path: Path, reading: Reading) -> Iterator[io.BufferedReader[Any]]:
         if suffix == ".gz":
             plain: Any = stack.enter_context(gzip.GzipFile(fileobj=raw))
         elif suffix == ".xz":
-            plain = Pieces(stream_pieces(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), b"\0"))
+            plain = stack.enter_context(lzma.LZMAFile(raw))
         elif suffix == ".bz2":
-            plain = Pieces(stream_pieces(raw, bz2.BZ2Decompressor, b""))
+            plain = stack.enter_context(bz2.BZ2File(raw))
         else:
             require("zstandard", str(path), "data")
             plain = Pieces(_zstd_frames(raw))
@@ -273,7 +243,7 @@ def check_text(path: Path, head: bytes) -> None:
     Raises:
         DataError: another encoding or another kind of file.
     """
-    for magic, content in NOT_TEXT:
+    for magic, content in NOT_TEXT.items():
         if head.startswith(magic):
             raise DataError(f"{path}: holds {content}; only UTF-8 text is read")
     if head.count(0) > NUL_SHARE * len(head):

@@ -152,9 +152,10 @@ def markdown_to_text(source: str) -> str:
     markdown = require("markdown_it", "Markdown", "web")
     parser = markdown.MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     page = CODE.sub("", parser.render(FRONT_MATTER.sub("", source, count=1)))
-    return (
-        "" if is_too_deep(page) else html_to_text(UNSPACED_BREAK.sub("", page), main_content=False)
-    )
+    if is_too_deep(page):
+        return ""
+    text = html_to_text(UNSPACED_BREAK.sub("", page), main_content=False)
+    return "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
 
 
 NOT_TEXT = "neither HTML nor plain text"

@@ -24,7 +24,6 @@ from lingraft.corpus.readers.lines import (
     check_text,
     opened,
     reading_errors,
-    stream_pieces,
 )
 from lingraft.corpus.readers.wiki.text import (
     CANONICAL_NAMESPACES,
@@ -46,7 +45,6 @@ BROKEN_XML, TOO_LARGE, EMPTY_PAGE = "broken XML", "page too large", "empty page"
 REDIRECT, OTHER_NAMESPACE = "redirect", "other namespace"
 DISAMBIGUATION, NOT_WIKITEXT = "disambiguation page", "not wikitext"
 PAGE_BYTES = 4 << 20  # MediaWiki itself refuses to save more than 2 MiB of wikitext
-UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 PIECE_BYTES, HEAD_BYTES = 1 << 18, 1 << 20
 # Nine pages in ten broken: the file is something else, or in another encoding.
 BROKEN_ODDS = 9
@@ -179,21 +177,21 @@ def pages(
 
 
 def _pieces(path: Path, reading: Reading, span: tuple[int, int] | None) -> Iterator[bytes]:
-    """The bytes of a dump, decompressed, as UTF-8."""
+    """Give the bytes of a dump, decompressed."""
     try:
-        if span is None:
-            with opened(path, reading) as stream:
-                utf16 = stream.peek(2)[:2] in UTF16_MARKS
-                decoder = codecs.getincrementaldecoder("utf-16")("replace")
-                while piece := stream.read1(PIECE_BYTES):
-                    yield decoder.decode(piece).encode() if utf16 else piece
-            return
-        with io.BufferedReader(MeteredFile(path, reading)) as file:
-            file.seek(span[0])
-            part = io.BytesIO(file.read(span[1] - span[0]))
-        yield from stream_pieces(part, bz2.BZ2Decompressor, b"")
+        with opened(path, reading) if span is None else _opened_span(path, reading, span) as stream:
+            utf16 = stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            decoder = codecs.getincrementaldecoder("utf-16")("replace")
+            while piece := stream.read1(PIECE_BYTES):
+                yield decoder.decode(piece).encode() if utf16 else piece
     except EOFError:
         raise _cut_short(path) from None
+
+
+def _opened_span(path: Path, reading: Reading, span: tuple[int, int]) -> bz2.BZ2File:
+    with io.BufferedReader(MeteredFile(path, reading)) as file:
+        file.seek(span[0])
+        return bz2.BZ2File(io.BytesIO(file.read(span[1] - span[0])))
 
 
 def _site(path: Path) -> Site:
@@ -203,19 +201,11 @@ def _site(path: Path) -> Site:
         head += piece
         if PAGE in head or b"</siteinfo>" in head or END in head or len(head) > HEAD_BYTES:
             break
-    if not head.strip():
-        raise DataError(f"{path}: is empty; copy or download the file again")
     check_text(path, head[:4096])
     text = head.partition(b"</siteinfo>")[0].decode("utf-8", "replace")
     root = ROOT.search(text)
     if root is None or root[1] != "mediawiki":
-        found = f"its root is <{root[1][:40]}>, not <mediawiki>" if root else "no XML element in it"
-        raise DataError(f"{path}: is no MediaWiki export ({found}); {GIVE}")
-    if "<!DOCTYPE" in text[: root.start()]:
-        raise DataError(
-            f"{path}: has a DOCTYPE, which no MediaWiki export has and which can define "
-            "entities that fill the memory; it is not read"
-        )
+        raise DataError(f"{path}: is no MediaWiki export (no <mediawiki> begins it); {GIVE}")
     language, wiki = LANGUAGE.search(root[2]), DATABASE.search(text)
     names = ((html.unescape(name).strip().lower(), key) for key, name in NAMESPACE.findall(text))
     return Site(
