@@ -12,9 +12,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 from lingraft.corpus.pairs import Pair
-from lingraft.corpus.readers import tmx
 from lingraft.corpus.readers.lines import (
     BROKEN_JSON,
     BROKEN_UTF8,
@@ -23,7 +23,9 @@ from lingraft.corpus.readers.lines import (
     Reading,
     json_value,
     kind,
+    opened,
     raw_lines,
+    reading_errors,
     text_lines,
 )
 from lingraft.errors import DataError
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-FEW_COLUMNS = "too few columns"
+FEW_COLUMNS, MISSING_LANGUAGE = "too few columns", "a language missing"
 MAX_LINE_BYTES = 10_000_000
+MARKUP = {"bpt", "ept", "it", "ph", "ut"}
+"""Elements of TMX whose content is mark-up of the original document; `hi` and `sub` hold text."""
+XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 @dataclass(frozen=True)
@@ -188,7 +193,7 @@ def _json_lines(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
             continue
         sides = _sides(row, layout)
         if sides is None:
-            reading.drop(tmx.MISSING_LANGUAGE)
+            reading.drop(MISSING_LANGUAGE)
             continue
         good += 1
         yield sides
@@ -208,8 +213,53 @@ def _sides(row: Any, layout: Layout) -> Pair | None:
     return Pair(target, source) if isinstance(source, str) and isinstance(target, str) else None
 
 
+def _tmx(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
+    """Give the pairs of two languages in a TMX file (https://www.gala-global.org/tmx-14b).
+
+    A language matches its regional forms ('ko' is also ko-KR), the exact form first; of several
+    segments of one language in a unit, the first counts. A unit is held at a time, nothing fetched.
+    """
+    try:
+        with reading_errors(path), opened(path, reading) as stream:
+            events = ET.iterparse(stream, ("start", "end"))
+            _, root = next(events)
+            if root.tag != "tmx":
+                raise DataError(f"{path}: is no TMX file; rename it or leave it out")
+            body = root
+            for event, element in events:
+                if event == "start" and element.tag == "body":
+                    body = element
+                elif event == "end" and element.tag == "tu":
+                    sides = [_segment(element, one) for one in (layout.source, layout.target)]
+                    body.clear()
+                    if sides[0] is None or sides[1] is None:
+                        reading.drop(MISSING_LANGUAGE)
+                    else:
+                        yield Pair(sides[1], sides[0])
+    except (ET.ParseError, LookupError, ValueError, StopIteration) as error:
+        raise DataError(
+            f"{path}: broken or cut short ({error}); copy or download the file again"
+        ) from None
+
+
+def _segment(unit: ET.Element, language: str) -> str | None:
+    code = language.lower().replace("_", "-")
+    forms: dict[str, str] = {}
+    for side in unit.iter("tuv"):
+        name = side.get(XML_LANGUAGE, side.get("lang", "")).lower().replace("_", "-")
+        if name and (segment := side.find("seg")) is not None:
+            for child in segment.iter():
+                if child.tag in MARKUP:
+                    tail = child.tail
+                    child.clear()
+                    child.tail = tail
+            forms.setdefault(name, "".join(segment.itertext()))
+    regional = (text for name, text in forms.items() if name.split("-")[0] == code)
+    return forms.get(code, next(regional, None))
+
+
 FORMATS: dict[str, Callable[[Path, Layout, Reading], Iterator[Pair]]] = {
     ".tsv": _tsv,
     ".jsonl": _json_lines,
-    ".tmx": tmx.read_pairs,
+    ".tmx": _tmx,
 }
