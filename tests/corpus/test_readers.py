@@ -399,6 +399,25 @@ def test_rows_in_several_languages_that_are_read_as_one_are_told_once(
     assert f'corpus.where = {{{field} = "de"}}' in warning
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "hub"])
+def test_fields_inside_fields_are_named_with_a_point(tmp_path: Path, name: str):
+    rows = [
+        {"doc": {"body": {"text": text}, "n": f"d{n}"}, "meta": {"lang": lang}}
+        for n, (text, lang) in enumerate(LANGUAGES)
+    ]
+    if name == "a.parquet":
+        parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / name)
+    else:
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / ("train.jsonl" if name == "hub" else name)).write_text(lines)
+    place = f"hub:{tmp_path}" if name == "hub" else tmp_path / name
+    columns = {"text_column": "doc.body.text", "id_column": "doc.n"}
+    documents, _ = read(place, where={"meta.lang": "de"}, **columns)
+    assert [(one.id, one.text) for one in documents] == [("d0", "Haus"), ("d2", "Baum")]
+    with pytest.raises(DataError, match=r"no text in the field 'doc.title'; its fields are doc, m"):
+        read(place, text_column="doc.title")
+
+
 def test_truth_values_are_asked_for_as_json_writes_them(tmp_path: Path):
     rows = [{"text": "Haus", "checked": True}, {"text": "Baum", "checked": False}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

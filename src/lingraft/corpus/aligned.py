@@ -258,6 +258,7 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
         "subset": {},
         "widened": widened(wider, section.valid, section.test),
         "notices": [],
+        "guesses": [],
         "splits": divided.splits,
     }
     log_result(result, section)

@@ -108,12 +108,14 @@ def form(*sections: recipe.Corpus) -> list[int]:
     """Of what is made of these corpora, part of its fingerprint: see `FORMAT`."""
     identifies = any(section.identify_language for section in sections)
     paths = [path_of(name) for section in sections for name in section.text]
-    files = (file for path in paths for file in (path.rglob("*.xml*") if path.is_dir() else [path]))
-    has_dump = any(kind(file) == ".xml" for file in files)
+    files = (file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]))
+    kinds = {kind(file) for file in files}
+    is_guessed = ".txt" in kinds and any(section.document is None for section in sections)
     return [
         FORMAT["corpus"],
         *([FORMAT["language"]] if identifies else []),
-        *([FORMAT["wiki"]] if has_dump else []),
+        *([FORMAT["wiki"]] if ".xml" in kinds else []),
+        *(["layout", FORMAT["layout"]] if is_guessed else []),
     ]
 
 

@@ -37,6 +37,8 @@ def log_result(result: dict[str, Any], section: recipe.Corpus) -> None:
         logger.info("corpus: %s left out: %s", f"{count:,}", reason)
         for text in result.get("samples", {}).get(reason, ()):
             logger.debug("corpus: left out: %s: %s", reason, text)
+    for kind, count in result["changed"].items():
+        logger.info("corpus: %s changed: %s", f"{count:,}", kind)
     for notice in result.get("notices", ()):  # an older corpus has none
         logger.warning("corpus: %s", notice)
     if LINE_TOO_LONG in result["dropped"]:
@@ -107,10 +109,7 @@ def _advice(name: Split, result: dict[str, Any], section: recipe.Corpus) -> str:
     if name == "train":
         return "check corpus.text and the filters in [corpus]"
     advice = ["give more documents"]
-    if section.document == "line" and result["documents"] < len(SPLITS):
-        advice = ["give more documents (each line of plain text is one: does it have line ends?)"]
     if result["documents"] >= len(SPLITS):
         advice.append(f"raise corpus.{name}")
-    if section.document != "line":
-        advice.append('cut files into more documents (corpus.document = "line")')
+    advice.append('say what a document of a .txt file is (corpus.document = "line" or "block")')
     return f"{' or '.join(advice)}; documents of one id (corpus.id_column) count as one"

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 KEPT = (
     *("language", "scripts", "sources", "documents", "sentences_in"),
-    *("dropped", "changed", "subset", "widened", "notices", "splits"),
+    *("dropped", "changed", "subset", "widened", "notices", "guesses", "splits"),
 )
 """What the stage tells of a corpus, of all that stands in `corpus.json`."""
 MADE = "made"
@@ -66,7 +66,7 @@ def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: st
     try:
         paths = list(paths)
         documents.tell(paths)
-        for source in documents.resolve(paths):
+        for source in documents.laid_out(documents.resolve(paths), section):
             for document in documents.read(source, section, reading):
                 yield from (text for text in split(document.text) if HOLE not in text)
     finally:  # also where nobody reads on
@@ -89,7 +89,7 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
         Plain data: language, scripts, sources (name, bytes, documents), documents, sentences_in,
         dropped, changed and subset (counts by reason), splits (documents, sentences, characters),
         widened (splits for which more documents are held out than their shares give), notices (what
-        a user should be told of the text, a line each).
+        a user should be told of the text, a line each), guesses (how .txt files were read).
 
     Raises:
         RecipeError: the language or a script is not valid.
@@ -220,7 +220,7 @@ def _take(corpus: Path, n_sentences: int | None, files: dict[Split, SplitFile]) 
                 file.write(texts)
             _check_whole(corpus, split, file.sentences, result)
     result["splits"] = {split: file.save() for split, file in files.items()}
-    return {"notices": []} | result
+    return {"notices": [], "guesses": []} | result
 
 
 def _check_whole(corpus: Path, split: Split, n_sentences: int, result: dict[str, Any]) -> None:

@@ -101,7 +101,7 @@ def test_a_copy_of_which_nothing_is_left_removes_no_good_one(tmp_path: Path):
     maker = random.Random(0)
     rows = []
     for number in range(30):
-        lines = [sentence(maker).rstrip(".") + f" {number}" for _ in range(40)]
+        lines = [sentence(maker).rstrip(".") + f" {number}" for _ in range(15)]
         forms = [" ".join(lines), "\n".join(lines)]
         rows += [json.dumps({"id": f"{number}-{at}", "text": form}) + "\n"
                  for at, form in enumerate(forms)]  # fmt: skip

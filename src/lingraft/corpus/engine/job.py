@@ -173,6 +173,8 @@ def make(
     scripts.of_language(language, section.scripts)
     plan = planning.make(section, language, settings.part_bytes)
     documents.tell(section.text)
+    for line in _guesses(plan):
+        logger.info("corpus: %s", line)
     evaluations.tell(section.decontaminate)
     folder = Folder(out)
     folder.check()  # before there is a lock in it
@@ -191,6 +193,13 @@ def make(
         result: dict[str, Any] = read_json(folder.done)["result"]
         log_result(result, plan.section)
         return result
+
+
+def _guesses(plan: Plan) -> list[str]:
+    sources = (source for part in plan.parts for source in part.sources)
+    if plan.section.document is not None:
+        return []
+    return documents.guesses({source.name: source for source in sources}.values())
 
 
 def _is_written(folder: Folder, plan: Plan) -> bool:
@@ -322,6 +331,7 @@ def summary(folder: Folder, plan: Plan, counts: dict[str, Any]) -> dict[str, Any
         "samples": counts["samples"],
         "languages": _most(counts["languages"]),
         "parts": len(plan.parts),
+        "guesses": _guesses(plan),
     }
     return result | {"notices": Notices.of(counts["notices"]).told(result)}
 

@@ -89,6 +89,7 @@ class Read(Step):
                 size = source.span[1] - source.span[0]
             sources[source.name] = {"bytes": size, "documents": reading.documents - documents}
         counts = {"documents": reading.documents, "dropped": reading.dropped, "sources": sources}
+        counts["changed"] = reading.changed
         hide = self.plan.section.mask_personal_data
         samples = {
             reason: [personal.mask(text)[0] if hide else text for text in texts]
@@ -131,8 +132,6 @@ class Judge(Step):
             codes = judge.codes(sentences, owners)
             for index in np.flatnonzero(codes).tolist():
                 tally.show(clean.REASONS[codes[index]], sentences[index])
-            for document in documents:
-                notices.read(document.text)
             of_codes = (
                 [sentences[n] for n in np.flatnonzero(codes == clean.REASONS.index(reason))]
                 for reason in (clean.KEPT, clean.WRONG_SCRIPT)

@@ -61,9 +61,21 @@ def hub_parts(text: str) -> tuple[str, str | None, str | None, str]:
     return name, config or None, revision or None, split or "train"
 
 
+def value_of(row: Mapping[str, Any], name: str) -> Any:
+    """Return the field of a row, or of one inside another ('a.b'); None where there is none."""
+    if name in row:
+        return row[name]
+    value: Any = row
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
 def meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
     """Whether a row has the values that `corpus.where` asks for."""
-    return all(value in _spelt(row.get(field)) for field, value in (section.where or {}).items())
+    return all(
+        value in _spelt(value_of(row, field)) for field, value in (section.where or {}).items()
+    )
 
 
 def _spelt(value: Any) -> tuple[str, ...]:
@@ -114,22 +126,28 @@ def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> It
     with opened_parquet(source.path) as file:
         arrow = require("pyarrow", source.name, "data")
         columns = _parquet_columns(source, section, file.schema_arrow, arrow)
-        beside = (section.id_column, *KEPT_FIELDS, *LANGUAGE_FIELDS, *(section.where or ()))
+        beside = [name for name in columns if name != section.text_column]
         for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=columns):
-            data = _values(batch.column(section.text_column), arrow)
-            names = [name for name in columns if name in beside]
-            values = [map(_decoded, _values(batch.column(name), arrow)) for name in names]
-            rows = zip(*values, strict=True) if names else [()] * len(data)
-            for value, cells in zip(data, rows, strict=True):
-                row = dict(zip(names, cells, strict=True))
+            texts = _values(batch, section.text_column)
+            values = [map(_decoded, _values(batch, name)) for name in beside]
+            rows = zip(*values, strict=True) if beside else [()] * len(texts)
+            for value, cells in zip(texts, rows, strict=True):
+                row = dict(zip(beside, cells, strict=True))
                 text = _wanted(value, row, section, reading)
                 if text is not None:
                     yield found(text, row, source, section, reading)
     reading.bytes_read += source.path.stat().st_size
 
 
-def _values(column: Any, arrow: Any) -> list[Any]:
-    """A column; strings as bytes, since Arrow does not check that they are UTF-8."""
+def _values(batch: Any, name: str) -> list[Any]:
+    """Return a column; strings as bytes, since Arrow does not check that they are UTF-8."""
+    arrow = require("pyarrow", name, "data")
+    compute = require("pyarrow.compute", name, "data")
+    if name in batch.schema.names:
+        column = batch.column(name)
+    else:
+        root, *inside = name.split(".")
+        column = compute.struct_field(batch.column(root), inside)
     if arrow.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type):
@@ -161,30 +179,38 @@ def _wanted(
 
 
 def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow: Any) -> list[str]:
-    if section.text_column not in schema.names:
+    """Return the columns to read: the text, and of what else is asked for those that there are.
+
+    Raises:
+        DataError: there is no text, it is of another type, or what corpus.where asks for is not
+            there.
+    """
+    kinds = {field.name: field.type for field in schema}
+    asked = (section.text_column, section.id_column, *KEPT_FIELDS, *(section.where or ()))
+    for name in (name for name in asked if name not in kinds and "." in name):
+        root, *inside = name.split(".")
+        kind = kinds.get(root)
+        for key in inside:
+            is_there = arrow.types.is_struct(kind) and kind.get_field_index(key) >= 0
+            kind = kind.field(key).type if is_there else None
+        if kind is not None:
+            kinds[name] = kind
+    kind = kinds.get(section.text_column)
+    if kind is None:
         raise no_column(source, section.text_column, schema.names)
-    names = (section.text_column, section.id_column, *KEPT_FIELDS, *(section.where or ()))
-    for name in names:
-        if schema.names.count(name) > 1:
-            raise DataError(
-                f"{source.name}: has several fields of the name '{name}'; rename all but one"
-            )
-    kind = schema.field(section.text_column).type
-    if arrow.types.is_dictionary(kind):
-        kind = kind.value_type
+    kind = kind.value_type if arrow.types.is_dictionary(kind) else kind
     if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
         raise DataError(
             f"{source.name}: the field '{section.text_column}' holds {kind}, not strings; "
             "set corpus.text_column"
         )
     for field in section.where or ():
-        if field not in schema.names:
+        if field not in kinds:
             raise DataError(
                 f"{source.name}: has no field '{field}', which corpus.where asks for; its fields "
                 f"are {', '.join(schema.names[:20])}"
             )
-    languages = (name for name in LANGUAGE_FIELDS if schema.names.count(name) == 1)
-    return [name for name in dict.fromkeys((*names, *languages)) if name in schema.names]
+    return [name for name in dict.fromkeys((*asked, *LANGUAGE_FIELDS)) if name in kinds]
 
 
 def found(
@@ -192,7 +218,7 @@ def found(
 ) -> Row:
     """The document of a row; its language is looked at, since all rows are read as one."""
     _tell_languages(row, source, reading)
-    return row.get(section.id_column), text, _facts(row)
+    return value_of(row, section.id_column), text, _facts(row)
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, str | int]:
@@ -253,9 +279,10 @@ def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
         DataError: the dataset cannot be read, has no such field, or datasets is not installed.
     """
     for number, row in enumerate(_streamed(source)):
-        if not number and section.text_column not in row:
+        text = value_of(row, section.text_column)
+        if not number and text is None and section.text_column not in row:
             raise no_column(source, section.text_column, list(row))
-        text = _wanted(row.get(section.text_column), row, section, reading)
+        text = _wanted(text, row, section, reading)
         if text is not None:
             reading.bytes_read += len(text.encode("utf-8", "surrogatepass"))
             yield found(text, row, source, section, reading)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations of `plan.Plan`
 from typing import TYPE_CHECKING, TypeAlias
 
 from lingraft.corpus import extras
-from lingraft.corpus.readers import folders, markup
+from lingraft.corpus.readers import folders, layout, markup
 from lingraft.corpus.readers.columns import (
     HUB_PREFIX,
     NO_TEXT_FIELD,
@@ -26,7 +26,9 @@ from lingraft.corpus.readers.columns import (
     read_csv,
     read_hub,
     read_parquet,
+    value_of,
 )
+from lingraft.corpus.readers.layout import Layout  # noqa: TC001 - as `Path`
 from lingraft.corpus.readers.lines import (
     BROKEN_JSON,
     COMPRESSED,
@@ -44,7 +46,7 @@ from lingraft.errors import DataError
 from lingraft.paths import as_shown, path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lingraft import recipe
 
@@ -104,12 +106,14 @@ class Source:
         span: of a part of a file, the byte at which it begins and the one at which the next part
             does; None is the whole. Only what `parts.cut` cuts can have one.
         shard: whether it is one of a finished corpus: its rows have our columns.
+        layout: of a .txt file; None where nobody has looked at it.
     """
 
     name: str
     path: Path | None
     span: tuple[int, int] | None = None
     shard: bool = False
+    layout: Layout | None = None
 
     @property
     def format(self) -> str:
@@ -193,6 +197,26 @@ def _resolve_one(name: str) -> list[Source]:
     return [Source(name, path)]
 
 
+def laid_out(sources: Sequence[Source], section: recipe.Corpus) -> list[Source]:
+    """Return the sources, with the layout of those that are .txt files."""
+    paths = [one.path for one in sources if one.path is not None and one.format == ".txt"]
+    layouts = layout.guess(paths, section.max_line_bytes, section.document)
+    return [replace(one, layout=layouts.get(one.path)) if one.path else one for one in sources]
+
+
+def guesses(sources: Iterable[Source]) -> list[str]:
+    """Say how .txt files are read, a line for each layout."""
+    names: dict[str, list[str]] = {}
+    for source in sources:
+        if source.layout is not None:
+            names.setdefault(source.layout.told, []).append(source.name)
+    return [
+        f"{files[0]}{f' and {len(files) - 1:,} more' if files[1:] else ''}: {told} (a guess; set "
+        "corpus.document where it is wrong)"
+        for told, files in names.items()
+    ]
+
+
 def tell(texts: Iterable[str | Path]) -> None:
     """Log of each folder which kinds of files are read, where there are several, and what is not.
 
@@ -266,6 +290,7 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
         )
     reader = read_hub if source.path is None else FORMATS[source.format]
     empty, left_out = True, reading.dropped.total()
+    may_be_wrapped = section.split_sentences and source.format in TABLES and not source.shard
     for identifier, text, *more in reader(source, section, reading):
         empty = False
         if not text or text.isspace():
@@ -275,10 +300,19 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
         # Tables write NaN or nothing for none.
         has_name = identifier not in (None, "") and identifier == identifier
         name = as_shown(str(identifier)) if has_name else content_id(text)
+        if may_be_wrapped and text.count("\n") >= layout.FEWEST_WRAPPED:
+            text = _unwrapped(text, reading)
         yield Document(name, text, *more)
     has_drops = reading.dropped.total() > left_out
     if empty and not has_drops and source.path is not None and source.path.stat().st_size == 0:
         reading.drop(EMPTY)
+
+
+def _unwrapped(text: str, reading: Reading) -> str:
+    lines = text.splitlines()
+    if width := layout.width_of(lines):
+        return "\n".join(layout.joined(lines, width, layout.words_of(lines), reading))
+    return text
 
 
 def content_id(text: str) -> str:
@@ -290,15 +324,22 @@ def content_id(text: str) -> str:
 def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
     """A .txt file: a document a line, a block between empty lines, or the whole file."""
     assert source.path is not None
-    lines = text_lines(source.path, section.max_line_bytes, reading, source.span)
-    if section.document == "line":
+    limit = section.max_line_bytes
+    form = source.layout or layout.guess([source.path], limit, section.document)[source.path]
+    lines = text_lines(source.path, limit, reading, source.span)
+    if form.numbered:
+        lines = (layout.NUMBERED.sub("", line, count=1) for line in lines)
+    if form.width:
+        words = layout.words_of(layout.sample_of(source.path, limit))
+        lines = layout.joined(lines, form.width, words, reading)
+    if form.document == "line":
         for line in lines:
             yield None, line
         return
     block: list[str] = []
     size = 0
     for line in lines:
-        if section.document == "block" and not line.strip():
+        if form.document == "block" and not line.strip():
             if block:
                 yield None, "\n".join(block)
             block, size = [], 0
@@ -307,7 +348,7 @@ def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator
         size += len(line)
         if size > MAX_DOCUMENT_CHARACTERS:
             raise DataError(
-                f'{source.name}: corpus.document = "{section.document}" makes a document of more '
+                f'{source.name}: corpus.document = "{form.document}" makes a document of more '
                 f'than {MAX_DOCUMENT_CHARACTERS:,} characters of it; use "line"'
             )
     if block:
@@ -337,7 +378,7 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
             good += 1  # it is another stream's
             reading.drop(NOT_WHERE)
             continue
-        text = row.get(section.text_column) if isinstance(row, dict) else None
+        text = value_of(row, section.text_column) if isinstance(row, dict) else None
         if not isinstance(text, str):
             keys = keys or (list(row) if isinstance(row, dict) else [])
             reading.drop(NO_TEXT_FIELD, line)

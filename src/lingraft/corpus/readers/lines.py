@@ -77,6 +77,7 @@ class Reading:
         bytes_read: bytes taken from the disk, compressed ones where the file is compressed.
         languages: by field of rows that names one, the first two of its values.
         samples: for each reason the first few texts that were left out, cut short.
+        changed: what was changed while reading, by kind.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
@@ -84,6 +85,7 @@ class Reading:
     bytes_read: int = 0
     languages: dict[str, list[str]] = field(default_factory=dict)
     samples: dict[str, list[str]] = field(default_factory=dict)
+    changed: Counter[str] = field(default_factory=Counter)
 
     def drop(self, reason: str, text: str = "") -> None:
         """Count a document that is left out; what there is of it is an example."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import repair
 from lingraft.corpus.extras import require
+from lingraft.corpus.readers.layout import UNSPACED
 from lingraft.corpus.readers.lines import LINE_TOO_LONG, Reading, opened, reading_errors
 from lingraft.errors import DataError
 
@@ -44,10 +45,6 @@ BLOCK = re.compile(
     r"<(/?)(?:address|article|aside|blockquote|center|details|div|dl|fieldset|figure|footer|form|"
     r"header|main|nav|ol|section|table|ul)\b",
     re.IGNORECASE,
-)
-# Between characters of scripts without spaces, the end of a source line is no space.
-UNSPACED_BREAK = re.compile(
-    r"(?<=[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f])\n(?=[\u3040-\u30ff\u3400-\u9fff])"
 )
 
 
@@ -154,7 +151,7 @@ def markdown_to_text(source: str) -> str:
     page = CODE.sub("", parser.render(FRONT_MATTER.sub("", source, count=1)))
     if is_too_deep(page):
         return ""
-    text = html_to_text(UNSPACED_BREAK.sub("", page), main_content=False)
+    text = html_to_text(UNSPACED.sub("", page), main_content=False)
     return "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
 
 
