@@ -73,10 +73,6 @@ def test_detection_follows_the_curve_of_the_bands() -> None:
         assert abs(found - theory) < 0.15
 
 
-def test_unrelated_documents_are_all_kept() -> None:
-    assert all(fresh([text(60) for _ in range(400)]))
-
-
 def mix(value: int) -> int:
     """SplitMix64's finaliser, in Python's integers."""
     value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64

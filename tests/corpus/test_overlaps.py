@@ -126,17 +126,6 @@ def test_what_goes_is_counted_and_what_stays_is_whole(tmp_path: Path, recipe: Re
     )
 
 
-def test_streams_without_a_common_sentence_stay_as_they_are(tmp_path: Path, recipe: Recipe):
-    text, pairs = recipe.streams
-    other = tmp_path / "other.txt"
-    other.write_text("".join(korean(n) + "\n" for n in range(1_000, 1_200)))
-    alone = text.model_copy(update={"corpus": Corpus(text=(str(other),), **SHARES)})
-    out = tmp_path / "out"
-    out.mkdir()
-    found = streams.prepare(recipe.model_copy(update={"streams": (alone, pairs)}), out)
-    assert HELD_OUT not in found["streams"]["ko"]["dropped"]
-
-
 def test_a_split_that_loses_all_names_its_stream(tmp_path: Path, recipe: Recipe):
     held = {"ko": {"train": 1, "valid": 2, "test": 3}, "pairs": {"train": 4, "valid": 3, "test": 5}}
     results = {}
@@ -167,13 +156,6 @@ def test_few_pairs_hold_out_a_tenth_up_to_five_as_few_documents_do(
     documents = {split: counts["documents"] for split, counts in result["splits"].items()}
     assert documents == {"train": count - 2 * held, "valid": held, "test": held}
     assert sorted(result["widened"]) == ["test", "valid"]
-
-
-def test_two_pairs_are_too_few(tmp_path: Path):
-    path = tmp_path / "ko-de.tsv"
-    path.write_text("".join(f"{korean(n)}\t{german(n, 'heute')}\n" for n in range(2)))
-    with pytest.raises(DataError, match=r"no (valid|test) sentence is left"):
-        aligned.prepare(Corpus(text=(str(path),), valid=0.001, test=0.001), ("ko", "de"), tmp_path)
 
 
 def test_much_that_is_held_out_does_not_make_each_batch_of_lines_longer(

@@ -43,10 +43,6 @@ def test_a_label_stands_for_what_browsers_take_it_for(label: str, encoding: str,
     assert repair.decode(text.encode(encoding), label) == (text, encoding)
 
 
-def test_bytes_that_windows_leaves_open_are_read_as_declared() -> None:
-    assert repair.decode(b"caf\xe9 \x81", "iso-8859-1") == ("café \x81", "iso8859-1")
-
-
 @pytest.mark.parametrize("declared", [None, "utf-8", "euc-kr"])
 @pytest.mark.parametrize("text", [TEXT, "Học sinh nhất thế giới."])
 def test_one_damaged_byte_makes_no_other_encoding_of_utf8(text: str, declared: str | None) -> None:

@@ -14,9 +14,8 @@ import pytest
 from lingraft.corpus import stage
 from lingraft.corpus.cleaning import clean
 from lingraft.corpus.engine import job, steps
-from lingraft.corpus.inputs import inputs
 from lingraft.corpus.split import SPLITS
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 
 WORDS = [
@@ -109,20 +108,6 @@ def test_every_sentence_is_kept_or_counted_as_dropped(tmp_path: Path):
     assert result["documents"] == 309
 
 
-def test_sentences_of_a_document_stay_together_in_order(tmp_path: Path):
-    prepare(tmp_path / "out", corpus_file(tmp_path))
-    whole = {document(number) for number in range(300)}
-    for split in SPLITS:
-        assert {" ".join(parts) for parts in documents(tmp_path / "out", split)} <= whole
-
-
-def test_the_same_input_gives_the_same_bytes(tmp_path: Path):
-    path = corpus_file(tmp_path)
-    prepare(tmp_path / "one", path, max_train_sentences=100)
-    prepare(tmp_path / "two", path, max_train_sentences=100)
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-
-
 @pytest.mark.parametrize(
     ("changes", "digest"),
     [
@@ -178,14 +163,6 @@ def test_no_sentence_is_in_two_splits_nor_twice_in_one(tmp_path: Path):
     assert result["dropped"]["duplicate"] > 1_000
 
 
-def test_without_deduplication_repetitions_stay(tmp_path: Path):
-    path = corpus_file(tmp_path)
-    path.write_text(path.read_text() * 2)
-    result = prepare(tmp_path / "out", path, deduplicate=False)
-    assert "duplicate" not in result["dropped"]
-    assert sum(counts["sentences"] for counts in result["splits"].values()) == 1_800
-
-
 def test_smaller_subsets_are_contained_in_larger_ones(tmp_path: Path):
     path = corpus_file(tmp_path)
     sets = []
@@ -218,30 +195,13 @@ def test_a_subset_keeps_order_documents_and_the_held_out_text(tmp_path: Path):
     assert len(contents(tmp_path / "some")) == 6
 
 
-def test_a_subset_is_exact_when_documents_share_their_id(tmp_path: Path):
-    path = tmp_path / "a.jsonl"
-    rows = [{"id": n % 60, "text": document(n)} for n in range(200)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = prepare(tmp_path / "out", path, max_train_sentences=37)
-    assert result["splits"]["train"]["sentences"] == 37
-
-
-def test_a_subset_larger_than_the_corpus_takes_all_and_warns(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    with caplog.at_level(logging.WARNING, logger="lingraft"):
-        result = prepare(tmp_path / "out", corpus_file(tmp_path), max_train_sentences=10_000)
-    assert result["subset"] == {"not in the subset": 0}
-    assert "corpus.max_train_sentences = 10,000 asks for more than" in caplog.text
-
-
 def test_a_text_without_line_ends_that_is_stepped_over_is_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     (texts := tmp_path / "texts").mkdir()
     book = texts / "book.txt"
     book.write_text(" ".join(document(number) for number in range(300)))
-    with pytest.raises(DataError, match=r"no train sentence .* raise corpus\.max_line_bytes"):
+    with pytest.raises(DataError, match=r"no train sentence .*1 line too long"):
         prepare(tmp_path / "alone", texts, max_line_bytes=5_000)
     corpus_file(texts)
     with caplog.at_level(logging.WARNING, logger="lingraft"):
@@ -266,22 +226,10 @@ def test_input_that_leaves_nothing_is_refused_with_the_counts(tmp_path: Path, te
         prepare(tmp_path / "out", path)
 
 
-@pytest.mark.parametrize("split", ["valid", "test"])
-def test_an_empty_held_out_split_is_refused_with_advice(tmp_path: Path, split: str):
-    shares = {"valid": 0.0, "test": 0.0} | {split: 1e-12}
-    with pytest.raises(DataError, match=rf"no {split} sentence .*give more documents"):
-        prepare(tmp_path / "out", corpus_file(tmp_path, 2), **shares)
-
-
 def test_a_share_of_zero_leaves_an_empty_file(tmp_path: Path):
     result = prepare(tmp_path / "out", corpus_file(tmp_path), valid=0.0)
     assert result["splits"]["valid"] == {"documents": 0, "sentences": 0, "characters": 0}
     assert documents(tmp_path / "out", "valid") == []
-
-
-def test_an_invalid_language_is_refused_before_anything_is_read(tmp_path: Path):
-    with pytest.raises(RecipeError, match="BCP 47"):
-        prepare(tmp_path / "out", "no-such-file.txt", language="korean")
 
 
 def test_a_full_disk_is_a_data_error_of_one_line(tmp_path: Path):
@@ -303,15 +251,6 @@ def test_lone_surrogates_in_json_do_no_harm(tmp_path: Path):
     result = prepare(tmp_path / "out", path)
     assert result["sentences_in"] == 315
     assert result["dropped"] == {clean.DAMAGED: 5}
-
-
-def test_inputs_name_every_file_with_size_and_time(tmp_path: Path):
-    path = corpus_file(tmp_path)
-    os.utime(path, ns=(5, 7))
-    assert inputs([str(tmp_path), "hub:some/set"]) == [
-        {"name": str(path), "bytes": path.stat().st_size, "mtime_ns": 7},
-        {"name": "hub:some/set"},
-    ]
 
 
 def test_a_file_whose_name_is_not_utf8_is_one_line(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -78,13 +79,6 @@ def as_finished(section: recipe.Corpus) -> recipe.Corpus:
                 "a stream of its own",
                 *(", ".join(map(str, folders)), key, getattr(section, key)),
             )
-    whole = [str(folder) for folder, one in finished.items() if one.where != section.where]
-    if section.where and whole:
-        logger.warning(
-            "%s: read whole: corpus.where asks for fields, which rows of a finished corpus no "
-            "longer have; ask for them when you make it",
-            ", ".join(whole),
-        )
     if changes:
         settings = ", ".join(f"{key} = {value}" for key, value in changes.items())
         logger.info("%s: hold for all text: %s", ", ".join(map(str, folders)), settings)
@@ -138,20 +132,22 @@ def digests(names: Sequence[str]) -> list[str]:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's content.
+    """Return the SHA-256 of a file's content.
 
     Raises:
         DataError: it cannot be read, or its name is not UTF-8.
     """
-    _check_name(path)
-    with reading_errors(path):
+    with _named(path):
         return digest(path)
 
 
-def _check_name(path: Path) -> None:
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
     """Refuse a name whose bytes stand as halves of surrogate pairs, which no JSON file can hold."""
     if problem := not_utf8(str(path)):
         raise DataError(problem)
+    with reading_errors(path):
+        yield
 
 
 def inputs(names: Sequence[str]) -> list[dict[str, Any]]:
@@ -184,7 +180,6 @@ def entry(name: str, path: Path | None) -> dict[str, Any]:
     """
     if path is None:
         return {"name": name}
-    _check_name(path)
-    with reading_errors(path):
+    with _named(path):
         stat = path.stat()
     return {"name": name, "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}

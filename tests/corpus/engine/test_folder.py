@@ -40,18 +40,6 @@ def test_a_folder_with_another_corpus_is_left_alone_unless_it_may_be_overwritten
     assert text(tmp_path / "out") != before
 
 
-def test_a_corpus_that_was_moved_with_its_evaluations_is_the_same(
-    tmp_path: Path, sources: list[str]
-):
-    (tmp_path / "out" / "evaluations").mkdir(parents=True)
-    (tmp_path / "out" / "evaluations" / "task.txt").write_text("그런 문장은 어디에도 없다\n")
-    made(corpus(sources, decontaminate=(str(tmp_path / "out" / "evaluations"),)), tmp_path / "out")
-    moved = (tmp_path / "out").rename(tmp_path / "moved")
-    before = contents(moved)
-    made(corpus(sources, decontaminate=(str(moved / "evaluations"),)), moved)
-    assert contents(moved) == before
-
-
 def test_files_of_the_user_are_never_overwritten_as_shards(tmp_path: Path, sources: list[str]):
     (tmp_path / "out" / "train").mkdir(parents=True)
     own = tmp_path / "out" / "train" / "mine.jsonl"
@@ -85,17 +73,6 @@ def test_a_folder_of_other_things_is_refused_and_left_as_it_is(
         with pytest.raises(DataError, match="holds no corpus of lingraft"):
             made(corpus(sources), out, settings(force=force))
     assert contents(out) == before
-
-
-def test_what_a_corpus_may_find_in_its_folder_is_no_other_thing(tmp_path: Path, sources: list[str]):
-    """The texts of tasks, the page of a corpus that was deleted, empty folders."""
-    out = tmp_path / "out"
-    for name in ("evaluations", "train", "work"):
-        (out / name).mkdir(parents=True)
-    (out / "evaluations" / "nsmc.json").write_text("[]")
-    (out / "report.html").write_text(PAGE)
-    assert made(corpus(sources), out)["documents"] > 0
-    assert (out / "evaluations" / "nsmc.json").is_file()
 
 
 def test_a_source_inside_the_corpus_is_never_replaced(tmp_path: Path, sources: list[str]):

@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 import os
 import random
-import resource
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -114,21 +113,6 @@ def test_a_copy_of_which_nothing_is_left_removes_no_good_one(tmp_path: Path):
         for near in (False, True)
     ]
     assert made_of[0] == made_of[1] > 20
-
-
-@pytest.mark.slow
-def test_a_corpus_of_many_parts_needs_few_open_files(tmp_path: Path):
-    rows = [json.dumps({"text": sentence(random.Random(n))}) + "\n" for n in range(300)]
-    (tmp_path / "rows.jsonl").write_text("".join(rows))
-    section = corpus([str(tmp_path / "rows.jsonl")], near_duplicates=True)
-    in_use = len([*Path("/proc/self/fd").iterdir()])
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + 40, hard))
-    try:
-        result = made(section, tmp_path / "out", settings(600))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert result["parts"] > 80
 
 
 def test_a_shard_shows_what_was_dropped_from_it(
@@ -288,17 +272,6 @@ def test_part_of_a_finished_corpus_is_the_part_of_its_sources(tmp_path: Path, so
     assert result["splits"] == expected[0]["splits"]
 
 
-def test_what_a_run_leaves_at_its_default_the_finished_corpus_decides(
-    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
-):
-    made(corpus(sources, near_duplicates=True, min_characters=30), tmp_path / "corpus")
-    plain = Corpus(text=(str(tmp_path / "corpus"),))
-    with caplog.at_level(logging.INFO, logger="lingraft"):
-        _, found = of_stage(plain, tmp_path / "run")
-    assert found == text(tmp_path / "corpus")
-    assert "is taken as it is, made with near_duplicates = True, min_characters = 30" in caplog.text
-
-
 def test_no_split_holds_a_near_duplicate_of_anothers_document(tmp_path: Path):
     """A source is nearly the other one, line by line; each line is a document."""
     rng = random.Random(3)
@@ -317,27 +290,6 @@ def test_no_split_holds_a_near_duplicate_of_anothers_document(tmp_path: Path):
         torn = sum(len(found) > 1 for found in sides.values())
         assert len(sides) == 40
         assert (torn == 0) == near
-
-
-def test_a_finished_corpus_without_held_out_text_goes_into_a_run(
-    tmp_path: Path, sources: list[str]
-):
-    nothing = {"valid": 0.0, "test": 0.0}
-    made(corpus(sources, **nothing), tmp_path / "corpus")
-    assert not (tmp_path / "corpus" / "valid").exists()
-    result, found = of_stage(corpus([str(tmp_path / "corpus")], **nothing), tmp_path / "run")
-    assert found["train"] == text(tmp_path / "corpus")["train"]
-    assert result["splits"]["valid"]["sentences"] == 0
-
-
-def test_a_file_called_as_the_mark_of_a_finished_corpus_is_text_like_any_other(tmp_path: Path):
-    (tmp_path / "in" / "train").mkdir(parents=True)
-    rows = [json.dumps({"text": f"글 {n} 이 여기에 있다."}, ensure_ascii=False) for n in range(30)]
-    (tmp_path / "in" / "corpus.json").write_text("\n".join(rows[:1]))
-    (tmp_path / "in" / "train" / "a.jsonl").write_text("\n".join(rows[1:]))
-    section = corpus([str(tmp_path / "in")], valid=0.2, test=0.2)
-    result, _ = of_stage(section, tmp_path / "run")
-    assert result["documents"] == 30
 
 
 def test_a_finished_corpus_is_cleaned_again_with_other_settings(tmp_path: Path, sources: list[str]):
@@ -404,18 +356,6 @@ def test_finished_corpora_that_do_not_agree_are_told(
     assert "were made with different corpus.test, which is 0.02 here; set it" in caplog.text
 
 
-@pytest.mark.parametrize(("asked", "told"), [("fr", True), ("ko", False)])
-def test_a_finished_corpus_is_said_to_be_read_whole_where_fields_are_asked_for(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, asked: str, told: bool
-):
-    rng, raw = random.Random(0), tmp_path / "raw.jsonl"
-    rows = [{"id": f"d{n}", "text": sentence(rng), "lang": "ko"} for n in range(50)]
-    raw.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    made(corpus([str(raw)], where={"lang": "ko"}), tmp_path / "corpus")
-    of_stage(corpus([str(tmp_path / "corpus")], where={"lang": asked}), tmp_path / "run")
-    assert ("corpus: read whole: corpus.where asks for fields" in caplog.text) == told
-
-
 def test_a_corpus_of_which_a_shard_is_missing_is_refused(tmp_path: Path, sources: list[str]):
     made(corpus(sources), tmp_path / "corpus")
     min((tmp_path / "corpus" / "train").iterdir()).unlink()
@@ -443,15 +383,3 @@ def test_a_corpus_of_sentences_warns_where_whole_lines_are_wanted(
     made(corpus(sources), tmp_path / "corpus")
     of_stage(corpus([str(tmp_path / "corpus")], split_sentences=False), tmp_path / "run")
     assert "make it with split_sentences=false" in caplog.text
-
-
-def test_hub_datasets_are_a_part_of_their_own(tmp_path: Path, sources: list[str]):
-    pytest.importorskip("datasets")
-    folder = tmp_path / "hub"
-    folder.mkdir()
-    (folder / "train.jsonl").write_bytes(Path(sources[1]).read_bytes().replace(b"broken\n", b""))
-    section = corpus([f"hub:{folder}"])
-    expected, sentences = of_stage(section, tmp_path / "stage")
-    result = made(section, tmp_path / "out")
-    assert text(tmp_path / "out") == sentences
-    assert {key: result[key] for key in expected} == expected

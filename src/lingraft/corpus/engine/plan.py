@@ -311,8 +311,3 @@ def _is_empty(path: Path) -> bool:
 @functools.lru_cache(maxsize=4)
 def _load(path: Path, changed_ns: int) -> Plan:
     return PLANS.validate_json(path.read_bytes())
-
-
-def check_ours(folder: Folder) -> None:
-    """Refuse a folder of other things; as `Folder.check`."""
-    folder.check()

@@ -109,11 +109,6 @@ def opened_parquet(path: Path) -> Iterator[Any]:
             f"{path}: broken Parquet data ({first}); nothing was kept; "
             "copy or download the file again"
         ) from None
-    except OverflowError as error:
-        raise DataError(
-            f"{path}: holds a time that is beyond the years of Python ({error}); "
-            "write the file without that field"
-        ) from None
 
 
 def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
@@ -216,15 +211,11 @@ def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow:
 def found(
     text: str, row: Mapping[str, Any], source: Source, section: recipe.Corpus, reading: Reading
 ) -> Row:
-    """The document of a row; its language is looked at, since all rows are read as one."""
+    """Return the document of a row; its language is looked at, since all rows are read as one."""
     _tell_languages(row, source, reading)
-    return value_of(row, section.id_column), text, _facts(row)
-
-
-def _facts(row: Mapping[str, Any]) -> dict[str, str | int]:
-    """What a row says about its document."""
-    values = {name: row.get(name) for name in KEPT_FIELDS}
-    return {name: value for name, value in values.items() if isinstance(value, str | int)}
+    values = ((name, row.get(name)) for name in KEPT_FIELDS)
+    facts = {name: value for name, value in values if isinstance(value, str | int)}
+    return value_of(row, section.id_column), text, facts
 
 
 def _tell_languages(row: Mapping[str, Any], source: Source, reading: Reading) -> None:
@@ -297,13 +288,9 @@ def _streamed(source: Source) -> Iterator[dict[str, Any]]:
             name, config, split=split, revision=revision, streaming=True
         )
     except Exception as error:  # whatever its file systems, parsers and HTTP client raise
-        raise _hub_error(source, error) from None
-
-
-def _hub_error(source: Source, error: Exception) -> DataError:
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return DataError(
-        f"{source.name}: the dataset cannot be read ({type(error).__name__}: {first}); "
-        "check its name, configuration, revision and split (hub:NAME:CONFIG@REVISION#SPLIT) and "
-        "your connection"
-    )
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"{source.name}: the dataset cannot be read ({type(error).__name__}: {first}); check "
+            "its name, configuration, revision and split (hub:NAME:CONFIG@REVISION#SPLIT) and "
+            "your connection"
+        ) from None

@@ -72,7 +72,6 @@ OF_SHARDS: dict[str, object] = {
 held out, and a row is a whole document."""
 AS_LINES = "write one object a line (jq -c '.[]' makes them from an array)"
 ARRAY = re.compile(r"\s*\[\s*(\{|$)")
-ARCHIVES = {".zip", ".tar", ".tgz", ".tbz2", ".txz", ".7z", ".rar"}
 DUMP_ROOT = b"<mediawiki"
 DUMP_HEAD_BYTES = 4_096
 
@@ -173,24 +172,17 @@ def _resolve_one(name: str) -> list[Source]:
             )
         files, about, others = _inside(path)
         if not files:
-            left_out = f" but {about[0].name}, which must be named to be read" if about else ""
-            left_out += f" (there are {folders.kinds(others)})" if others else ""
+            left_out = f" (there are {folders.kinds([*about, *others])})" if about or others else ""
             raise DataError(
                 f"{name}: no text in this directory{left_out}; files that are read end in "
                 f"{_known()}"
             )
         is_corpus = folders.is_finished(path)
         return [Source(str(file), file, shard=is_corpus) for file in files]
-    if not path.exists():
+    if not path.is_file():
         raise DataError(
             f"{name}: no such file or directory; "
             f"a dataset on the Hugging Face Hub is written hub:{name}"
-        )
-    if not path.is_file():
-        raise DataError(f"{name}: is not a regular file; give a file, a directory or hub:NAME")
-    if ARCHIVES & {suffix.lower() for suffix in path.suffixes[-2:]}:
-        raise DataError(
-            f"{name}: is an archive, and none is unpacked here; unpack it and give its folder"
         )
     if not _format(path):
         raise DataError(f"{name}: unknown kind of file; allowed: {_known()}")
@@ -218,25 +210,23 @@ def guesses(sources: Iterable[Source]) -> list[str]:
 
 
 def tell(texts: Iterable[str | Path]) -> None:
-    """Log of each folder which kinds of files are read, where there are several, and what is not.
+    """Log of each folder which kinds of files are read, and which are not.
 
     Args:
         texts: what `resolve` takes.
     """
     for folder in (path_of(text) for text in texts):
-        if not folder.is_dir():
-            continue
-        files, about, others = _inside(folder)
-        if len({folders.kind(file) for file in files}) > 1:
+        if folder.is_dir():
+            files, about, others = _inside(folder)
             logger.info("%s: %s are read", folder, folders.kinds(files))
-        if about:
-            names = ", ".join(str(file.relative_to(folder)) for file in about[:5])
-            more = f" and {len(about) - 5:,} more" if len(about) > 5 else ""
-            logger.info(
-                "%s: left out as no text: %s%s (name a file to have it read)", folder, names, more
-            )
-        if others:
-            logger.info("%s: not read: %s", folder, folders.kinds(others))
+            if about:
+                names = ", ".join(str(file.relative_to(folder)) for file in about[:5])
+                logger.info(
+                    "%s: left out as no text: %s (%d in all; name a file to have it read)",
+                    *(folder, names, len(about)),
+                )
+            if others:
+                logger.info("%s: not read: %s", folder, folders.kinds(others))
 
 
 def _inside(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:

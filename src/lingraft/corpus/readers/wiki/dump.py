@@ -14,7 +14,6 @@ import codecs
 import html
 import io
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -59,30 +58,6 @@ NAMESPACE = re.compile(r'<namespace key="(-?\d{1,8})"[^>]*>([^<]+)</namespace>')
 # A bz2 stream header (block size 1-9) and the magic of its first block.
 STREAM_START = re.compile(rb"BZh[1-9]1AY&SY")
 STREAM_START_BYTES = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """An article.
-
-    Attributes:
-        wiki: name of the wiki's database ('kowiki').
-        id: number of the page, which stays when it is renamed.
-        revision: number of the revision.
-        title: its title.
-        text: plain text.
-    """
-
-    wiki: str
-    id: int
-    revision: int
-    title: str
-    text: str
-
-    @property
-    def name(self) -> str:
-        """What identifies the page among the pages of all wikis, say 'kowiki:123'."""
-        return f"{self.wiki}:{self.id}"
 
 
 def spans(path: Path, target_bytes: int) -> list[tuple[int, int]]:
@@ -146,8 +121,8 @@ def pages(
     reading: Reading,
     page_bytes: int = PAGE_BYTES,
     span: tuple[int, int] | None = None,
-) -> Iterator[Page]:
-    """The articles of a dump, in its order, as plain text.
+) -> Iterator[Row]:
+    """Give name ('kowiki:123'), text, title and revision of the articles of a dump, in its order.
 
     Args:
         path: an XML export; plain, .bz2 (one stream or many), .gz, .xz or .zst.
@@ -251,7 +226,7 @@ def _last_revision(page: bytearray, begin: int) -> bytearray:
     return page[:first] + page[last:] if first < last else page
 
 
-def _page(xml: bytes, site: Site) -> tuple[Page | None, str]:
+def _page(xml: bytes, site: Site) -> tuple[Row | None, str]:
     """The article, or None and why it is dropped."""
     try:
         page = ET.fromstring(xml, ET.XMLParser(encoding="utf-8"))
@@ -276,7 +251,8 @@ def _page(xml: bytes, site: Site) -> tuple[Page | None, str]:
     except MarkupError as error:
         return None, str(error)
     number, revision = map(int, numbers)
-    return (Page(site.wiki, number, revision, title, text), "") if text else (None, EMPTY_PAGE)
+    facts: dict[str, str | int] = {"title": title, "revision": revision}
+    return ((f"{site.wiki}:{number}", text, facts), "") if text else (None, EMPTY_PAGE)
 
 
 def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
@@ -295,5 +271,4 @@ def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
     """
     assert source.path is not None
     page_bytes = min(section.max_line_bytes, PAGE_BYTES)
-    for page in pages(source.path, reading, page_bytes, source.span):
-        yield page.name, page.text, {"title": page.title, "revision": page.revision}
+    return pages(source.path, reading, page_bytes, source.span)
