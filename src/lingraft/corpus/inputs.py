@@ -61,27 +61,27 @@ def lines_of(names: Sequence[str]) -> Iterator[str]:
 def as_finished(section: recipe.Corpus) -> recipe.Corpus:
     """The settings with those of the finished corpora in the text, where they are the defaults.
 
-    So what these hold out stays held out. Corpora that do not agree are told of.
+    So what these hold out stays held out.
+
+    Raises:
+        DataError: the corpora do not agree.
     """
     finished = _finished(section)
-    folders, made = list(finished), list(finished.values())
     default = Corpus(text=section.text)
     changes: dict[str, Any] = {}
     for key in HELD:
-        values = {getattr(one, key) for one in made}
+        values = {getattr(one, key) for one in finished.values()} or {getattr(default, key)}
         if getattr(section, key) != getattr(default, key) or values <= {getattr(default, key)}:
             continue
-        if len(values) == 1:
-            changes[key] = values.pop()
-        else:
-            logger.warning(
-                "%s: were made with different corpus.%s, which is %s here; set it, or give each "
-                "a stream of its own",
-                *(", ".join(map(str, folders)), key, getattr(section, key)),
+        if len(values) > 1:
+            raise DataError(
+                f"{', '.join(map(str, finished))}: were made with different corpus.{key}; set it, "
+                "or give each a stream of its own"
             )
+        changes[key] = values.pop()
     if changes:
         settings = ", ".join(f"{key} = {value}" for key, value in changes.items())
-        logger.info("%s: hold for all text: %s", ", ".join(map(str, folders)), settings)
+        logger.info("%s: hold for all text: %s", ", ".join(map(str, finished)), settings)
     return section.model_copy(update=changes)
 
 

@@ -163,7 +163,7 @@ def make(
         settings: how to run it.
 
     Returns:
-        What `summary` returns; None where a cluster is to do the work and has not done so yet.
+        The result in `corpus.json`; None where a cluster is to do the work and has not done so.
 
     Raises:
         RecipeError: the language, a script or an option of the cluster is not valid.
@@ -234,18 +234,14 @@ def _executor(cluster: Cluster) -> Any:
     module = importlib.import_module(f"datatrove.executor.{cluster.kind}")
     kind = getattr(module, f"{cluster.kind.title()}PipelineExecutor")
     allowed = sorted(set(inspect.signature(kind.__init__).parameters) - OWN_OPTIONS)
-    for name in cluster.options:
-        if name not in allowed:
-            raise RecipeError(
-                f"executor.{name}: the {cluster.kind} executor has no such option; "
-                f"allowed: {', '.join(allowed)}"
-            )
-    for name in MINIMUM[cluster.kind]:
-        if name not in cluster.options:
-            raise RecipeError(
-                f"--executor {cluster.kind}: needs executor.{name}=…, "
-                "as the cluster's manual gives it"
-            )
+    missing = [name for name in MINIMUM[cluster.kind] if name not in cluster.options]
+    unknown = sorted(cluster.options.keys() - set(allowed))
+    if missing or unknown:
+        wrong = f"executor.{unknown[0]} is none of its options" if unknown else ""
+        raise RecipeError(
+            f"--executor {cluster.kind}: {wrong or f'needs executor.{missing[0]}=…'}; "
+            f"allowed: {', '.join(allowed)}"
+        )
     if cluster.kind == "ray":  # datatrove looks for the commands of Slurm
         _start_ray()
     return functools.partial(kind, workers=cluster.processes or -1, **cluster.options)
@@ -270,16 +266,11 @@ def _finish(folder: Folder, plan: Plan) -> None:
     Raises:
         DataError: nearly all is in another script, or a split that was asked for is empty.
     """
-    counts = cleaned_counts(folder, plan)
+    counts: dict[str, Any] = {}
     for rank in range(len(plan.parts)):
+        add(counts, read_json(folder.part(rank, ".json")))
         add(counts, read_json(folder.written(rank)))
-    result = summary(folder, plan, counts)
-    result |= {
-        "lengths": _by_size(counts["lengths"]),
-        "documents_by_sentences": _by_size(counts["documents_by_sentences"]),
-        "letters_by_script": _most(counts["letters_by_script"]),
-        "domains": _most(counts["domains"], TOP),
-    }
+    result = _summary(folder, plan, counts)
     check_result(result, plan.section)
     folder.end()
     write_record(
@@ -294,44 +285,27 @@ def _finish(folder: Folder, plan: Plan) -> None:
     )
 
 
-def cleaned_counts(folder: Folder, plan: Plan) -> dict[str, Any]:
-    """Add up what was counted while the parts were cleaned."""
-    counts: dict[str, Any] = {}
-    for rank in range(len(plan.parts)):
-        add(counts, read_json(folder.part(rank, ".json")))
-    return counts
-
-
-def summary(folder: Folder, plan: Plan, counts: dict[str, Any]) -> dict[str, Any]:
-    """Give the result of the corpus stage, and the statistics of the report.
-
-    Args:
-        folder: every part has been cleaned, and all is decided.
-        plan: of the job.
-        counts: of all parts and shards.
-
-    Returns:
-        What `stage.prepare` returns, and samples, languages and parts.
-    """
+def _summary(folder: Folder, plan: Plan, counts: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of the corpus stage, and the statistics of the report."""
     section, dropped = plan.section, dict(sorted(counts["dropped"].items()))
     left_out = dropped.pop(NOT_IN_SUBSET, 0)
     counts["samples"].pop(NOT_IN_SUBSET, None)
-    sources = [{"name": name} | source for name, source in counts["sources"].items()]
     result = {
         "language": plan.language,
         "scripts": list(scripts.of_language(plan.language, section.scripts)),
-        "sources": sources,
-        "documents": counts["documents"],
-        "sentences_in": counts["sentences_in"],
+        "sources": [{"name": name} | source for name, source in counts["sources"].items()],
         "dropped": dropped,
         "changed": dict(sorted(counts["changed"].items())),
         "subset": {NOT_IN_SUBSET: left_out} if section.max_train_sentences is not None else {},
         "widened": widened(read_bounds(folder), section.valid, section.test),
-        "splits": counts["splits"],
-        "samples": counts["samples"],
         "languages": _most(counts["languages"]),
         "parts": len(plan.parts),
         "guesses": _guesses(plan),
+        "lengths": _by_size(counts["lengths"]),
+        "documents_by_sentences": _by_size(counts["documents_by_sentences"]),
+        "letters_by_script": _most(counts["letters_by_script"]),
+        "domains": _most(counts["domains"], TOP),
+        **{key: counts[key] for key in ("documents", "sentences_in", "splits", "samples")},
     }
     return result | {"notices": Notices.of(counts["notices"]).told(result)}
 

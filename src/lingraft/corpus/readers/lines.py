@@ -349,15 +349,6 @@ def json_value(line: str) -> Any:
     return value
 
 
-def json_object(line: str) -> dict[str, Any] | None:
-    """A row of a file of JSON objects; None where the line is none."""
-    try:
-        row = json_value(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
-
-
 def without_holes(text: str) -> str:
     """A text without the lines that words are missing in."""
     if HOLE not in text:

@@ -71,72 +71,63 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
         DataError: a file is missing, of an unknown kind, cut short or broken, or the two files of
             a Moses corpus differ in length.
     """
-    for name, path, moses in _each_once(names, layout):
-        suffix = kind(path)
-        if moses is None and suffix not in FORMATS:
+    for name, found in _found(names, layout).items():
+        suffix = kind(found[0])
+        if len(found) == 1 and suffix not in FORMATS:
             raise DataError(
                 f"{name}: unknown kind of parallel text; allowed: {' '.join(FORMATS)} "
                 f"(also with {' '.join(COMPRESSED)}) and Moses pairs "
                 f"NAME.{layout.source} NAME.{layout.target}"
             )
-        pairs = _moses(*moses, layout, reading) if moses else FORMATS[suffix](path, layout, reading)
-        for pair in pairs:
+        read_pairs = _moses if len(found) == 2 else FORMATS[suffix]
+        for pair in read_pairs(*found, layout, reading):
             reading.documents += 1
             yield pair
 
 
 def files(names: Iterable[str | Path], layout: Layout) -> list[Path]:
-    """The files that `read` will open.
+    """Return the files that `read` will open.
 
     Raises:
         DataError: one is missing.
     """
-    paths: list[Path] = []
-    for _, path, moses in _each_once(names, layout):
-        paths += moses or [path]
-    return paths
+    return list(itertools.chain.from_iterable(_found(names, layout).values()))
 
 
-def _each_once(
-    names: Iterable[str | Path], layout: Layout
-) -> Iterator[tuple[str | Path, Path, tuple[Path, Path] | None]]:
-    """What `_located` finds; files named again (both of a Moses corpus, say) are passed over."""
-    seen: set[Path] = set()
+def _found(names: Iterable[str | Path], layout: Layout) -> dict[str | Path, tuple[Path, ...]]:
+    """Return the file of each name, or both of a Moses corpus; those named again are left out.
+
+    Raises:
+        DataError: one is missing.
+    """
+    found: dict[str | Path, tuple[Path, ...]] = {}
     for name in names:
-        path, moses = _located(name, layout)
-        key = (moses[0] if moses else path).resolve()
-        if key not in seen:
-            seen.add(key)
-            yield name, path, moses
-
-
-def _located(name: str | Path, layout: Layout) -> tuple[Path, tuple[Path, Path] | None]:
-    """A file; or the name that both files of a Moses corpus share, and these."""
-    path = path_of(name)
-    moses = _moses_files(path, layout)
-    if moses is None and not path.is_file():
-        raise DataError(
-            f"{name}: no such file, nor {path.name}.{layout.source} with "
-            f"{path.name}.{layout.target} beside it; give files of parallel text"
-        )
-    return path, moses
+        path = path_of(name)
+        own = _moses_files(path, layout) or (path,)
+        if not own[0].is_file():
+            raise DataError(
+                f"{name}: no such file, nor {path.name}.{layout.source} with "
+                f"{path.name}.{layout.target} beside it; give files of parallel text"
+            )
+        if own[0].resolve() not in {paths[0].resolve() for paths in found.values()}:
+            found[name] = own
+    return found
 
 
 def _moses_files(path: Path, layout: Layout) -> tuple[Path, Path] | None:
-    """Both files of a Moses corpus that is named by one of them or by their common name."""
+    """Return both files of a Moses corpus that is named by one of them or by their common name."""
     packing = path.suffix if path.suffix.lower() in COMPRESSED else ""
     stem = path.name.removesuffix(packing)
-    for ending in (f".{layout.source}", f".{layout.target}"):
-        if stem.endswith(ending):
-            stem = stem.removesuffix(ending)
-            break
+    for language in (layout.source, layout.target):
+        stem = stem.removesuffix(f".{language}")
     for packed in dict.fromkeys((packing, "", *COMPRESSED)):
-        files = tuple(
-            path.parent / f"{stem}.{language}{packed}"  # with_name refuses a path such as '.'
+        # with_name refuses a path such as '.'
+        left, right = (
+            path.parent / f"{stem}.{language}{packed}"
             for language in (layout.source, layout.target)
         )
-        if files[0].is_file() and files[1].is_file():
-            return files[0], files[1]
+        if left.is_file() and right.is_file():
+            return left, right
     return None
 
 

@@ -50,7 +50,7 @@ BROKEN_ODDS = 9
 OUTCOME = "the complete pages before it were read"
 GIVE = "give a file such as kowiki-latest-pages-articles.xml.bz2"
 
-PAGE, PAGE_END, REVISION, END = b"<page>", b"</page>", b"<revision>", b"</mediawiki>"
+PAGE, PAGE_END, END = b"<page>", b"</page>", b"</mediawiki>"
 ROOT = re.compile(r"<(?![?!])([\w:-]*)([^<>]*)>")
 LANGUAGE = re.compile(r"""xml:lang=["']([\w-]*)""")
 DATABASE = re.compile(r"<dbname>\s*([^<]+?)\s*</")
@@ -127,7 +127,7 @@ def pages(
     Args:
         path: an XML export; plain, .bz2 (one stream or many), .gz, .xz or .zst.
         reading: counts bytes, and what is dropped and why; the caller counts what it gets.
-        page_bytes: pages whose last revision is longer, as XML, are dropped.
+        page_bytes: longer pages, as XML, are dropped.
         span: one of `spans`; None is the whole.
 
     Raises:
@@ -193,7 +193,7 @@ def _site(path: Path) -> Site:
 def _cut(
     path: Path, reading: Reading, limit: int, span: tuple[int, int] | None
 ) -> Iterator[bytes | str]:
-    """The XML of each page with its last revision, or the reason for which it is dropped."""
+    """Give the XML of each page, or the reason for which it is dropped."""
     buffer = bytearray()
     for piece in _pieces(path, reading, span):
         buffer += piece
@@ -202,10 +202,8 @@ def _cut(
             del buffer[: len(page)]
             begin = max(page.rfind(PAGE), 0)
             yield from [BROKEN_XML] * page.count(PAGE, 0, begin)  # pages that are not closed
-            page = _last_revision(page, begin)
             yield bytes(page[begin:]) if len(page) - begin <= limit else TOO_LARGE
         if len(buffer) > limit:
-            buffer = _last_revision(buffer, max(buffer.rfind(PAGE), 0))
             del buffer[limit : -len(END) - 4]  # stays above the limit until its end
     if END in buffer or (span and span[1] < path.stat().st_size):
         yield from [BROKEN_XML] * buffer.count(PAGE)
@@ -220,12 +218,6 @@ def _cut_short(path: Path) -> DataError:
     )
 
 
-def _last_revision(page: bytearray, begin: int) -> bytearray:
-    """A page of a history without the revisions before its last."""
-    first, last = page.find(REVISION, begin), page.rfind(REVISION, begin)
-    return page[:first] + page[last:] if first < last else page
-
-
 def _page(xml: bytes, site: Site) -> tuple[Row | None, str]:
     """The article, or None and why it is dropped."""
     try:
@@ -233,8 +225,10 @@ def _page(xml: bytes, site: Site) -> tuple[Row | None, str]:
     except (ET.ParseError, ValueError):
         return None, BROKEN_XML
     title = page.findtext("title", "").strip()
-    wikitext = page.findtext("revision/text", "")
-    numbers = [page.findtext(key, "").strip() for key in ("id", "revision/id")]
+    revision = page.find("revision[last()]")  # of a history
+    of_revision = revision if revision is not None else page
+    wikitext = of_revision.findtext("text", "")
+    numbers = [page.findtext("id", "").strip(), of_revision.findtext("id", "").strip()]
     of_title = site.namespaces.get(title.partition(":")[0].lower(), 0)  # where none is numbered
     if page.findtext("ns", str(of_title)).strip() != "0":
         return None, OTHER_NAMESPACE
@@ -242,7 +236,7 @@ def _page(xml: bytes, site: Site) -> tuple[Row | None, str]:
         return None, BROKEN_XML
     if page.find("redirect") is not None or wikitext.lstrip()[:9].lower() == "#redirect":
         return None, REDIRECT
-    if page.findtext("revision/model", "wikitext").strip() != "wikitext":
+    if of_revision.findtext("model", "wikitext").strip() != "wikitext":
         return None, NOT_WIKITEXT
     if is_disambiguation(wikitext, site.language):
         return None, DISAMBIGUATION
@@ -250,9 +244,8 @@ def _page(xml: bytes, site: Site) -> tuple[Row | None, str]:
         text = plain_text(wikitext, site)
     except MarkupError as error:
         return None, str(error)
-    number, revision = map(int, numbers)
-    facts: dict[str, str | int] = {"title": title, "revision": revision}
-    return ((f"{site.wiki}:{number}", text, facts), "") if text else (None, EMPTY_PAGE)
+    facts: dict[str, str | int] = {"title": title, "revision": int(numbers[1])}
+    return ((f"{site.wiki}:{int(numbers[0])}", text, facts), "") if text else (None, EMPTY_PAGE)
 
 
 def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
