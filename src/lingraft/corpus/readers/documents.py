@@ -8,33 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations of `plan.Plan`
 from typing import TYPE_CHECKING, TypeAlias
 
 from lingraft.corpus import extras
 from lingraft.corpus.readers import folders, layout, markup
-from lingraft.corpus.readers.columns import (
-    HUB_PREFIX,
-    NO_TEXT_FIELD,
-    NOT_WHERE,
-    found,
-    hub_parts,
-    meets,
-    no_column,
-    read_csv,
-    read_hub,
-    read_parquet,
-    value_of,
-)
+from lingraft.corpus.readers.columns import HUB_PREFIX, ROWS, hub_parts, read_rows
 from lingraft.corpus.readers.layout import Layout  # noqa: TC001 - as `Path`
 from lingraft.corpus.readers.lines import (
-    BROKEN_JSON,
     COMPRESSED,
     EMPTY,
     Reading,
-    json_value,
     kind,
     opened,
     reading_errors,
@@ -52,8 +37,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TABLES = {".jsonl", ".ndjson", ".json", ".csv", ".parquet", "hub"}
-"""Formats with a row a document, whose fields `corpus.where` can ask for."""
 ZSTD = ("zstandard", "data")
 PAGES, MARKDOWN, CRAWL = ("resiliparse", "web"), ("markdown_it", "web"), ("fastwarc", "web")
 PACKAGES = {
@@ -70,8 +53,6 @@ OF_SHARDS: dict[str, object] = {
 }  # fmt: skip
 """How shards of a finished corpus are read, whatever its sources were read by: ids decide what is
 held out, and a row is a whole document."""
-AS_LINES = "write one object a line (jq -c '.[]' makes them from an array)"
-ARRAY = re.compile(r"\s*\[\s*(\{|$)")
 DUMP_ROOT = b"<mediawiki"
 DUMP_HEAD_BYTES = 4_096
 
@@ -273,14 +254,14 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
     """
     if source.shard:
         section = section.model_copy(update=OF_SHARDS)
-    if section.where and source.format not in TABLES:
+    if section.where and source.format not in ROWS:
         raise DataError(
             f"{source.name}: has no fields that corpus.where could ask for; it is for "
-            f"{' '.join(sorted(TABLES - {'hub'}))} and Hub datasets"
+            f"{' '.join(sorted(ROWS.keys() - {'hub'}))} and Hub datasets"
         )
-    reader = read_hub if source.path is None else FORMATS[source.format]
+    reader = read_rows if source.path is None else FORMATS[source.format]
     empty, left_out = True, reading.dropped.total()
-    may_be_wrapped = section.split_sentences and source.format in TABLES and not source.shard
+    may_be_wrapped = section.split_sentences and source.format in ROWS and not source.shard
     for identifier, text, *more in reader(source, section, reading):
         empty = False
         if not text or text.isspace():
@@ -345,51 +326,9 @@ def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator
         yield None, "\n".join(block)
 
 
-def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
-    """A .jsonl file: an object a line."""
-    assert source.path is not None
-    begins = not source.span or source.span[0] == 0  # of a file in pieces the first one decides
-    objects = good = broken = 0
-    keys: list[str] = []
-    for line in text_lines(source.path, section.max_line_bytes, reading, source.span):
-        if not line or line.isspace():
-            reading.drop(EMPTY)
-            continue
-        if begins and not (objects or broken) and ARRAY.match(line):
-            raise DataError(f"{source.name}: is one JSON array; {AS_LINES}")
-        try:
-            row = json_value(line)
-        except (ValueError, RecursionError):
-            reading.drop(BROKEN_JSON, line)
-            broken += 1
-            continue
-        objects += 1
-        if isinstance(row, dict) and not meets(row, section):
-            good += 1  # it is another stream's
-            reading.drop(NOT_WHERE)
-            continue
-        text = value_of(row, section.text_column) if isinstance(row, dict) else None
-        if not isinstance(text, str):
-            keys = keys or (list(row) if isinstance(row, dict) else [])
-            reading.drop(NO_TEXT_FIELD, line)
-            continue
-        good += 1
-        yield found(text, row, source, section, reading)
-    if not begins:
-        return
-    if broken and not objects:
-        raise DataError(f"{source.name}: none of its {broken:,} lines is JSON; {AS_LINES}")
-    if objects and not good:
-        raise no_column(source, section.text_column, keys)
-
-
 FORMATS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Row]]] = {
     ".txt": _plain,
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".json": _json_lines,
-    ".csv": read_csv,
-    ".parquet": read_parquet,
+    **{name: read_rows for name in ROWS if name != "hub"},
     ".xml": wiki_dump,
     ".html": markup.read_html,
     ".htm": markup.read_html,
