@@ -155,20 +155,13 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path):
     assert lines(written(tmp_path, "a.txt", b"\xef\xbb\xbfone\ntwo")) == ["one", "two"]
 
 
-def test_the_bytes_taken_from_disk_are_counted(tmp_path: Path):
-    packed = COMPRESS[".gz"](TEXT)
-    reading = Reading()
-    list(raw_lines(written(tmp_path, "a.txt.gz", packed), 1_000, reading))
-    assert reading.bytes_read == len(packed)
-
-
 @pytest.mark.parametrize("size", [1, 7, 50, 200, 5_000])
 def test_spans_that_cover_a_file_give_every_line_once_in_order(tmp_path: Path, size: int):
     text = b"\xef\xbb\xbf" + "첫 줄\r\n\n".encode() + b"x" * 300 + "\n둘\n셋\n끝".encode()
     path = written(tmp_path, "a.txt", text)
     ends = [*range(size, len(text), size), len(text)]
     spans = zip([0, *ends[:-1]], ends, strict=True)
-    found = [line for span in spans for line in raw_lines(path, 100, Reading(), span)]
-    assert found == list(raw_lines(path, 100, Reading()))
+    found = [line for span in spans for line in raw_lines(path, 100, span)]
+    assert found == list(raw_lines(path, 100))
     assert len(found) == 6
     assert None in found

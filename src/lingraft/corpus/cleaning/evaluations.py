@@ -102,7 +102,7 @@ def _cells(path: Path) -> Iterator[str]:
 
 def _json(path: Path) -> Iterator[str]:
     """Give the strings of one value, or of one a line."""
-    with reading_errors(path), opened(path, Reading()) as stream:
+    with reading_errors(path), opened(path) as stream:
         data = stream.read(MAX_FILE_BYTES)
     try:
         try:

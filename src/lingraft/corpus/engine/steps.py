@@ -82,12 +82,14 @@ class Read(Step):
         self.counts.clear()
         reading, sources = Reading(), {}
         for source in self.plan.parts[rank].sources:
-            documents, size = reading.documents, reading.bytes_read
-            yield from readers.read(source, self.plan.section, reading)
-            size = reading.bytes_read - size
-            if source.span is not None:  # reading runs ahead, past the end of the part
-                size = source.span[1] - source.span[0]
-            sources[source.name] = {"bytes": size, "documents": reading.documents - documents}
+            before, size = reading.documents, 0
+            for document in readers.read(source, self.plan.section, reading):
+                size += len(document.text.encode("utf-8", "surrogatepass"))
+                yield document
+            if source.path is not None:
+                start, end = source.span or (0, source.path.stat().st_size)
+                size = end - start
+            sources[source.name] = {"bytes": size, "documents": reading.documents - before}
         counts = {"documents": reading.documents, "dropped": reading.dropped, "sources": sources}
         counts["changed"] = reading.changed
         hide = self.plan.section.mask_personal_data

@@ -95,8 +95,6 @@ def read_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
         text = _wanted(row, section, reading)
         if text is not None:
             good += 1
-            if source.path is None:
-                reading.bytes_read += len(text.encode("utf-8", "surrogatepass"))
             _tell_languages(row, source, reading)
             facts = {
                 name: row[name] for name in KEPT_FIELDS if isinstance(row.get(name), str | int)
@@ -230,7 +228,6 @@ def _parquet_rows(source: Source, section: recipe.Corpus, reading: Reading) -> I
                     name: value if name == section.text_column else _decoded(value)
                     for name, value in row.items()
                 }
-    reading.bytes_read += source.path.stat().st_size
 
 
 def _decoded(value: Any) -> Any:

@@ -233,7 +233,7 @@ def _is_text(path: Path) -> bool:
         return False
     if (form := _format(path)) != ".xml":
         return bool(form)
-    with reading_errors(path), opened(path, Reading()) as stream:
+    with reading_errors(path), opened(path) as stream:
         return DUMP_ROOT in stream.read(DUMP_HEAD_BYTES).replace(b"\0", b"")
 
 

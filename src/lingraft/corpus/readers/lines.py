@@ -74,7 +74,6 @@ class Reading:
     Attributes:
         dropped: documents left out while reading, by reason.
         documents: documents seen, those left out included.
-        bytes_read: bytes taken from the disk, compressed ones where the file is compressed.
         languages: by field of rows that names one, the first two of its values.
         samples: for each reason the first few texts that were left out, cut short.
         changed: what was changed while reading, by kind.
@@ -82,7 +81,6 @@ class Reading:
 
     dropped: Counter[str] = field(default_factory=Counter)
     documents: int = 0
-    bytes_read: int = 0
     languages: dict[str, list[str]] = field(default_factory=dict)
     samples: dict[str, list[str]] = field(default_factory=dict)
     changed: Counter[str] = field(default_factory=Counter)
@@ -99,19 +97,6 @@ class Reading:
         for reason, count in self.dropped.items():
             if reason != EMPTY:
                 logger.warning("%s documents left out: %s", f"{count:,}", reason)
-
-
-class MeteredFile(io.FileIO):
-    """A file that counts the bytes taken from it in a `Reading`."""
-
-    def __init__(self, path: Path, reading: Reading) -> None:
-        super().__init__(path)
-        self.reading = reading
-
-    def readinto(self, buffer: Any) -> int | None:
-        count = super().readinto(buffer)
-        self.reading.bytes_read += count or 0
-        return count
 
 
 class Pieces(io.RawIOBase):
@@ -198,14 +183,14 @@ def _broken(path: Path, error: Exception, outcome: str) -> DataError:
 
 
 @contextlib.contextmanager
-def opened(path: Path, reading: Reading) -> Iterator[io.BufferedReader[Any]]:
+def opened(path: Path) -> Iterator[io.BufferedReader[Any]]:
     """Open a plain or compressed file for reading its bytes.
 
     Raises:
         DataError: the file cannot be opened, or is not of the kind that its suffix says.
     """
     with contextlib.ExitStack() as stack:
-        raw = stack.enter_context(io.BufferedReader(MeteredFile(path, reading), BLOCK_BYTES))
+        raw = stack.enter_context(path.open("rb", BLOCK_BYTES))
         suffix = path.suffix.lower()
         if suffix not in COMPRESSED:
             yield raw
@@ -256,7 +241,7 @@ def check_text(path: Path, head: bytes) -> None:
 
 
 def raw_lines(
-    path: Path, max_bytes: int, reading: Reading, span: tuple[int, int] | None = None
+    path: Path, max_bytes: int, span: tuple[int, int] | None = None
 ) -> Iterator[bytes | None]:
     r"""The lines of a file without their line ends; None stands for a line above `max_bytes`.
 
@@ -265,7 +250,6 @@ def raw_lines(
     Args:
         path: a text file, plain or compressed (by its suffix).
         max_bytes: longer lines are skipped in pieces of 256 KiB, never held.
-        reading: counts the bytes.
         span: only the lines whose first byte lies in it, so that spans which cover a file give
             every line once; None gives all. The file must not be compressed.
 
@@ -273,7 +257,7 @@ def raw_lines(
         DataError: the file is unreadable, cut short, broken, or not text.
     """
     start, end = span or (0, None)
-    with reading_errors(path), opened(path, reading) as stream:
+    with reading_errors(path), opened(path) as stream:
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
         check_text(path, head)
         if start:
@@ -305,14 +289,14 @@ def text_lines(
 ) -> Iterator[str]:
     """The lines of a UTF-8 file; long and broken ones are counted in `reading` and left out.
 
-    The arguments are those of `raw_lines`.
+    The arguments are those of `raw_lines`, and what counts.
 
     Raises:
         DataError: as `raw_lines`, and when a tenth of the lines is not UTF-8 (nine tenths of fewer
             than 20); of a file in pieces its first one decides.
     """
     good = broken = 0
-    for line in raw_lines(path, max_bytes, reading, span):
+    for line in raw_lines(path, max_bytes, span):
         if line is None:
             reading.drop(LINE_TOO_LONG)
             continue

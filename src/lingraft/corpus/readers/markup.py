@@ -85,7 +85,7 @@ def read_markdown(
 def _whole_file(source: Source, section: recipe.Corpus, reading: Reading) -> bytes | None:
     """Give the bytes of a file; None, and counted, if there are too many."""
     assert source.path is not None
-    with reading_errors(source.path), opened(source.path, reading) as stream:
+    with reading_errors(source.path), opened(source.path) as stream:
         data = stream.read(section.max_line_bytes + 1)
     if len(data) > section.max_line_bytes:
         reading.drop(LINE_TOO_LONG)
@@ -182,7 +182,7 @@ def read_crawl(
     warc = require("fastwarc.warc", source.name, "web")
     require("resiliparse", source.name, "web")
     kinds = warc.response | warc.conversion | warc.resource
-    with reading_errors(source.path), opened(source.path, reading) as stream:
+    with reading_errors(source.path), opened(source.path) as stream:
         archive = warc.ArchiveIterator(stream, record_types=warc.any_type, parse_http=False)
         for count in itertools.count():
             try:

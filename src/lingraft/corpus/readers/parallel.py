@@ -133,9 +133,7 @@ def _moses_files(path: Path, layout: Layout) -> tuple[Path, Path] | None:
 
 def _moses(source: Path, target: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
     limit = layout.max_line_bytes
-    both = itertools.zip_longest(
-        raw_lines(source, limit, reading), raw_lines(target, limit, reading), fillvalue=...
-    )
+    both = itertools.zip_longest(raw_lines(source, limit), raw_lines(target, limit), fillvalue=...)
     for number, (left, right) in enumerate(both):
         if left is ... or right is ...:
             longer, shorter = (source, target) if right is ... else (target, source)
@@ -211,7 +209,7 @@ def _tmx(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
     segments of one language in a unit, the first counts. A unit is held at a time, nothing fetched.
     """
     try:
-        with reading_errors(path), opened(path, reading) as stream:
+        with reading_errors(path), opened(path) as stream:
             events = ET.iterparse(stream, ("start", "end"))
             _, root = next(events)
             if root.tag != "tmx":

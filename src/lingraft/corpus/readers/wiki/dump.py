@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from lingraft.corpus.readers.lines import (
-    MeteredFile,
     Reading,
     check_text,
     opened,
@@ -126,7 +125,7 @@ def pages(
 
     Args:
         path: an XML export; plain, .bz2 (one stream or many), .gz, .xz or .zst.
-        reading: counts bytes, and what is dropped and why; the caller counts what it gets.
+        reading: counts what is dropped and why; the caller counts what it gets.
         page_bytes: longer pages, as XML, are dropped.
         span: one of `spans`; None is the whole.
 
@@ -136,7 +135,7 @@ def pages(
     good = broken = 0
     with reading_errors(path, OUTCOME):
         site = _site(path)
-        for xml in _cut(path, reading, page_bytes, span):
+        for xml in _cut(path, page_bytes, span):
             page, reason = _page(xml, site) if isinstance(xml, bytes) else (None, xml)
             broken += reason == BROKEN_XML
             if page is None:
@@ -151,10 +150,10 @@ def pages(
         )
 
 
-def _pieces(path: Path, reading: Reading, span: tuple[int, int] | None) -> Iterator[bytes]:
-    """Give the bytes of a dump, decompressed."""
+def _pieces(path: Path, span: tuple[int, int] | None) -> Iterator[bytes]:
+    """Give the bytes of a dump, decompressed, as UTF-8."""
     try:
-        with opened(path, reading) if span is None else _opened_span(path, reading, span) as stream:
+        with opened(path) if span is None else _opened_span(path, span) as stream:
             utf16 = stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
             decoder = codecs.getincrementaldecoder("utf-16")("replace")
             while piece := stream.read1(PIECE_BYTES):
@@ -163,8 +162,8 @@ def _pieces(path: Path, reading: Reading, span: tuple[int, int] | None) -> Itera
         raise _cut_short(path) from None
 
 
-def _opened_span(path: Path, reading: Reading, span: tuple[int, int]) -> bz2.BZ2File:
-    with io.BufferedReader(MeteredFile(path, reading)) as file:
+def _opened_span(path: Path, span: tuple[int, int]) -> bz2.BZ2File:
+    with path.open("rb") as file:
         file.seek(span[0])
         return bz2.BZ2File(io.BytesIO(file.read(span[1] - span[0])))
 
@@ -172,7 +171,7 @@ def _opened_span(path: Path, reading: Reading, span: tuple[int, int]) -> bz2.BZ2
 def _site(path: Path) -> Site:
     """Read the description of the wiki, at the beginning of its dump."""
     head = b""
-    for piece in _pieces(path, Reading(), None) if path.stat().st_size else ():
+    for piece in _pieces(path, None) if path.stat().st_size else ():
         head += piece
         if PAGE in head or b"</siteinfo>" in head or END in head or len(head) > HEAD_BYTES:
             break
@@ -190,12 +189,10 @@ def _site(path: Path) -> Site:
     )
 
 
-def _cut(
-    path: Path, reading: Reading, limit: int, span: tuple[int, int] | None
-) -> Iterator[bytes | str]:
+def _cut(path: Path, limit: int, span: tuple[int, int] | None) -> Iterator[bytes | str]:
     """Give the XML of each page, or the reason for which it is dropped."""
     buffer = bytearray()
-    for piece in _pieces(path, reading, span):
+    for piece in _pieces(path, span):
         buffer += piece
         while (end := buffer.find(PAGE_END)) >= 0:
             page = buffer[: end + len(PAGE_END)]
