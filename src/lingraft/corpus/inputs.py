@@ -8,8 +8,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import evaluations
-from lingraft.corpus.readers import documents
+from lingraft.corpus.readers import documents, layout
 from lingraft.corpus.readers.folders import FINISHED, is_finished
+from lingraft.corpus.readers.layout import Layout
 from lingraft.corpus.readers.lines import COMPRESSED, Reading, kind, reading_errors, without_holes
 from lingraft.errors import DataError
 from lingraft.paths import not_utf8, path_of
@@ -101,15 +102,21 @@ def _finished(section: recipe.Corpus) -> dict[Path, recipe.Corpus]:
 def form(*sections: recipe.Corpus) -> list[int]:
     """Of what is made of these corpora, part of its fingerprint: see `FORMAT`."""
     identifies = any(section.identify_language for section in sections)
-    paths = [path_of(name) for section in sections for name in section.text]
-    files = (file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]))
-    kinds = {kind(file) for file in files}
-    is_guessed = ".txt" in kinds and any(section.document is None for section in sections)
+    kinds: set[str] = set()
+    is_laid_out = False
+    for section in sections:
+        paths = [path_of(name) for name in section.text]
+        files = [file for one in paths for file in (one.rglob("*") if one.is_dir() else [one])]
+        kinds |= set(map(kind, files))
+        plain = Layout(section.document or "line")
+        texts = sorted(file for file in files if kind(file) == ".txt" and file.is_file())
+        guesses = layout.guess(texts, section.max_line_bytes, section.document)
+        is_laid_out |= bool(set(guesses.values()) - {plain})
     return [
         FORMAT["corpus"],
         *([FORMAT["language"]] if identifies else []),
         *([FORMAT["wiki"]] if ".xml" in kinds else []),
-        *(["layout", FORMAT["layout"]] if is_guessed else []),
+        *([-FORMAT["layout"]] if is_laid_out else []),
     ]
 
 

@@ -91,7 +91,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _cells(path: Path) -> Iterator[str]:
     csv.field_size_limit(MAX_LINE_BYTES)
     plain = kind(path) == ".tsv"
-    quoting = csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL
+    quoting: Any = csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL
     lines = (f"{line}\n" for line in _lines(path))
     try:
         for row in csv.reader(lines, delimiter="\t" if plain else ",", quoting=quoting):

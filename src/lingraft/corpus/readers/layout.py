@@ -124,7 +124,7 @@ def guess(paths: Sequence[Path], max_bytes: int, asked: str | None) -> dict[Path
     for path in paths:
         is_small = path.is_file() and path.stat().st_size < SMALL_BYTES
         groups.setdefault(path.parent if is_small else path, []).append(path)
-    found = {}
+    found: dict[Path, Layout] = {}
     for group in groups.values():
         samples = [sample_of(path, max_bytes) for path in group[:FILES_LOOKED_AT]]
         found |= dict.fromkeys(group, _layout(samples, len(group), asked))

@@ -190,7 +190,7 @@ def opened(path: Path) -> Iterator[io.BufferedReader[Any]]:
         DataError: the file cannot be opened, or is not of the kind that its suffix says.
     """
     with contextlib.ExitStack() as stack:
-        raw = stack.enter_context(path.open("rb", BLOCK_BYTES))
+        raw = stack.enter_context(io.BufferedReader(io.FileIO(path), BLOCK_BYTES))
         suffix = path.suffix.lower()
         if suffix not in COMPRESSED:
             yield raw

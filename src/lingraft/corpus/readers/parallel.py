@@ -79,8 +79,11 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
                 f"(also with {' '.join(COMPRESSED)}) and Moses pairs "
                 f"NAME.{layout.source} NAME.{layout.target}"
             )
-        read_pairs = _moses if len(found) == 2 else FORMATS[suffix]
-        for pair in read_pairs(*found, layout, reading):
+        if len(found) == 2:
+            pairs = _moses(found[0], found[1], layout, reading)
+        else:
+            pairs = FORMATS[suffix](found[0], layout, reading)
+        for pair in pairs:
             reading.documents += 1
             yield pair
 
