@@ -10,7 +10,6 @@ import pytest
 
 from lingraft.corpus import stage
 from lingraft.corpus.split import SPLITS, split_of
-from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 
 WORDS = ["사람", "학교", "바다", "하늘", "책상", "나무", "구름", "시간", "마음", "노래", "도시"]
@@ -105,17 +104,3 @@ def test_few_documents_hold_out_a_tenth_and_at_least_one(
     texts = {name: sentence(n) for n, name in enumerate(named("train", documents))}
     found, _ = split([rows(tmp_path, "a.jsonl", texts)], tmp_path / "out")
     assert len(found["valid"]) == len(found["test"]) == held_out
-
-
-def test_documents_of_which_no_sentence_is_kept_are_not_counted(tmp_path: Path):
-    english = dict.fromkeys(named("test", 30), "All of this is English.")
-    texts = {name: sentence(n) for n, name in enumerate(named("train", 60))}
-    found, _ = split([rows(tmp_path, "a.jsonl", english | texts)], tmp_path / "out")
-    assert len(found["test"]) == 5
-
-
-def test_two_documents_are_too_few(tmp_path: Path):
-    texts = {name: sentence(n) for n, name in enumerate(named("train", 2))}
-    path = rows(tmp_path, "a.jsonl", texts)
-    with pytest.raises(DataError, match=r"left \(2 documents.*give more documents or raise corpus"):
-        split([path], tmp_path / "out")

@@ -119,12 +119,6 @@ def test_text_between_two_rules_stays_and_what_a_page_runs_does_not() -> None:
     assert lines_of(markup.markdown_to_text(page)) == ["글이다.", "끝."]
 
 
-def test_deep_nesting_in_markdown_ends(tmp_path: Path) -> None:
-    path = tmp_path / "a.md"
-    path.write_text("> " * 5_000 + "가\n" + "[" * 5_000 + "\n" + "*a " * 5_000)
-    assert read(markup.read_markdown, path)[0]
-
-
 def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "resiliparse.extract.html2text", None)
     with pytest.raises(DataError, match=r'pip install "lingraft\[web\]"'):

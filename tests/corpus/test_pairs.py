@@ -74,19 +74,3 @@ def test_pairs_whose_sides_are_swapped_are_said_to_be_so() -> None:
     checked = checker.check([*foreign, *right, *swapped])
     with pytest.raises(DataError, match="other way round: 1 fit their languages, 2 would"):
         list(checked)
-
-
-def test_a_swapped_pair_among_right_ones_is_left_out_without_an_error() -> None:
-    checker = Checker(("Latn",), ("Hang",))
-    right = Pair("고양이가 잔다.", "The cat sleeps.")
-    assert list(checker.check([right, Pair("The dog barks.", "개가 짖는다.")])) == [right]
-    assert checker.swapped == 1
-
-
-def test_identified_languages_tell_that_sides_of_one_script_are_swapped() -> None:
-    checker = Checker(
-        source_foreign=lambda texts: np.array(["the" not in text for text in texts]),
-        target_foreign=lambda texts: np.array(["der" not in text for text in texts]),
-    )
-    with pytest.raises(DataError, match="0 fit their languages, 1 would if they were swapped"):
-        list(checker.check([Pair("in the house", "in der Stadt")]))

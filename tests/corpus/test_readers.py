@@ -14,7 +14,7 @@ import pytest
 from lingraft.corpus import inputs
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.readers.columns import NO_TEXT_FIELD, NOT_WHERE
-from lingraft.corpus.readers.documents import Document, content_id
+from lingraft.corpus.readers.documents import Document
 from lingraft.corpus.readers.lines import BROKEN_JSON, BROKEN_UTF8, EMPTY, LINE_TOO_LONG, Reading
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
@@ -204,15 +204,6 @@ def test_a_corpus_that_was_made_in_a_folder_of_text_is_not_read_as_text(tmp_path
     ]
 
 
-def test_a_file_named_twice_is_read_once_and_said_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    (tmp_path / "a.txt").write_text("하나")
-    with caplog.at_level(logging.WARNING, logger="lingraft"):
-        assert len(readers.resolve([tmp_path, tmp_path / "a.txt"])) == 1
-    assert f"is the same file as {tmp_path / 'a.txt'}; it is read once" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -277,13 +268,6 @@ def test_a_json_file_without_any_text_says_what_it_holds(tmp_path: Path, data: s
     (tmp_path / "a.json").write_text(data)
     with pytest.raises(DataError, match=message):
         read(tmp_path / "a.json")
-
-
-def test_another_column_may_hold_text_and_id(tmp_path: Path):
-    (tmp_path / "a.jsonl").write_text('{"url": "u1", "body": "글"}\n{"url": null, "body": "글"}\n')
-    documents, _ = read(tmp_path / "a.jsonl", text_column="body", id_column="url")
-    found = [(document.id, document.text) for document in documents]
-    assert found == [("u1", "글"), (content_id("글"), "글")]
 
 
 LANGUAGES = [("Haus", "de"), ("집", "ko"), ("Baum", "de"), ("tree", None)]

@@ -1,7 +1,5 @@
 import hashlib
-import itertools
 import json
-import logging
 import os
 import random
 import re
@@ -195,20 +193,6 @@ def test_a_subset_keeps_order_documents_and_the_held_out_text(tmp_path: Path):
     assert len(contents(tmp_path / "some")) == 6
 
 
-def test_a_text_without_line_ends_that_is_stepped_over_is_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    (texts := tmp_path / "texts").mkdir()
-    book = texts / "book.txt"
-    book.write_text(" ".join(document(number) for number in range(300)))
-    with pytest.raises(DataError, match=r"no train sentence .*1 line too long"):
-        prepare(tmp_path / "alone", texts, max_line_bytes=5_000)
-    corpus_file(texts)
-    with caplog.at_level(logging.WARNING, logger="lingraft"):
-        prepare(tmp_path / "out", texts, max_line_bytes=5_000)
-    assert "may be a whole text: it has more than 5,000 bytes" in caplog.text
-
-
 def test_text_in_another_script_is_refused_with_the_counts(tmp_path: Path):
     path = tmp_path / "en.txt"
     path.write_text("".join(f"This is an English sentence number {n}.\n" for n in range(100)))
@@ -224,23 +208,6 @@ def test_input_that_leaves_nothing_is_refused_with_the_counts(tmp_path: Path, te
     path.write_text(text)
     with pytest.raises(DataError, match=r"no train sentence is left \(\d documents.*dropped: \d"):
         prepare(tmp_path / "out", path)
-
-
-def test_a_share_of_zero_leaves_an_empty_file(tmp_path: Path):
-    result = prepare(tmp_path / "out", corpus_file(tmp_path), valid=0.0)
-    assert result["splits"]["valid"] == {"documents": 0, "sentences": 0, "characters": 0}
-    assert documents(tmp_path / "out", "valid") == []
-
-
-def test_a_full_disk_is_a_data_error_of_one_line(tmp_path: Path):
-    path = corpus_file(tmp_path)
-    out = tmp_path / "out"
-    out.mkdir()
-    for split in SPLITS:
-        (out / f"{split}.txt").symlink_to("/dev/full")
-    with pytest.raises(DataError, match=r"cannot be written: No space left on device") as caught:
-        stage.prepare(Corpus(text=(str(path),), valid=0.1, test=0.1), "ko", out)
-    assert "\n" not in str(caught.value)
 
 
 def test_lone_surrogates_in_json_do_no_harm(tmp_path: Path):
@@ -275,20 +242,6 @@ def test_read_clean_normalises_and_splits_but_keeps_every_sentence(tmp_path: Pat
         "English.",
         "굿",
     ]
-
-
-def test_read_clean_says_what_it_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    path = tmp_path / "a.txt"
-    path.write_bytes("좋다.\n".encode() + b"\xff\n")
-    with caplog.at_level(logging.WARNING, logger="lingraft"):
-        assert list(stage.read_clean([path], Corpus(text=("unused",)), "ko")) == ["좋다."]
-        assert "1 documents left out: broken UTF-8" in caplog.text
-        caplog.clear()
-        path.write_bytes(b"\xff\n" + "좋다.\n".encode() * 2)
-        first = itertools.islice(stage.read_clean([path], Corpus(text=("unused",)), "ko"), 1)
-        assert list(first) == ["좋다."]
-        del first
-    assert "1 documents left out: broken UTF-8" in caplog.text
 
 
 def many_lines(number: int) -> str:
@@ -395,7 +348,3 @@ def test_letters_and_scripts_that_are_kept_and_should_not_be_are_told(
     notices = prepare(tmp_path / "out", path, language)["notices"]
     assert any(re.search(told, notice) for notice in notices)
     assert all(f"corpus: {notice}" in caplog.messages for notice in notices)
-
-
-def test_good_text_has_nothing_to_tell(tmp_path: Path):
-    assert prepare(tmp_path / "ko", corpus_file(tmp_path))["notices"] == []

@@ -118,11 +118,6 @@ def test_the_last_record_of_a_crawl_that_was_stopped_is_counted(tmp_path: Path) 
     assert texts(tmp_path / "a.warc", data) == (["좋은 쪽."], {markup.CUT_SHORT: 1})
 
 
-def test_a_compressed_archive_cut_short_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cut short"):
-        texts(tmp_path / "a.warc.gz", gzip.compress(response(page("쪽.")))[:-20])
-
-
 @pytest.mark.parametrize("data", [b"", "그냥 글\n".encode() * 9])
 def test_a_file_that_is_no_archive_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(DataError, match=r"a\.warc"):

@@ -86,22 +86,6 @@ def test_a_source_inside_the_corpus_is_never_replaced(tmp_path: Path, sources: l
     assert text(out) == before
 
 
-def test_an_unfinished_corpus_goes_on_where_all_was_moved(
-    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
-):
-    place = tmp_path / "place"
-    place.mkdir()
-    shutil.copytree(tmp_path / "sources", place / "sources")
-    monkeypatch.chdir(place)
-    leave_unfinished(Path("out"), ["sources"])
-    monkeypatch.chdir(place.rename(tmp_path / "moved"))
-    with monkeypatch.context() as patch:
-        patch.setattr(steps.Judge, "run", None)  # every part is cleaned
-        made(corpus(["sources"]), Path("out"))
-    made(corpus(["sources"]), tmp_path / "straight")
-    assert text(Path("out")) == text(tmp_path / "straight")
-
-
 @pytest.mark.parametrize("call", range(1, 5))
 def test_a_kill_while_one_corpus_takes_the_place_of_another_loses_nothing(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch, call: int

@@ -96,25 +96,6 @@ def test_the_buckets_of_hashes_change_nothing(
     assert text(tmp_path / "many") == text(tmp_path / "one")
 
 
-def test_a_copy_of_which_nothing_is_left_removes_no_good_one(tmp_path: Path):
-    maker = random.Random(0)
-    rows = []
-    for number in range(30):
-        lines = [sentence(maker).rstrip(".") + f" {number}" for _ in range(15)]
-        forms = [" ".join(lines), "\n".join(lines)]
-        rows += [json.dumps({"id": f"{number}-{at}", "text": form}) + "\n"
-                 for at, form in enumerate(forms)]  # fmt: skip
-    (tmp_path / "rows.jsonl").write_text("".join(rows))
-    made_of = [
-        made(
-            corpus([str(tmp_path / "rows.jsonl")], near_duplicates=near, max_characters=200),
-            tmp_path / str(near),
-        )["splits"]["train"]["documents"]
-        for near in (False, True)
-    ]
-    assert made_of[0] == made_of[1] > 20
-
-
 def test_a_shard_shows_what_was_dropped_from_it(
     tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
 ):
@@ -362,22 +343,3 @@ def test_a_corpus_of_which_a_shard_is_missing_is_refused(tmp_path: Path, sources
         (tmp_path / "run").mkdir(exist_ok=True)
         with pytest.raises(DataError, match=r"train: holds \d+ sentences, and corpus.json says"):
             stage.prepare(section, "ko", tmp_path / "run")
-
-
-def test_evaluations_that_cannot_be_read_are_told(
-    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
-):
-    folder = tmp_path / "evaluations"
-    folder.mkdir()
-    for name in ("task.txt", "task.conllu", "README.md", ".hidden"):
-        (folder / name).write_text("그런 문장은 어디에도 없다\n")
-    made(corpus(sources, decontaminate=(str(folder),)), tmp_path / "corpus")
-    assert "not read, so that their texts stay: 1 .conllu file; allowed" in caplog.text
-
-
-def test_a_corpus_of_sentences_warns_where_whole_lines_are_wanted(
-    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
-):
-    made(corpus(sources), tmp_path / "corpus")
-    of_stage(corpus([str(tmp_path / "corpus")], split_sentences=False), tmp_path / "run")
-    assert "make it with split_sentences=false" in caplog.text
