@@ -184,7 +184,7 @@ def test_files_about_a_folder_are_left_out_and_told_in_one_line(
         readers.tell([tmp_path, "hub:a/b", tmp_path / "a.txt.xz"])
     told = caplog.messages
     assert len(told) == 2
-    assert told[0] == (f"{tmp_path}: 1 .md file, 1 .txt file, 2 .txt.xz files are read")
+    assert told[0] == (f"{tmp_path}: 2 .txt.xz, 1 .md, 1 .txt are read")
     assert "left out as no text: CHANGELOG-2024.md, COPYING.md" in told[1]
     assert "(10 in all; name a file to have it read)" in told[1]
 

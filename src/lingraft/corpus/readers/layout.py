@@ -45,6 +45,8 @@ such long lines there are than somewhat shorter ones; share of lines that may be
 width; of the long lines, those to which the next one's first word would not have fitted, and those
 behind which the next begins with no capital."""
 HYPHENATED = re.compile(r"([^\W\d_]+)[-\u00ad\u2010]\Z")
+LONG = 20_000
+"""Characters of a paragraph that ends with the next sentence, so that none grows with the file."""
 WORD = re.compile(r"[^\W\d_]+")
 CONJUNCTIONS = {
     "and",
@@ -188,31 +190,35 @@ def joined(
         words: of the file.
         reading: counts the ends of lines that go.
     """
-    text, size, is_indented = "", 0, False
+    pieces: list[str] = []
+    size, length, is_indented = 0, 0, False
     for raw in lines:
         line = raw.strip()
+        last = pieces[-1] if pieces else ""
+        hyphen, ended = HYPHENATED.search(last), ENDED.search(last)
         first = line.partition(" ")[0]
-        hyphen = HYPHENATED.search(text)
         fits = size + 1 + len(first) <= width and not (hyphen and size > width - SPREAD)
-        begins = raw[:1].isspace() and not is_indented and ENDED.search(text)
-        if not (text and line) or fits or begins:
-            if text:
-                yield text.strip()
+        begins = ended and ((raw[:1].isspace() and not is_indented) or length > LONG)
+        if not (pieces and line) or fits or begins or length > 10 * LONG:
+            if pieces:
+                yield "".join(pieces)
             if not line:
                 yield ""
-            text = raw.rstrip()
+            pieces, length = [line] if line else [], 0
         else:
-            text = _join(text, line, hyphen, words)
+            pieces[-1:] = _seam(last, line, hyphen, words)
             if reading is not None:
                 reading.changed[JOINED] += 1
         size, is_indented = len(line), raw[:1].isspace()
-    if text:
-        yield text.strip()
+        length += size
+    if pieces:
+        yield "".join(pieces)
 
 
-def _join(text: str, line: str, hyphen: re.Match[str] | None, words: set[str]) -> str:
+def _seam(last: str, line: str, hyphen: re.Match[str] | None, words: set[str]) -> list[str]:
+    """Return the end of a paragraph and the line behind it, with what stands between."""
     rest = WORD.match(line)
     if hyphen is None or rest is None or rest[0] in CONJUNCTIONS:
-        return text + ("" if UNSPACED.search(f"{text[-1]}\n{line[0]}") else " ") + line
-    goes = text.endswith("\u00ad") or (hyphen[1] + rest[0]).casefold() in words
-    return (text[:-1] if goes else text) + line
+        return [last, line if UNSPACED.search(f"{last[-1]}\n{line[0]}") else f" {line}"]
+    goes = last.endswith("\u00ad") or (hyphen[1] + rest[0]).casefold() in words
+    return [last[:-1] if goes else last, line]
