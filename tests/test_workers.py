@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lingraft.corpus.engine import local
+from lingraft.corpus.engine import job
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -116,11 +116,10 @@ def test_tasks_that_wait_are_cancelled_by_the_pool_itself(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(local.workers, "pool", lambda _: contextlib.nullcontext(pool))
-    monkeypatch.setattr(local, "as_completed", interrupted)
-    executor = SimpleNamespace(workers=2, _run_for_rank=None)
+    monkeypatch.setattr(job.workers, "pool", lambda _: contextlib.nullcontext(pool))
+    monkeypatch.setattr(job, "as_completed", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        list(local.Local._ended(executor, [0, 1]))
+        list(job._ended(None, job.CLEAN, [0, 1], 2))
     assert ends == [{"cancel_futures": True}]
     assert not any(task.cancelled() for task in tasks)
 

@@ -41,6 +41,7 @@ FORMAT: dict[str, Any] = {
     "corpus": 4,
     "language": 2,  # of corpora whose languages are identified
     "wiki": 6,  # of corpora of dumps: sentences with a mark or left-over mark-up are left out
+    "layout": 1,  # of corpora of .txt files that are not a plain document a line
     "tokenizer": 1,
     "graft": 1,
     "phase": 1,

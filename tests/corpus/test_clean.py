@@ -78,21 +78,9 @@ def test_reasons_belong_to_their_sentences_in_a_batch():
     ]
 
 
-def test_without_scripts_no_sentence_is_in_the_wrong_one():
-    assert clean.reasons(["Русский", "English"], section(), ()).tolist() == [0, 0]
-
-
 def test_limits_are_inclusive():
     limits = section(min_characters=3, max_characters=4)
     assert clean.reasons(["가나다", "가나다라"], limits, ("Hang",)).tolist() == [0, 0]
-
-
-def test_a_share_of_zero_switches_the_letter_filter_off():
-    assert clean.reasons(["12345"], section(min_letter_share=0.0), ("Hang",)).tolist() == [0]
-
-
-def test_no_sentences_have_no_reasons():
-    assert clean.reasons([], section(), ("Hang",)).shape == (0,)
 
 
 def test_a_long_run_of_combining_marks_is_cut_to_what_a_script_can_need():

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.cleaning.decontamination import Evaluations
 from lingraft.corpus.cleaning.evaluations import texts_of
-from lingraft.errors import DataError
 
 PASSAGE = (
     "One two three four five six seven eight nine ten eleven twelve thirteen fourteen. "
@@ -64,19 +62,6 @@ def test_letters_and_digits_alone_are_compared(sentence: str, text: str) -> None
     assert contaminated(sentence, text)
 
 
-@pytest.mark.parametrize(("sentence", "text"), [("정말좋다 2", "정말좋다 3"), ("कितना", "कतना")])
-def test_marks_of_a_letter_and_digits_tell_texts_apart(sentence: str, text: str) -> None:
-    assert not contaminated(sentence, text)
-
-
-def test_the_fewest_letters_are_a_guard_that_can_be_lowered() -> None:
-    assert not contaminated("최고!", "최고")
-    assert Evaluations(["최고"], split, min_letters=1).contaminated(["최고!", "?!"]).tolist() == [
-        True,
-        False,
-    ]
-
-
 def test_a_line_that_was_cut_into_sentences_is_found_whole() -> None:
     text = "재미있다 배우도 좋다 또 본다"
     found = Evaluations([text], split).contaminated(
@@ -118,45 +103,6 @@ def test_a_cell_of_many_lines_is_found_in_any_kind_of_file(tmp_path: Path, suffi
     )
     found = Evaluations(texts_of([path]), str.splitlines)
     assert found.contaminated([*verses, "Something else here"]).tolist() == [True] * 3 + [False]
-
-
-def test_a_cell_of_any_length_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text('1,"' + "word " * 50_000 + '"\n')
-    assert len(list(texts_of([path]))) == 2
-
-
-def test_a_broken_csv_is_a_data_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluations, "MAX_LINE_BYTES", 1_000)
-    path = tmp_path / "a.csv"
-    path.write_text('1,"' + "word\n" * 5_000)
-    with pytest.raises(DataError, match=r"a\.csv: is no CSV"):
-        list(texts_of([path]))
-
-
-@pytest.mark.parametrize("suffix", [".txt", ".tsv", ".csv"])
-def test_an_evaluation_of_which_a_line_is_broken_is_refused(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"a{suffix}"
-    path.write_bytes("좋은 글\n".encode() * 5 + "나쁜 글\n".encode("euc-kr"))
-    with pytest.raises(DataError, match=r"1 of its lines cannot be read \(broken UTF-8\)"):
-        list(texts_of([path]))
-
-
-def test_an_evaluation_in_parquet_that_is_not_utf8_is_a_data_error(tmp_path: Path) -> None:
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    buffers = arrow.array(["글".encode("euc-kr")], arrow.binary()).buffers()
-    broken = arrow.Array.from_buffers(arrow.string(), 1, buffers)
-    parquet.write_table(arrow.table({"text": broken}), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match=r"a\.parquet: holds text that is not UTF-8"):
-        list(texts_of([tmp_path / "a.parquet"]))
-
-
-def test_each_sentence_is_judged_alone() -> None:
-    found = Evaluations([PASSAGE], split).contaminated(
-        ["먼저 온 문장 하나", "the cat sleeps on the stove", "", "나중에 온 문장 하나"]
-    )
-    assert found.tolist() == [False, True, False, False]
 
 
 def test_words_in_a_row_go_on_over_the_ends_of_lines() -> None:

@@ -3,22 +3,17 @@
 import json
 import logging
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lingraft.corpus import stage
-from lingraft.corpus.engine import job
-from lingraft.corpus.engine.job import Cluster
 from lingraft.corpus.split import SPLITS, split_of
-from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 
 WORDS = ["사람", "학교", "바다", "하늘", "책상", "나무", "구름", "시간", "마음", "노래", "도시"]
 SHARES = {"valid": 0.02, "test": 0.02}
-Split = Callable[..., tuple[dict[str, set[str]], dict[str, Any]]]
 
 
 def sentence(number: int) -> str:
@@ -40,7 +35,7 @@ def named(side: str, count: int, **shares: float) -> list[str]:
     return [next(found) for _ in range(count)]
 
 
-def by_stage(
+def split(
     paths: list[Path], out: Path, **changes: Any
 ) -> tuple[dict[str, set[str]], dict[str, Any]]:
     out.mkdir()
@@ -52,30 +47,9 @@ def by_stage(
     return {s: set((out / f"{s}.txt").read_text().splitlines()) for s in SPLITS}, result
 
 
-def by_engine(
-    paths: list[Path], out: Path, **changes: Any
-) -> tuple[dict[str, set[str]], dict[str, Any]]:
-    section = Corpus(text=tuple(map(str, paths)), **SHARES | changes)
-    result = job.make(section, "ko", out, job.Settings(Cluster(processes=1), 20_000))
-    assert result is not None
-    found: dict[str, set[str]] = {}
-    for split in SPLITS:
-        lines = [
-            x for shard in (out / split).glob("*.jsonl") for x in shard.read_text().splitlines()
-        ]
-        texts = [line for x in lines for line in json.loads(x)["text"].splitlines()]
-        found[split] = set(texts)
-    return found, result
-
-
-@pytest.fixture(params=[by_stage, by_engine])
-def split(request: pytest.FixtureRequest) -> Split:
-    return request.param  # type: ignore[no-any-return]
-
-
 @pytest.mark.parametrize("held_out", ["valid", "test"])
 def test_the_held_out_copy_of_a_sentence_is_kept_whatever_is_read_first(
-    tmp_path: Path, split: Split, held_out: str
+    tmp_path: Path, held_out: str
 ):
     many = {f"text-{n}": sentence(n) for n in range(600)}
     shared = {name: sentence(9_000 + n) for n, name in enumerate(named(held_out, 20))}
@@ -90,9 +64,7 @@ def test_the_held_out_copy_of_a_sentence_is_kept_whatever_is_read_first(
     assert counts["dropped"] == {"duplicate": 20}
 
 
-def test_a_sentence_of_the_test_text_is_kept_there_and_not_in_the_validation_text(
-    tmp_path: Path, split: Split
-):
+def test_a_sentence_of_the_test_text_is_kept_there_and_not_in_the_validation_text(tmp_path: Path):
     many = {f"text-{n}": sentence(n) for n in range(600)}
     names = zip(named("valid", 8), named("test", 8), strict=True)
     pairs = {name: sentence(9_000 + n) for n, both in enumerate(names) for name in both}
@@ -100,9 +72,7 @@ def test_a_sentence_of_the_test_text_is_kept_there_and_not_in_the_validation_tex
     assert set(pairs.values()) <= found["test"]
 
 
-def test_the_held_out_one_of_two_documents_that_are_nearly_alike_is_kept(
-    tmp_path: Path, split: Split
-):
+def test_the_held_out_one_of_two_documents_that_are_nearly_alike_is_kept(tmp_path: Path):
     many = {f"text-{n}": sentence(n) for n in range(600)}
     long = " ".join(sentence(n) for n in range(2_000, 2_040))
     pair = {named("train", 1)[0]: long + " 하나 더.", named("test", 1)[0]: long + " 끝이다."}
@@ -114,14 +84,14 @@ def test_the_held_out_one_of_two_documents_that_are_nearly_alike_is_kept(
 
 
 def test_a_small_corpus_holds_out_the_five_documents_with_the_lowest_places(
-    tmp_path: Path, split: Split, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     texts = {name: sentence(n) for n, name in enumerate(named("train", 98))}
     with caplog.at_level(logging.INFO, logger="lingraft"):
         found, result = split([rows(tmp_path, "a.jsonl", texts)], tmp_path / "out")
     assert {name: len(found[name]) for name in SPLITS} == {"train": 88, "valid": 5, "test": 5}
     assert result["widened"] == ["valid", "test"]
-    assert "corpus.test = 0.02 gives fewer than 5 of the 98 documents" in caplog.text
+    assert "give fewer than 5 documents to valid and test, so the next ones" in caplog.text
     backwards = dict(reversed(texts.items()))
     again, _ = split([rows(tmp_path, "b.jsonl", backwards)], tmp_path / "again")
     assert again == found
@@ -129,41 +99,8 @@ def test_a_small_corpus_holds_out_the_five_documents_with_the_lowest_places(
 
 @pytest.mark.parametrize(("documents", "held_out"), [(3, 1), (10, 1), (25, 2), (50, 5)])
 def test_few_documents_hold_out_a_tenth_and_at_least_one(
-    tmp_path: Path, split: Split, documents: int, held_out: int
+    tmp_path: Path, documents: int, held_out: int
 ):
     texts = {name: sentence(n) for n, name in enumerate(named("train", documents))}
     found, _ = split([rows(tmp_path, "a.jsonl", texts)], tmp_path / "out")
     assert len(found["valid"]) == len(found["test"]) == held_out
-
-
-def test_documents_of_which_no_sentence_is_kept_are_not_counted(tmp_path: Path, split: Split):
-    english = dict.fromkeys(named("test", 30), "All of this is English.")
-    texts = {name: sentence(n) for n, name in enumerate(named("train", 60))}
-    found, _ = split([rows(tmp_path, "a.jsonl", english | texts)], tmp_path / "out")
-    assert len(found["test"]) == 5
-
-
-def test_where_the_shares_give_enough_they_alone_decide(tmp_path: Path, split: Split):
-    texts = {f"text-{n}": sentence(n) for n in range(600)}
-    found, result = split([rows(tmp_path, "a.jsonl", texts)], tmp_path / "out")
-    expected = {s: {t for n, t in texts.items() if split_of(n, 0, 0.02, 0.02) == s} for s in SPLITS}
-    assert found == expected
-    assert min(map(len, found.values())) > 5
-    assert result["widened"] == []
-
-
-def test_a_side_that_is_not_asked_for_stays_empty(tmp_path: Path, split: Split):
-    texts = {f"text-{n}": sentence(n) for n in range(40)}
-    path = rows(tmp_path, "a.jsonl", texts)
-    found, result = split([path], tmp_path / "out", valid=0.0)
-    assert (len(found["valid"]), len(found["test"])) == (0, 4)
-    assert result["widened"] == ["test"]
-
-
-def test_two_documents_are_too_few(tmp_path: Path, split: Split):
-    texts = {name: sentence(n) for n, name in enumerate(named("train", 2))}
-    path = rows(tmp_path, "a.jsonl", texts)
-    with pytest.raises(DataError, match=r"left \(2 documents.*each line .* is one: .* line ends"):
-        split([path], tmp_path / "out")
-    with pytest.raises(DataError, match=r"more documents or cut files into more .*\"line\"\)"):
-        split([path], tmp_path / "other", document="file")

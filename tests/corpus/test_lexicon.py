@@ -54,13 +54,3 @@ def test_a_file_without_pairs_is_refused(tmp_path: Path) -> None:
         lexicon.read([path])
     with pytest.raises(DataError, match="no such file"):
         lexicon.read([tmp_path / "b.tsv"])
-
-
-@pytest.mark.parametrize("name", ["eng-kor.tei", "eng-kor.tei.xz", "eng-kor.ifo"])
-def test_a_dictionary_that_must_be_converted_is_refused_with_the_command(
-    tmp_path: Path, name: str
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(b"")
-    with pytest.raises(DataError, match=rf"convert_dictionary\.py {name} lexicon\.tsv$"):
-        lexicon.read([path])

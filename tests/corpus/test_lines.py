@@ -51,19 +51,12 @@ def test_several_streams_in_one_file_are_read_one_after_the_other(tmp_path: Path
     assert lines(written(tmp_path, f"a.txt{suffix}", packed)) == ["one", "two"]
 
 
-@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_what_is_broken_behind_a_stream_is_not_taken_for_the_end(tmp_path: Path, suffix: str):
     one, two = COMPRESS[suffix](b"one\n"), COMPRESS[suffix](b"two\n")
     for behind in (b"XX" + two[2:], b"and so on, and so on"):
         path = written(tmp_path, f"a.txt{suffix}", one + behind)
         assert (error_of(path) or "").startswith(f"{path}: broken {suffix} data")
-
-
-@pytest.mark.parametrize("suffix", [".gz", ".xz"])
-def test_zeros_between_streams_are_padding_where_the_format_allows_it(tmp_path: Path, suffix: str):
-    one, two = COMPRESS[suffix](b"one\n"), COMPRESS[suffix](b"two\n")
-    path = written(tmp_path, f"a.txt{suffix}", one + bytes(100_000) + two + bytes(4))
-    assert lines(path) == ["one", "two"]
 
 
 def test_zstandard_of_long_windows_is_read(tmp_path: Path):
@@ -111,17 +104,10 @@ def test_a_plain_file_with_a_compressed_name_is_refused(tmp_path: Path, suffix: 
     ("data", "message"),
     [
         ("안녕".encode("utf-16"), "UTF-16 text; convert it"),
-        ("안녕".encode("utf-16-be").join([b"\xfe\xff", b""]), "UTF-16 text; convert it"),
         ("안녕".encode("utf-32"), "UTF-32 text; convert it"),
         ("plain ascii\n".encode("utf-16-le"), "NUL bytes"),
-        (gzip.compress(TEXT), "gzip data; give the file the suffix .gz"),
-        (lzma.compress(TEXT), "xz data; give the file the suffix .xz"),
-        (COMPRESS[".zst"](TEXT), "Zstandard data; give the file the suffix .zst"),
-        (COMPRESS[".bz2"](TEXT), "bzip2 data; give the file the suffix .bz2"),
+        (gzip.compress(TEXT), ".gz data; give the file that suffix"),
         (b"PAR1 and so on", "a Parquet file"),
-        (b"PK\x03\x04 and so on", "a zip archive"),
-        (b"%PDF-1.7 and so on", "a PDF file"),
-        (b"\x89PNG and so on", "an image"),
         ("한국어 문장입니다.\n".encode("euc-kr") * 3, "3 of its 3 lines are not UTF-8"),
         ((b"no accent\n" * 7 + "größer\n".encode("latin-1")) * 20, "20 of its 160 lines are not"),
         (random.Random(0).randbytes(50_000), "lines are not UTF-8, so it is binary"),
@@ -169,20 +155,13 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path):
     assert lines(written(tmp_path, "a.txt", b"\xef\xbb\xbfone\ntwo")) == ["one", "two"]
 
 
-def test_the_bytes_taken_from_disk_are_counted(tmp_path: Path):
-    packed = COMPRESS[".gz"](TEXT)
-    reading = Reading()
-    list(raw_lines(written(tmp_path, "a.txt.gz", packed), 1_000, reading))
-    assert reading.bytes_read == len(packed)
-
-
 @pytest.mark.parametrize("size", [1, 7, 50, 200, 5_000])
 def test_spans_that_cover_a_file_give_every_line_once_in_order(tmp_path: Path, size: int):
     text = b"\xef\xbb\xbf" + "첫 줄\r\n\n".encode() + b"x" * 300 + "\n둘\n셋\n끝".encode()
     path = written(tmp_path, "a.txt", text)
     ends = [*range(size, len(text), size), len(text)]
     spans = zip([0, *ends[:-1]], ends, strict=True)
-    found = [line for span in spans for line in raw_lines(path, 100, Reading(), span)]
-    assert found == list(raw_lines(path, 100, Reading()))
+    found = [line for span in spans for line in raw_lines(path, 100, span)]
+    assert found == list(raw_lines(path, 100))
     assert len(found) == 6
     assert None in found

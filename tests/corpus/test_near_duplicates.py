@@ -2,7 +2,6 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 
 from lingraft.corpus.cleaning import near_duplicates
 from lingraft.corpus.cleaning.near_duplicates import band_keys, signature
@@ -62,21 +61,6 @@ def test_signatures_estimate_the_similarity() -> None:
     assert similarity(text(), text()) < 0.01
 
 
-def test_detection_follows_the_curve_of_the_bands() -> None:
-    """Pairs with a similarity near 0.8 and 0.5 are found about as often as the theory says."""
-    for words, low, high in ((7, 0.7, 1.0), (24, 0.0, 0.25)):
-        pairs = [(one, changed(one, words)) for one in (text() for _ in range(100))]
-        found = np.mean([not fresh(pair)[1] for pair in pairs])
-        bands, rows = near_duplicates.BANDS, near_duplicates.ROWS
-        theory = np.mean([1 - (1 - similarity(*pair) ** rows) ** bands for pair in pairs])
-        assert low <= theory <= high
-        assert abs(found - theory) < 0.15
-
-
-def test_unrelated_documents_are_all_kept() -> None:
-    assert all(fresh([text(60) for _ in range(400)]))
-
-
 def mix(value: int) -> int:
     """SplitMix64's finaliser, in Python's integers."""
     value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
@@ -100,15 +84,3 @@ def test_a_signature_is_what_plain_integers_give() -> None:
         for factor, offset in zip(drawn[:112], drawn[112:], strict=True)
     ]
     assert signature(one).tolist() == expected
-
-
-def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = text()
-    whole = signature(one)
-    monkeypatch.setattr(near_duplicates, "BLOCK_SHINGLES", 7)
-    assert np.array_equal(signature(one), whole)
-
-
-@pytest.mark.parametrize("short", ["", " ", "네", "\ud800"])
-def test_short_and_empty_texts_are_compared_whole(short: str) -> None:
-    assert fresh([short, short, "아니요"]) == [True, False, True]

@@ -1,7 +1,6 @@
 """What is held out of one stream is learnt in none, and of pairs of which either side is."""
 
 import itertools
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from lingraft.corpus.engine import job
 from lingraft.corpus.result import HELD_OUT
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.stage import SplitFile
-from lingraft.errors import DataError
 from lingraft.recipe import Corpus, Recipe, Stream
 from lingraft.recipe.methods import recipe_from
 
@@ -126,34 +124,6 @@ def test_what_goes_is_counted_and_what_stays_is_whole(tmp_path: Path, recipe: Re
     )
 
 
-def test_streams_without_a_common_sentence_stay_as_they_are(tmp_path: Path, recipe: Recipe):
-    text, pairs = recipe.streams
-    other = tmp_path / "other.txt"
-    other.write_text("".join(korean(n) + "\n" for n in range(1_000, 1_200)))
-    alone = text.model_copy(update={"corpus": Corpus(text=(str(other),), **SHARES)})
-    out = tmp_path / "out"
-    out.mkdir()
-    found = streams.prepare(recipe.model_copy(update={"streams": (alone, pairs)}), out)
-    assert HELD_OUT not in found["streams"]["ko"]["dropped"]
-
-
-def test_a_split_that_loses_all_names_its_stream(tmp_path: Path, recipe: Recipe):
-    held = {"ko": {"train": 1, "valid": 2, "test": 3}, "pairs": {"train": 4, "valid": 3, "test": 5}}
-    results = {}
-    for name, splits in held.items():
-        (tmp_path / name).mkdir()
-        counts = {}
-        for split, number in splits.items():
-            with SplitFile(tmp_path / name / f"{split}.txt") as file:
-                file.write([korean(number), german(number, "heute")])
-                counts[split] = file.save()
-        kinds = {"dropped": {}, "documents": 3, "sentences_in": 6}
-        results[name] = kinds | {"splits": counts}
-    folders = {tmp_path / stream.name: stream for stream in recipe.streams}
-    with pytest.raises(DataError, match=r"stream 'pairs': corpus: no valid sentence is left"):
-        streams.remove_overlaps(folders, results)
-
-
 @pytest.mark.parametrize(("count", "held"), [(30, 3), (200, 5)])
 def test_few_pairs_hold_out_a_tenth_up_to_five_as_few_documents_do(
     tmp_path: Path, count: int, held: int
@@ -167,24 +137,6 @@ def test_few_pairs_hold_out_a_tenth_up_to_five_as_few_documents_do(
     documents = {split: counts["documents"] for split, counts in result["splits"].items()}
     assert documents == {"train": count - 2 * held, "valid": held, "test": held}
     assert sorted(result["widened"]) == ["test", "valid"]
-
-
-def test_two_pairs_are_too_few(tmp_path: Path):
-    path = tmp_path / "ko-de.tsv"
-    path.write_text("".join(f"{korean(n)}\t{german(n, 'heute')}\n" for n in range(2)))
-    with pytest.raises(DataError, match=r"no (valid|test) sentence is left"):
-        aligned.prepare(Corpus(text=(str(path),), valid=0.001, test=0.001), ("ko", "de"), tmp_path)
-
-
-def test_much_that_is_held_out_does_not_make_each_batch_of_lines_longer(
-    tmp_path: Path, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
-):
-    (tmp_path / "train.txt").write_text("".join(korean(n) + "\n" for n in range(100)))
-    held_out = np.arange(2_000_000, dtype=np.uint64) << np.uint64(40)
-    monkeypatch.setattr(streams, "BATCH_LINES", 1)
-    start = time.process_time()
-    assert not streams._held(tmp_path / "train.txt", recipe.streams[0], held_out).any()
-    assert time.process_time() - start < 2  # where all of it is sorted for each batch: 100 s
 
 
 def test_whole_documents_go_where_most_of_them_is_held_out(tmp_path: Path):

@@ -1,7 +1,6 @@
 import pytest
 
 from lingraft.corpus.cleaning import repair
-from lingraft.errors import DataError
 
 TEXT = "고양이가 따뜻한 아랫목에서 하루 종일 자고 있었다. 그리고 다시 잤다."
 
@@ -43,10 +42,6 @@ def test_a_label_stands_for_what_browsers_take_it_for(label: str, encoding: str,
     assert repair.decode(text.encode(encoding), label) == (text, encoding)
 
 
-def test_bytes_that_windows_leaves_open_are_read_as_declared() -> None:
-    assert repair.decode(b"caf\xe9 \x81", "iso-8859-1") == ("café \x81", "iso8859-1")
-
-
 @pytest.mark.parametrize("declared", [None, "utf-8", "euc-kr"])
 @pytest.mark.parametrize("text", [TEXT, "Học sinh nhất thế giới."])
 def test_one_damaged_byte_makes_no_other_encoding_of_utf8(text: str, declared: str | None) -> None:
@@ -68,24 +63,3 @@ def test_an_encoding_that_nobody_or_nobody_rightly_names_is_found(declared: str 
     decoded = repair.decode(TEXT.encode("euc-kr"), declared)
     assert decoded is not None
     assert decoded[0] == TEXT
-
-
-def test_bytes_that_are_no_text_have_no_encoding() -> None:
-    pytest.importorskip("charset_normalizer")
-    assert repair.decode(b"\x00\xff\xd8\x01" * 9) is None
-
-
-def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "ftfy", None)
-    with pytest.raises(DataError, match=r'pip install "lingraft\[clean\]"'):
-        repair.repair(TEXT)
-
-
-@pytest.mark.parametrize(
-    "declared",
-    ["undefined", "unicode_escape", "raw-unicode-escape", "idna", "punycode", "utf-7", "rot13",
-     "a\0b", "\udc80"],
-)  # fmt: skip
-def test_a_codec_that_is_no_encoding_of_text_counts_as_unknown(declared: str) -> None:
-    pytest.importorskip("charset_normalizer")
-    assert repair.decode(TEXT.encode("euc-kr"), declared) == repair.decode(TEXT.encode("euc-kr"))

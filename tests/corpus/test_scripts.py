@@ -53,12 +53,6 @@ def test_an_unknown_script_is_a_recipe_error_with_an_example(script: str):
         scripts.of_language("ko", [script])
 
 
-def test_every_compound_script_stands_for_scripts_that_unicode_knows():
-    for parts in scripts.COMPOUND.values():
-        for part in parts:
-            assert regex.compile(rf"\p{{Script={part}}}")
-
-
 @pytest.mark.parametrize(
     ("sentence", "letters", "own"),
     [

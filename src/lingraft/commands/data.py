@@ -209,7 +209,7 @@ def _without(corpus: Corpus, names: Sequence[str], data: Path | None, out_dir: P
     from lingraft.corpus.engine import plan
     from lingraft.tasks import held_out as benchmarks
 
-    plan.check_ours(plan.Folder(out_dir))
+    plan.Folder(out_dir).check()
     tasks = benchmarks.tasks_of(list(names))
     return benchmarks.decontaminated(corpus, tasks, data, out_dir / benchmarks.FOLDER)
 

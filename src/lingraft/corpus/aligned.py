@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import json
 import logging
 from array import array
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ import numpy as np
 from lingraft.corpus import lexicon, pairs
 from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.cleaning.language_id import LanguageIdentifier
-from lingraft.corpus.inputs import entry, form
 from lingraft.corpus.readers import lines, parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.result import check_result, log_result
@@ -27,10 +26,10 @@ from lingraft.corpus.split import SPLITS, Bounds, bounds, position, widened
 from lingraft.corpus.stage import SplitFile
 from lingraft.errors import DataError, RecipeError, writing
 from lingraft.paths import path_of
-from lingraft.rundir import FORMAT, clear_temporary, fingerprint, write_json
+from lingraft.rundir import clear_temporary, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lingraft import recipe
@@ -61,7 +60,7 @@ def write_pairs(
         languages: of the source side and of the target side, as the files write them.
         columns: of a TSV file, those of source and target.
         folder: made if it is not there.
-        force: replace the file, and its counts, of other sources or settings.
+        force: replace a file that is there.
 
     Returns:
         read, dropped (by reason) and kept.
@@ -78,11 +77,8 @@ def write_pairs(
         raise RecipeError(
             "columns: is for .tsv files; in others the languages say which side is which"
         )
-    digest = fingerprint(*form(section), PAIRS, section, languages, columns, _entries(files))
-    _check_free(folder, PAIRS, files, digest, force=force)
-    n_kept = _write(checked_pairs, folder, PAIRS, checker.dropped)
-    dropped = dict(sorted((checker.dropped + reading.dropped).items()))
-    return _finish(reading.documents, dropped, n_kept, digest, folder)
+    _check_free(folder, PAIRS, files, force=force)
+    return _write(checked_pairs, folder, PAIRS, checker.dropped, reading.dropped)
 
 
 def checked(
@@ -124,7 +120,7 @@ def write_lexicon(
         languages: of the source and of the target.
         columns: those of source and target; also says whether headwords are of the source.
         folder: made if it is not there.
-        force: replace the file, and its counts, of other sources or settings.
+        force: replace a file that is there.
 
     Returns:
         read, dropped (by reason) and kept.
@@ -141,12 +137,8 @@ def write_lexicon(
     swap = wide or columns[0] < columns[1]
     translations = lexicon.read(section.text, swap=swap, columns=columns if wide else None)
     collections.deque(checker.check(translations.pairs), maxlen=0)  # refuses swapped sides
-    files = [path_of(name) for name in section.text]
-    digest = fingerprint(FORMAT["corpus"], LEXICON, section, languages, columns, _entries(files))
-    _check_free(folder, LEXICON, files, digest, force=force)
-    n_kept = _write(translations.pairs, folder, LEXICON, translations.dropped)
-    dropped = dict(sorted(translations.dropped.items()))
-    return _finish(n_kept + translations.dropped.total(), dropped, n_kept, digest, folder)
+    _check_free(folder, LEXICON, [path_of(name) for name in section.text], force=force)
+    return _write(translations.pairs, folder, LEXICON, translations.dropped)
 
 
 def check_settings(section: recipe.Corpus, allowed: set[str], kind: str) -> None:
@@ -163,70 +155,58 @@ def check_settings(section: recipe.Corpus, allowed: set[str], kind: str) -> None
             )
 
 
-def _entries(files: Sequence[Path]) -> list[dict[str, Any]]:
-    return [entry(str(path), path) for path in files]
-
-
-def _check_free(
-    folder: Path, name: str, files: Sequence[Path], digest: str, *, force: bool
-) -> None:
-    """Refuse to replace a file of other sources or settings, or a source.
+def _check_free(folder: Path, name: str, files: Sequence[Path], *, force: bool) -> None:
+    """Refuse to replace a file that is there, unless it may be, or a source.
 
     Raises:
         DataError: it would be replaced.
     """
-    path, counts = folder / name, folder / COUNTS
     sources = {file.resolve() for file in files}
-    for output in (path, counts):
+    for output in (folder / name, folder / COUNTS):
         if output.resolve() in sources:
             raise DataError(f"{output}: is a source, and would be replaced; choose another --out")
-    if force or not (path.exists() or counts.exists()):
-        return
-    try:
-        record = json.loads(counts.read_bytes())
-    except (OSError, ValueError):
-        record = None
-    if not isinstance(record, dict) or record.get("fingerprint") != digest:
-        raise DataError(
-            f"{path if path.exists() else counts}: is there already, of other sources or settings; "
-            "choose another --out, or replace it with --force"
-        )
+        if output.exists() and not force:
+            raise DataError(
+                f"{output}: is there already; choose another --out, or replace it with --force"
+            )
 
 
 def _write(
-    checked_pairs: Iterable[pairs.Pair], folder: Path, name: str, dropped: Mapping[str, int]
-) -> int:
+    found: Iterable[pairs.Pair], folder: Path, name: str, *dropped: Counter[str]
+) -> dict[str, Any]:
+    """Write pairs and their counts; log and return these.
+
+    Raises:
+        DataError: no pair is left, or a file cannot be written.
+    """
     with writing(folder, "choose another --out"):
         folder.mkdir(parents=True, exist_ok=True)
         clear_temporary(folder)
-    return pairs.write_tsv(_some(checked_pairs, folder, dropped), folder / name)
+    n_kept = pairs.write_tsv(_some(found, folder, dropped), folder / name)
+    reasons = dict(sorted(sum(dropped, Counter()).items()))
+    counts = {"read": n_kept + sum(reasons.values()), "dropped": reasons, "kept": n_kept}
+    write_json(folder / COUNTS, counts)
+    for reason, count in reasons.items():
+        logger.info("pairs: %s left out: %s", f"{count:,}", reason)
+    logger.info("pairs: %s of %s kept", f"{n_kept:,}", f"{counts['read']:,}")
+    return counts
 
 
 def _some(
-    checked_pairs: Iterable[pairs.Pair], folder: Path, dropped: Mapping[str, int]
+    checked_pairs: Iterable[pairs.Pair], folder: Path, dropped: Iterable[Counter[str]]
 ) -> Iterator[pairs.Pair]:
-    """The pairs; an error in place of none, before a file that is there is replaced."""
+    """Give the pairs; an error in place of none, before a file that is there is replaced."""
     empty = True
     for pair in checked_pairs:
         empty = False
         yield pair
     if empty:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items()) or "none"
+        counts = sum(dropped, Counter()).items()
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts) or "none"
         raise DataError(
             f"{folder}: no pair is left (dropped: {reasons}); check the files, the languages and "
             "the columns"
         )
-
-
-def _finish(
-    n_read: int, dropped: dict[str, int], n_kept: int, digest: str, folder: Path
-) -> dict[str, Any]:
-    counts = {"read": n_read, "dropped": dropped, "kept": n_kept}
-    write_json(folder / COUNTS, {"fingerprint": digest} | counts)
-    for reason, count in dropped.items():
-        logger.info("pairs: %s left out: %s", f"{count:,}", reason)
-    logger.info("pairs: %s of %s kept", f"{n_kept:,}", f"{n_read:,}")
-    return counts
 
 
 STREAM_SETTINGS = PAIR_SETTINGS | {"valid", "test", "split_seed"}
@@ -278,6 +258,7 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
         "subset": {},
         "widened": widened(wider, section.valid, section.test),
         "notices": [],
+        "guesses": [],
         "splits": divided.splits,
     }
     log_result(result, section)

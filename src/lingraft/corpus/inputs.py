@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import evaluations
-from lingraft.corpus.readers import documents
+from lingraft.corpus.readers import documents, layout
 from lingraft.corpus.readers.folders import FINISHED, is_finished
+from lingraft.corpus.readers.layout import Layout
 from lingraft.corpus.readers.lines import COMPRESSED, Reading, kind, reading_errors, without_holes
 from lingraft.errors import DataError
 from lingraft.paths import not_utf8, path_of
@@ -60,34 +62,27 @@ def lines_of(names: Sequence[str]) -> Iterator[str]:
 def as_finished(section: recipe.Corpus) -> recipe.Corpus:
     """The settings with those of the finished corpora in the text, where they are the defaults.
 
-    So what these hold out stays held out. Corpora that do not agree are told of.
+    So what these hold out stays held out.
+
+    Raises:
+        DataError: the corpora do not agree.
     """
     finished = _finished(section)
-    folders, made = list(finished), list(finished.values())
     default = Corpus(text=section.text)
     changes: dict[str, Any] = {}
     for key in HELD:
-        values = {getattr(one, key) for one in made}
+        values = {getattr(one, key) for one in finished.values()} or {getattr(default, key)}
         if getattr(section, key) != getattr(default, key) or values <= {getattr(default, key)}:
             continue
-        if len(values) == 1:
-            changes[key] = values.pop()
-        else:
-            logger.warning(
-                "%s: were made with different corpus.%s, which is %s here; set it, or give each "
-                "a stream of its own",
-                *(", ".join(map(str, folders)), key, getattr(section, key)),
+        if len(values) > 1:
+            raise DataError(
+                f"{', '.join(map(str, finished))}: were made with different corpus.{key}; set it, "
+                "or give each a stream of its own"
             )
-    whole = [str(folder) for folder, one in finished.items() if one.where != section.where]
-    if section.where and whole:
-        logger.warning(
-            "%s: read whole: corpus.where asks for fields, which rows of a finished corpus no "
-            "longer have; ask for them when you make it",
-            ", ".join(whole),
-        )
+        changes[key] = values.pop()
     if changes:
         settings = ", ".join(f"{key} = {value}" for key, value in changes.items())
-        logger.info("%s: hold for all text: %s", ", ".join(map(str, folders)), settings)
+        logger.info("%s: hold for all text: %s", ", ".join(map(str, finished)), settings)
     return section.model_copy(update=changes)
 
 
@@ -107,13 +102,21 @@ def _finished(section: recipe.Corpus) -> dict[Path, recipe.Corpus]:
 def form(*sections: recipe.Corpus) -> list[int]:
     """Of what is made of these corpora, part of its fingerprint: see `FORMAT`."""
     identifies = any(section.identify_language for section in sections)
-    paths = [path_of(name) for section in sections for name in section.text]
-    files = (file for path in paths for file in (path.rglob("*.xml*") if path.is_dir() else [path]))
-    has_dump = any(kind(file) == ".xml" for file in files)
+    kinds: set[str] = set()
+    is_laid_out = False
+    for section in sections:
+        paths = [path_of(name) for name in section.text]
+        files = [file for one in paths for file in (one.rglob("*") if one.is_dir() else [one])]
+        kinds |= set(map(kind, files))
+        plain = Layout(section.document or "line")
+        texts = sorted(file for file in files if kind(file) == ".txt" and file.is_file())
+        guesses = layout.guess(texts, section.max_line_bytes, section.document)
+        is_laid_out |= bool(set(guesses.values()) - {plain})
     return [
         FORMAT["corpus"],
         *([FORMAT["language"]] if identifies else []),
-        *([FORMAT["wiki"]] if has_dump else []),
+        *([FORMAT["wiki"]] if ".xml" in kinds else []),
+        *([-FORMAT["layout"]] if is_laid_out else []),
     ]
 
 
@@ -136,20 +139,22 @@ def digests(names: Sequence[str]) -> list[str]:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's content.
+    """Return the SHA-256 of a file's content.
 
     Raises:
         DataError: it cannot be read, or its name is not UTF-8.
     """
-    _check_name(path)
-    with reading_errors(path):
+    with _named(path):
         return digest(path)
 
 
-def _check_name(path: Path) -> None:
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
     """Refuse a name whose bytes stand as halves of surrogate pairs, which no JSON file can hold."""
     if problem := not_utf8(str(path)):
         raise DataError(problem)
+    with reading_errors(path):
+        yield
 
 
 def inputs(names: Sequence[str]) -> list[dict[str, Any]]:
@@ -182,7 +187,6 @@ def entry(name: str, path: Path | None) -> dict[str, Any]:
     """
     if path is None:
         return {"name": name}
-    _check_name(path)
-    with reading_errors(path):
+    with _named(path):
         stat = path.stat()
     return {"name": name, "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}

@@ -26,7 +26,6 @@ NOT_TWO_COLUMNS, EMPTY = "not two columns", "an empty side"
 TOO_LONG, DAMAGED, DUPLICATE = "longer than a word or phrase", "damaged characters", "duplicate"
 MAX_CHARACTERS = 100
 MAX_LINE_BYTES = 1 << 20
-DICTIONARIES = {".tei", ".ifo"}
 
 
 @dataclass(frozen=True)
@@ -92,28 +91,21 @@ def read(
         path = path_of(name)
         if not path.is_file():
             raise DataError(f"{name}: no such file; give a lexicon, two columns separated by a tab")
-        if DICTIONARIES.intersection(path.suffixes):
-            raise DataError(
-                f"{path}: is a FreeDict or StarDict dictionary; make a TSV of it: "
-                f"python scripts/convert_dictionary.py {path.name} lexicon.tsv"
-            )
         before = len(pairs)
         rows = _text(path, columns, dropped)
         pairs += ((second, first) if swap else (first, second) for first, second in rows)
         if len(pairs) == before:
-            raise DataError(f"{path}: holds no pair of words; give two columns separated by a tab")
+            raise DataError(
+                f"{path}: holds no pair of words; give two columns separated by a tab "
+                "(scripts/convert_dictionary.py makes them of FreeDict and StarDict)"
+            )
     lexicon = Lexicon.of(pairs)
     lexicon.dropped.update(dropped)
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.dropped.items())
     if not lexicon.pairs:
-        raise DataError(
-            f"{names[0]}: none of its {len(pairs):,} pairs is usable ({_told(lexicon)})"
-        )
-    logger.info("lexicon: %s pairs; left out: %s", f"{len(lexicon.pairs):,}", _told(lexicon))
+        raise DataError(f"{names[0]}: none of its {len(pairs):,} pairs is usable ({reasons})")
+    logger.info("lexicon: %s pairs; left out: %s", f"{len(lexicon.pairs):,}", reasons or "none")
     return lexicon
-
-
-def _told(lexicon: Lexicon) -> str:
-    return ", ".join(f"{count:,} {reason}" for reason, count in lexicon.dropped.items()) or "none"
 
 
 def _text(

@@ -55,7 +55,7 @@ class Checker:
             `LanguageIdentifier.foreign`); None switches the check off.
         target_foreign: of the target language.
         dropped: pairs left out, by reason.
-        seen: pairs that were kept, as hashes; 8 bytes each.
+        seen: pairs that were kept, as hashes; about 70 bytes each.
         swapped: of the pairs of a wrong script or language, those that fit with sides swapped.
     """
 
@@ -66,7 +66,7 @@ class Checker:
     source_foreign: Callable[[Sequence[str]], NDArray[np.bool_]] | None = None
     target_foreign: Callable[[Sequence[str]], NDArray[np.bool_]] | None = None
     dropped: Counter[str] = field(default_factory=Counter)
-    seen: dedup.Seen = field(default_factory=dedup.Seen)
+    seen: set[int] = field(default_factory=set)
     swapped: int = 0
 
     def check(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
@@ -143,8 +143,12 @@ class Checker:
         return reasons
 
     def _by_repetition(self, batch: list[Pair]) -> list[str]:
-        fresh = self.seen.fresh(dedup.hashes(f"{pair.source}\t{pair.target}" for pair in batch))
-        return [KEPT if new else DUPLICATE for new in fresh]
+        reasons = []
+        keys = dedup.hashes(f"{pair.source}\t{pair.target}" for pair in batch)
+        for key in keys.tolist():
+            reasons.append(DUPLICATE if key in self.seen else KEPT)
+            self.seen.add(key)
+        return reasons
 
 
 def write_tsv(pairs: Iterable[Pair], path: Path) -> int:

@@ -6,9 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import clean
-from lingraft.corpus.readers.columns import NOT_WHERE
 from lingraft.corpus.readers.lines import LINE_TOO_LONG
-from lingraft.corpus.split import LEAST, SPLITS, Split
+from lingraft.corpus.split import LEAST, SPLITS
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -37,38 +36,30 @@ def log_result(result: dict[str, Any], section: recipe.Corpus) -> None:
         logger.info("corpus: %s left out: %s", f"{count:,}", reason)
         for text in result.get("samples", {}).get(reason, ()):
             logger.debug("corpus: left out: %s: %s", reason, text)
+    for kind, count in result["changed"].items():
+        logger.info("corpus: %s changed: %s", f"{count:,}", kind)
     for notice in result.get("notices", ()):  # an older corpus has none
         logger.warning("corpus: %s", notice)
     if LINE_TOO_LONG in result["dropped"]:
-        logger.warning("corpus: %s", too_long(section))
+        logger.warning(
+            "corpus: what is counted as one line may be a whole text: it has more than %s bytes; "
+            "give it line ends, or raise corpus.max_line_bytes",
+            f"{section.max_line_bytes:,}",
+        )
     if not section.deduplicate:
         logger.warning("corpus: deduplicate = false: held-out sentences may stand in train, too")
-    for name in result["widened"]:
-        logger.info("corpus: %s", widened(name, result, section))
+    if result["widened"]:
+        logger.info(
+            "corpus: the shares give fewer than %d documents to %s, so the next ones in the order "
+            "of the split are held out too; some of them train when more text is added",
+            *(LEAST, " and ".join(result["widened"])),
+        )
     for name, counts in result["splits"].items():
         logger.info(
             "corpus: %s: %s sentences of %s documents, %s characters",
             name,
             *(f"{counts[key]:,}" for key in ("sentences", "documents", "characters")),
         )
-
-
-def widened(name: Split, result: dict[str, Any], section: recipe.Corpus) -> str:
-    """Say that more is held out for a split than its share gives."""
-    documents = sum(split["documents"] for split in result["splits"].values())
-    return (
-        f"corpus.{name} = {getattr(section, name)} gives fewer than {LEAST} of the "
-        f"{documents:,} documents, so the next ones in the order of the split are held "
-        "out too; some of them train when more text is added"
-    )
-
-
-def too_long(section: recipe.Corpus) -> str:
-    """Say how a line that was left out for its length can be read after all."""
-    return (
-        "what is counted as one line may be a whole text: it has more than "
-        f"{section.max_line_bytes:,} bytes; give it line ends, or raise corpus.max_line_bytes"
-    )
 
 
 def check_result(result: dict[str, Any], section: recipe.Corpus) -> None:
@@ -92,25 +83,15 @@ def check_result(result: dict[str, Any], section: recipe.Corpus) -> None:
     shares = {"train": 1.0, "valid": section.valid, "test": section.test}
     for name in SPLITS:
         if shares[name] > 0 and not result["splits"][name]["sentences"]:
-            is_long = LINE_TOO_LONG in result["dropped"]
-            advice = too_long(section) if is_long else _advice(name, result, section)
-            raise DataError(f"corpus: no {name} sentence is left ({counts}); {advice}")
+            raise DataError(
+                f"corpus: no {name} sentence is left ({counts}); {_advice(name, section)}"
+            )
 
 
-def _advice(name: Split, result: dict[str, Any], section: recipe.Corpus) -> str:
-    if section.where and result["dropped"].get(NOT_WHERE) == result["documents"]:
-        asked = ", ".join(f'{field} = "{value}"' for field, value in section.where.items())
-        return (
-            f"none of the documents has {asked}: correct corpus.where, "
-            "or leave it out if all are of one language"
-        )
+def _advice(name: str, section: recipe.Corpus) -> str:
     if name == "train":
-        return "check corpus.text and the filters in [corpus]"
-    advice = ["give more documents"]
-    if section.document == "line" and result["documents"] < len(SPLITS):
-        advice = ["give more documents (each line of plain text is one: does it have line ends?)"]
-    if result["documents"] >= len(SPLITS):
-        advice.append(f"raise corpus.{name}")
-    if section.document != "line":
-        advice.append('cut files into more documents (corpus.document = "line")')
-    return f"{' or '.join(advice)}; documents of one id (corpus.id_column) count as one"
+        return "check corpus.text, corpus.where, and the filters in [corpus]"
+    return (
+        f"give more documents or raise corpus.{name}, or say what a document of a .txt file is "
+        '(corpus.document = "line"); documents of one id (corpus.id_column) count as one'
+    )

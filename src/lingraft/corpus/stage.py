@@ -12,20 +12,19 @@ import contextlib
 import itertools
 import json
 import logging
+import shutil
 from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lingraft import recipe
-from lingraft.corpus.cleaning import evaluations, scripts, sentences
-from lingraft.corpus.cleaning.clean import TOO_LONG
-from lingraft.corpus.cleaning.steps import add
+from lingraft.corpus.cleaning import scripts, sentences
 from lingraft.corpus.inputs import digests
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, is_finished
 from lingraft.corpus.readers.lines import HOLE, Reading
-from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, check_result, log_result
+from lingraft.corpus.result import NOT_IN_SUBSET, PLACES
 from lingraft.corpus.split import SPLITS, position
 from lingraft.errors import DataError, writing
 from lingraft.paths import path_of
@@ -41,9 +40,11 @@ logger = logging.getLogger(__name__)
 
 KEPT = (
     *("language", "scripts", "sources", "documents", "sentences_in"),
-    *("dropped", "changed", "subset", "widened", "notices", "splits"),
+    *("dropped", "changed", "subset", "widened", "notices", "guesses", "splits"),
 )
 """What the stage tells of a corpus, of all that stands in `corpus.json`."""
+MADE = "made"
+"""Folder of the corpus until its splits are written."""
 FREE = {"text", "max_train_sentences"}
 """Settings in which a run may differ from the corpus that it takes."""
 
@@ -65,7 +66,7 @@ def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: st
     try:
         paths = list(paths)
         documents.tell(paths)
-        for source in documents.resolve(paths):
+        for source in documents.laid_out(documents.resolve(paths), section):
             for document in documents.read(source, section, reading):
                 yield from (text for text in split(document.text) if HOLE not in text)
     finally:  # also where nobody reads on
@@ -88,7 +89,7 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
         Plain data: language, scripts, sources (name, bytes, documents), documents, sentences_in,
         dropped, changed and subset (counts by reason), splits (documents, sentences, characters),
         widened (splits for which more documents are held out than their shares give), notices (what
-        a user should be told of the text, a line each).
+        a user should be told of the text, a line each), guesses (how .txt files were read).
 
     Raises:
         RecipeError: the language or a script is not valid.
@@ -96,45 +97,18 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
             is empty.
     """
     scripts.of_language(language, section.scripts)
-    corpus = finished_corpus(section, language)
+    from lingraft.corpus.engine import job
+
+    corpus, limit = finished_corpus(section, language), section.max_train_sentences
     mend = "make room or choose another place; nothing was kept"
     with writing(out, mend, inside=True), contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, out / MADE, ignore_errors=True)
+        if corpus is None:
+            corpus, limit = out / MADE, None
+            job.make(section, language, corpus)
         files = {n: stack.enter_context(SplitFile(out / f"{n}.txt")) for n in SPLITS}
-        if corpus is not None:
-            result = _take(corpus, section.max_train_sentences, files)
-        else:
-            result = _make(section, language, out, files)
+        result = _take(corpus, limit, files)
     return {key: result[key] for key in KEPT}
-
-
-def _make(
-    section: recipe.Corpus, language: str, out: Path, files: dict[Split, SplitFile]
-) -> dict[str, Any]:
-    from lingraft.corpus.engine import job, steps
-    from lingraft.corpus.engine import plan as planning
-    from lingraft.corpus.engine.decisions import read_bounds
-
-    plan, folder = planning.make(section, language), planning.Folder(out)
-    documents.tell(section.text)
-    evaluations.tell(section.decontaminate)
-    try:
-        folder.save(plan)
-        job.run_here(folder, plan, job.CLEAN)
-        job.run_here(folder, plan, job.DECIDE)
-        limits, counts = read_bounds(folder), job.cleaned_counts(folder, plan)
-        for rank in range(len(plan.parts)):
-            kept = steps.Kept(folder, {})
-            for row in kept(None, rank):
-                side = limits.side(position(row["id"], plan.section.split_seed))
-                files[side].write(row["sentences"])
-            add(counts, kept.counts)
-        counts["splits"] = {split: file.save() for split, file in files.items()}
-        result = job.summary(folder, plan, counts)
-    finally:
-        folder.remove_work()
-    log_result(result, plan.section)
-    check_result(result, plan.section)
-    return result
 
 
 def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
@@ -143,15 +117,12 @@ def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
     Where the section has a default the corpus decides. With other settings than the corpus's its
     documents are read and cleaned like any others. Both are logged.
     """
-    if len(section.text) != 1:
-        return None
     folder = path_of(section.text[0])
-    if not is_finished(folder):
+    if len(section.text) != 1 or not is_finished(folder):
         return None
     record = read_json(folder / FINISHED)
-    actual = evaluations.located(recipe.Corpus.model_validate(record["corpus"])).model_dump()
-    expected = evaluations.located(section).model_dump()
-    default = recipe.Corpus(text=section.text).model_dump()
+    actual = recipe.Corpus.model_validate(record["corpus"]).model_dump()
+    expected, default = section.model_dump(), recipe.Corpus(text=section.text).model_dump()
     if section.decontaminate:  # by content: files move, and change
         expected["decontaminate"] = digests(section.decontaminate)
         actual["decontaminate"] = record.get("evaluations")
@@ -161,22 +132,17 @@ def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
         changes.insert(0, "language")
     if changes:
         logger.info("%s: was made with another %s; is cleaned again", folder, ", ".join(changes))
-        splits, limit = expected["split_sentences"], expected["max_characters"]
-        whole = expected["whole_documents"]
-        have_holes = whole and not actual["whole_documents"]
-        are_cut = actual["split_sentences"] and not splits
-        is_shorter = actual["max_characters"] < limit and TOO_LONG in record["result"]["dropped"]
-        if are_cut or is_shorter or have_holes:
-            done = "left out where they are long" if is_shorter else "left out one by one"
+        if actual["split_sentences"] and not expected["split_sentences"]:
             logger.warning(
-                "%s: its lines were %s, and stay so; make it with split_sentences=%s "
-                "max_characters=%d whole_documents=%s",
-                *(folder, "cut into sentences" if are_cut else done),
-                *(str(splits).lower(), limit, str(whole).lower()),
+                "%s: its lines were cut into sentences, and stay so; make it with "
+                "split_sentences=false",
+                folder,
             )
         return None
     settings = ", ".join(f"{key} = {actual[key]}" for key in differ) or "the default settings"
     logger.info("%s: is taken as it is, made with %s", folder, settings)
+    for notice in record["result"].get("notices", ()):
+        logger.warning("%s: %s", folder, notice)
     return folder
 
 
@@ -254,10 +220,7 @@ def _take(corpus: Path, n_sentences: int | None, files: dict[Split, SplitFile]) 
                 file.write(texts)
             _check_whole(corpus, split, file.sentences, result)
     result["splits"] = {split: file.save() for split, file in files.items()}
-    result.setdefault("notices", [])
-    for notice in result["notices"]:
-        logger.warning("%s: %s", corpus, notice)
-    return result
+    return {"notices": [], "guesses": []} | result
 
 
 def _check_whole(corpus: Path, split: Split, n_sentences: int, result: dict[str, Any]) -> None:

@@ -150,6 +150,7 @@ def together(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         **summed,
         **counted,
         "notices": [f"{r['language']}: {line}" for r in results for line in r["notices"]],
+        "guesses": [line for r in results for line in r["guesses"]],
         "widened": [split for split in SPLITS if any(split in r["widened"] for r in results)],
     }
 

@@ -40,14 +40,16 @@ class Corpus(Section):
     also with .gz .xz .zst .bz2), directories of these, or Hub datasets
     (hub:NAME[:CONFIG][@REVISION][#SPLIT])."""
     text_column: str = "text"
-    """The field that holds the text in .jsonl, .parquet and Hub datasets."""
+    """The field that holds the text in .jsonl, .csv, .parquet and Hub datasets; "a.b" is the field
+    b inside a."""
     id_column: str = "id"
     """The field that names the document, where there is one; the split depends on it alone."""
     where: dict[str, str] | None = None
     """Read only the rows with these values in these fields, as {lang = "de"} of a file in several
     languages; of .jsonl, .parquet and Hub datasets."""
-    document: Literal["line", "block", "file"] = "line"
-    """What one document of a .txt file is: a line, a block between empty lines, or the file."""
+    document: Literal["line", "block", "file"] | None = None
+    """What one document of a .txt file is: a line, a block between empty lines, or the file; None
+    guesses it, and says so. Wrapped lines are joined, but with "line"."""
     split_sentences: bool = True
     """Cut documents into sentences; False keeps every line as it is."""
     whole_documents: bool = False

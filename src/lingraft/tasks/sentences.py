@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from lingraft.corpus.readers.lines import EMPTY, Reading, raw_lines
+from lingraft.corpus.readers.lines import EMPTY, raw_lines
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def lines(path: Path) -> Iterator[str]:
     Raises:
         DataError: it cannot be read, or a line is not UTF-8 or longer than `LONGEST_LINE`.
     """
-    for number, line in enumerate(raw_lines(path, LONGEST_LINE, Reading()), 1):
+    for number, line in enumerate(raw_lines(path, LONGEST_LINE), 1):
         if line is None:
             raise DataError(
                 f"{path}: line {number:,}: is longer than {LONGEST_LINE:,} bytes; a sentence a "

@@ -40,18 +40,6 @@ def test_a_folder_with_another_corpus_is_left_alone_unless_it_may_be_overwritten
     assert text(tmp_path / "out") != before
 
 
-def test_a_corpus_that_was_moved_with_its_evaluations_is_the_same(
-    tmp_path: Path, sources: list[str]
-):
-    (tmp_path / "out" / "evaluations").mkdir(parents=True)
-    (tmp_path / "out" / "evaluations" / "task.txt").write_text("그런 문장은 어디에도 없다\n")
-    made(corpus(sources, decontaminate=(str(tmp_path / "out" / "evaluations"),)), tmp_path / "out")
-    moved = (tmp_path / "out").rename(tmp_path / "moved")
-    before = contents(moved)
-    made(corpus(sources, decontaminate=(str(moved / "evaluations"),)), moved)
-    assert contents(moved) == before
-
-
 def test_files_of_the_user_are_never_overwritten_as_shards(tmp_path: Path, sources: list[str]):
     (tmp_path / "out" / "train").mkdir(parents=True)
     own = tmp_path / "out" / "train" / "mine.jsonl"
@@ -87,17 +75,6 @@ def test_a_folder_of_other_things_is_refused_and_left_as_it_is(
     assert contents(out) == before
 
 
-def test_what_a_corpus_may_find_in_its_folder_is_no_other_thing(tmp_path: Path, sources: list[str]):
-    """The texts of tasks, the page of a corpus that was deleted, empty folders."""
-    out = tmp_path / "out"
-    for name in ("evaluations", "train", "work"):
-        (out / name).mkdir(parents=True)
-    (out / "evaluations" / "nsmc.json").write_text("[]")
-    (out / "report.html").write_text(PAGE)
-    assert made(corpus(sources), out)["documents"] > 0
-    assert (out / "evaluations" / "nsmc.json").is_file()
-
-
 def test_a_source_inside_the_corpus_is_never_replaced(tmp_path: Path, sources: list[str]):
     out = tmp_path / "out"
     made(corpus(sources), out)
@@ -107,22 +84,6 @@ def test_a_source_inside_the_corpus_is_never_replaced(tmp_path: Path, sources: l
         with pytest.raises(DataError, match=r"00000\.jsonl: is a source inside .*another --out"):
             made(inside, out, settings(force=force))
     assert text(out) == before
-
-
-def test_an_unfinished_corpus_goes_on_where_all_was_moved(
-    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
-):
-    place = tmp_path / "place"
-    place.mkdir()
-    shutil.copytree(tmp_path / "sources", place / "sources")
-    monkeypatch.chdir(place)
-    leave_unfinished(Path("out"), ["sources"])
-    monkeypatch.chdir(place.rename(tmp_path / "moved"))
-    with monkeypatch.context() as patch:
-        patch.setattr(steps.Judge, "run", None)  # every part is cleaned
-        made(corpus(["sources"]), Path("out"))
-    made(corpus(["sources"]), tmp_path / "straight")
-    assert text(Path("out")) == text(tmp_path / "straight")
 
 
 @pytest.mark.parametrize("call", range(1, 5))
@@ -146,6 +107,7 @@ def test_an_unfinished_corpus_gives_way_unless_a_cluster_may_be_at_work(
     out, other = tmp_path / "out", corpus(sources, min_characters=40)
     leave_unfinished(out, sources)
     log = out / "work" / "logs" / "clean" / "executor.pik"
+    log.parent.mkdir(parents=True)
     log.write_bytes(b"")
     with pytest.raises(DataError, match="of other sources or settings"):
         made(other, out, settings(20_000))

@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 import os
 import random
-import resource
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from corpus_jobs import Killed, corpus, die_at, documents, made, settings, text
 
 from lingraft.corpus import stage
-from lingraft.corpus.engine import decisions, job, local, steps
+from lingraft.corpus.engine import decisions, job, steps
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -97,40 +96,6 @@ def test_the_buckets_of_hashes_change_nothing(
     assert text(tmp_path / "many") == text(tmp_path / "one")
 
 
-def test_a_copy_of_which_nothing_is_left_removes_no_good_one(tmp_path: Path):
-    maker = random.Random(0)
-    rows = []
-    for number in range(30):
-        lines = [sentence(maker).rstrip(".") + f" {number}" for _ in range(40)]
-        forms = [" ".join(lines), "\n".join(lines)]
-        rows += [json.dumps({"id": f"{number}-{at}", "text": form}) + "\n"
-                 for at, form in enumerate(forms)]  # fmt: skip
-    (tmp_path / "rows.jsonl").write_text("".join(rows))
-    made_of = [
-        made(
-            corpus([str(tmp_path / "rows.jsonl")], near_duplicates=near, max_characters=200),
-            tmp_path / str(near),
-        )["splits"]["train"]["documents"]
-        for near in (False, True)
-    ]
-    assert made_of[0] == made_of[1] > 20
-
-
-@pytest.mark.slow
-def test_a_corpus_of_many_parts_needs_few_open_files(tmp_path: Path):
-    rows = [json.dumps({"text": sentence(random.Random(n))}) + "\n" for n in range(300)]
-    (tmp_path / "rows.jsonl").write_text("".join(rows))
-    section = corpus([str(tmp_path / "rows.jsonl")], near_duplicates=True)
-    in_use = len([*Path("/proc/self/fd").iterdir()])
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + 40, hard))
-    try:
-        result = made(section, tmp_path / "out", settings(600))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert result["parts"] > 80
-
-
 def test_a_shard_shows_what_was_dropped_from_it(
     tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
 ):
@@ -187,7 +152,7 @@ def test_a_finished_corpus_is_not_made_again(
     caplog.set_level("INFO", logger="lingraft")
     first = made(section, tmp_path / "out")
     assert "is whole" not in caplog.text
-    monkeypatch.setattr(job, "_run", None)
+    monkeypatch.setattr(job, "_run_here", None)
     assert made(section, tmp_path / "out") == first
     assert f"{tmp_path / 'out'} is whole; --force" in caplog.text
 
@@ -253,30 +218,12 @@ def test_a_broken_file_that_is_replaced_costs_nothing_of_what_is_done(
     assert len(read) == 2  # the broken one, and the one behind it
 
 
-def test_a_source_that_changes_while_it_is_read_is_told(
-    tmp_path: Path,
-    sources: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-):
-    read, changed = steps.Read.run, Path(sources[1])
-
-    def changing(*arguments: Any) -> Any:
-        yield from read(*arguments)
-        with changed.open("a") as file:
-            file.write("\n")
-
-    monkeypatch.setattr(steps.Read, "run", changing)
-    made(corpus(sources), tmp_path / "out")
-    assert caplog.text.count("a source changed while the corpus was made") == 1
-
-
 def test_a_worker_that_is_killed_ends_the_run_with_one_line(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     spawn = multiprocessing.get_context("spawn")
     dying = functools.partial(ProcessPoolExecutor, 2, spawn, os._exit, (1,))
-    monkeypatch.setattr(local.workers, "pool", lambda _: dying())
+    monkeypatch.setattr(job.workers, "pool", lambda _: dying())
     with pytest.raises(DataError, match=r"a worker process was killed.*fewer --jobs"):
         made(corpus(sources), tmp_path / "out", settings(processes=2))
 
@@ -306,17 +253,6 @@ def test_part_of_a_finished_corpus_is_the_part_of_its_sources(tmp_path: Path, so
     assert result["splits"] == expected[0]["splits"]
 
 
-def test_what_a_run_leaves_at_its_default_the_finished_corpus_decides(
-    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
-):
-    made(corpus(sources, near_duplicates=True, min_characters=30), tmp_path / "corpus")
-    plain = Corpus(text=(str(tmp_path / "corpus"),))
-    with caplog.at_level(logging.INFO, logger="lingraft"):
-        _, found = of_stage(plain, tmp_path / "run")
-    assert found == text(tmp_path / "corpus")
-    assert "is taken as it is, made with near_duplicates = True, min_characters = 30" in caplog.text
-
-
 def test_no_split_holds_a_near_duplicate_of_anothers_document(tmp_path: Path):
     """A source is nearly the other one, line by line; each line is a document."""
     rng = random.Random(3)
@@ -335,27 +271,6 @@ def test_no_split_holds_a_near_duplicate_of_anothers_document(tmp_path: Path):
         torn = sum(len(found) > 1 for found in sides.values())
         assert len(sides) == 40
         assert (torn == 0) == near
-
-
-def test_a_finished_corpus_without_held_out_text_goes_into_a_run(
-    tmp_path: Path, sources: list[str]
-):
-    nothing = {"valid": 0.0, "test": 0.0}
-    made(corpus(sources, **nothing), tmp_path / "corpus")
-    assert not (tmp_path / "corpus" / "valid").exists()
-    result, found = of_stage(corpus([str(tmp_path / "corpus")], **nothing), tmp_path / "run")
-    assert found["train"] == text(tmp_path / "corpus")["train"]
-    assert result["splits"]["valid"]["sentences"] == 0
-
-
-def test_a_file_called_as_the_mark_of_a_finished_corpus_is_text_like_any_other(tmp_path: Path):
-    (tmp_path / "in" / "train").mkdir(parents=True)
-    rows = [json.dumps({"text": f"글 {n} 이 여기에 있다."}, ensure_ascii=False) for n in range(30)]
-    (tmp_path / "in" / "corpus.json").write_text("\n".join(rows[:1]))
-    (tmp_path / "in" / "train" / "a.jsonl").write_text("\n".join(rows[1:]))
-    section = corpus([str(tmp_path / "in")], valid=0.2, test=0.2)
-    result, _ = of_stage(section, tmp_path / "run")
-    assert result["documents"] == 30
 
 
 def test_a_finished_corpus_is_cleaned_again_with_other_settings(tmp_path: Path, sources: list[str]):
@@ -413,25 +328,11 @@ def test_a_finished_corpus_is_cleaned_again_by_its_own_columns(tmp_path: Path):
     assert found == text(tmp_path / "corpus")
 
 
-def test_finished_corpora_that_do_not_agree_are_told(
-    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
-):
+def test_finished_corpora_that_do_not_agree_are_refused(tmp_path: Path, sources: list[str]):
     for share in (0.2, 0.3):
         made(corpus(sources, test=share), tmp_path / str(share))
-    of_stage(Corpus(text=(str(tmp_path / "0.2"), str(tmp_path / "0.3"))), tmp_path / "run")
-    assert "were made with different corpus.test, which is 0.02 here; set it" in caplog.text
-
-
-@pytest.mark.parametrize(("asked", "told"), [("fr", True), ("ko", False)])
-def test_a_finished_corpus_is_said_to_be_read_whole_where_fields_are_asked_for(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, asked: str, told: bool
-):
-    rng, raw = random.Random(0), tmp_path / "raw.jsonl"
-    rows = [{"id": f"d{n}", "text": sentence(rng), "lang": "ko"} for n in range(50)]
-    raw.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    made(corpus([str(raw)], where={"lang": "ko"}), tmp_path / "corpus")
-    of_stage(corpus([str(tmp_path / "corpus")], where={"lang": asked}), tmp_path / "run")
-    assert ("corpus: read whole: corpus.where asks for fields" in caplog.text) == told
+    with pytest.raises(DataError, match="were made with different corpus"):
+        of_stage(Corpus(text=(str(tmp_path / "0.2"), str(tmp_path / "0.3"))), tmp_path / "run")
 
 
 def test_a_corpus_of_which_a_shard_is_missing_is_refused(tmp_path: Path, sources: list[str]):
@@ -442,34 +343,3 @@ def test_a_corpus_of_which_a_shard_is_missing_is_refused(tmp_path: Path, sources
         (tmp_path / "run").mkdir(exist_ok=True)
         with pytest.raises(DataError, match=r"train: holds \d+ sentences, and corpus.json says"):
             stage.prepare(section, "ko", tmp_path / "run")
-
-
-def test_evaluations_that_cannot_be_read_are_told(
-    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
-):
-    folder = tmp_path / "evaluations"
-    folder.mkdir()
-    for name in ("task.txt", "task.conllu", "README.md", ".hidden"):
-        (folder / name).write_text("그런 문장은 어디에도 없다\n")
-    made(corpus(sources, decontaminate=(str(folder),)), tmp_path / "corpus")
-    assert "not read, so that their texts stay: 1 .conllu file; allowed" in caplog.text
-
-
-def test_a_corpus_of_sentences_warns_where_whole_lines_are_wanted(
-    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
-):
-    made(corpus(sources), tmp_path / "corpus")
-    of_stage(corpus([str(tmp_path / "corpus")], split_sentences=False), tmp_path / "run")
-    assert "make it with split_sentences=false" in caplog.text
-
-
-def test_hub_datasets_are_a_part_of_their_own(tmp_path: Path, sources: list[str]):
-    pytest.importorskip("datasets")
-    folder = tmp_path / "hub"
-    folder.mkdir()
-    (folder / "train.jsonl").write_bytes(Path(sources[1]).read_bytes().replace(b"broken\n", b""))
-    section = corpus([f"hub:{folder}"])
-    expected, sentences = of_stage(section, tmp_path / "stage")
-    result = made(section, tmp_path / "out")
-    assert text(tmp_path / "out") == sentences
-    assert {key: result[key] for key in expected} == expected

@@ -26,7 +26,7 @@ MAX_FILE_BYTES = 1 << 30
 
 
 def files_of(names: Iterable[str | Path]) -> list[Path]:
-    """The files that names of files and directories stand for, in a fixed order.
+    """Return the files that names of files and directories stand for, in a fixed order.
 
     Raises:
         DataError: nothing of that name, an unknown kind of file, a directory without any.
@@ -34,24 +34,14 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
     paths: list[Path] = []
     for name in names:
         path = path_of(name)
-        if path.is_dir():
-            files = (file for file in path.rglob("*") if file.is_file())
-            inside = sorted(file for file in files if kind(file) in FORMATS)
-            paths += inside
-            readable = bool(inside)
-        else:
-            if not path.is_file():
-                raise DataError(
-                    f"{name}: no such file or directory; corpus.decontaminate must name files "
-                    "of evaluations"
-                )
-            paths.append(path)
-            readable = kind(path) in FORMATS
+        inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+        readable = [file for file in inside if file.is_file() and kind(file) in FORMATS]
         if not readable:
             raise DataError(
-                f"{name}: no evaluation that can be read; corpus.decontaminate takes "
-                f"{' '.join(FORMATS)}"
+                f"{name}: no evaluation that can be read; corpus.decontaminate takes files and "
+                f"directories of {' '.join(FORMATS)}"
             )
+        paths += readable
     return paths
 
 
@@ -63,13 +53,11 @@ def tell(names: Iterable[str]) -> None:
     """
     for folder in (path_of(name) for name in names):
         files = folders.walk(folder) if folder.is_dir() else []
-        others = [path for path in files if kind(path) not in FORMATS]
-        if others := [path for path in others if not folders.is_about(path)]:
+        others = [one for one in files if kind(one) not in FORMATS and not folders.is_about(one)]
+        if others:
             logger.warning(
                 "corpus.decontaminate: %s: not read, so that their texts stay: %s; allowed: %s",
-                folder,
-                folders.kinds(others),
-                " ".join(FORMATS),
+                *(folder, folders.kinds(others), " ".join(FORMATS)),
             )
 
 
@@ -101,30 +89,27 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _cells(path: Path) -> Iterator[str]:
-    for line in _lines(path):
-        yield from line.split("\t")
-
-
-def _quoted_cells(path: Path) -> Iterator[str]:
     csv.field_size_limit(MAX_LINE_BYTES)
+    plain = kind(path) == ".tsv"
+    quoting: Any = csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL
+    lines = (f"{line}\n" for line in _lines(path))
     try:
-        for row in csv.reader(f"{line}\n" for line in _lines(path)):
+        for row in csv.reader(lines, delimiter="\t" if plain else ",", quoting=quoting):
             yield from row
     except csv.Error as error:
         raise DataError(f"{path}: is no CSV ({error}); correct it, or write a .tsv") from None
 
 
 def _json(path: Path) -> Iterator[str]:
-    """One value, or one a line."""
-    with reading_errors(path), opened(path, Reading()) as stream:
+    """Give the strings of one value, or of one a line."""
+    with reading_errors(path), opened(path) as stream:
         data = stream.read(MAX_FILE_BYTES)
     try:
         try:
             yield from _strings(json.loads(data))
         except json.JSONDecodeError:
-            for line in data.splitlines():
-                if line.strip():
-                    yield from _strings(json.loads(line))
+            for line in filter(bytes.strip, data.splitlines()):
+                yield from _strings(json.loads(line))
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{path}: is no JSON ({error}); name the files of evaluations alone"
@@ -153,7 +138,7 @@ def _parquet(path: Path) -> Iterator[str]:
 FORMATS: dict[str, Callable[[Path], Iterator[str]]] = {
     ".txt": _lines,
     ".tsv": _cells,
-    ".csv": _quoted_cells,
+    ".csv": _cells,
     ".json": _json,
     ".jsonl": _json,
     ".parquet": _parquet,

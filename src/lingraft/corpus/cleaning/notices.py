@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,61 +12,71 @@ from lingraft.corpus.cleaning.clean import WRONG_SCRIPT
 from lingraft.corpus.cleaning.scripts import letters_by_script
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-NUMBERED = re.compile(r"\s*\d+\t")
-ENDED = re.compile(r"[.!?…:;。！？؟۔।]['\"”’»」』)\]]*\s*\Z")
-WIDTHS = range(30, 121)
-"""Characters after which text is wrapped."""
-SPREAD = 8
-"""Most wrapped lines are shorter than their width by fewer characters: a word that did not fit."""
 LEAST = 0.05
-"""Smaller shares of lines and sentences are not told."""
-WRAPPED, STEEP = 0.25, 1.5
-"""Share of the lines that are nearly as long as the longest and end no sentence, and how many more
-such long lines there are than somewhat shorter ones."""
-LONGER = 0.02
-"""Share of the lines that may be longer than the width."""
+"""Smaller shares of sentences that are dropped for their script are not told."""
 RARER = 0.02
 """Share of the rarer form of a letter; other languages' words bring a few."""
+LEAST_ODD = 0.005
+"""Smaller shares of sentences with letters of another form are not told."""
+EXAMPLES = 3
 FORMS = ("şș", "ţț", "ŞȘ", "ŢȚ", "يی", "كک", "əǝ")
 """Letters that are typed with two characters, which Unicode's normal forms keep apart."""
+COMPATIBILITY, LOOK_ALIKE = "compatibility", "look-alike"
+ODD = {
+    COMPATIBILITY: r"[\ufb00-\ufb17\ufb50-\ufdfb\ufe70-\ufefc\uff10-\uff19\uff21-\uff3a"
+    r"\uff41-\uff5a\uff66-\uffdc\U0001d400-\U0001d7ff]",
+    LOOK_ALIKE: r"(?:[A-Za-z][\u0400-\u04ff]|[\u0400-\u04ff][A-Za-z])",
+}
+"""Ligatures, Arabic presentation forms, letters and digits of another width or font; Latin and
+Cyrillic letters side by side."""
+TOLD = {
+    COMPATIBILITY: "hold letters of another form or width, as {}: Unicode's NFKC has them as one; "
+    'set tokenizer.normalization = "nfkc"',
+    LOOK_ALIKE: "hold words of Latin and Cyrillic letters, as {}: letters that look alike make "
+    "two words of one; write each word in one script",
+}
 
 
 @dataclass
 class Notices:
-    """Counts of lines as they were read, and of letters."""
+    """Counts of sentences and letters."""
 
-    lines: Counter[str] = field(default_factory=Counter)
-    """All, and those that begin with a number and a TAB."""
-    lengths: Counter[str] = field(default_factory=Counter)
-    """Characters of lines."""
-    unended: Counter[str] = field(default_factory=Counter)
-    """Characters of lines that end no sentence."""
+    sentences: Counter[str] = field(default_factory=Counter)
+    """All that are kept, and those with a word of `ODD`."""
     scripts: Counter[str] = field(default_factory=Counter)
     """Letters by script, of sentences that are dropped for it."""
     letters: Counter[str] = field(default_factory=Counter)
     """Those of `FORMS` in sentences that are kept."""
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    """Words with a letter of `FORMS`, or of `ODD`."""
 
     @classmethod
-    def of(cls, plain: dict[str, dict[str, int]]) -> Notices:
+    def of(cls, plain: dict[str, dict[str, Any]]) -> Notices:
         """Take what was counted elsewhere, as `vars` gives it."""
-        return cls(**{name: Counter(counts) for name, counts in plain.items()})
+        counted = {name: Counter(counts) for name, counts in plain.items() if name != "examples"}
+        return cls(**counted, examples=plain.get("examples", {}))
 
-    def read(self, text: str) -> None:
-        """Count the lines of a text as it was read."""
-        for line in text.splitlines():
-            if length := min(len(line.strip()), WIDTHS.stop):
-                self.lines["all"] += 1
-                self.lines["numbered"] += NUMBERED.match(line) is not None
-                self.lengths[str(length)] += 1
-                self.unended[str(length)] += ENDED.search(line) is None
-
-    def sort(self, kept: Iterable[str], wrong_script: Iterable[str]) -> None:
+    def sort(self, kept: Sequence[str], wrong_script: Iterable[str]) -> None:
         """Count the letters of sentences, kept or dropped for their script."""
-        text = "".join(kept)
-        self.letters.update({letter: n for letter in "".join(FORMS) if (n := text.count(letter))})
+        text = "\n".join(kept)
+        self.sentences["all"] += len(kept)
+        for letter in "".join(FORMS):
+            if count := text.count(letter):
+                self.letters[letter] += count
+                self._show(letter, letter, text)
+        for kind, pattern in ODD.items():
+            if re.search(pattern, text):
+                self.sentences[kind] += sum(bool(re.search(pattern, one)) for one in kept)
+                self._show(kind, pattern, text)
         self.scripts.update(letters_by_script("".join(wrong_script)))
+
+    def _show(self, kind: str, pattern: str, text: str) -> None:
+        """Keep a few words as examples."""
+        words = (word[0] for word in re.finditer(rf"\w{{0,20}}{pattern}\w{{0,20}}", text))
+        shown = dict.fromkeys((*self.examples.get(kind, ()), *itertools.islice(words, 50)))
+        self.examples[kind] = list(shown)[:EXAMPLES]
 
     def told(self, result: dict[str, Any]) -> list[str]:
         """Say what was found, a line each.
@@ -73,31 +84,13 @@ class Notices:
         Args:
             result: of the corpus stage.
         """
-        return [*self._numbers(), *self._wrapping(), *self._scripts(result), *self._letters()]
+        return [*self._scripts(result), *self._letters(), *self._odd()]
 
-    def _numbers(self) -> Iterable[str]:
-        if (share := self.lines["numbered"] / max(self.lines["all"], 1)) >= LEAST:
-            yield (
-                f"{share:.0%} of the lines begin with a number and a TAB, which stay in the text; "
-                "take them off: cut -f2- FILE > NEW"
-            )
-
-    def _wrapping(self) -> Iterable[str]:
-        total = max(self.lines["all"], 1)
-        longer = total
-        for width in range(1, WIDTHS.stop):
-            longer -= self.lengths[str(width)]
-            if longer <= LONGER * total:
-                break
-        near = range(width - SPREAD + 1, width + 1)
-        long, shorter = (sum(self.lengths[str(n - less)] for n in near) for less in (0, SPREAD))
-        share = sum(self.unended[str(n)] for n in near) / total
-        if width in WIDTHS and share >= WRAPPED and long > STEEP * shorter:
-            yield (
-                f"{share:.0%} of the lines end at {near.start} to {width} characters within a "
-                "sentence: text that was wrapped is cut there; put each paragraph on one line: "
-                "perl -00 -lpe 's/\\s*\\n/ /g' FILE > NEW"
-            )
+    def _odd(self) -> Iterable[str]:
+        for kind, told in TOLD.items():
+            share = self.sentences[kind] / max(self.sentences["all"], 1)
+            if share >= LEAST_ODD:
+                yield f"{share:.1%} of the sentences " + told.format(", ".join(self.examples[kind]))
 
     def _scripts(self, result: dict[str, Any]) -> Iterable[str]:
         share = result["dropped"].get(WRONG_SCRIPT, 0) / max(result["sentences_in"], 1)
@@ -112,11 +105,12 @@ class Notices:
 
     def _letters(self) -> Iterable[str]:
         both = []
-        for one, other in map(tuple, FORMS):
-            total = self.letters[one] + self.letters[other]
-            share = min(self.letters[one], self.letters[other]) / max(total, 1)
+        for pair in FORMS:
+            rarer, more = sorted(pair, key=self.letters.__getitem__)
+            share = self.letters[rarer] / max(self.letters[rarer] + self.letters[more], 1)
             if share >= RARER:
-                both.append(f"{_named(one)} and {_named(other)} ({share:.0%} are the rarer)")
+                words = ", ".join(self.examples.get(rarer, ()))
+                both.append(f"{_named(rarer)} beside {_named(more)} ({share:.0%}, as {words})")
         if both:
             yield (
                 "letters are stored in two ways, so that the vocabulary learns words twice: "

@@ -24,20 +24,12 @@ logger = logging.getLogger(__name__)
 # ISO 15924 codes that stand for several Unicode scripts, or for a variety of one.
 COMPOUND = {
     "Aran": ("Arab",),
-    "Cyrs": ("Cyrl",),
-    "Geok": ("Geor",),
     "Hanb": ("Hani", "Bopo"),
     "Hans": ("Hani",),
     "Hant": ("Hani",),
     "Hrkt": ("Hira", "Kana"),
-    "Jamo": ("Hang",),
     "Jpan": ("Hira", "Kana", "Hani"),
     "Kore": ("Hang", "Hani"),
-    "Latf": ("Latn",),
-    "Latg": ("Latn",),
-    "Syre": ("Syrc",),
-    "Syrj": ("Syrc",),
-    "Syrn": ("Syrc",),
 }
 # Unicode's values for "no script in particular".
 NO_SCRIPT = {"Zyyy", "Zinh", "Zzzz", "Qaai"}

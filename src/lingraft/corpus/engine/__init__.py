@@ -5,7 +5,6 @@
 | `plan` | cuts the sources into parts; the folder of the job |
 | `steps` | reads, cleans and stores a part; gives back what is kept of it, as JSON lines by split |
 | `decisions` | what is held out and what occurred before, over all parts |
-| `local` | datatrove's executor for this machine |
 | `job` | `lingraft data clean`: the pipelines of these steps, and who runs them |
 
 The text does not depend on how the sources are cut, nor on the number of processes.

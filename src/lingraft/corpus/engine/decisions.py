@@ -20,6 +20,7 @@ from lingraft.corpus.cleaning.near_duplicates import BANDS
 from lingraft.corpus.cleaning.steps import mostly_lost
 from lingraft.corpus.result import NOT_IN_SUBSET
 from lingraft.corpus.split import RANKED, Bounds, bounds
+from lingraft.rundir import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,7 +141,8 @@ class Decider:
             self._choose(section.max_train_sentences)
         self.near.flush()
         self.codes.flush()
-        np.save(self.folder.decision(BOUNDS), np.array([self.limits.test, self.limits.valid]))
+        with replacing(self.folder.decision(BOUNDS)) as partial, partial.open("wb") as file:
+            np.save(file, np.array([self.limits.test, self.limits.valid]))
 
     def _ranks(self, part: Stored) -> NDArray[np.int8]:
         """For each document the index of its side in `RANKED`."""

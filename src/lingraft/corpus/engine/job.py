@@ -7,7 +7,6 @@ runs the tasks, and marks those that are done.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import inspect
@@ -15,6 +14,8 @@ import logging
 import os
 import time
 from collections import deque
+from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from lingraft import recipe
     from lingraft.corpus.engine.plan import Plan
-    from lingraft.log import Ticker
 
 logger = logging.getLogger(__name__)
 
@@ -98,34 +98,54 @@ def n_tasks(plan: Plan, name: str) -> int:
     return 1 if name == DECIDE else len(plan.parts)
 
 
-def run_here(folder: Folder, plan: Plan, name: str) -> None:
-    """Run a pipeline in this process, without datatrove's executors and what they remember.
+def run_task(folder: Folder, name: str, rank: int) -> None:
+    """Run a pipeline on one part.
 
     Raises:
         DataError: something cannot be read or written.
     """
-    with told(name, plan) as ticker:
-        for rank in range(n_tasks(plan, name)):
-            data: Any = None
-            for step in pipeline(folder, name):
-                data = step(data, rank, n_tasks(plan, name))
-            deque(data, maxlen=0)
-            ticker.advance(megabytes(name, plan, rank))
+    data: Any = None
+    for step in pipeline(folder, name):
+        data = step(data, rank)
+    deque(data, maxlen=0)
 
 
-@contextlib.contextmanager
-def told(name: str, plan: Plan) -> Iterator[Ticker]:
-    """Show the progress of a pipeline, and tell at its end how long it took."""
-    total = sum(megabytes(name, plan, rank) for rank in range(n_tasks(plan, name)))
-    begin = time.monotonic()
-    with progress(f"corpus: {name}", total or None, "MB") as ticker:
-        yield ticker
-    logger.info("corpus: pass %s took %.1f s", name, time.monotonic() - begin)
+def _run_here(folder: Folder, plan: Plan, processes: int) -> None:
+    """Run what is not done yet of all pipelines, on this machine."""
+    for name in PIPELINES:
+        ranks = [rank for rank in range(n_tasks(plan, name)) if not folder.is_done(name, rank)]
+        sizes = {rank: plan.parts[rank].bytes / 1e6 if name != DECIDE else 0.0 for rank in ranks}
+        begin = time.monotonic()
+        with progress(f"corpus: {name}", sum(sizes.values()) or None, "MB") as ticker:
+            for rank in _ended(folder, name, ranks, processes):
+                ticker.advance(sizes[rank])
+        logger.info("corpus: pass %s took %.1f s", name, time.monotonic() - begin)
 
 
-def megabytes(name: str, plan: Plan, rank: int) -> float:
-    """How much of the sources a task goes through."""
-    return 0.0 if name == DECIDE else plan.parts[rank].bytes / 1e6
+def _ended(folder: Folder, name: str, ranks: list[int], processes: int) -> Iterator[int]:
+    """Run tasks, and give the number of each that has ended.
+
+    When one fails, those that run at the same time are finished, so that their work is kept.
+    """
+    if min(processes, len(ranks)) < 2:
+        for rank in ranks:
+            run_task(folder, name, rank)
+            yield rank
+        return
+    with workers.pool(processes) as pool:
+        futures = {pool.submit(run_task, folder, name, rank): rank for rank in ranks}
+        try:
+            for future in as_completed(futures):
+                future.result()
+                yield futures[future]
+        except BrokenProcessPool:
+            raise DataError(
+                "corpus: a worker process was killed, most likely for want of memory; the "
+                "parts that are done are kept: run the same command with fewer --jobs"
+            ) from None
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # else it fails on what others have cancelled
+            raise
 
 
 def make(
@@ -143,7 +163,7 @@ def make(
         settings: how to run it.
 
     Returns:
-        What `summary` returns; None where a cluster is to do the work and has not done so yet.
+        The result in `corpus.json`; None where a cluster is to do the work and has not done so.
 
     Raises:
         RecipeError: the language, a script or an option of the cluster is not valid.
@@ -153,6 +173,8 @@ def make(
     scripts.of_language(language, section.scripts)
     plan = planning.make(section, language, settings.part_bytes)
     documents.tell(section.text)
+    for line in _guesses(plan):
+        logger.info("corpus: %s", line)
     evaluations.tell(section.decontaminate)
     folder = Folder(out)
     folder.check()  # before there is a lock in it
@@ -160,27 +182,32 @@ def make(
         if not folder.begin(plan, force=settings.force):
             logger.info("corpus: %s is whole; --force would make it again", out)
         else:
-            if not _is_written(folder, plan):
-                _run(folder, plan, settings.cluster)
+            if settings.cluster.kind == "local":
+                _run_here(folder, plan, settings.cluster.processes or 1)
+            elif not _is_written(folder, plan):
+                _hand_over(folder, plan, settings.cluster)
             if not _is_written(folder, plan):
                 return None
             _finish(folder, plan)
-            with contextlib.suppress(DataError):  # what was deleted has been read
-                if planning.make(section, language, settings.part_bytes) != plan:
-                    changed = "a source changed while the corpus was made, which may hold some of"
-                    logger.warning("%s: %s both; make it again with --force", out, changed)
         folder.remove_work()
         result: dict[str, Any] = read_json(folder.done)["result"]
         log_result(result, plan.section)
         return result
 
 
+def _guesses(plan: Plan) -> list[str]:
+    sources = (source for part in plan.parts for source in part.sources)
+    if plan.section.document is not None:
+        return []
+    return documents.guesses({source.name: source for source in sources}.values())
+
+
 def _is_written(folder: Folder, plan: Plan) -> bool:
     return all(folder.written(rank).is_file() for rank in range(len(plan.parts)))
 
 
-def _run(folder: Folder, plan: Plan, cluster: Cluster) -> None:
-    """Run the pipelines, or have a scheduler run them."""
+def _hand_over(folder: Folder, plan: Plan, cluster: Cluster) -> None:
+    """Have a scheduler run the pipelines, each after the one before."""
     executor = _executor(cluster)
     last = None
     for name in PIPELINES:
@@ -193,8 +220,7 @@ def _run(folder: Folder, plan: Plan, cluster: Cluster) -> None:
             **title,
         )
     assert last is not None
-    logger.debug("corpus: %s parts go to %s", len(plan.parts), cluster.kind)
-    with workers.secrets_withheld() if cluster.kind != "local" else contextlib.nullcontext():
+    with workers.secrets_withheld():
         last.run()
 
 
@@ -205,25 +231,17 @@ def _executor(cluster: Cluster) -> Any:
         RecipeError: an option that the executor does not have, or one that it needs is missing.
         DataError: the package ray is not installed.
     """
-    if cluster.kind == "local":
-        from lingraft.corpus.engine.local import Local
-
-        return functools.partial(Local, workers=cluster.processes or 1)
     module = importlib.import_module(f"datatrove.executor.{cluster.kind}")
     kind = getattr(module, f"{cluster.kind.title()}PipelineExecutor")
     allowed = sorted(set(inspect.signature(kind.__init__).parameters) - OWN_OPTIONS)
-    for name in cluster.options:
-        if name not in allowed:
-            raise RecipeError(
-                f"executor.{name}: the {cluster.kind} executor has no such option; "
-                f"allowed: {', '.join(allowed)}"
-            )
-    for name in MINIMUM[cluster.kind]:
-        if name not in cluster.options:
-            raise RecipeError(
-                f"--executor {cluster.kind}: needs executor.{name}=…, "
-                "as the cluster's manual gives it"
-            )
+    missing = [name for name in MINIMUM[cluster.kind] if name not in cluster.options]
+    unknown = sorted(cluster.options.keys() - set(allowed))
+    if missing or unknown:
+        wrong = f"executor.{unknown[0]} is none of its options" if unknown else ""
+        raise RecipeError(
+            f"--executor {cluster.kind}: {wrong or f'needs executor.{missing[0]}=…'}; "
+            f"allowed: {', '.join(allowed)}"
+        )
     if cluster.kind == "ray":  # datatrove looks for the commands of Slurm
         _start_ray()
     return functools.partial(kind, workers=cluster.processes or -1, **cluster.options)
@@ -248,16 +266,11 @@ def _finish(folder: Folder, plan: Plan) -> None:
     Raises:
         DataError: nearly all is in another script, or a split that was asked for is empty.
     """
-    counts = cleaned_counts(folder, plan)
+    counts: dict[str, Any] = {}
     for rank in range(len(plan.parts)):
+        add(counts, read_json(folder.part(rank, ".json")))
         add(counts, read_json(folder.written(rank)))
-    result = summary(folder, plan, counts)
-    result |= {
-        "lengths": _by_size(counts["lengths"]),
-        "documents_by_sentences": _by_size(counts["documents_by_sentences"]),
-        "letters_by_script": _most(counts["letters_by_script"]),
-        "domains": _most(counts["domains"], TOP),
-    }
+    result = _summary(folder, plan, counts)
     check_result(result, plan.section)
     folder.end()
     write_record(
@@ -272,43 +285,27 @@ def _finish(folder: Folder, plan: Plan) -> None:
     )
 
 
-def cleaned_counts(folder: Folder, plan: Plan) -> dict[str, Any]:
-    """Add up what was counted while the parts were cleaned."""
-    counts: dict[str, Any] = {}
-    for rank in range(len(plan.parts)):
-        add(counts, read_json(folder.part(rank, ".json")))
-    return counts
-
-
-def summary(folder: Folder, plan: Plan, counts: dict[str, Any]) -> dict[str, Any]:
-    """Give the result of the corpus stage, and the statistics of the report.
-
-    Args:
-        folder: every part has been cleaned, and all is decided.
-        plan: of the job.
-        counts: of all parts and shards.
-
-    Returns:
-        What `stage.prepare` returns, and samples, languages and parts.
-    """
+def _summary(folder: Folder, plan: Plan, counts: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of the corpus stage, and the statistics of the report."""
     section, dropped = plan.section, dict(sorted(counts["dropped"].items()))
     left_out = dropped.pop(NOT_IN_SUBSET, 0)
     counts["samples"].pop(NOT_IN_SUBSET, None)
-    sources = [{"name": name} | source for name, source in counts["sources"].items()]
     result = {
         "language": plan.language,
         "scripts": list(scripts.of_language(plan.language, section.scripts)),
-        "sources": sources,
-        "documents": counts["documents"],
-        "sentences_in": counts["sentences_in"],
+        "sources": [{"name": name} | source for name, source in counts["sources"].items()],
         "dropped": dropped,
         "changed": dict(sorted(counts["changed"].items())),
         "subset": {NOT_IN_SUBSET: left_out} if section.max_train_sentences is not None else {},
         "widened": widened(read_bounds(folder), section.valid, section.test),
-        "splits": counts["splits"],
-        "samples": counts["samples"],
         "languages": _most(counts["languages"]),
         "parts": len(plan.parts),
+        "guesses": _guesses(plan),
+        "lengths": _by_size(counts["lengths"]),
+        "documents_by_sentences": _by_size(counts["documents_by_sentences"]),
+        "letters_by_script": _most(counts["letters_by_script"]),
+        "domains": _most(counts["domains"], TOP),
+        **{key: counts[key] for key in ("documents", "sentences_in", "splits", "samples")},
     }
     return result | {"notices": Notices.of(counts["notices"]).told(result)}
 

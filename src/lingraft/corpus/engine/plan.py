@@ -18,6 +18,7 @@ from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.inputs import as_finished, digests, entry, form
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, PLAN
+from lingraft.corpus.readers.layout import Layout
 from lingraft.corpus.readers.lines import reading_errors
 from lingraft.corpus.readers.wiki.dump import spans as dump_spans
 from lingraft.corpus.split import SPLITS
@@ -83,7 +84,7 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
         DataError: a source is missing, unreadable or of an unknown kind.
     """
     section = as_finished(section)
-    sources = documents.resolve(section.text)
+    sources = documents.laid_out(documents.resolve(section.text), section)
     # By content: they may lie in the corpus's own folder, which may move.
     judged = tuple(digests(section.decontaminate))
     settings = section.model_copy(update={"decontaminate": ()})
@@ -93,8 +94,8 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
         *form(section), settings.model_copy(update={"text": ()}), language, judged
     )
     parts = []
-    for pieces in _cut(sources, section, part_bytes or _part_size(sources)):
-        names = [entries[source.name] | {"span": source.span} for source, _ in pieces]
+    for pieces in _cut(sources, part_bytes or _part_size(sources)):
+        names = [entries[one.name] | {"span": one.span, "layout": one.layout} for one, _ in pieces]
         size = sum(size for _, size in pieces)
         parts.append(Part(tuple(s for s, _ in pieces), size, fingerprint(cleaning, names)))
     return Plan(
@@ -120,7 +121,7 @@ def _size(source: documents.Source) -> int:
 
 
 def _cut(
-    sources: Sequence[documents.Source], section: recipe.Corpus, part_bytes: int
+    sources: Sequence[documents.Source], part_bytes: int
 ) -> Iterator[list[tuple[documents.Source, int]]]:
     """Parts of about `part_bytes`: small files together, large ones cut, in the order of `sources`.
 
@@ -128,7 +129,7 @@ def _cut(
     """
     group: list[tuple[documents.Source, int]] = []
     for source in sources:
-        pieces = _pieces(source, section, part_bytes)
+        pieces = _pieces(source, part_bytes)
         is_cut = len(pieces) > 1
         if group and (is_cut or sum(size for _, size in group) + pieces[0][1] > part_bytes):
             yield group
@@ -141,9 +142,7 @@ def _cut(
         yield group
 
 
-def _pieces(
-    source: documents.Source, section: recipe.Corpus, part_bytes: int
-) -> list[tuple[documents.Source, int]]:
+def _pieces(source: documents.Source, part_bytes: int) -> list[tuple[documents.Source, int]]:
     size = _size(source)
     if source.path is None:
         return [(source, 0)]
@@ -152,7 +151,7 @@ def _pieces(
     spans = []
     if size > part_bytes and source.format == ".xml":
         spans = dump_spans(path, part_bytes)
-    elif size > part_bytes and _has_a_document_a_line(source, path, section):
+    elif size > part_bytes and _has_a_document_a_line(source, path):
         starts = range(0, size, part_bytes)
         spans = [(start, min(start + part_bytes, size)) for start in starts]
     if len(spans) < 2:
@@ -160,10 +159,10 @@ def _pieces(
     return [(replace(source, span=span), span[1] - span[0]) for span in spans]
 
 
-def _has_a_document_a_line(source: documents.Source, path: Path, section: recipe.Corpus) -> bool:
+def _has_a_document_a_line(source: documents.Source, path: Path) -> bool:
     if path.suffix.lower() not in CUT_BY_LINES:  # compressed, or another format
         return False
-    return source.format != ".txt" or section.document == "line"
+    return source.layout in (None, Layout(), Layout(numbered=True))
 
 
 @dataclass(frozen=True)
@@ -197,6 +196,11 @@ class Folder:
     def decision(self, name: str) -> Path:
         """What was decided over all parts."""
         return self.work / "decisions" / f"{name}.npy"
+
+    def is_done(self, name: str, rank: int) -> bool:
+        """Tell whether a task of a pipeline on this machine has left its last file."""
+        last = {"clean": self.part(rank, ".json"), "decide": self.decision("bounds")}
+        return last.get(name, self.written(rank)).is_file()
 
     def written(self, rank: int) -> Path:
         """The counts of a shard that has been written."""
@@ -267,7 +271,7 @@ class Folder:
                 "choose another --out, or delete it with --force"
             )
         if force or begun != plan.fingerprint:  # what says that something is done goes first
-            for name in ("logs", "written", *SPLITS, *(("parts",) if force else ())):
+            for name in ("logs", "decisions", "written", *SPLITS, *(("parts",) if force else ())):
                 shutil.rmtree(self.work / name, ignore_errors=True)
             for split in SPLITS:
                 (self.work / split).mkdir(parents=True)
@@ -307,8 +311,3 @@ def _is_empty(path: Path) -> bool:
 @functools.lru_cache(maxsize=4)
 def _load(path: Path, changed_ns: int) -> Plan:
     return PLANS.validate_json(path.read_bytes())
-
-
-def check_ours(folder: Folder) -> None:
-    """Refuse a folder of other things; as `Folder.check`."""
-    folder.check()

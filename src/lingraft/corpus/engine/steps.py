@@ -82,13 +82,16 @@ class Read(Step):
         self.counts.clear()
         reading, sources = Reading(), {}
         for source in self.plan.parts[rank].sources:
-            documents, size = reading.documents, reading.bytes_read
-            yield from readers.read(source, self.plan.section, reading)
-            size = reading.bytes_read - size
-            if source.span is not None:  # reading runs ahead, past the end of the part
-                size = source.span[1] - source.span[0]
-            sources[source.name] = {"bytes": size, "documents": reading.documents - documents}
+            before, size = reading.documents, 0
+            for document in readers.read(source, self.plan.section, reading):
+                size += len(document.text.encode("utf-8", "surrogatepass"))
+                yield document
+            if source.path is not None:
+                start, end = source.span or (0, source.path.stat().st_size)
+                size = end - start
+            sources[source.name] = {"bytes": size, "documents": reading.documents - before}
         counts = {"documents": reading.documents, "dropped": reading.dropped, "sources": sources}
+        counts["changed"] = reading.changed
         hide = self.plan.section.mask_personal_data
         samples = {
             reason: [personal.mask(text)[0] if hide else text for text in texts]
@@ -131,8 +134,6 @@ class Judge(Step):
             codes = judge.codes(sentences, owners)
             for index in np.flatnonzero(codes).tolist():
                 tally.show(clean.REASONS[codes[index]], sentences[index])
-            for document in documents:
-                notices.read(document.text)
             of_codes = (
                 [sentences[n] for n in np.flatnonzero(codes == clean.REASONS.index(reason))]
                 for reason in (clean.KEPT, clean.WRONG_SCRIPT)

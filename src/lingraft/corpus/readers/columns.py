@@ -9,13 +9,17 @@ import contextlib
 import csv
 import itertools
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
 from lingraft.corpus.readers.lines import (
+    BROKEN_JSON,
     BROKEN_UTF8,
+    EMPTY,
     LINE_TOO_LONG,
     Reading,
+    json_value,
     reading_errors,
     text_lines,
 )
@@ -23,7 +27,7 @@ from lingraft.errors import DataError
 from lingraft.hub import check_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from lingraft import recipe
@@ -32,6 +36,10 @@ if TYPE_CHECKING:
 HUB_PREFIX = "hub:"
 NO_TEXT_FIELD, NOT_WHERE = "no text field", "not what corpus.where asks for"
 PARQUET_BATCH_ROWS = 256
+FIRST_ROWS = 1_000
+"""Of which one must have the text."""
+AS_LINES = "write one object a line (jq -c '.[]' makes them from an array)"
+ARRAY = re.compile(r"\s*\[\s*(\{|$)")
 KEPT_FIELDS = ("title", "revision", "url")
 """Fields of a row that stay with the document, where there are any."""
 LANGUAGE_FIELDS = ("lang", "language")
@@ -61,22 +69,110 @@ def hub_parts(text: str) -> tuple[str, str | None, str | None, str]:
     return name, config or None, revision or None, split or "train"
 
 
-def meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
-    """Whether a row has the values that `corpus.where` asks for."""
-    return all(value in _spelt(row.get(field)) for field, value in (section.where or {}).items())
+def value_of(row: Mapping[str, Any], name: str) -> Any:
+    """Return the field of a row, or of one inside another ('a.b'); None where there is none."""
+    if name in row:
+        return row[name]
+    value: Any = row
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def _spelt(value: Any) -> tuple[str, ...]:
-    """How a value may be written: truth values as in JSON too, where they are small."""
-    return (str(value), str(value).lower()) if isinstance(value, bool) else (str(value),)
+def read_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
+    """Give the documents of a table: a row a document.
+
+    Raises:
+        DataError: the table is broken, has no such field in its rows, or a package is missing.
+    """
+    seen = good = 0
+    fields: list[str] = []
+    for value in ROWS[source.format](source, section, reading):
+        row = value if isinstance(value, dict) else {}
+        seen += 1
+        fields = fields or list(row)
+        good += row != {} and not _meets(row, section)  # is another stream's
+        text = _wanted(row, section, reading)
+        if text is not None:
+            good += 1
+            _tell_languages(row, source, reading)
+            facts = {
+                name: row[name] for name in KEPT_FIELDS if isinstance(row.get(name), str | int)
+            }
+            yield value_of(row, section.id_column), text, facts
+        if seen == FIRST_ROWS and not good:
+            break
+    if seen and not good and not (source.span and source.span[0]):  # the first piece decides
+        hint = f"its fields are {', '.join(fields[:20])}" if fields else "a line must be an object"
+        raise DataError(
+            f"{source.name}: no text in the field '{section.text_column}'; {hint}; "
+            "set corpus.text_column"
+        )
 
 
-def no_column(source: Source, column: str, columns: Sequence[str]) -> DataError:
-    """The error for rows without the field that should hold the text."""
-    hint = f"its fields are {', '.join(columns[:20])}" if columns else "a line must be an object"
-    return DataError(
-        f"{source.name}: no text in the field '{column}'; {hint}; set corpus.text_column"
+def _meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
+    """Tell whether a row has the values that `corpus.where` asks for; truth values as in JSON."""
+    asked = (section.where or {}).items()
+    found = ((str(value_of(row, name)), value_of(row, name), value) for name, value in asked)
+    return all(
+        value == text or (isinstance(own, bool) and value == text.lower())
+        for text, own, value in found
     )
+
+
+def _wanted(row: Mapping[str, Any], section: recipe.Corpus, reading: Reading) -> str | None:
+    """Return the text of a row; None, and counted, if it is missing, too long or broken."""
+    text = value_of(row, section.text_column)
+    if row and not _meets(row, section):
+        reading.drop(NOT_WHERE)
+    elif not isinstance(text, str | bytes):
+        reading.drop(NO_TEXT_FIELD, str(row))
+    elif len(text) > section.max_line_bytes:
+        reading.drop(LINE_TOO_LONG)
+    else:
+        try:
+            return text.decode() if isinstance(text, bytes) else text
+        except UnicodeDecodeError:
+            reading.drop(BROKEN_UTF8, str(_decoded(text)))
+    return None
+
+
+def _tell_languages(row: Mapping[str, Any], source: Source, reading: Reading) -> None:
+    """Warn, once, where rows that are read as text of one language name another."""
+    for field in LANGUAGE_FIELDS:
+        value, seen = row.get(field), reading.languages.setdefault(field, [])
+        if len(seen) == 2 or not isinstance(value, str) or value in seen:
+            continue
+        seen.append(value)
+        if len(seen) == 2:
+            logger.warning(
+                '%s: rows with %s = "%s" and "%s" are read as text of one language; '
+                'corpus.where = {%s = "%s"} takes those of one',
+                *(source.name, field, *seen, field, seen[0]),
+            )
+
+
+def _json_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
+    """Give the values of a .jsonl file, one a line."""
+    assert source.path is not None
+    begins = not source.span or source.span[0] == 0
+    good = broken = 0
+    for line in text_lines(source.path, section.max_line_bytes, reading, source.span):
+        if not line or line.isspace():
+            reading.drop(EMPTY)
+            continue
+        if begins and not (good or broken) and ARRAY.match(line):
+            raise DataError(f"{source.name}: is one JSON array; {AS_LINES}")
+        try:
+            row = json_value(line)
+        except (ValueError, RecursionError):
+            reading.drop(BROKEN_JSON, line)
+            broken += 1
+        else:
+            good += 1
+            yield row
+    if begins and broken and not good:
+        raise DataError(f"{source.name}: none of its {broken:,} lines is JSON; {AS_LINES}")
 
 
 @contextlib.contextmanager
@@ -97,132 +193,51 @@ def opened_parquet(path: Path) -> Iterator[Any]:
             f"{path}: broken Parquet data ({first}); nothing was kept; "
             "copy or download the file again"
         ) from None
-    except OverflowError as error:
-        raise DataError(
-            f"{path}: holds a time that is beyond the years of Python ({error}); "
-            "write the file without that field"
-        ) from None
 
 
-def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
-    """A .parquet file: a row a document.
+def _parquet_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
+    """Give the rows of a .parquet file, with the columns that are asked for.
 
-    Raises:
-        DataError: the file is broken, has no such field, or pyarrow is not installed.
+    Strings are bytes where they may be damaged: Arrow does not check that they are UTF-8.
     """
     assert source.path is not None
+    asked = (
+        *(section.text_column, section.id_column),
+        *(*KEPT_FIELDS, *LANGUAGE_FIELDS, *(section.where or ())),
+    )
     with opened_parquet(source.path) as file:
-        arrow = require("pyarrow", source.name, "data")
-        columns = _parquet_columns(source, section, file.schema_arrow, arrow)
-        beside = (section.id_column, *KEPT_FIELDS, *LANGUAGE_FIELDS, *(section.where or ()))
+        types = require("pyarrow.types", source.name, "data")
+        names = dict.fromkeys(file.schema_arrow.names)
+        columns = [
+            name for name in names if name in {*asked, *(a.partition(".")[0] for a in asked)}
+        ]
+        if not {section.text_column, section.text_column.partition(".")[0]} & set(columns):
+            yield names  # which has no text, and tells what there is
+            return
         for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=columns):
-            data = _values(batch.column(section.text_column), arrow)
-            names = [name for name in columns if name in beside]
-            values = [map(_decoded, _values(batch.column(name), arrow)) for name in names]
-            rows = zip(*values, strict=True) if names else [()] * len(data)
-            for value, cells in zip(data, rows, strict=True):
-                row = dict(zip(names, cells, strict=True))
-                text = _wanted(value, row, section, reading)
-                if text is not None:
-                    yield found(text, row, source, section, reading)
-    reading.bytes_read += source.path.stat().st_size
-
-
-def _values(column: Any, arrow: Any) -> list[Any]:
-    """A column; strings as bytes, since Arrow does not check that they are UTF-8."""
-    if arrow.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type):
-        column = column.cast(arrow.large_binary())
-    values: list[Any] = column.to_pylist()
-    return values
+            values = []
+            for column in batch.columns:
+                if types.is_dictionary(column.type):
+                    column = column.dictionary_decode()
+                if types.is_string(column.type) or types.is_large_string(column.type):
+                    column = column.cast("large_binary")
+                values.append(column.to_pylist())
+            for cells in zip(*values, strict=True):
+                row = dict(zip(batch.schema.names, cells, strict=True))
+                yield {
+                    name: value if name == section.text_column else _decoded(value)
+                    for name, value in row.items()
+                }
 
 
 def _decoded(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def _wanted(
-    text: Any, row: Mapping[str, Any], section: recipe.Corpus, reading: Reading
-) -> str | None:
-    """The text of a row; None, and counted, if it is not asked for, missing, too long or broken."""
-    if not meets(row, section):
-        reading.drop(NOT_WHERE)
-    elif not isinstance(text, str | bytes):
-        reading.drop(NO_TEXT_FIELD, str(row))
-    elif len(text) > section.max_line_bytes:
-        reading.drop(LINE_TOO_LONG)
-    else:
-        try:
-            return text.decode() if isinstance(text, bytes) else text
-        except UnicodeDecodeError:
-            reading.drop(BROKEN_UTF8, _decoded(text))
-    return None
-
-
-def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow: Any) -> list[str]:
-    if section.text_column not in schema.names:
-        raise no_column(source, section.text_column, schema.names)
-    names = (section.text_column, section.id_column, *KEPT_FIELDS, *(section.where or ()))
-    for name in names:
-        if schema.names.count(name) > 1:
-            raise DataError(
-                f"{source.name}: has several fields of the name '{name}'; rename all but one"
-            )
-    kind = schema.field(section.text_column).type
-    if arrow.types.is_dictionary(kind):
-        kind = kind.value_type
-    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
-        raise DataError(
-            f"{source.name}: the field '{section.text_column}' holds {kind}, not strings; "
-            "set corpus.text_column"
-        )
-    for field in section.where or ():
-        if field not in schema.names:
-            raise DataError(
-                f"{source.name}: has no field '{field}', which corpus.where asks for; its fields "
-                f"are {', '.join(schema.names[:20])}"
-            )
-    languages = (name for name in LANGUAGE_FIELDS if schema.names.count(name) == 1)
-    return [name for name in dict.fromkeys((*names, *languages)) if name in schema.names]
-
-
-def found(
-    text: str, row: Mapping[str, Any], source: Source, section: recipe.Corpus, reading: Reading
-) -> Row:
-    """The document of a row; its language is looked at, since all rows are read as one."""
-    _tell_languages(row, source, reading)
-    return row.get(section.id_column), text, _facts(row)
-
-
-def _facts(row: Mapping[str, Any]) -> dict[str, str | int]:
-    """What a row says about its document."""
-    values = {name: row.get(name) for name in KEPT_FIELDS}
-    return {name: value for name, value in values.items() if isinstance(value, str | int)}
-
-
-def _tell_languages(row: Mapping[str, Any], source: Source, reading: Reading) -> None:
-    """Warn, once, where rows that are read as text of one language name another."""
-    for field in LANGUAGE_FIELDS:
-        value, seen = row.get(field), reading.languages.setdefault(field, [])
-        if len(seen) == 2 or not isinstance(value, str) or value in seen:
-            continue
-        seen.append(value)
-        if len(seen) == 2:
-            logger.warning(
-                '%s: rows with %s = "%s" and "%s" are read as text of one language; '
-                'corpus.where = {%s = "%s"} takes those of one',
-                *(source.name, field, *seen, field, seen[0]),
-            )
-
-
-def read_csv(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
-    """A .csv file: a row a document, with the names of the fields in its first line.
+def _csv_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
+    """Give the rows of a .csv file, with the names of the fields in its first line.
 
     The fields are parted by what that line has most of: commas, semicolons or tabs.
-
-    Raises:
-        DataError: the file is broken, is no CSV or has no such field.
     """
     assert source.path is not None
     lines = (f"{line}\n" for line in text_lines(source.path, section.max_line_bytes, reading))
@@ -232,13 +247,7 @@ def read_csv(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
         itertools.chain([head], lines), delimiter=max(",;\t", key=head.count), strict=True
     )
     try:
-        fields = list(rows.fieldnames or ())
-        if head and section.text_column not in fields:
-            raise no_column(source, section.text_column, fields)
-        for row in rows:
-            text = _wanted(row.get(section.text_column), row, section, reading)
-            if text is not None:
-                yield found(text, row, source, section, reading)
+        yield from rows
     except csv.Error as error:
         raise DataError(
             f"{source.name}: is no CSV in line {rows.line_num:,} ({error}); write it anew, or as "
@@ -246,22 +255,8 @@ def read_csv(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
         ) from None
 
 
-def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
-    """A dataset on the Hugging Face Hub (or a local directory laid out like one), streamed.
-
-    Raises:
-        DataError: the dataset cannot be read, has no such field, or datasets is not installed.
-    """
-    for number, row in enumerate(_streamed(source)):
-        if not number and section.text_column not in row:
-            raise no_column(source, section.text_column, list(row))
-        text = _wanted(row.get(section.text_column), row, section, reading)
-        if text is not None:
-            reading.bytes_read += len(text.encode("utf-8", "surrogatepass"))
-            yield found(text, row, source, section, reading)
-
-
-def _streamed(source: Source) -> Iterator[dict[str, Any]]:
+def _hub_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
+    """Give the rows of a dataset on the Hugging Face Hub, or of a directory laid out like one."""
     datasets = require("datasets", source.name, "data")
     name, config, revision, split = hub_parts(source.name)
     check_answers()
@@ -270,13 +265,20 @@ def _streamed(source: Source) -> Iterator[dict[str, Any]]:
             name, config, split=split, revision=revision, streaming=True
         )
     except Exception as error:  # whatever its file systems, parsers and HTTP client raise
-        raise _hub_error(source, error) from None
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"{source.name}: the dataset cannot be read ({type(error).__name__}: {first}); check "
+            "its name, configuration, revision and split (hub:NAME:CONFIG@REVISION#SPLIT) and "
+            "your connection"
+        ) from None
 
 
-def _hub_error(source: Source, error: Exception) -> DataError:
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return DataError(
-        f"{source.name}: the dataset cannot be read ({type(error).__name__}: {first}); "
-        "check its name, configuration, revision and split (hub:NAME:CONFIG@REVISION#SPLIT) and "
-        "your connection"
-    )
+ROWS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Any]]] = {
+    ".jsonl": _json_rows,
+    ".ndjson": _json_rows,
+    ".json": _json_rows,
+    ".csv": _csv_rows,
+    ".parquet": _parquet_rows,
+    "hub": _hub_rows,
+}
+"""Formats with a row a document, whose fields `corpus.where` can ask for."""

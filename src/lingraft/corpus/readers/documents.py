@@ -8,31 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations of `plan.Plan`
 from typing import TYPE_CHECKING, TypeAlias
 
 from lingraft.corpus import extras
-from lingraft.corpus.readers import folders, markup
-from lingraft.corpus.readers.columns import (
-    HUB_PREFIX,
-    NO_TEXT_FIELD,
-    NOT_WHERE,
-    found,
-    hub_parts,
-    meets,
-    no_column,
-    read_csv,
-    read_hub,
-    read_parquet,
-)
+from lingraft.corpus.readers import folders, layout, markup
+from lingraft.corpus.readers.columns import HUB_PREFIX, ROWS, hub_parts, read_rows
+from lingraft.corpus.readers.layout import Layout  # noqa: TC001 - as `Path`
 from lingraft.corpus.readers.lines import (
-    BROKEN_JSON,
     COMPRESSED,
     EMPTY,
     Reading,
-    json_value,
     kind,
     opened,
     reading_errors,
@@ -44,20 +31,18 @@ from lingraft.errors import DataError
 from lingraft.paths import as_shown, path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lingraft import recipe
 
 logger = logging.getLogger(__name__)
 
-TABLES = {".jsonl", ".ndjson", ".json", ".csv", ".parquet", "hub"}
-"""Formats with a row a document, whose fields `corpus.where` can ask for."""
 ZSTD = ("zstandard", "data")
 PAGES, MARKDOWN, CRAWL = ("resiliparse", "web"), ("markdown_it", "web"), ("fastwarc", "web")
 PACKAGES = {
     "hub": (("datasets", "data"),), ".parquet": (("pyarrow", "data"),),
     ".xml": (("mwparserfromhell", "wiki"),),
-    ".html": (PAGES,), ".htm": (PAGES,), ".md": (MARKDOWN,), ".markdown": (MARKDOWN,),
+    ".html": (PAGES,), ".htm": (PAGES,), ".md": (MARKDOWN, PAGES), ".markdown": (MARKDOWN, PAGES),
     ".warc": (CRAWL, PAGES), ".wet": (CRAWL, PAGES),
 }  # fmt: skip
 """What formats need beside the base install, and the extras that bring it."""
@@ -68,9 +53,6 @@ OF_SHARDS: dict[str, object] = {
 }  # fmt: skip
 """How shards of a finished corpus are read, whatever its sources were read by: ids decide what is
 held out, and a row is a whole document."""
-AS_LINES = "write one object a line (jq -c '.[]' makes them from an array)"
-ARRAY = re.compile(r"\s*\[\s*(\{|$)")
-ARCHIVES = {".zip", ".tar", ".tgz", ".tbz2", ".txz", ".7z", ".rar"}
 DUMP_ROOT = b"<mediawiki"
 DUMP_HEAD_BYTES = 4_096
 
@@ -104,12 +86,14 @@ class Source:
         span: of a part of a file, the byte at which it begins and the one at which the next part
             does; None is the whole. Only what `parts.cut` cuts can have one.
         shard: whether it is one of a finished corpus: its rows have our columns.
+        layout: of a .txt file; None where nobody has looked at it.
     """
 
     name: str
     path: Path | None
     span: tuple[int, int] | None = None
     shard: bool = False
+    layout: Layout | None = None
 
     @property
     def format(self) -> str:
@@ -169,50 +153,61 @@ def _resolve_one(name: str) -> list[Source]:
             )
         files, about, others = _inside(path)
         if not files:
-            left_out = f" but {about[0].name}, which must be named to be read" if about else ""
-            left_out += f" (there are {folders.kinds(others)})" if others else ""
+            left_out = f" (there are {folders.kinds([*about, *others])})" if about or others else ""
             raise DataError(
                 f"{name}: no text in this directory{left_out}; files that are read end in "
                 f"{_known()}"
             )
         is_corpus = folders.is_finished(path)
         return [Source(str(file), file, shard=is_corpus) for file in files]
-    if not path.exists():
+    if not path.is_file():
         raise DataError(
             f"{name}: no such file or directory; "
             f"a dataset on the Hugging Face Hub is written hub:{name}"
-        )
-    if not path.is_file():
-        raise DataError(f"{name}: is not a regular file; give a file, a directory or hub:NAME")
-    if ARCHIVES & {suffix.lower() for suffix in path.suffixes[-2:]}:
-        raise DataError(
-            f"{name}: is an archive, and none is unpacked here; unpack it and give its folder"
         )
     if not _format(path):
         raise DataError(f"{name}: unknown kind of file; allowed: {_known()}")
     return [Source(name, path)]
 
 
+def laid_out(sources: Sequence[Source], section: recipe.Corpus) -> list[Source]:
+    """Return the sources, with the layout of those that are .txt files."""
+    paths = [one.path for one in sources if one.path is not None and one.format == ".txt"]
+    layouts = layout.guess(paths, section.max_line_bytes, section.document)
+    return [replace(one, layout=layouts.get(one.path)) if one.path else one for one in sources]
+
+
+def guesses(sources: Iterable[Source]) -> list[str]:
+    """Say how .txt files are read, a line for each layout."""
+    names: dict[str, list[str]] = {}
+    for source in sources:
+        if source.layout is not None:
+            names.setdefault(source.layout.told, []).append(source.name)
+    return [
+        f"{files[0]}{f' and {len(files) - 1:,} more' if files[1:] else ''}: {told} (a guess; set "
+        "corpus.document where it is wrong)"
+        for told, files in names.items()
+    ]
+
+
 def tell(texts: Iterable[str | Path]) -> None:
-    """Log of each folder which kinds of files are read, where there are several, and what is not.
+    """Log of each folder which kinds of files are read, and which are not.
 
     Args:
         texts: what `resolve` takes.
     """
     for folder in (path_of(text) for text in texts):
-        if not folder.is_dir():
-            continue
-        files, about, others = _inside(folder)
-        if len({folders.kind(file) for file in files}) > 1:
+        if folder.is_dir():
+            files, about, others = _inside(folder)
             logger.info("%s: %s are read", folder, folders.kinds(files))
-        if about:
-            names = ", ".join(str(file.relative_to(folder)) for file in about[:5])
-            more = f" and {len(about) - 5:,} more" if len(about) > 5 else ""
-            logger.info(
-                "%s: left out as no text: %s%s (name a file to have it read)", folder, names, more
-            )
-        if others:
-            logger.info("%s: not read: %s", folder, folders.kinds(others))
+            if about:
+                names = ", ".join(str(file.relative_to(folder)) for file in about[:5])
+                logger.info(
+                    "%s: left out as no text: %s (%d in all; name a file to have it read)",
+                    *(folder, names, len(about)),
+                )
+            if others:
+                logger.info("%s: not read: %s", folder, folders.kinds(others))
 
 
 def _inside(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
@@ -238,7 +233,7 @@ def _is_text(path: Path) -> bool:
         return False
     if (form := _format(path)) != ".xml":
         return bool(form)
-    with reading_errors(path), opened(path, Reading()) as stream:
+    with reading_errors(path), opened(path) as stream:
         return DUMP_ROOT in stream.read(DUMP_HEAD_BYTES).replace(b"\0", b"")
 
 
@@ -259,13 +254,14 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
     """
     if source.shard:
         section = section.model_copy(update=OF_SHARDS)
-    if section.where and source.format not in TABLES:
+    if section.where and source.format not in ROWS:
         raise DataError(
             f"{source.name}: has no fields that corpus.where could ask for; it is for "
-            f"{' '.join(sorted(TABLES - {'hub'}))} and Hub datasets"
+            f"{' '.join(sorted(ROWS.keys() - {'hub'}))} and Hub datasets"
         )
-    reader = read_hub if source.path is None else FORMATS[source.format]
+    reader = read_rows if source.path is None else FORMATS[source.format]
     empty, left_out = True, reading.dropped.total()
+    may_be_wrapped = section.split_sentences and source.format in ROWS and not source.shard
     for identifier, text, *more in reader(source, section, reading):
         empty = False
         if not text or text.isspace():
@@ -275,10 +271,19 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
         # Tables write NaN or nothing for none.
         has_name = identifier not in (None, "") and identifier == identifier
         name = as_shown(str(identifier)) if has_name else content_id(text)
+        if may_be_wrapped and text.count("\n") >= layout.FEWEST_WRAPPED:
+            text = _unwrapped(text, reading)
         yield Document(name, text, *more)
     has_drops = reading.dropped.total() > left_out
     if empty and not has_drops and source.path is not None and source.path.stat().st_size == 0:
         reading.drop(EMPTY)
+
+
+def _unwrapped(text: str, reading: Reading) -> str:
+    lines = text.splitlines()
+    if width := layout.width_of(lines):
+        return "\n".join(layout.joined(lines, width, layout.words_of(lines), reading))
+    return text
 
 
 def content_id(text: str) -> str:
@@ -290,15 +295,22 @@ def content_id(text: str) -> str:
 def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
     """A .txt file: a document a line, a block between empty lines, or the whole file."""
     assert source.path is not None
-    lines = text_lines(source.path, section.max_line_bytes, reading, source.span)
-    if section.document == "line":
+    limit = section.max_line_bytes
+    form = source.layout or layout.guess([source.path], limit, section.document)[source.path]
+    lines = text_lines(source.path, limit, reading, source.span)
+    if form.numbered:
+        lines = (layout.NUMBERED.sub("", line, count=1) for line in lines)
+    if form.width:
+        words = layout.words_of(layout.sample_of(source.path, limit))
+        lines = layout.joined(lines, form.width, words, reading)
+    if form.document == "line":
         for line in lines:
             yield None, line
         return
     block: list[str] = []
     size = 0
     for line in lines:
-        if section.document == "block" and not line.strip():
+        if form.document == "block" and not line.strip():
             if block:
                 yield None, "\n".join(block)
             block, size = [], 0
@@ -307,58 +319,16 @@ def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator
         size += len(line)
         if size > MAX_DOCUMENT_CHARACTERS:
             raise DataError(
-                f'{source.name}: corpus.document = "{section.document}" makes a document of more '
+                f'{source.name}: corpus.document = "{form.document}" makes a document of more '
                 f'than {MAX_DOCUMENT_CHARACTERS:,} characters of it; use "line"'
             )
     if block:
         yield None, "\n".join(block)
 
 
-def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
-    """A .jsonl file: an object a line."""
-    assert source.path is not None
-    begins = not source.span or source.span[0] == 0  # of a file in pieces the first one decides
-    objects = good = broken = 0
-    keys: list[str] = []
-    for line in text_lines(source.path, section.max_line_bytes, reading, source.span):
-        if not line or line.isspace():
-            reading.drop(EMPTY)
-            continue
-        if begins and not (objects or broken) and ARRAY.match(line):
-            raise DataError(f"{source.name}: is one JSON array; {AS_LINES}")
-        try:
-            row = json_value(line)
-        except (ValueError, RecursionError):
-            reading.drop(BROKEN_JSON, line)
-            broken += 1
-            continue
-        objects += 1
-        if isinstance(row, dict) and not meets(row, section):
-            good += 1  # it is another stream's
-            reading.drop(NOT_WHERE)
-            continue
-        text = row.get(section.text_column) if isinstance(row, dict) else None
-        if not isinstance(text, str):
-            keys = keys or (list(row) if isinstance(row, dict) else [])
-            reading.drop(NO_TEXT_FIELD, line)
-            continue
-        good += 1
-        yield found(text, row, source, section, reading)
-    if not begins:
-        return
-    if broken and not objects:
-        raise DataError(f"{source.name}: none of its {broken:,} lines is JSON; {AS_LINES}")
-    if objects and not good:
-        raise no_column(source, section.text_column, keys)
-
-
 FORMATS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Row]]] = {
     ".txt": _plain,
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".json": _json_lines,
-    ".csv": read_csv,
-    ".parquet": read_parquet,
+    **{name: read_rows for name in ROWS if name != "hub"},
     ".xml": wiki_dump,
     ".html": markup.read_html,
     ".htm": markup.read_html,

@@ -89,17 +89,6 @@ def ending(path: Path) -> str:
 
 
 def kinds(paths: Iterable[Path]) -> str:
-    """How many paths there are of each kind: '3 .csv files, 1 broken link'."""
-    counts = sorted(Counter(map(kind, paths)).items())
-    shown = [f"{count:,} {name}{'s' if count > 1 else ''}" for name, count in counts[:8]]
-    return ", ".join(shown) + (f" and {len(counts) - 8:,} more kinds" if len(counts) > 8 else "")
-
-
-def kind(path: Path) -> str:
-    """What a path is in such a list: '.csv file', 'linked folder' …."""
-    if path.is_dir():
-        return "linked folder" if path.is_symlink() else "lingraft folder"
-    if not path.exists():
-        return "broken link"
-    suffix = ending(path)
-    return f"{suffix} file" if suffix else "suffixless file"
+    """Say how many paths there are of each kind: '3 .csv, 1 folder or broken link'."""
+    names = (ending(one) or one.name if one.is_file() else "folder or broken link" for one in paths)
+    return ", ".join(f"{count:,} {name}" for name, count in Counter(names).most_common(8))

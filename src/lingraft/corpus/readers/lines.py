@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import contextlib
 import gzip
 import io
@@ -20,14 +21,14 @@ from lingraft.corpus.extras import require
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
-BLOCK_BYTES, BITE_BYTES = 1 << 18, 1 << 16
+BLOCK_BYTES = 1 << 18
 # A Zstandard block of a few bytes can stand for 128 KiB: small bites bound what one call gives.
 ZSTD_BITE_BYTES = 1 << 10
 HEAD_BYTES = 4_096
@@ -55,22 +56,15 @@ COMPRESSED = {
     ".bz2": b"BZh",
 }
 # Checked in this order: the UTF-32 mark begins with the UTF-16 one.
-NOT_TEXT = (
-    (b"\xff\xfe\x00\x00", "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8"),
-    (b"\x00\x00\xfe\xff", "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8"),
-    (b"\xff\xfe", "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
-    (b"\xfe\xff", "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
-    (COMPRESSED[".gz"], "gzip data; give the file the suffix .gz"),
-    (COMPRESSED[".xz"], "xz data; give the file the suffix .xz"),
-    (COMPRESSED[".zst"], "Zstandard data; give the file the suffix .zst"),
-    (b"BZh91AY&SY", "bzip2 data; give the file the suffix .bz2"),
-    (b"PAR1", "a Parquet file; give it the suffix .parquet"),
-    (b"PK\x03\x04", "a zip archive; unpack it"),
-    (b"%PDF-", "a PDF file; extract its text first"),
-    (b"\x89PNG", "an image"),
-    (b"\xff\xd8\xff", "an image"),
-    (b"\x7fELF", "a program"),
-)
+NOT_TEXT = {
+    codecs.BOM_UTF32_LE: "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
+    codecs.BOM_UTF16_LE: "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
+    codecs.BOM_UTF16_BE: "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
+    **{magic: f"{suffix} data; give the file that suffix" for suffix, magic in COMPRESSED.items()},
+    b"PAR1": "a Parquet file; give it the suffix .parquet",
+    b"PK\x03\x04": "a zip archive; unpack it",
+    b"%PDF-": "a PDF file; extract its text first",
+}
 
 
 @dataclass
@@ -80,16 +74,16 @@ class Reading:
     Attributes:
         dropped: documents left out while reading, by reason.
         documents: documents seen, those left out included.
-        bytes_read: bytes taken from the disk, compressed ones where the file is compressed.
         languages: by field of rows that names one, the first two of its values.
         samples: for each reason the first few texts that were left out, cut short.
+        changed: what was changed while reading, by kind.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
     documents: int = 0
-    bytes_read: int = 0
     languages: dict[str, list[str]] = field(default_factory=dict)
     samples: dict[str, list[str]] = field(default_factory=dict)
+    changed: Counter[str] = field(default_factory=Counter)
 
     def drop(self, reason: str, text: str = "") -> None:
         """Count a document that is left out; what there is of it is an example."""
@@ -103,19 +97,6 @@ class Reading:
         for reason, count in self.dropped.items():
             if reason != EMPTY:
                 logger.warning("%s documents left out: %s", f"{count:,}", reason)
-
-
-class MeteredFile(io.FileIO):
-    """A file that counts the bytes taken from it in a `Reading`."""
-
-    def __init__(self, path: Path, reading: Reading) -> None:
-        super().__init__(path)
-        self.reading = reading
-
-    def readinto(self, buffer: Any) -> int | None:
-        count = super().readinto(buffer)
-        self.reading.bytes_read += count or 0
-        return count
 
 
 class Pieces(io.RawIOBase):
@@ -136,30 +117,6 @@ class Pieces(io.RawIOBase):
         buffer[:count] = self.pending[:count]
         self.pending = self.pending[count:]
         return count
-
-
-def stream_pieces(
-    raw: io.BufferedIOBase, begin: Callable[[], Any], padding: bytes
-) -> Iterator[bytes]:
-    """Decompress bz2 or xz streams; Python's own files take what is broken behind one for the end.
-
-    Args:
-        raw: where they stand one after the other.
-        begin: makes what decompresses one.
-        padding: bytes that may stand between them.
-    """
-    data = b""
-    while data := data or raw.read(BITE_BYTES):
-        data = data.lstrip(padding)
-        if not data:
-            continue
-        stream = begin()
-        while not stream.eof:
-            if stream.needs_input and not data and not (data := raw.read(BITE_BYTES)):
-                raise EOFError
-            yield stream.decompress(data, BLOCK_BYTES)
-            data = b""
-        data = stream.unused_data
 
 
 def _zstd_frames(raw: io.BufferedIOBase) -> Iterator[bytes]:
@@ -226,14 +183,14 @@ def _broken(path: Path, error: Exception, outcome: str) -> DataError:
 
 
 @contextlib.contextmanager
-def opened(path: Path, reading: Reading) -> Iterator[io.BufferedReader[Any]]:
+def opened(path: Path) -> Iterator[io.BufferedReader[Any]]:
     """Open a plain or compressed file for reading its bytes.
 
     Raises:
         DataError: the file cannot be opened, or is not of the kind that its suffix says.
     """
     with contextlib.ExitStack() as stack:
-        raw = stack.enter_context(io.BufferedReader(MeteredFile(path, reading), BLOCK_BYTES))
+        raw = stack.enter_context(io.BufferedReader(io.FileIO(path), BLOCK_BYTES))
         suffix = path.suffix.lower()
         if suffix not in COMPRESSED:
             yield raw
@@ -242,9 +199,9 @@ def opened(path: Path, reading: Reading) -> Iterator[io.BufferedReader[Any]]:
         if suffix == ".gz":
             plain: Any = stack.enter_context(gzip.GzipFile(fileobj=raw))
         elif suffix == ".xz":
-            plain = Pieces(stream_pieces(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), b"\0"))
+            plain = stack.enter_context(lzma.LZMAFile(raw))
         elif suffix == ".bz2":
-            plain = Pieces(stream_pieces(raw, bz2.BZ2Decompressor, b""))
+            plain = stack.enter_context(bz2.BZ2File(raw))
         else:
             require("zstandard", str(path), "data")
             plain = Pieces(_zstd_frames(raw))
@@ -273,7 +230,7 @@ def check_text(path: Path, head: bytes) -> None:
     Raises:
         DataError: another encoding or another kind of file.
     """
-    for magic, content in NOT_TEXT:
+    for magic, content in NOT_TEXT.items():
         if head.startswith(magic):
             raise DataError(f"{path}: holds {content}; only UTF-8 text is read")
     if head.count(0) > NUL_SHARE * len(head):
@@ -284,7 +241,7 @@ def check_text(path: Path, head: bytes) -> None:
 
 
 def raw_lines(
-    path: Path, max_bytes: int, reading: Reading, span: tuple[int, int] | None = None
+    path: Path, max_bytes: int, span: tuple[int, int] | None = None
 ) -> Iterator[bytes | None]:
     r"""The lines of a file without their line ends; None stands for a line above `max_bytes`.
 
@@ -293,7 +250,6 @@ def raw_lines(
     Args:
         path: a text file, plain or compressed (by its suffix).
         max_bytes: longer lines are skipped in pieces of 256 KiB, never held.
-        reading: counts the bytes.
         span: only the lines whose first byte lies in it, so that spans which cover a file give
             every line once; None gives all. The file must not be compressed.
 
@@ -301,7 +257,7 @@ def raw_lines(
         DataError: the file is unreadable, cut short, broken, or not text.
     """
     start, end = span or (0, None)
-    with reading_errors(path), opened(path, reading) as stream:
+    with reading_errors(path), opened(path) as stream:
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
         check_text(path, head)
         if start:
@@ -333,14 +289,14 @@ def text_lines(
 ) -> Iterator[str]:
     """The lines of a UTF-8 file; long and broken ones are counted in `reading` and left out.
 
-    The arguments are those of `raw_lines`.
+    The arguments are those of `raw_lines`, and what counts.
 
     Raises:
         DataError: as `raw_lines`, and when a tenth of the lines is not UTF-8 (nine tenths of fewer
             than 20); of a file in pieces its first one decides.
     """
     good = broken = 0
-    for line in raw_lines(path, max_bytes, reading, span):
+    for line in raw_lines(path, max_bytes, span):
         if line is None:
             reading.drop(LINE_TOO_LONG)
             continue
@@ -375,15 +331,6 @@ def json_value(line: str) -> Any:
         if SURROGATE.search(plain):
             return json.loads(SURROGATE.sub(REPLACEMENT_CHARACTER, plain))
     return value
-
-
-def json_object(line: str) -> dict[str, Any] | None:
-    """A row of a file of JSON objects; None where the line is none."""
-    try:
-        row = json_value(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
 
 
 def without_holes(text: str) -> str:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 from lingraft.corpus.pairs import Pair
-from lingraft.corpus.readers import tmx
 from lingraft.corpus.readers.lines import (
     BROKEN_JSON,
     BROKEN_UTF8,
@@ -23,7 +23,9 @@ from lingraft.corpus.readers.lines import (
     Reading,
     json_value,
     kind,
+    opened,
     raw_lines,
+    reading_errors,
     text_lines,
 )
 from lingraft.errors import DataError
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-FEW_COLUMNS = "too few columns"
+FEW_COLUMNS, MISSING_LANGUAGE = "too few columns", "a language missing"
 MAX_LINE_BYTES = 10_000_000
+MARKUP = {"bpt", "ept", "it", "ph", "ut"}
+"""Elements of TMX whose content is mark-up of the original document; `hi` and `sub` hold text."""
+XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 @dataclass(frozen=True)
@@ -66,80 +71,72 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
         DataError: a file is missing, of an unknown kind, cut short or broken, or the two files of
             a Moses corpus differ in length.
     """
-    for name, path, moses in _each_once(names, layout):
-        suffix = kind(path)
-        if moses is None and suffix not in FORMATS:
+    for name, found in _found(names, layout).items():
+        suffix = kind(found[0])
+        if len(found) == 1 and suffix not in FORMATS:
             raise DataError(
                 f"{name}: unknown kind of parallel text; allowed: {' '.join(FORMATS)} "
                 f"(also with {' '.join(COMPRESSED)}) and Moses pairs "
                 f"NAME.{layout.source} NAME.{layout.target}"
             )
-        pairs = _moses(*moses, layout, reading) if moses else FORMATS[suffix](path, layout, reading)
+        if len(found) == 2:
+            pairs = _moses(found[0], found[1], layout, reading)
+        else:
+            pairs = FORMATS[suffix](found[0], layout, reading)
         for pair in pairs:
             reading.documents += 1
             yield pair
 
 
 def files(names: Iterable[str | Path], layout: Layout) -> list[Path]:
-    """The files that `read` will open.
+    """Return the files that `read` will open.
 
     Raises:
         DataError: one is missing.
     """
-    paths: list[Path] = []
-    for _, path, moses in _each_once(names, layout):
-        paths += moses or [path]
-    return paths
+    return list(itertools.chain.from_iterable(_found(names, layout).values()))
 
 
-def _each_once(
-    names: Iterable[str | Path], layout: Layout
-) -> Iterator[tuple[str | Path, Path, tuple[Path, Path] | None]]:
-    """What `_located` finds; files named again (both of a Moses corpus, say) are passed over."""
-    seen: set[Path] = set()
+def _found(names: Iterable[str | Path], layout: Layout) -> dict[str | Path, tuple[Path, ...]]:
+    """Return the file of each name, or both of a Moses corpus; those named again are left out.
+
+    Raises:
+        DataError: one is missing.
+    """
+    found: dict[str | Path, tuple[Path, ...]] = {}
     for name in names:
-        path, moses = _located(name, layout)
-        key = (moses[0] if moses else path).resolve()
-        if key not in seen:
-            seen.add(key)
-            yield name, path, moses
-
-
-def _located(name: str | Path, layout: Layout) -> tuple[Path, tuple[Path, Path] | None]:
-    """A file; or the name that both files of a Moses corpus share, and these."""
-    path = path_of(name)
-    moses = _moses_files(path, layout)
-    if moses is None and not path.is_file():
-        raise DataError(
-            f"{name}: no such file, nor {path.name}.{layout.source} with "
-            f"{path.name}.{layout.target} beside it; give files of parallel text"
-        )
-    return path, moses
+        path = path_of(name)
+        own = _moses_files(path, layout) or (path,)
+        if not own[0].is_file():
+            raise DataError(
+                f"{name}: no such file, nor {path.name}.{layout.source} with "
+                f"{path.name}.{layout.target} beside it; give files of parallel text"
+            )
+        if own[0].resolve() not in {paths[0].resolve() for paths in found.values()}:
+            found[name] = own
+    return found
 
 
 def _moses_files(path: Path, layout: Layout) -> tuple[Path, Path] | None:
-    """Both files of a Moses corpus that is named by one of them or by their common name."""
+    """Return both files of a Moses corpus that is named by one of them or by their common name."""
     packing = path.suffix if path.suffix.lower() in COMPRESSED else ""
     stem = path.name.removesuffix(packing)
-    for ending in (f".{layout.source}", f".{layout.target}"):
-        if stem.endswith(ending):
-            stem = stem.removesuffix(ending)
-            break
+    for language in (layout.source, layout.target):
+        stem = stem.removesuffix(f".{language}")
     for packed in dict.fromkeys((packing, "", *COMPRESSED)):
-        files = tuple(
-            path.parent / f"{stem}.{language}{packed}"  # with_name refuses a path such as '.'
+        # with_name refuses a path such as '.'
+        left, right = (
+            path.parent / f"{stem}.{language}{packed}"
             for language in (layout.source, layout.target)
         )
-        if files[0].is_file() and files[1].is_file():
-            return files[0], files[1]
+        if left.is_file() and right.is_file():
+            return left, right
     return None
 
 
 def _moses(source: Path, target: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
     limit = layout.max_line_bytes
-    both = itertools.zip_longest(
-        raw_lines(source, limit, reading), raw_lines(target, limit, reading), fillvalue=...
-    )
+    both = itertools.zip_longest(raw_lines(source, limit), raw_lines(target, limit), fillvalue=...)
     for number, (left, right) in enumerate(both):
         if left is ... or right is ...:
             longer, shorter = (source, target) if right is ... else (target, source)
@@ -188,7 +185,7 @@ def _json_lines(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
             continue
         sides = _sides(row, layout)
         if sides is None:
-            reading.drop(tmx.MISSING_LANGUAGE)
+            reading.drop(MISSING_LANGUAGE)
             continue
         good += 1
         yield sides
@@ -208,8 +205,53 @@ def _sides(row: Any, layout: Layout) -> Pair | None:
     return Pair(target, source) if isinstance(source, str) and isinstance(target, str) else None
 
 
+def _tmx(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
+    """Give the pairs of two languages in a TMX file (https://www.gala-global.org/tmx-14b).
+
+    A language matches its regional forms ('ko' is also ko-KR), the exact form first; of several
+    segments of one language in a unit, the first counts. A unit is held at a time, nothing fetched.
+    """
+    try:
+        with reading_errors(path), opened(path) as stream:
+            events = ET.iterparse(stream, ("start", "end"))
+            _, root = next(events)
+            if root.tag != "tmx":
+                raise DataError(f"{path}: is no TMX file; rename it or leave it out")
+            body = root
+            for event, element in events:
+                if event == "start" and element.tag == "body":
+                    body = element
+                elif event == "end" and element.tag == "tu":
+                    sides = [_segment(element, one) for one in (layout.source, layout.target)]
+                    body.clear()
+                    if sides[0] is None or sides[1] is None:
+                        reading.drop(MISSING_LANGUAGE)
+                    else:
+                        yield Pair(sides[1], sides[0])
+    except (ET.ParseError, LookupError, ValueError, StopIteration) as error:
+        raise DataError(
+            f"{path}: broken or cut short ({error}); copy or download the file again"
+        ) from None
+
+
+def _segment(unit: ET.Element, language: str) -> str | None:
+    code = language.lower().replace("_", "-")
+    forms: dict[str, str] = {}
+    for side in unit.iter("tuv"):
+        name = side.get(XML_LANGUAGE, side.get("lang", "")).lower().replace("_", "-")
+        if name and (segment := side.find("seg")) is not None:
+            for child in segment.iter():
+                if child.tag in MARKUP:
+                    tail = child.tail
+                    child.clear()
+                    child.tail = tail
+            forms.setdefault(name, "".join(segment.itertext()))
+    regional = (text for name, text in forms.items() if name.split("-")[0] == code)
+    return forms.get(code, next(regional, None))
+
+
 FORMATS: dict[str, Callable[[Path, Layout, Reading], Iterator[Pair]]] = {
     ".tsv": _tsv,
     ".jsonl": _json_lines,
-    ".tmx": tmx.read_pairs,
+    ".tmx": _tmx,
 }

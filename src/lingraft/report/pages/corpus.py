@@ -68,7 +68,7 @@ def render(data: dict[str, Any], folder: Path) -> str:
         facts=_facts(result),
         made_from="corpus.json",
         language=language,
-        notices=result.get("notices", ()),
+        notices=[*result.get("guesses", ()), *result.get("notices", ())],
         documents=sections.document_drops(result),
         sentences=sections.drops(result),
         changed=_rows("What was changed", ("what", "times"), result["changed"]),

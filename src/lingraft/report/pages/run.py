@@ -147,7 +147,7 @@ def _corpus(main: Variant, tokenizer: dict[str, Any] | None) -> dict[str, Any] |
         "documents": numbers.count(corpus["documents"]),
         "sentences_in": numbers.count(corpus["sentences_in"]),
         "kept": numbers.count(n_kept),
-        "notices": corpus.get("notices", ()),
+        "notices": [*corpus.get("guesses", ()), *corpus.get("notices", ())],
         "sources": sections.corpus_sources(corpus),
         "splits": sections.corpus_splits(corpus, tokenizer),
         "drops": [

@@ -14,17 +14,14 @@ import codecs
 import html
 import io
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from lingraft.corpus.readers.lines import (
-    MeteredFile,
     Reading,
     check_text,
     opened,
     reading_errors,
-    stream_pieces,
 )
 from lingraft.corpus.readers.wiki.text import (
     CANONICAL_NAMESPACES,
@@ -46,14 +43,13 @@ BROKEN_XML, TOO_LARGE, EMPTY_PAGE = "broken XML", "page too large", "empty page"
 REDIRECT, OTHER_NAMESPACE = "redirect", "other namespace"
 DISAMBIGUATION, NOT_WIKITEXT = "disambiguation page", "not wikitext"
 PAGE_BYTES = 4 << 20  # MediaWiki itself refuses to save more than 2 MiB of wikitext
-UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 PIECE_BYTES, HEAD_BYTES = 1 << 18, 1 << 20
 # Nine pages in ten broken: the file is something else, or in another encoding.
 BROKEN_ODDS = 9
 OUTCOME = "the complete pages before it were read"
 GIVE = "give a file such as kowiki-latest-pages-articles.xml.bz2"
 
-PAGE, PAGE_END, REVISION, END = b"<page>", b"</page>", b"<revision>", b"</mediawiki>"
+PAGE, PAGE_END, END = b"<page>", b"</page>", b"</mediawiki>"
 ROOT = re.compile(r"<(?![?!])([\w:-]*)([^<>]*)>")
 LANGUAGE = re.compile(r"""xml:lang=["']([\w-]*)""")
 DATABASE = re.compile(r"<dbname>\s*([^<]+?)\s*</")
@@ -61,30 +57,6 @@ NAMESPACE = re.compile(r'<namespace key="(-?\d{1,8})"[^>]*>([^<]+)</namespace>')
 # A bz2 stream header (block size 1-9) and the magic of its first block.
 STREAM_START = re.compile(rb"BZh[1-9]1AY&SY")
 STREAM_START_BYTES = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """An article.
-
-    Attributes:
-        wiki: name of the wiki's database ('kowiki').
-        id: number of the page, which stays when it is renamed.
-        revision: number of the revision.
-        title: its title.
-        text: plain text.
-    """
-
-    wiki: str
-    id: int
-    revision: int
-    title: str
-    text: str
-
-    @property
-    def name(self) -> str:
-        """What identifies the page among the pages of all wikis, say 'kowiki:123'."""
-        return f"{self.wiki}:{self.id}"
 
 
 def spans(path: Path, target_bytes: int) -> list[tuple[int, int]]:
@@ -148,13 +120,13 @@ def pages(
     reading: Reading,
     page_bytes: int = PAGE_BYTES,
     span: tuple[int, int] | None = None,
-) -> Iterator[Page]:
-    """The articles of a dump, in its order, as plain text.
+) -> Iterator[Row]:
+    """Give name ('kowiki:123'), text, title and revision of the articles of a dump, in its order.
 
     Args:
         path: an XML export; plain, .bz2 (one stream or many), .gz, .xz or .zst.
-        reading: counts bytes, and what is dropped and why; the caller counts what it gets.
-        page_bytes: pages whose last revision is longer, as XML, are dropped.
+        reading: counts what is dropped and why; the caller counts what it gets.
+        page_bytes: longer pages, as XML, are dropped.
         span: one of `spans`; None is the whole.
 
     Raises:
@@ -163,7 +135,7 @@ def pages(
     good = broken = 0
     with reading_errors(path, OUTCOME):
         site = _site(path)
-        for xml in _cut(path, reading, page_bytes, span):
+        for xml in _cut(path, page_bytes, span):
             page, reason = _page(xml, site) if isinstance(xml, bytes) else (None, xml)
             broken += reason == BROKEN_XML
             if page is None:
@@ -178,44 +150,36 @@ def pages(
         )
 
 
-def _pieces(path: Path, reading: Reading, span: tuple[int, int] | None) -> Iterator[bytes]:
-    """The bytes of a dump, decompressed, as UTF-8."""
+def _pieces(path: Path, span: tuple[int, int] | None) -> Iterator[bytes]:
+    """Give the bytes of a dump, decompressed, as UTF-8."""
     try:
-        if span is None:
-            with opened(path, reading) as stream:
-                utf16 = stream.peek(2)[:2] in UTF16_MARKS
-                decoder = codecs.getincrementaldecoder("utf-16")("replace")
-                while piece := stream.read1(PIECE_BYTES):
-                    yield decoder.decode(piece).encode() if utf16 else piece
-            return
-        with io.BufferedReader(MeteredFile(path, reading)) as file:
-            file.seek(span[0])
-            part = io.BytesIO(file.read(span[1] - span[0]))
-        yield from stream_pieces(part, bz2.BZ2Decompressor, b"")
+        with opened(path) if span is None else _opened_span(path, span) as stream:
+            utf16 = stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            decoder = codecs.getincrementaldecoder("utf-16")("replace")
+            while piece := stream.read1(PIECE_BYTES):
+                yield decoder.decode(piece).encode() if utf16 else piece
     except EOFError:
         raise _cut_short(path) from None
+
+
+def _opened_span(path: Path, span: tuple[int, int]) -> bz2.BZ2File:
+    with path.open("rb") as file:
+        file.seek(span[0])
+        return bz2.BZ2File(io.BytesIO(file.read(span[1] - span[0])))
 
 
 def _site(path: Path) -> Site:
     """Read the description of the wiki, at the beginning of its dump."""
     head = b""
-    for piece in _pieces(path, Reading(), None) if path.stat().st_size else ():
+    for piece in _pieces(path, None) if path.stat().st_size else ():
         head += piece
         if PAGE in head or b"</siteinfo>" in head or END in head or len(head) > HEAD_BYTES:
             break
-    if not head.strip():
-        raise DataError(f"{path}: is empty; copy or download the file again")
     check_text(path, head[:4096])
     text = head.partition(b"</siteinfo>")[0].decode("utf-8", "replace")
     root = ROOT.search(text)
     if root is None or root[1] != "mediawiki":
-        found = f"its root is <{root[1][:40]}>, not <mediawiki>" if root else "no XML element in it"
-        raise DataError(f"{path}: is no MediaWiki export ({found}); {GIVE}")
-    if "<!DOCTYPE" in text[: root.start()]:
-        raise DataError(
-            f"{path}: has a DOCTYPE, which no MediaWiki export has and which can define "
-            "entities that fill the memory; it is not read"
-        )
+        raise DataError(f"{path}: is no MediaWiki export (no <mediawiki> begins it); {GIVE}")
     language, wiki = LANGUAGE.search(root[2]), DATABASE.search(text)
     names = ((html.unescape(name).strip().lower(), key) for key, name in NAMESPACE.findall(text))
     return Site(
@@ -225,22 +189,18 @@ def _site(path: Path) -> Site:
     )
 
 
-def _cut(
-    path: Path, reading: Reading, limit: int, span: tuple[int, int] | None
-) -> Iterator[bytes | str]:
-    """The XML of each page with its last revision, or the reason for which it is dropped."""
+def _cut(path: Path, limit: int, span: tuple[int, int] | None) -> Iterator[bytes | str]:
+    """Give the XML of each page, or the reason for which it is dropped."""
     buffer = bytearray()
-    for piece in _pieces(path, reading, span):
+    for piece in _pieces(path, span):
         buffer += piece
         while (end := buffer.find(PAGE_END)) >= 0:
             page = buffer[: end + len(PAGE_END)]
             del buffer[: len(page)]
             begin = max(page.rfind(PAGE), 0)
             yield from [BROKEN_XML] * page.count(PAGE, 0, begin)  # pages that are not closed
-            page = _last_revision(page, begin)
             yield bytes(page[begin:]) if len(page) - begin <= limit else TOO_LARGE
         if len(buffer) > limit:
-            buffer = _last_revision(buffer, max(buffer.rfind(PAGE), 0))
             del buffer[limit : -len(END) - 4]  # stays above the limit until its end
     if END in buffer or (span and span[1] < path.stat().st_size):
         yield from [BROKEN_XML] * buffer.count(PAGE)
@@ -255,21 +215,17 @@ def _cut_short(path: Path) -> DataError:
     )
 
 
-def _last_revision(page: bytearray, begin: int) -> bytearray:
-    """A page of a history without the revisions before its last."""
-    first, last = page.find(REVISION, begin), page.rfind(REVISION, begin)
-    return page[:first] + page[last:] if first < last else page
-
-
-def _page(xml: bytes, site: Site) -> tuple[Page | None, str]:
+def _page(xml: bytes, site: Site) -> tuple[Row | None, str]:
     """The article, or None and why it is dropped."""
     try:
         page = ET.fromstring(xml, ET.XMLParser(encoding="utf-8"))
     except (ET.ParseError, ValueError):
         return None, BROKEN_XML
     title = page.findtext("title", "").strip()
-    wikitext = page.findtext("revision/text", "")
-    numbers = [page.findtext(key, "").strip() for key in ("id", "revision/id")]
+    revision = page.find("revision[last()]")  # of a history
+    of_revision = revision if revision is not None else page
+    wikitext = of_revision.findtext("text", "")
+    numbers = [page.findtext("id", "").strip(), of_revision.findtext("id", "").strip()]
     of_title = site.namespaces.get(title.partition(":")[0].lower(), 0)  # where none is numbered
     if page.findtext("ns", str(of_title)).strip() != "0":
         return None, OTHER_NAMESPACE
@@ -277,7 +233,7 @@ def _page(xml: bytes, site: Site) -> tuple[Page | None, str]:
         return None, BROKEN_XML
     if page.find("redirect") is not None or wikitext.lstrip()[:9].lower() == "#redirect":
         return None, REDIRECT
-    if page.findtext("revision/model", "wikitext").strip() != "wikitext":
+    if of_revision.findtext("model", "wikitext").strip() != "wikitext":
         return None, NOT_WIKITEXT
     if is_disambiguation(wikitext, site.language):
         return None, DISAMBIGUATION
@@ -285,8 +241,8 @@ def _page(xml: bytes, site: Site) -> tuple[Page | None, str]:
         text = plain_text(wikitext, site)
     except MarkupError as error:
         return None, str(error)
-    number, revision = map(int, numbers)
-    return (Page(site.wiki, number, revision, title, text), "") if text else (None, EMPTY_PAGE)
+    facts: dict[str, str | int] = {"title": title, "revision": int(numbers[1])}
+    return ((f"{site.wiki}:{int(numbers[0])}", text, facts), "") if text else (None, EMPTY_PAGE)
 
 
 def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
@@ -305,5 +261,4 @@ def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
     """
     assert source.path is not None
     page_bytes = min(section.max_line_bytes, PAGE_BYTES)
-    for page in pages(source.path, reading, page_bytes, source.span):
-        yield page.name, page.text, {"title": page.title, "revision": page.revision}
+    return pages(source.path, reading, page_bytes, source.span)

@@ -1,0 +1,224 @@
+"""How the text of .txt files is laid out, guessed from the first megabyte; wrapped lines joined.
+
+| seen | taken for |
+|---|---|
+| nearly every line is `number TAB sentence` (the form of the Leipzig corpora) | its sentence |
+| many lines end at one width within a sentence, which the next line goes on with | one paragraph |
+| empty lines stand between groups of lines | each group a document |
+| twenty small files or more in a folder | each file a document |
+| nothing of it | each line a document |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from lingraft.corpus.readers.lines import Reading, text_lines
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+JOINED = "ends of wrapped lines joined"
+SAMPLE_CHARACTERS = 1 << 20
+SMALL_BYTES, MANY_FILES, FILES_LOOKED_AT = 100_000, 20, 50
+NUMBERED = re.compile(r"\s*\d+\t(?=[^\t]+\Z)")
+NUMBERED_SHARE, FEWEST_NUMBERED = 0.95, 3
+FEWEST_GAPS, FEWEST_LINES_A_BLOCK, MOST_LINES_A_BLOCK = 2, 1.5, 50
+ENDED = re.compile(r"[.!?…:;。！？؟۔।]['\"”’»」』)\]]*\s*\Z")
+FEWEST_WRAPPED = 20
+"""Fewer lines say nothing of a width."""
+WIDTHS = range(30, 121)
+"""Characters after which text is wrapped."""
+SPREAD = 8
+"""Most wrapped lines are shorter than their width by fewer characters: a word that did not fit."""
+WRAPPED, STEEP, LONGER, FULL, GOING_ON = 0.25, 1.5, 0.02, 0.8, 0.4
+"""Share of the lines that are nearly as long as the longest and end no sentence; how many more
+such long lines there are than somewhat shorter ones; share of lines that may be longer than the
+width; of the long lines, those to which the next one's first word would not have fitted, and those
+behind which the next begins with no capital."""
+HYPHENATED = re.compile(r"([^\W\d_]+)[-\u00ad\u2010]\Z")
+LONG = 20_000
+"""Characters of a paragraph that ends with the next sentence, so that none grows with the file."""
+WORD = re.compile(r"[^\W\d_]+")
+CONJUNCTIONS = {
+    "and",
+    "or",
+    "to",
+    "und",
+    "oder",
+    "bis",
+    "et",
+    "ou",
+    "en",
+    "of",
+    "och",
+    "eller",
+    "og",
+}
+"""Words that a hyphen stands before as a word of its own: German "Vor- und Nachteile"."""
+# Between characters of scripts without spaces, the end of a line is no space.
+UNSPACED = re.compile(
+    r"(?<=[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f])\n(?=[\u3040-\u30ff\u3400-\u9fff])"
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How to read a .txt file.
+
+    Attributes:
+        document: what one document is: a line, a block between empty lines, or the file.
+        width: characters after which lines are wrapped; 0 where they are not.
+        numbered: whether each line is a number, a TAB and a sentence.
+    """
+
+    document: Literal["line", "block", "file"] = "line"
+    width: int = 0
+    numbered: bool = False
+
+    @property
+    def told(self) -> str:
+        """What was guessed, for the user."""
+        if self.numbered:
+            return "lines are number TAB sentence: a sentence is a document"
+        units = {
+            "line": "a line",
+            "block": "what stands between empty lines",
+            "file": "a file",
+        }
+        unit = "a paragraph" if self.width and self.document == "line" else units[self.document]
+        wrapped = f"lines are wrapped at {self.width} characters and joined; " if self.width else ""
+        return f"{wrapped}{unit} is a document"
+
+
+def sample_of(path: Path, max_bytes: int) -> list[str]:
+    """Return the first lines of a file; what is broken is told where all is read."""
+    lines: list[str] = []
+    size = 0
+    with contextlib.suppress(DataError):
+        for line in text_lines(path, max_bytes, Reading()):
+            lines.append(line)
+            size += len(line)
+            if size > SAMPLE_CHARACTERS:
+                break
+    return lines
+
+
+def guess(paths: Sequence[Path], max_bytes: int, asked: str | None) -> dict[Path, Layout]:
+    """Guess how files are laid out: of a large one by itself, of small ones of a folder together.
+
+    Args:
+        paths: .txt files, plain or compressed.
+        max_bytes: longer lines are left out.
+        asked: what the recipe says that a document is; "line" leaves lines as they are.
+    """
+    if asked == "line":
+        return dict.fromkeys(paths, Layout())
+    groups: dict[Path, list[Path]] = {}
+    for path in paths:
+        is_small = path.is_file() and path.stat().st_size < SMALL_BYTES
+        groups.setdefault(path.parent if is_small else path, []).append(path)
+    found: dict[Path, Layout] = {}
+    for group in groups.values():
+        samples = [sample_of(path, max_bytes) for path in group[:FILES_LOOKED_AT]]
+        found |= dict.fromkeys(group, _layout(samples, len(group), asked))
+    return found
+
+
+def _layout(samples: Sequence[list[str]], n_files: int, asked: str | None) -> Layout:
+    lines = [line for sample in samples for line in (*sample, "")]
+    texts = [line for line in lines if line.strip()]
+    numbered = sum(NUMBERED.match(line) is not None for line in texts)
+    if numbered >= max(FEWEST_NUMBERED, NUMBERED_SHARE * len(texts)):
+        return Layout(numbered=True)
+    width = width_of(lines)
+    if asked == "file" or (asked is None and n_files >= MANY_FILES):
+        return Layout("file", width)
+    blocks = sum(has_text for has_text, _ in groupby(lines, lambda line: bool(line.strip())))
+    size = len(texts) / max(blocks, 1)
+    parted = blocks - len(samples) >= FEWEST_GAPS
+    parted &= FEWEST_LINES_A_BLOCK <= size <= MOST_LINES_A_BLOCK
+    return Layout("block" if asked == "block" or parted else "line", width)
+
+
+def width_of(lines: Sequence[str]) -> int:
+    """Return the number of characters after which lines are wrapped; 0 where they are not."""
+    texts = [line.strip() for line in lines]
+    sizes = np.bincount([len(text) for text in texts if text] or [0], minlength=WIDTHS.stop + 1)
+    total = int(sizes.sum())
+    longer = total - np.cumsum(sizes)
+    width = int(np.argmax(longer <= LONGER * total))
+    if total < FEWEST_WRAPPED or width not in WIDTHS:
+        return 0
+    near, shorter = (sizes[width + 1 - SPREAD * n :][:SPREAD].sum() for n in (1, 2))
+    followed = [
+        (len(text) + 1 + len(after.partition(" ")[0]), after[0])
+        for text, after in pairwise(texts)
+        if after and width - SPREAD < len(text) <= width and not ENDED.search(text)
+    ]
+    full = sum(size > width for size, _ in followed)
+    going_on = sum(not first.isupper() for _, first in followed if first.isalpha())
+    wraps = len(followed) >= WRAPPED * total and near > STEEP * shorter
+    return width if wraps and min(full / FULL, going_on / GOING_ON) >= len(followed) else 0
+
+
+def words_of(lines: Iterable[str]) -> set[str]:
+    """Return the words that stand within lines."""
+    return {word.casefold() for line in lines for word in WORD.findall(line.rstrip("- \u00ad"))}
+
+
+def joined(
+    lines: Iterable[str], width: int, words: set[str], reading: Reading | None = None
+) -> Iterator[str]:
+    """Join lines that were wrapped; empty ones stay.
+
+    A line goes on with the next where the next one's first word would not have fitted. A hyphen at
+    the end of a line goes where the word without it stands elsewhere in the file, and stays where
+    it does not: no word is made up.
+
+    Args:
+        lines: in the order of the file.
+        width: after which they are wrapped.
+        words: of the file.
+        reading: counts the ends of lines that go.
+    """
+    pieces: list[str] = []
+    size, length, is_indented = 0, 0, False
+    for raw in lines:
+        line = raw.strip()
+        last = pieces[-1] if pieces else ""
+        hyphen, ended = HYPHENATED.search(last), ENDED.search(last)
+        first = line.partition(" ")[0]
+        fits = size + 1 + len(first) <= width and not (hyphen and size > width - SPREAD)
+        begins = ended and ((raw[:1].isspace() and not is_indented) or length > LONG)
+        if not (pieces and line) or fits or begins or length > 10 * LONG:
+            if pieces:
+                yield "".join(pieces)
+            if not line:
+                yield ""
+            pieces, length = [line] if line else [], 0
+        else:
+            pieces[-1:] = _seam(last, line, hyphen, words)
+            if reading is not None:
+                reading.changed[JOINED] += 1
+        size, is_indented = len(line), raw[:1].isspace()
+        length += size
+    if pieces:
+        yield "".join(pieces)
+
+
+def _seam(last: str, line: str, hyphen: re.Match[str] | None, words: set[str]) -> list[str]:
+    """Return the end of a paragraph and the line behind it, with what stands between."""
+    rest = WORD.match(line)
+    if hyphen is None or rest is None or rest[0] in CONJUNCTIONS:
+        return [last, line if UNSPACED.search(f"{last[-1]}\n{line[0]}") else f" {line}"]
+    goes = last.endswith("\u00ad") or (hyphen[1] + rest[0]).casefold() in words
+    return [last[:-1] if goes else last, line]
