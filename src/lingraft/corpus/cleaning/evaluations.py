@@ -38,7 +38,7 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
         readable = [file for file in inside if file.is_file() and kind(file) in FORMATS]
         if not readable:
             raise DataError(
-                f"{name}: no evaluation that can be read; corpus.decontaminate takes files and "
+                f"{name}: no such file, or none that can be read; corpus.decontaminate takes files and "
                 f"directories of {' '.join(FORMATS)}"
             )
         paths += readable
