@@ -116,14 +116,14 @@ def test_both_go_on_with_the_same_beginnings(result):
 def test_the_report_shows_all_of_it(run, result):
     page = (run.path / "report.html").read_text()
     for heading in (
-        *("Beside the untouched source", "The next token", "The source's language"),
+        *("Beside the untouched source", "The source's language"),
         "Beginnings of held-out",
     ):
         assert heading in page, heading
     assert "Masked tokens" not in page
     assert f"{result['likelihood']['bits_per_byte']:.3f}" in page
     assert f"{result['untouched']['streams']['']['likelihood']['bits_per_byte']:.3f}" in page
-    assert page.count("source untouched") > 4
+    assert page.count("source untouched") > 3
 
 
 def test_the_table_of_bits_has_every_model_the_source_once_and_unigrams(run):

@@ -10,7 +10,6 @@ import typer
 from lingraft import cli
 from lingraft.report import after_run
 from lingraft.report.pages import corpus as corpus_page
-from lingraft.report.pages import run as run_page
 from lingraft.report.tables import compare
 from lingraft.report.variants import labelled
 from lingraft.rundir import write_json
@@ -102,13 +101,6 @@ def test_a_run_under_way_goes_on_by_the_command_that_began_it(build):
     assert after(run).command == "lingraft adapt demo/recipe.toml --out runs/a"
     (run.path / "environment.json").unlink()
     assert taken(after(run).command)["update"] is True
-
-
-def test_the_step_stands_on_the_page_beneath_the_verdict(build, tmp_path):
-    run = build().whole().run
-    page = run_page.write([run], tmp_path / "report.html").read_text(encoding="utf-8")
-    top = page.partition('<dl class="facts">')[0]
-    assert top.index('class="verdict"') < top.index(after(run).command)
 
 
 def test_a_corpus_becomes_a_model(tmp_path):

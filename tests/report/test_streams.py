@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 
@@ -10,8 +9,7 @@ import pytest
 
 from lingraft.evaluation.records import WordRecord, text_of
 from lingraft.report import streams
-from lingraft.report.streams import PairedBits, curves, paired_bits
-from lingraft.report.variants import labelled
+from lingraft.report.streams import PairedBits, paired_bits
 
 
 def words(path, nats, *, number=200, start=0, dropped=()):
@@ -98,13 +96,3 @@ def test_a_language_of_too_little_text_is_not_said_to_be_kept():
     ]
     said = streams.kept_or_lost(pairs)
     assert "kept: en; lost in part: ja; too little text to tell: de (a language" in said
-
-
-def test_a_stream_that_is_read_with_two_objectives_has_two_names(build):
-    run = build(baselines=[]).whole().run
-    keys = ("loss/ko/mlm", "loss/en-ko/tlm", "loss/en-ko/ca-mlm")
-    rows = [json.loads(line) for line in run.metrics_path.read_text().splitlines()]
-    lines = [row | (dict.fromkeys(keys, 1.0) if row["kind"] == "valid" else {}) for row in rows]
-    run.metrics_path.write_text("".join(json.dumps(row) + "\n" for row in lines))
-    shown = curves(labelled([run]))
-    assert [name for name, _ in shown.names] == ["ko", "en-ko/tlm", "en-ko/ca-mlm"]

@@ -2,7 +2,6 @@ import io
 import json
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -234,7 +233,7 @@ def test_models_not_yet_evaluated_are_named(build):
 
 def test_the_terminal_table_marks_the_best_with_an_asterisk(build):
     console = Console(width=140, file=io.StringIO(), record=True)
-    console.print(terminal(tables.for_terminal([build().whole().run], 140), 140))
+    console.print(terminal(tables.for_terminal(compare(labelled([build().whole().run])), 140), 140))
     text = console.export_text()
     assert "46.4*" in text
     assert "164.6*" not in text
@@ -242,8 +241,8 @@ def test_the_terminal_table_marks_the_best_with_an_asterisk(build):
 
 
 def test_a_narrow_terminal_gets_the_columns_that_fit_it(build):
-    runs = [build().whole().run]
-    wide, narrow = tables.for_terminal(runs, 140), tables.for_terminal(runs, 80)
+    found = compare(labelled([build().whole().run]))
+    wide, narrow = tables.for_terminal(found, 140), tables.for_terminal(found, 80)
     assert [column.title for column in narrow.columns][1:] == [
         "PPL", "hits@1", "MRR", "bits/char", "tokens", "time",
     ]  # fmt: skip
@@ -315,25 +314,6 @@ def changed(run, folder, change):
     path.write_text(json.dumps(done), encoding="utf-8")
 
 
-def test_targets_tied_with_other_tokens_are_counted_beneath(build):
-    run = build().whole().run
-    assert not any("Ties" in note for note in compare(labelled([run])).notes)
-    changed(run, "baselines/scratch", lambda of: of["metrics"]["mask-only"].update(ties=660))
-    told = "Ties (another token has the target's score; the middle rank counts): scratch 660 of "
-    assert compare(labelled([run])).notes[-1] == f"{told}1,366."
-    assert compare(labelled([run]), "bert").notes[-1] == "Bits per character are over 2,000 words."
-    assert f"{told}1,366." in tables.for_terminal([run], 80).notes
-
-
-def test_an_evaluation_that_did_not_count_ties_is_still_read(build):
-    run = build().whole().run
-    changed(run, "", lambda of: [scores.pop("ties") for scores in of["metrics"].values()])
-    (first, second) = compare(labelled([run])).lines
-    assert (first.ties, second.ties) == (None, (0, 1_366))
-    rows = sections.schemes(labelled([run])).rows
-    assert [row.cells[-1].text for row in rows] == [numbers.ABSENT] * 2 + ["0"] * 2
-
-
 def test_models_that_scored_different_words_say_so_and_none_is_best(build):
     run = build().whole().run
     changed(run, "baselines/scratch", lambda of: of["words"].update(words=1_115))
@@ -384,21 +364,3 @@ def test_bits_per_character_of_causal_models_compare_on_one_text_whatever_their_
     found = compare(labelled([builder.run]))
     assert not any(one.best for one in found.lines)
     assert found.notes[0].startswith("No best is marked: ")
-
-
-def test_pages_of_causal_models_speak_of_documents_and_not_of_masks():
-    counts = {"tokens": 9, "cut": 2}
-    corpus = {"splits": {"train": {"documents": 3, "sentences": 5, "characters": 40}}}
-    for more, cut in (({}, "sentences cut"), ({"pieces": 6}, "documents cut")):
-        splits = sections.corpus_splits(corpus, {"tokens": {"train": counts | more}})
-        assert [column.title for column in splits.columns][-1] == cut
-    names = ("hits@1", "hits@3", "hits@5", "hits@10", "mrr", "mr", "perplexity", "loss")
-    metrics = dict.fromkeys(names, 2.0) | {"positions": 7}
-    for scheme, title, asked in (
-        ("next-token", "Metrics of the next token", "asked for"),
-        ("mask-only", "Metrics by masking scheme", "masks"),
-    ):
-        evaluation = {"metrics": {scheme: metrics}}
-        model = SimpleNamespace(label="m", result={"evaluation": evaluation}.get)
-        found = sections.schemes([model])
-        assert (found.title, found.columns[1].title) == (title, asked)
