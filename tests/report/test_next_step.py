@@ -44,21 +44,6 @@ def test_the_task_is_one_with_training_text_of_the_language(build, language, tas
     assert taken(after(build(language=language).whole().run).command)["task"] == [task]
 
 
-@pytest.mark.parametrize(
-    ("languages", "task", "trained"),
-    [
-        (("ko", "en"), "pawsx", ["en", "ko"]),
-        (("sw", "hi"), "xnli", ["hi", "sw"]),
-        (("en", "gsw"), "my-task.toml", []),
-    ],
-)
-def test_a_model_with_cross_attention_is_fine_tuned_with_it(build, languages, task, trained):
-    run = build(language="/".join(languages), graft={"cross_attention": True}).whole().run
-    given = taken(after(run).command)
-    assert (list(given["task"]), list(given["train_language"])) == ([task], trained)
-    assert given["settings"] == ["plug=in"]
-
-
 def test_a_model_that_has_learnt_little_gets_four_times_its_budget(build):
     run = build().whole(perplexity=500.0).run
     phases = labelled([run])[0].recipe.phases

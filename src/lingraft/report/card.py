@@ -285,7 +285,7 @@ def _method(main: Variant) -> list[Part]:
         taken = "" if name is None else ", taken over from a local tokenizer"
         if name is not None and sections.on_hub(name):
             taken = f", taken over from {name}"
-        changed = " ".join(vocabulary.facts(recipe, tokenizer))
+        changed = " ".join(vocabulary.facts(tokenizer))
         pieces = numbers.count(tokenizer["vocab_size"])
         text += f" Tokenizer: {tokenizer['kind']}, {pieces} pieces{taken}. {changed}"
     return section("Method", Text(text))

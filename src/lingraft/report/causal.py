@@ -64,13 +64,6 @@ def models(variants: Sequence[Variant]) -> list[Model]:
     return [*judged, *sources.values()]
 
 
-def unigram_bits(model: Model) -> float | None:
-    """Return the bits per byte of knowing but how often each token occurs; None of the source."""
-    entropy = model.text.get("unigram_entropy")
-    counted = model.text["likelihood"]
-    return None if entropy is None else entropy / math.log(2) * counted["tokens"] / counted["bytes"]
-
-
 def text_table(judged: Sequence[Model]) -> Table | None:
     """Show the bits of the test text; the fewest are marked where they compare."""
     if not judged:
@@ -82,7 +75,7 @@ def text_table(judged: Sequence[Model]) -> Table | None:
     theirs = [model.text["likelihood"]["bits_per_byte"] for model in compares]
     known = [value for value in theirs if math.isfinite(value or math.nan)]
     least = min(known) if same_text and len(known) > 1 else None
-    rows, unigrams = [], dict[str, float]()
+    rows = []
     for model in judged:
         counted = model.text["likelihood"]
         best = model in compares and counted["bits_per_byte"] == least
@@ -97,10 +90,6 @@ def text_table(judged: Sequence[Model]) -> Table | None:
                 role="reference" if model.is_source else "",
             )
         )
-        if (bits := unigram_bits(model)) is not None:
-            unigrams.setdefault(numbers.fixed(bits, 3), bits)
-    blank = [numbers.ABSENT] * 4
-    rows += [row("unigrams", shown, *blank, role="reference") for shown in unigrams]
     head = ("model", "bits/byte", "bits/char", "PPL", "tokens/char", "tokens")
     counted = judged[0].text["likelihood"]
     notes = [

@@ -318,6 +318,23 @@ def table_of(compared: Comparison) -> Table:
     return table("Models compared", head, rows, compared.notes)
 
 
+def by_stream(compared: Comparison) -> Table | None:
+    """Show every model on the test text of every stream; None where there is one text."""
+    rows = [
+        row(
+            line.name,
+            stream.name,
+            *(stream.shown(name) for name in METRICS),
+            numbers.significant(stream.unigram_perplexity),
+        )
+        for line in compared.lines
+        for stream in line.streams
+    ]
+    metrics = [metric.title for metric in METRICS.values()]
+    head: list[str | Column] = ["model", Column("stream", "text"), *metrics, "PPL of unigrams"]
+    return table("Every stream's own test text", head, rows).filled() if rows else None
+
+
 def by_scheme(variants: Sequence[Variant]) -> Table:
     """Show the models under every masking scheme; the notes stand elsewhere."""
     evaluation = variants[0].result("evaluation") or {}

@@ -11,10 +11,9 @@ from lingraft.report.pieces import readable
 from lingraft.report.table import Column, Table, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from lingraft.recipe import Recipe
     from lingraft.report.variants import Variant
 
 NUMBER, SHARE = partial(numbers.fixed, decimals=2), partial(numbers.percent, decimals=2)
@@ -30,6 +29,10 @@ STATISTICS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("sentences", "sentences measured", numbers.count),
     ("tokens", "tokens", numbers.count),
 )
+
+
+BY_STREAM = ("tokens_per_word", "characters_per_token", "unknown_rate")
+"""Those that are shown of every stream."""
 
 
 def statistics(tokenizer: dict[str, Any]) -> Table:
@@ -48,7 +51,7 @@ def statistics(tokenizer: dict[str, Any]) -> Table:
     return table("Tokenizer statistics", ("", *(name for name, _ in columns)), rows)
 
 
-def facts(recipe: Recipe, tokenizer: dict[str, Any]) -> Iterator[str]:
+def facts(tokenizer: dict[str, Any]) -> Iterator[str]:
     """Say what became of the source's vocabulary, a sentence each; nothing of one of its own."""
     counts = tokenizer.get("extension")
     if counts is None:
@@ -63,22 +66,6 @@ def facts(recipe: Recipe, tokenizer: dict[str, Any]) -> Iterator[str]:
                 f"{numbers.count(counts['added'])} added, of which no text can give "
                 f"{numbers.count(counts['unreachable'])}."
             )
-    texts = tokenizer.get("streams") or {recipe.languages[0]: tokenizer}
-    measured = {f"held-out text of {name}": stats.get("changed") for name, stats in texts.items()}
-    measured["embeddings.source_text"] = tokenizer.get("source_text")
-    for name, stats in measured.items():
-        if stats is not None:
-            yield (
-                f"In {name}, {numbers.percent(stats['changed'], 2)} of the source's "
-                f"{numbers.count(stats['tokens'])} tokens are others now."
-            )
-
-
-OF_STREAM: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("tokens_per_word", "fertility", NUMBER),
-    ("characters_per_token", "characters a token", NUMBER),
-    ("unknown_rate", "unknown", SHARE),
-)
 
 
 def by_stream(tokenizer: dict[str, Any]) -> Table | None:
@@ -86,16 +73,26 @@ def by_stream(tokenizer: dict[str, Any]) -> Table | None:
     streams = tokenizer.get("streams")
     if not streams:
         return None
+    shown = [one for one in STATISTICS if one[0] in BY_STREAM]
     rows = []
     for name, result in streams.items():
         sides = [result["statistics"]["test"]]
         sides += [result["source_statistics"]["test"]] if "source_statistics" in result else []
-        cells = [show(side.get(key)) for side in sides for key, _, show in OF_STREAM]
+        cells = [show(side.get(key)) for side in sides for key, _, show in shown]
         rows.append((str(name), numbers.count(result["tokens"]["train"]["tokens"]), *cells))
-    titles = [title for _, title, _ in OF_STREAM]
+    titles = [title for _, title, _ in shown]
     with_source = any("source_statistics" in result for result in streams.values())
     titles += [f"{title}, source" for title in titles] if with_source else []
     return table("Every stream's vocabulary", ("stream", "tokens", *titles), rows)
+
+
+def rows_by_rule(counts: Mapping[str, int]) -> Table:
+    """Count embedding rows by the rule that made them."""
+    total = max(sum(counts.values()), 1)
+    rows = [
+        (rule, numbers.count(n), numbers.percent(n / total)) for rule, n in by_count(counts).items()
+    ]
+    return table("Embeddings", ("rule", "rows", "share"), rows)
 
 
 EXAMPLES_PER_RULE = 6
@@ -132,16 +129,3 @@ def _examples(path: Path, kind: str, source_kind: str) -> dict[str, list[str]]:
                 new, old = readable(piece, kind), readable(source_piece, source_kind)
                 pieces.append(new if old in ("", new) else f"{new} ← {old}")
     return examples
-
-
-def lexicons(graft: dict[str, Any]) -> Table | None:
-    """Count what each dictionary gave to the new embeddings; None where there was none."""
-    rows = []
-    for lexicon in graft["embeddings"].get("lexicons", ()):
-        rules = [rule for rule in lexicon if rule not in ("file", "pairs", "words")]
-        copied = sum(lexicon[rule] for rule in rules)
-        how = ", ".join(f"{rule} {lexicon[rule]:,}" for rule in rules if lexicon[rule])
-        cells = (numbers.count(lexicon["pairs"]), numbers.count(lexicon["words"]))
-        rows.append((str(lexicon["file"]), *cells, numbers.count(copied), how or numbers.ABSENT))
-    head = ("dictionary", "pairs", "pieces in it", "rows copied", Column("found as", "long"))
-    return table("Dictionaries", head, rows) if rows else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import tomli_w
+
 from lingraft.corpus.cleaning import near_duplicates
 from lingraft.corpus.cleaning.clean import DUPLICATE
 from lingraft.corpus.readers.folders import FINISHED
@@ -14,11 +16,11 @@ from lingraft.report.next_step import NextStep, command
 from lingraft.report.page import Folded, Heading, Text, page, section
 from lingraft.report.pages import sections
 from lingraft.report.pages.sections import by_count
-from lingraft.report.table import Column, Table, table
+from lingraft.report.table import table
 from lingraft.rundir import read_json, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from lingraft.report.page import Part
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 TOP = 20
 SOURCE = "FacebookAI/roberta-base"
 """What a command is shown with."""
-SETTINGS_SHOWN_AS = {True: "yes", False: "no"}
 
 
 def write(folder: Path) -> Path:
@@ -51,7 +52,8 @@ def write(folder: Path) -> Path:
 def render(data: dict[str, Any], folder: Path) -> str:
     """Make the page for what corpus.json holds, and where it lies."""
     result = data["result"]
-    settings = _rows("Settings", ("key", Column("value", "long")), data["corpus"], _setting)
+    settings = {key: value for key, value in data["corpus"].items() if value is not None}
+    in_full = Folded("[corpus] in full", [Text(tomli_w.dumps(settings), "code")])
     kept = [
         *section("What was kept", sections.corpus_splits(result, None)),
         *_bars("Length of the sentences, in characters", "sentences", _ranges(result["lengths"])),
@@ -77,7 +79,7 @@ def render(data: dict[str, Any], folder: Path) -> str:
             *kept,
             *_languages(result),
             *_sources(result),
-            *section("Settings", Folded("[corpus] in full", [settings])),
+            *section("Settings", in_full),
         ],
         facts=_facts(result),
         next_step=after(result, folder),
@@ -90,7 +92,8 @@ def _bars(title: str, unit: str, counts: Mapping[str, int]) -> list[Part]:
 
 
 def _counts(title: str, name: str, unit: str, counts: Mapping[str, int]) -> list[Part]:
-    return section(title, _rows(title, (name, unit), counts, numbers.count), level=3)
+    rows = [(thing, numbers.count(n)) for thing, n in counts.items()]
+    return section(title, table(title, (name, unit), rows), level=3)
 
 
 def _samples(result: dict[str, Any]) -> list[Part]:
@@ -198,22 +201,3 @@ def _facts(result: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("more held out than the shares give", ", ".join(result["widened"])))
     left_out = result["subset"].get(NOT_IN_SUBSET)
     return facts if left_out is None else [*facts, (NOT_IN_SUBSET, numbers.count(left_out))]
-
-
-def _rows(
-    title: str,
-    head: tuple[str, str | Column],
-    values: Mapping[str, Any],
-    formatter: Callable[[Any], str],
-) -> Table:
-    return table(title, head, [(str(name), formatter(value)) for name, value in values.items()])
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, bool):
-        return SETTINGS_SHOWN_AS[value]
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    if isinstance(value, dict):
-        return "; ".join(f"{name} = {_setting(item)}" for name, item in value.items())
-    return "–" if value is None else str(value)

@@ -91,7 +91,7 @@ def write(variants: Sequence[Variant], out: Path, compared: Comparison | None = 
             *_samples(variants),
             *corpus(main),
             *_tokenizer(main),
-            *_graft(variants),
+            *_graft(main),
             *_again(main),
         ],
         facts=_facts(main),
@@ -129,7 +129,7 @@ def quality(variants: Sequence[Variant], compared: Comparison) -> list[Part]:
     judged = causal.models(variants)
     pairs, before = streams.compared(variants), streams.against_source(main)
     note = Text(ON_COMMON_WORDS + f"{main.label}.", "note")
-    by_stream = sections.languages(variants)
+    by_stream = tables.by_stream(compared)
     parts: list[Part] = section(
         title, tables.table_of(compared).filled(), Text(HOW_TO_READ[kind], "note")
     )
@@ -255,7 +255,7 @@ def _tokenizer(main: Variant) -> list[Part]:
         return section(title, _absent("the tokenizer stage has not ended."))
     specials = (f"{role} {token} ({at})" for role, (token, at) in tokenizer["specials"].items())
     counts = f"{tokenizer['kind']}, {numbers.count(tokenizer['vocab_size'])} pieces."
-    changed = " ".join(vocabulary.facts(main.recipe, tokenizer))
+    changed = " ".join(vocabulary.facts(tokenizer))
     by_stream = vocabulary.by_stream(tokenizer)
     first = f"Fertility is tokens per word. Beneath: the first stream, {main.recipe.texts[0].name}."
     return section(
@@ -277,8 +277,8 @@ def layers(recipe: Recipe, graft: dict[str, Any]) -> str:
     )
 
 
-def _graft(variants: Sequence[Variant]) -> list[Part]:
-    main, title = variants[0], "Graft"
+def _graft(main: Variant) -> list[Part]:
+    title = "Graft"
     graft = main.result("graft")
     if graft is None:
         return section(title, _absent("the graft stage has not ended."))
@@ -289,7 +289,6 @@ def _graft(variants: Sequence[Variant]) -> list[Part]:
             title,
             Text(layers(main.recipe, graft)),
             *(Text(note, "item") for note in graft["notes"]),
-            sections.parameters(variants),
         ),
         *section(
             "Where the embedding rows come from",
@@ -297,7 +296,6 @@ def _graft(variants: Sequence[Variant]) -> list[Part]:
             Text(f"{whole}differently.", "note"),
             level=3,
         ),
-        *section("What the dictionaries gave", vocabulary.lexicons(graft), level=3),
     ]
 
 

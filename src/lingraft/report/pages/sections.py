@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from lingraft.recipe.embeddings import DRAWN
 from lingraft.recipe.selectors import described
 from lingraft.report import numbers
 from lingraft.report.table import Cell, Column, Row, Table, row, table
-from lingraft.report.variants import headline, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -179,20 +177,6 @@ def _bar(name: str, n: int, total: int, most: int, *, role: Role = "") -> Row:
     return row(name, numbers.count(n), share, Cell("", width=width), role=role)
 
 
-def parameters(variants: Sequence[Variant]) -> Table | None:
-    """Count the parameters of each part of each model; None before the first graft."""
-    grafts = [(variant.label, graft) for variant, graft in results_of(variants, "graft")]
-    if not grafts:
-        return None
-    parts = dict.fromkeys(part for _, graft in grafts for part in graft["parameters"]["by_part"])
-    sizes = [graft["parameters"] for _, graft in grafts]
-    rows = [
-        row(part, *(numbers.count(size["by_part"].get(part)) for size in sizes)) for part in parts
-    ]
-    rows.append(row("total", *(numbers.count(size["total"]) for size in sizes), role="total"))
-    return table("Parameters by part", ("part", *(label for label, _ in grafts)), rows)
-
-
 def new_layers(graft: dict[str, Any]) -> str:
     """Count the inserted layers, and say where they are."""
     layers = graft["layers"]
@@ -246,30 +230,6 @@ def _peak_rates(phase: PhaseRecord) -> str:
         return phase.plan.optimizer.peaks
     peak = max((row["learning_rate"] for row in phase.train), default=None)
     return numbers.ABSENT if peak is None else f"{peak:.2g}"
-
-
-def languages(variants: Sequence[Variant]) -> Table | None:
-    """Score every model on the test text of every stream; None where there is one text."""
-    rows = []
-    for variant, evaluation in results_of(variants, "evaluation"):
-        for stream, result in evaluation.get("streams", {}).items():
-            metrics = result["metrics"][headline(result)]
-            words = result.get("likelihood") or result.get("words", {})
-            rows.append(
-                (
-                    variant.label,
-                    str(stream),
-                    numbers.significant(metrics["perplexity"]),
-                    numbers.significant(math.exp(result["unigram_entropy"])),
-                    numbers.fixed(metrics["hits@1"], 1),
-                    numbers.fixed(metrics["mrr"], 4),
-                    numbers.fixed(words.get("bits_per_character"), 2),
-                    numbers.count(metrics["positions"]),
-                )
-            )
-    stream = Column("stream", "text")
-    head = ("model", stream, "PPL", "PPL of unigrams", "hits@1", "MRR", "bits/char", "positions")
-    return table("Every stream's own test text", head, rows) if rows else None
 
 
 def environment(values: dict[str, Any]) -> Table:
