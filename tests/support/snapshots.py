@@ -29,6 +29,7 @@ def check_page(name, html):
 def check(name, text):
     """Compare a text with its snapshot."""
     path = FOLDER / f"{name}.txt"
+    text = text.rstrip()
     if os.environ.get("SNAPSHOTS") == "write":
         path.write_text(text + "\n", encoding="utf-8")
     assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()

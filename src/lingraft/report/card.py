@@ -96,8 +96,6 @@ def _written(part: Part) -> str:
         return f"{'#' * part.level} {plain(part.text)}"
     if isinstance(part, Table):
         return markdown(part, plain)
-    if isinstance(part, Folded):
-        return "\n\n".join(map(_written, part.parts))
     assert isinstance(part, Text)
     if part.kind == "code":
         return f"```{part.lang}\n{part.text}\n```"
@@ -131,7 +129,7 @@ def model_card(run: Run) -> str:
         *_lead(main, kind),
         *([Text(verdict(compared), "strong")] if evaluation else []),
         *_use(main, kind),
-        *run_page.quality(variants, compared),
+        *(part for part in run_page.quality(variants, compared) if not isinstance(part, Folded)),
         *run_page.corpus(main),
         *_licences(main.recipe),
         *_method(main),
@@ -285,9 +283,9 @@ def _method(main: Variant) -> list[Part]:
         taken = "" if name is None else ", taken over from a local tokenizer"
         if name is not None and sections.on_hub(name):
             taken = f", taken over from {name}"
-        changed = " ".join(vocabulary.facts(tokenizer))
         pieces = numbers.count(tokenizer["vocab_size"])
-        text += f" Tokenizer: {tokenizer['kind']}, {pieces} pieces{taken}. {changed}"
+        text += f" Tokenizer: {tokenizer['kind']}, {pieces} pieces{taken}. "
+        text += " ".join(vocabulary.facts(tokenizer))
     return section("Method", Text(text))
 
 
