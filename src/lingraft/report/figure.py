@@ -34,10 +34,12 @@ DARK = ("#e6e8ea", "#7d8590", "#6cb0f5", "#f0936a", "#5fc98f", "#c39be6", "#dcb2
 """Ink, faint and the colours of a dark page."""
 NAMES = ("currentColor", "var(--faint)", *(f"var(--c{index})" for index in range(len(COLOURS))))
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
-WIDTH, HEIGHT = 5.0, 3.0
+WIDTH, HEIGHT = 5.0, 2.9
 """Inches: as wide as a page shows it, and still readable on a phone."""
 LEGEND_LETTERS = 60
 """Letters that a row of the legend holds, each sample counted as six."""
+LEGEND_ROW = 0.19
+"""Inches that it takes."""
 MANY = 30
 """A line of fewer points has a mark at each."""
 RC: dict[Any, Any] = {
@@ -106,22 +108,20 @@ class Figure:
 
     def drawn(self) -> MatplotlibFigure:
         """Draw it with matplotlib, in the colours of a light page."""
+        names = dict.fromkeys(line.name for line in self.lines if not line.faint)
+        columns = max(1, min(3, LEGEND_LETTERS // (6 + max(map(len, names), default=0))))
+        height = HEIGHT * self.height + LEGEND_ROW * -(-len(names) // columns)
         with mpl.rc_context(RC):
-            figure = MatplotlibFigure(
-                figsize=(WIDTH, HEIGHT * self.height), layout="constrained", facecolor="none"
-            )
+            figure = MatplotlibFigure((WIDTH, height), layout="constrained", facecolor="none")
             axes = figure.add_subplot(facecolor="none")
             for line in self.lines:
                 _draw_line(axes, line)
             self._mark(axes)
             self._label(axes)
-            handles = dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-            if len(handles) > 1:
-                columns = LEGEND_LETTERS // (6 + max(map(len, handles)))
-                figure.legend(
-                    handles.values(), handles, loc="outside upper left",
-                    ncols=max(1, min(3, columns)),
-                )  # fmt: skip
+            handles, labels = axes.get_legend_handles_labels()
+            by_name = dict(zip(labels, handles, strict=True))
+            if len(by_name) > 1:
+                figure.legend(by_name.values(), by_name, loc="outside upper left", ncols=columns)
         return figure
 
     def _mark(self, axes: Axes) -> None:

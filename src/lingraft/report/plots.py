@@ -65,7 +65,7 @@ def losses(variants: Sequence[Variant]) -> Figure | None:
         "Loss against tokens seen. Faint: training; strong: validation. Uprights: a new phase of "
         f"{variants[0].label}. Dotted: the loss of knowing only how often each token occurs.",
         ends,
-        levels=[("unigram entropy", entropy) for entropy in unigrams],
+        levels=[("" if at else "unigram entropy", entropy) for at, entropy in enumerate(unigrams)],
     )
 
 
