@@ -1,6 +1,7 @@
 """A causal run is judged beside its untouched source, on the same bytes."""
 
 import dataclasses
+import html
 import json
 import logging
 import math
@@ -114,7 +115,7 @@ def test_both_go_on_with_the_same_beginnings(result):
 
 
 def test_the_report_shows_all_of_it(run, result):
-    page = (run.path / "report.html").read_text()
+    page = html.unescape((run.path / "report.html").read_text())
     for heading in (
         *("Beside the untouched source", "The source's language"),
         "Beginnings of held-out",

@@ -73,10 +73,11 @@ def page(
         next_step: what to do now; None where nothing follows.
         made_from: the files that hold all that it shows.
     """
-    return _template().render(
+    text = _template().render(
         title=title, verdict=verdict, parts=tuple(parts), facts=facts, next_step=next_step,
         made_from=made_from,
     )  # fmt: skip
+    return text.lstrip()  # macros leave empty lines
 
 
 @functools.cache
