@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.report import table as tables
-from lingraft.report.figure import Figure, line, tokens_axis
+from lingraft.report.figure import Figure, Line
 from lingraft.study.results import collect
 from lingraft.study.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from matplotlib.axes import Axes
 
     from lingraft.study.results import Group
     from lingraft.study.rows import AnyRow
@@ -66,30 +64,22 @@ def curves(rows: Iterable[AnyRow]) -> dict[str, dict[int, Curve]]:
 def picture(found: dict[str, dict[int, Curve]]) -> Figure:
     """A line a method: the mean over the seeds; bands from the lowest to the highest seed."""
 
-    def draw(axes: Axes, form: str) -> None:
-        for place, seeds in enumerate(found.values()):
-            points = [np.array(sorted(curve)) for curve in seeds.values()]
-            first, last = max(one[0, 0] for one in points), min(one[-1, 0] for one in points)
-            tokens = np.linspace(first, last, 100)
-            losses = np.stack([np.interp(tokens, one[:, 0], one[:, 1]) for one in points])
-            spread = losses.min(axis=0), losses.max(axis=0)
-            line(axes, tokens, losses.mean(axis=0), place, spread=spread)
-        tokens_axis(axes, form)
-        axes.set_xlabel("training tokens")
-        axes.set_ylabel("validation loss (nats)")
-
-    last = {method: [max(curve)[1] for curve in seeds.values()] for method, seeds in found.items()}
+    lines = []
+    for place, (method, seeds) in enumerate(found.items()):
+        points = [np.array(sorted(curve)) for curve in seeds.values()]
+        first, last = max(one[0, 0] for one in points), min(one[-1, 0] for one in points)
+        tokens = np.linspace(first, last, 100)
+        losses = np.stack([np.interp(tokens, one[:, 0], one[:, 1]) for one in points])
+        band = losses.min(axis=0).tolist(), losses.max(axis=0).tolist()
+        mean = losses.mean(axis=0).tolist()
+        lines.append(Line(NAMES[method], tokens.tolist(), mean, place, band=band))
+    ends = {method: [max(curve)[1] for curve in seeds.values()] for method, seeds in found.items()}
     told = "; ".join(
         f"{NAMES[method]}: {min(values):.2f} to {max(values):.2f}"
-        for method, values in last.items()
+        for method, values in ends.items()
     )
-    return Figure(
-        "loss",
-        draw,
-        tuple((title, place) for place, title in enumerate(NAMES.values())),
-        f"Validation loss on Korean text against training tokens. Last values: {told}.",
-        "",
-    )
+    about = f"Validation loss on Korean text against training tokens. Last values: {told}."
+    return Figure("loss", ("training tokens", "validation loss (nats)"), lines, "", about)
 
 
 def table(rows: Sequence[AnyRow]) -> str:
@@ -136,8 +126,8 @@ def about(groups: Mapping[str, Group]) -> str:
         f"{number} {several}; {asked:,} masked held-out tokens; perplexity of token frequencies "
         f"alone: {unigrams:.0f}."
         + (f" Ties: {round(sum(ties)):,} of {asked * len(ties):,}." if sum(ties) else "")
-        + " `make demo-seeds` repeats it.\nScratch has the batch, masks, schedule and learning rate "
-        "of the automatic settings; XPT has those of `recipes/demo-xpt.toml`. The source has read "
+        + " `make demo-seeds` repeats it.\nScratch has the batch, masks, schedule and rate of the "
+        "automatic settings; XPT has those of `recipes/demo-xpt.toml`. The source has read "
         "the English side of the training pages, not of the test pages."
     )
 
@@ -153,7 +143,7 @@ def main() -> None:
     rows = read(Path(sys.argv[1]))
     README.write_text(rewritten(README.read_text(encoding="utf-8"), rows), encoding="utf-8")
     drawn = picture(curves(rows))
-    PICTURE.write_text(drawn.alone(), encoding="utf-8")
+    PICTURE.write_text(drawn.svg, encoding="utf-8")
     print(f"{table(rows)}\n\n{drawn.description}")
 
 

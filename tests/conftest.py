@@ -109,38 +109,6 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-RENDERED = {"report", "test_plots", "test_page"}
-"""Folders and modules whose tests look at the figures of pages."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _figures_of_pages(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A page's figures of one name are rendered once a module: a fifth of a tiny run's time.
-
-    The others are drawn too, but matplotlib does not write them down.
-    """
-    if {request.path.parent.name, request.path.stem} & RENDERED:
-        yield
-        return
-    from lingraft.report import figure
-
-    real, rendered = figure._svg, set[tuple[str, str]]()
-
-    def svg(shown: Any, form: str, *, legend: bool = False, hover: bool = False) -> str:
-        with pytest.MonkeyPatch.context() as patch:
-            if not legend and (shown.name, form) in rendered:
-                empty = "<svg></svg>"
-                patch.setattr(
-                    figure.MatplotlibFigure, "savefig", lambda _, file, **__: file.write(empty)
-                )
-            rendered.add((shown.name, form))
-            return real(shown, form, legend=legend, hover=hover)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figure, "_svg", svg)
-        yield
-
-
 def build(family: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a family's tiny models."""
     return build_causal(OF_FAMILY[family]) if family in OF_FAMILY else build_tiny(family)

@@ -68,9 +68,6 @@ def test_the_held_out_text_has_no_bits_per_character_and_the_report_says_why(run
     assert "words" not in evaluation
     assert "Bits per character are not defined here" in (run[0].path / "report.html").read_text()
     page = (run[0].path / "report.html").read_text().replace("\u00a0", " ")
-    assert f"hidden from the encoder ({scheme})" in page
-    assert "PPL and MR: lower is better" in page
-    assert "Masked tokens of held-out text" not in page
     assert "bits/char" not in page
     card = (run[0].model_path / "README.md").read_text()
     assert "AutoModelForSeq2SeqLM" in card

@@ -148,6 +148,9 @@ def test_the_command_writes_model_and_report_and_replaces_its_own_alone(
     lines = (tmp_path / "new" / "provenance.tsv").read_text("utf-8").splitlines()
     assert sum(told["embeddings"]["provenance"].values()) == len(lines) - 1 == 400
     assert {row["tensor"] for row in told["tensors"]} >= {"lm_head.bias"}
+    card = (tmp_path / "new" / "README.md").read_text("utf-8")
+    assert card.startswith("---\nlibrary_name: transformers")
+    assert str(tmp_path) not in card
     assert "mean" in ended.out
     assert command(*given).status == 1
     assert command(*given, "--force").status == 0

@@ -26,9 +26,10 @@ from lingraft.stats import Resampling
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from studies.drawing import Figure
     from studies.results import Results
 
-    from lingraft.report.figure import Figure
+    from lingraft.report.figure import Figure as PlainFigure
     from lingraft.report.table import Table
 
 FOLDER = Path(__file__).parents[1]
@@ -164,11 +165,11 @@ def study(name: str, folder: Path) -> tuple[str, dict[str, str]]:
         *_machines(results),
     ]
     svgs |= {f"{start}-{plot.name}.svg": plot.alone() for plot in figures}
-    svgs |= {f"{start}-{plot.name}.svg": plot.alone() for plot in crosslingual(name, folder)}
+    svgs |= {f"{start}-{plot.name}.svg": plot.svg for plot in crosslingual(name, folder)}
     return "\n\n".join(part for part in parts if part) + "\n", svgs
 
 
-def crosslingual(name: str, folder: Path) -> list[Figure]:
+def crosslingual(name: str, folder: Path) -> list[PlainFigure]:
     """Retrieval and alignment by layer, where the study has their tables; its notes show them."""
     accuracy: dict[str, dict[int, list[float]]] = {}
     for row in archive.table(name, "retrieve", folder / "rows"):

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 import archive
 import source_predictors as predictors
 import source_standings as sources
+from studies import drawing as figure
+from studies.drawing import Figure
 from studies.metrics import BITS
 
-from lingraft.report import figure, numbers
-from lingraft.report.figure import Figure
+from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, markdown, row, table
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import archive
 import numpy as np
+from studies.drawing import Figure
 
 from lingraft.report import numbers
-from lingraft.report.figure import Figure
 from lingraft.report.table import Cell, markdown, row, table
 from lingraft.rundir import read_json, write_text
 from lingraft.stats import Resampling

@@ -113,7 +113,7 @@ class Run(rundir.Run):
         drawing = plots.losses(self._models())
         if drawing is None:
             raise DataError(f"{self.path}: nothing is logged yet; train at least one step")
-        return drawing.for_python()
+        return drawing.drawn()
 
     def _models(self) -> Sequence[Variant]:
         from lingraft.report.variants import labelled

@@ -234,7 +234,7 @@ def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_pa
     assert card.data.language == ["ko"]
     assert str(tmp_path) not in card.content
     assert "the split that is reported also chose the best weights" in card.content
-    assert "source KLUE-baseline run_all.sh; changed: " in card.content
+    assert r"source KLUE-baseline run\_all.sh; changed: " in card.content
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import yaml
 from huggingface_hub import ModelCard
+from snapshots import check
 
 from lingraft.recipe import decoding
 from lingraft.recipe.phase import Distil
@@ -19,35 +20,6 @@ def parts(text):
     empty, front, body = text.split("---\n", 2)
     assert empty == ""
     return yaml.safe_load(front), body
-
-
-def test_the_front_matter_is_what_the_hub_wants(build):
-    front, _ = parts(card.model_card(build(export={"license": "apache-2.0"}).whole().run))
-    assert front["language"] == "ko"
-    assert front["license"] == "apache-2.0"
-    assert front["library_name"] == "transformers"
-    assert front["pipeline_tag"] == "fill-mask"
-    assert "xpt" in front["tags"]
-    result = front["model-index"][0]["results"][0]
-    measured = {metric["type"]: metric["value"] for metric in result["metrics"]}
-    assert result["task"]["type"] == "fill-mask"
-    assert measured["perplexity"] == 46.4
-    assert "bits_per_character" in measured
-
-
-def test_an_unknown_licence_is_left_out_of_the_metadata_and_said_in_the_text(build):
-    front, body = parts(card.model_card(build().whole().run))
-    assert "license" not in front
-    assert "Licence of the model: not stated" in body
-    assert "Licence of the text: not stated" in body
-
-
-def test_a_hub_id_is_the_base_model_and_a_local_folder_is_not(build):
-    hub, _ = parts(card.model_card(build("a", source={"model": "FacebookAI/roberta-base"}).run))
-    local, body = parts(card.model_card(build("b").run))
-    assert hub["base_model"] == "FacebookAI/roberta-base"
-    assert "base_model" not in local
-    assert "“english-small” (a local model)" in body
 
 
 @pytest.mark.parametrize(
@@ -85,34 +57,10 @@ def test_hub_data_sets_are_named_in_the_metadata(build, tmp_path, monkeypatch):
     assert front["datasets"] == ["org/korean-text", "wikimedia/wikipedia"]
 
 
-def test_cards_of_one_text_have_one_fingerprint(build):
-    builder = build()
-    for contents, says in ((f"0123456789ab{'c' * 52}", "split: `0123456789ab`."), (None, None)):
-        builder.corpus(**({"contents": contents} if contents else {}))  # older runs have none
-        _, body = parts(card.model_card(builder.run))
-        assert ("Fingerprint" in body) == (says is not None)
-        assert says is None or says in body
-
-
-@pytest.mark.parametrize(
-    ("language", "bare", "whole"),
-    [("zh-Hant", "zh", "zh-Hant"), ("zh_CN", "zh", "zh-CN"), ("SR_LATN", "sr", "sr-Latn")],
-)
-def test_the_hub_gets_the_bare_language_and_the_whole_code_beside_it(build, language, bare, whole):
-    front, _ = parts(card.model_card(build(language=language).run))
-    assert front["language"] == bare
-    assert front["language_bcp47"] == [whole]
-
-
 def test_what_is_no_language_code_and_what_stands_for_none_is_no_language_on_the_hub():
     assert card.languages_in_metadata(["und", "Korean"]) == {}
     both = {"language": ["zh", "ko"], "language_bcp47": ["zh-Hant", "zh-CN", "ko"]}
     assert card.languages_in_metadata(["zh-Hant", "zh-CN", "kor"]) == both
-
-
-def test_the_language_no_stays_norwegian(build):
-    front, _ = parts(card.model_card(build(language="no").run))
-    assert front["language"] == "no"
 
 
 @pytest.mark.parametrize(
@@ -135,8 +83,7 @@ def test_a_model_that_takes_nothing_from_the_source_is_not_said_to_be_made_from_
     assert ("org/some-model (architecture only, random weights)" in body) != taken
     assert ("inherit those of the source model" in body) == taken
     drawn = graft.get("source_weights") == "random"
-    assert ("4 layers like those of the source, with weights drawn anew" in body) == drawn
-    assert ("4 layers of the source," in body) != drawn
+    assert ("4 source layers with weights drawn anew" in body) == drawn
 
 
 @pytest.mark.parametrize(
@@ -152,7 +99,7 @@ def test_a_drawn_model_that_another_than_the_source_teaches_is_not_made_from_it(
     distil = Distil(stream="ko", teacher=teacher)
     phases = tuple(p.model_copy(update={"distil": distil}) for p in main.recipe.phases)
     recipe = main.recipe.model_copy(update={"phases": phases})
-    assert card.front_matter(replace(main, recipe=recipe)).get("base_model") == (
+    assert card.metadata(replace(main, recipe=recipe)).get("base_model") == (
         "org/some-model" if taken else None
     )
 
@@ -174,21 +121,6 @@ def test_the_recipe_in_the_card_decodes_and_names_files_only(build):
     assert found.source.model == "english-small"
 
 
-def test_what_a_recipe_judges_by_and_cleans_of_is_named_without_its_folders(build):
-    path = build().whole().run.recipe_path
-    recipe = decoding.decode(tomllib.loads(path.read_text(encoding="utf-8")))
-    judged = {"kept": ("/home/someone/en.txt",)}
-    corpus = recipe.corpus.model_copy(update={"decontaminate": ("/home/someone/nli.json",)})
-    evaluation = recipe.evaluation.model_copy(update=judged)
-    distil = {"stream": "ko", "teacher": "/home/someone/teacher"}
-    taught = recipe.phases[0].model_copy(update={"distil": Distil(**distil)})
-    changes = {"corpus": corpus, "evaluation": evaluation, "phases": (taught,)}
-    found = card.shareable(recipe.model_copy(update=changes))
-    assert found.phases[0].distil.teacher == "teacher"
-    assert found.corpus.decontaminate == ("nli.json",)
-    assert found.evaluation.kept == ("en.txt",)
-
-
 def test_the_example_is_python_and_hides_a_word_of_the_test_text_with_the_right_token(build):
     builder = build().whole()
     specials = {"unk": ["[UNK]", 0], "mask": ["[MASK]", 4]}
@@ -197,20 +129,6 @@ def test_the_example_is_python_and_hides_a_word_of_the_test_text_with_the_right_
     strings = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
     assert "문서를 저장하려면 파일 [MASK] 저장을 선택합니다." in strings
     assert "<mask>" not in body
-
-
-def test_a_mask_token_is_no_markdown(build):
-    specials = {"unk": ["[UNK]", 0], "mask": ["`\n# <b>", 4]}
-    run = build().whole().tokenizer(specials=specials).run
-    _, body = parts(card.model_card(run))
-    assert r"mask token is \` \# \<b\>." in body
-
-
-def test_the_metrics_of_the_baselines_stand_beside_the_model_s_own(build):
-    _, body = parts(card.model_card(build().whole().run))
-    assert re.search(r"\| XPT \| mask-only \|.*\*\*46\.4\*\*", body)
-    assert re.search(r"\| scratch \| mask-only \|.* 164\.6 ", body)
-    assert re.search(r"\| scratch \| bert \|", body)
 
 
 @pytest.mark.parametrize(
@@ -223,17 +141,6 @@ def test_names_of_sources_mean_nothing_to_markdown(build, name):
     row = next(line for line in body.splitlines() if line.startswith("| hub:"))
     assert not re.search(r"(?<!\\)[<>\[\]#]|&lt;", row)
     assert len(re.findall(r"(?<!\\)\|", row)) == 4
-
-
-def test_a_run_in_progress_has_a_card_that_claims_no_metrics(build):
-    front, body = parts(card.model_card(build().corpus().run))
-    assert "model-index" not in front
-    assert "The model has not been evaluated." in body
-
-
-def test_the_card_is_the_same_when_written_again(build):
-    run = build().whole().run
-    assert card.model_card(run) == card.model_card(run)
 
 
 def adapted(build):
@@ -256,78 +163,20 @@ def test_a_model_with_adapters_says_that_it_loads_with_lingraft_alone(build):
     assert "lingraft.load(path)" in ast.unparse(ast.parse(example))
 
 
-def test_a_stock_model_says_that_it_needs_no_lingraft(build):
-    _, body = parts(card.model_card(build().whole().run))
-    assert "it needs neither lingraft nor" in body
-    assert "lingraft.load" not in body
-
-
-@pytest.mark.parametrize(
-    ("extension", "said"),
-    [
-        (None, "4,000 pieces, trained on the text above."),
-        ({"source": 4_000, "added": 0, "unreachable": 0}, "4,000 pieces, the source's own."),
-        (
-            {"source": 3_000, "added": 1_000, "unreachable": 2},
-            "4,000 pieces, 1,000 of them added to the source's from the text above.",
-        ),
-    ],
-)
-def test_the_card_says_where_the_vocabulary_comes_from(extension, said, build):
-    builder = build().whole().tokenizer(extension=extension)
-    assert said in parts(card.model_card(builder.run))[1]
-
-
-def test_a_run_without_a_word_that_could_be_scored_has_a_card(build):
-    builder = build().whole()
-    path = builder.run.path / "evaluation" / "done.json"
-    done = json.loads(path.read_text())
-    done["result"]["words"] |= {"bits_per_character": None, "exact": None, "words": 0}
-    path.write_text(json.dumps(done))
-    front, _ = parts(card.model_card(builder.run))
-    measured = front["model-index"][0]["results"][0]["metrics"]
-    assert "bits_per_character" not in [metric["type"] for metric in measured]
-
-
-def test_resources_in_the_card_are_file_names(build):
-    resources = {"lexicons": ["/home/someone/ko-en.tsv"], "source_vectors": "/home/someone/en.vec"}
-    body = card.model_card(build(embeddings=resources).whole().run)
-    assert "/home/someone" not in body
-    assert "ko-en.tsv" in body
-    assert "en.vec" in body
-
-
 def causal(run):
     """The run, its model judged as a causal one is."""
     stage = run.stage("evaluation")
     done = json.loads(stage.done_path.read_text(encoding="utf-8"))
     result = done["result"]
     result["metrics"] = {"next-token": result["metrics"]["mask-only"]}
-    result["likelihood"] = {"bits_per_byte": 0.91, "bits_per_character": 2.5}
+    result["likelihood"] = {
+        "bits_per_byte": 0.91, "bits_per_character": 2.5, "bytes": 900, "characters": 300,
+        "tokens": 100, "documents": 3, "unknown": 0,
+    }  # fmt: skip
+    result["text"] = "aaaa"
     del result["words"]
     stage.done_path.write_text(json.dumps(done), encoding="utf-8")
     return run
-
-
-def test_a_causal_model_with_adapters_is_used_by_generate_too(build):
-    body = parts(card.model_card(causal(adapted(build))))[1]
-    assert "`AutoModelForCausalLM.from_pretrained` finds no weights" in body
-    example = ast.unparse(ast.parse(re.search(r"```python\n(.*?)```", body, re.DOTALL)[1]))
-    assert "lingraft.load(path)" in example
-    assert "model.generate(" in example
-    assert "fill-mask" not in example
-
-
-def test_the_card_counts_layers_that_stand_between_those_of_the_source(build):
-    run = build().whole().run
-    assert "1 new before and 1 after them;" in card.model_card(run)
-    stage = run.stage("graft")
-    done = json.loads(stage.done_path.read_text(encoding="utf-8"))
-    done["result"]["layers"] = {"source": 8, "before": 0, "after": 0, "between": 2}
-    stage.done_path.write_text(json.dumps(done), encoding="utf-8")
-    assert "8 layers of the source, 0 new before, 2 between and 0 after them;" in card.model_card(
-        run
-    )
 
 
 def test_a_causal_model_is_used_by_generate_and_measured_on_every_token(build):
@@ -344,8 +193,9 @@ def test_a_causal_model_is_used_by_generate_and_measured_on_every_token(build):
     )
 
 
-def test_the_hubs_own_classes_read_the_card_and_its_metrics(build):
+def test_the_card_of_a_run_which_the_hubs_own_classes_read(build):
     text = card.model_card(build(export={"license": "apache-2.0"}).whole().run)
+    check("card", text.partition("## How to reproduce it")[0])
     read = ModelCard(text)
     front, _ = parts(text)
     assert read.data.model_name == front["model-index"][0]["name"]

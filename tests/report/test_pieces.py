@@ -1,6 +1,6 @@
 import pytest
 
-from lingraft.report.pages import run
+from lingraft.report import vocabulary
 from lingraft.report.pieces import readable, running
 from lingraft.report.variants import labelled
 from lingraft.tokenizer.state import BYTE_OF
@@ -50,5 +50,6 @@ def test_a_source_s_piece_is_read_as_the_new_ones_are_where_the_tokenizer_is_of_
     builder = build(tokenizer=keys_of(kind)).whole()
     path = builder.run.stage("graft").path / "provenance.tsv"
     path.write_text("head\n319\tĠF\texact\t275\tĠf\n", encoding="utf-8")
-    found = run.provenance(labelled([builder.run])[0], "byte-bpe")
+    main = labelled([builder.run])[0]
+    found = vocabulary.provenance(main, main.result("graft"), "byte-bpe")
     assert "▁F ← ▁f" in [row.cells[-1].text for row in found.rows]

@@ -1,16 +1,17 @@
+"""Figures: what is drawn, its numbers, and that equal data gives equal bytes."""
+
 import csv
 import io
 import json
-import math
 import re
 import tomllib
 from urllib.parse import unquote
 
 import pytest
 import tomli_w
-from matplotlib.figure import Figure
 
-from lingraft.report import figure, plots, points
+from lingraft.report import plots
+from lingraft.report.figure import COLOURS, Figure, Line
 from lingraft.report.pages import sections
 from lingraft.report.variants import labelled
 
@@ -20,20 +21,26 @@ def found(build):
     return labelled([build().whole().run])
 
 
+def numbers_of(figure):
+    """The rows of its CSV."""
+    head, _, text = figure.csv.partition(",")
+    assert head == "data:text/csv;charset=utf-8"
+    return list(csv.reader(io.StringIO(unquote(text))))
+
+
 def test_tokens_go_on_counting_where_the_next_phase_begins(found):
-    points = plots.curve(found[0].phases, "valid", "loss")
-    assert points.x == tuple(step * 2_048 for step in (50, 100, 150, 220, 270, 320, 370, 420))
-    assert plots.boundaries(found[0].phases) == [
-        (0.0, 170 * 2_048, "phase-1"), (170 * 2_048, 430 * 2_048, "phase-2"),
-    ]  # fmt: skip
+    x, _ = plots.curve(found[0].phases, "valid", "loss")
+    assert x == [step * 2_048 for step in (50, 100, 150, 220, 270, 320, 370, 420)]
+    spans = plots.losses(found).spans
+    assert spans == [(0, 170 * 2_048, "phase-1"), (170 * 2_048, 430 * 2_048, "phase-2")]
 
 
-def test_long_curves_are_averaged_in_equal_runs(found):
-    whole = plots.curve(found[0].phases, "train", "loss")
-    short = plots.curve(found[0].phases, "train", "loss", most=10)
-    assert len(whole.x) == 43
-    assert len(short.x) == 9
-    assert short.y[0] == pytest.approx(sum(whole.y[:5]) / 5)
+def test_long_curves_are_averaged_in_equal_runs(found, monkeypatch):
+    whole_x, whole_y = plots.curve(found[0].phases, "train", "loss")
+    monkeypatch.setattr(plots, "MAX_POINTS", 10)
+    x, y = plots.curve(found[0].phases, "train", "loss")
+    assert (len(whole_x), len(x)) == (43, 9)
+    assert y[0] == pytest.approx(sum(whole_y[:5]) / 5)
 
 
 def test_the_axis_of_tokens_goes_to_the_end_of_training_not_to_the_last_logged_step(build):
@@ -41,128 +48,67 @@ def test_the_axis_of_tokens_goes_to_the_end_of_training_not_to_the_last_logged_s
     done = json.loads(run.stage("phase-2").done_path.read_text())
     done["result"]["tokens"] = 900 * 2_048
     run.stage("phase-2").done_path.write_text(json.dumps(done))
-    ended = labelled([run])
-    for plot in (plots.losses(ended), plots.learning_rates(ended)):
-        axes = Figure().add_subplot()
-        plot.draw(axes, "wide")
+    for plot in (plots.losses(labelled([run])), plots.learning_rates(labelled([run]))):
+        (axes,) = plot.drawn().axes
         left, right = axes.get_xlim()
-        assert left < 50 * 2_048
-        assert 1_070 * 2_048 <= right < 1.05 * 1_070 * 2_048
+        assert (left, right) == (0, pytest.approx(1_070 * 2_048 * 1.01))
 
 
 def test_a_line_of_one_point_is_seen(build):
-    """After a few steps one of them is logged: the figure of learning rates was empty."""
     run = build().whole().run
     rows = [json.loads(line) for line in run.metrics_path.read_text().splitlines()]
     first = next(row for row in rows if row["kind"] == "train")
     run.metrics_path.write_text(json.dumps(first) + "\n")
-    axes = Figure().add_subplot()
-    plots.learning_rates(labelled([run])).draw(axes, "wide")
-    seen = [line for line in axes.lines if len(line.get_xdata()) == 1]
-    assert [line.get_marker() for line in seen] == ["o"]
-    axes = Figure().add_subplot()
-    plots.learning_rates(labelled([build("several").whole().run])).draw(axes, "wide")
-    assert {line.get_marker() for line in axes.lines} == {"None"}
+    (axes,) = plots.learning_rates(labelled([run])).drawn().axes
+    assert axes.lines[0].get_marker() == "o"
 
 
-def test_figures_hold_no_reference_to_anything_outside_and_no_prologue(found):
-    for plot in (plots.losses(found), plots.learning_rates(found)):
-        for svg in (plot.wide, plot.narrow):
-            assert svg.startswith("<svg")
-            assert not re.search(r"https?:|xmlns|<style|<metadata|<!", svg)
+def test_the_csv_has_every_number_of_the_curves_and_the_bands(found):
+    head, *rows = numbers_of(plots.losses(found))
+    assert head == ["line", "tokens", "loss (nats per predicted token)"]
+    own = [row for row in rows if row[0] == "XPT, validation"]
+    x, y = plots.curve(found[0].phases, "valid", "loss")
+    assert [float(row[1]) for row in own] == x
+    assert [float(row[2]) for row in own] == pytest.approx(y)
+    banded = Line("a, b", (1, 2), (3, 4), 0, band=((2, 3), (4, 5)))
+    head, *rows = numbers_of(Figure("f", ("x", "y"), [banded], "", ""))
+    assert head[3:] == ["lowest", "highest"]
+    assert rows == [["a, b", "1", "3", "2", "4"], ["a, b", "2", "4", "3", "5"]]
 
 
-def test_names_in_the_figures_are_used_once_and_every_reference_resolves(found):
-    figures = [plots.losses(found), plots.learning_rates(found)]
-    svg = "".join(figure.wide + figure.narrow for figure in figures)
-    ids = re.findall(r'\bid="([^"]+)"', svg)
-    assert ids
-    assert len(ids) == len(set(ids))
-    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg)) <= set(ids)
+def test_an_svg_takes_its_colours_from_light_and_dark_and_holds_no_date(found):
+    svg = plots.losses(found).svg
+    body = svg.partition("</style>")[2]
+    assert "var(--c0)" in body
+    assert "var(--c1)" in body
+    assert "currentColor" in body
+    assert not set(COLOURS) & set(re.findall(r"#[0-9a-f]{6}\b", body))
+    assert "prefers-color-scheme:dark" in svg
+    assert plots.losses(found).svg == svg
+    assert {"unigram entropy", "phase-1", "phase-2"} <= set(re.findall(r">([^<]+)</text>", svg))
 
 
-def numbers_of(figure):
-    """Its CSV, as a page's link holds it."""
-    head, _, text = figure.csv.partition(",")
-    assert head == "data:text/csv;charset=utf-8"
-    return list(csv.DictReader(io.StringIO(unquote(text))))
+def test_names_of_a_figure_are_escaped_and_those_without_letters_in_the_font_do_no_harm():
+    lines = [Line(name, (0, 1), (1, 2), at) for at, name in enumerate(("<script>", "문서"))]
+    figure = Figure("f", ("<x>", "y"), lines, "", "")
+    assert "<script>" not in figure.svg
+    assert "문서" in figure.svg
 
 
-def test_the_numbers_of_a_figure_are_its_csv(found):
-    rows = numbers_of(plots.losses(found))
-    points = plots.curve(found[0].phases, "valid", "loss")
-    ours = [row for row in rows if row["line"] == "XPT, validation"]
-    assert [float(row["tokens"]) for row in ours] == list(points.x)
-    assert [float(row["loss (nats per predicted token)"]) for row in ours] == pytest.approx(
-        points.y
-    )
-    assert {row["line"] for row in rows} == {
-        "XPT, training", "XPT, validation", "scratch, training", "scratch, validation",
-    }  # fmt: skip
+def test_sizes_stand_where_the_points_are():
+    line = Line("a", (1_000, 4_000, 16_000), (3, 2, 1), 7)
+    (axes,) = Figure("f", ("sentences", "y"), [line], "", "", over_sizes=True).drawn().axes
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert labels == ["1,000", "4,000", "16\u00a0k"]
 
 
-def test_the_pointer_is_told_the_numbers_where_they_stand(found):
-    svg = plots.losses(found).wide
-    width, height = map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg).groups())
-    places = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="6"><title>([^<]+)<', svg)
-    valid = plots.curve(found[0].phases, "valid", "loss")
-    told = [place for place in places if place[2].startswith("line: XPT, validation")]
-    assert f"loss (nats per predicted token): {valid.y[0]:.4g}" in told[0][2]
-    assert [float(x) for x, _, _ in told] == sorted(float(x) for x, _, _ in told)
-    assert all(0 < float(x) < width and 0 < float(y) < height for x, y, _ in places)
-    # the markers of the drawn line stand where the pointer is answered
-    drawn = re.search(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*fill: var\(--c0\)', svg)
-    assert [float(value) for value in drawn.groups()] == pytest.approx(
-        [float(told[0][0]), float(told[0][1])], abs=0.06
-    )
-    assert "<title>" not in plots.losses(found).narrow
-
-
-def test_a_figure_of_many_points_answers_the_pointer_at_some_of_them(found):
-    def draw(axes, form):
-        figure.line(axes, range(5_000), range(5_000), 0)
-
-    many = figure.Figure("many", draw, (("model", 0),), "", "")
-    assert many.wide.count("<title>") <= points.MOST
-    assert len(numbers_of(many)) == 5_000
-
-
-def test_names_are_escaped_where_the_pointer_is_told(found):
-    def draw(axes, form):
-        figure.line(axes, [1.0, 2.0], [3.0, math.nan], 0)
-
-    evil = figure.Figure("evil", draw, (("<script>", 0),), "", "")
-    assert "<script" not in evil.wide
-    assert evil.wide.count("line: &lt;script&gt;") == 1  # what is no number has no place
-    assert [row["line"] for row in numbers_of(evil)] == ["<script>"]
-
-
-def test_colours_come_from_the_page_so_that_dark_mode_works(found):
-    svg = plots.losses(found).wide
-    assert "var(--c0)" in svg
-    assert "var(--c1)" in svg
-    assert "currentColor" in svg
-    assert set(re.findall(r"#[0-9a-f]{6}\b", svg)) <= {"#000000", "#ffffff"}
-
-
-def test_the_figure_is_described_for_those_who_do_not_see_it(found):
-    assert re.search(r"scratch: validation loss \d\.\d\d after", plots.losses(found).description)
-
-
-def test_equal_runs_give_equal_bytes(found):
-    assert plots.losses(found).wide == plots.losses(found).wide
-
-
-def test_the_figure_of_the_losses_marks_unigram_entropy_and_phases(found):
-    svg = plots.losses(found).wide
-    assert "unigram entropy" in svg
-    assert "phase-1" in svg
-    assert "phase-2" in svg
-
-
-def test_small_numbers_on_an_axis_keep_the_digits_that_tell_them_apart(found):
-    labels = re.findall(r">([\d.]+)</text>", plots.learning_rates(found).wide)
-    assert labels == ["0", "0", "0.0006", "0.0012", "0.0018"]
+def test_many_lines_stand_in_one_figure_with_one_legend():
+    lines = [Line(f"model {at}", (0, 1), (at, at + 1), at) for at in range(14)]
+    figure = Figure("f", ("x", "y"), lines, "", "").drawn()
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == 14
+    looks = {(line.get_color(), str(line._dash_pattern)) for line in figure.axes[0].lines}
+    assert len(looks) == 14
 
 
 def test_nothing_logged_gives_no_figure(build):
@@ -178,21 +124,17 @@ def test_a_run_of_many_steps_stays_small(build):
     many = [{**start, "step": 300 + step, "tokens": 100 * step} for step in range(20_000)]
     text = "".join(json.dumps(row) + "\n" for row in rows + many)
     builder.run.metrics_path.write_text(text, encoding="utf-8")
-    assert len(plots.losses(labelled([builder.run])).wide) < 60_000
+    assert len(plots.losses(labelled([builder.run])).svg) < 60_000
 
 
-@pytest.mark.parametrize(("letters", "columns"), [(7, 3), (30, 2), (60, 1), (200, 1)])
-def test_a_legend_has_as_many_columns_as_its_longest_name_has_room_for(letters, columns):
-    names = ["a", "b", "c", "n" * letters]
-    assert figure._columns(figure.SIZES["wide"][0], names) == columns
-    assert figure._columns(figure.SIZES["wide"][0], []) == 0
-    assert figure._columns(figure.SIZES["wide"][0], names[-1:]) == 1
-
-
-def test_names_that_a_legend_has_no_room_for_are_written_smaller():
-    wide, size = figure.SIZES["wide"][0], figure.RC["font.size"]
-    assert figure._letters(wide, ["n" * 60, "a"]) is None
-    assert figure._letters(wide, ["n" * 110, "a"]) < 0.8 * size
+def test_a_stream_that_is_read_with_two_objectives_has_two_names(build):
+    run = build(baselines=[]).whole().run
+    keys = ("loss/ko/mlm", "loss/en-ko/tlm", "loss/en-ko/ca-mlm")
+    rows = [json.loads(line) for line in run.metrics_path.read_text().splitlines()]
+    lines = [row | (dict.fromkeys(keys, 1.0) if row["kind"] == "valid" else {}) for row in rows]
+    run.metrics_path.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    shown = plots.stream_losses(labelled([run]))
+    assert [line.name for line in shown.lines] == ["ko", "en-ko/tlm", "en-ko/ca-mlm"]
 
 
 def test_learning_rates_of_parts_stand_in_the_table_of_phases_and_the_curve_points_there(build):
@@ -203,7 +145,7 @@ def test_learning_rates_of_parts_stand_in_the_table_of_phases_and_the_curve_poin
     data["phases"][1]["optimizer"]["rates"] = {"embeddings": 8e-3}
     path.write_text(tomli_w.dumps(data))
     variants = labelled([run])
-    table = sections.schedule(variants[:1])
-    place = [column.title for column in table.columns].index("peak rate")
-    assert [row.cells[place].text for row in table.rows] == ["0.002", "0.002; embeddings 0.008"]
-    assert "Parts that have their own (Phases, peak rate)" in plots.learning_rates(variants).caption
+    rates = sections.schedule(variants[:1])
+    place = [column.title for column in rates.columns].index("peak rate")
+    assert [row.cells[place].text for row in rates.rows] == ["0.002", "0.002; embeddings 0.008"]
+    assert "Parts that have their own" in plots.learning_rates(variants).caption

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 
 import pytest
 
 from lingraft.evaluation.records import WordRecord, text_of
-from lingraft.report import streams
-from lingraft.report.streams import PairedBits, curves, paired_bits
-from lingraft.report.variants import labelled
+from lingraft.report.streams import paired_bits
 
 
 def words(path, nats, *, number=200, start=0, dropped=()):
@@ -71,40 +68,3 @@ def test_a_handful_of_words_has_no_interval(tmp_path):
     pair = paired_bits(ours, theirs, "de", "xlm")
     assert (pair.low, pair.high, pair.outcome) == (None, None, "not known")
     assert pair.ours < pair.theirs
-
-
-@pytest.mark.parametrize(
-    ("bounds", "said"),
-    [
-        (((-2, -1), (-2, -1)), "is better than XLM in 2 of 2 streams (de, ko) (95 %"),
-        (((-2, -1), (-2, 1)), "better than XLM in 1 of 2 streams (de); 1 differs by no more than"),
-        (((-2, 1), (-2, 1)), "better than XLM in 0 of 2 streams; 2 differ by no more than"),
-        (((-2, -1), (None, None)), "in 1 of 2 streams (de); too little text to tell: ko (95 %"),
-        (((1, 2), (1, 2)), "better than XLM in 0 of 2 streams, worse in 2 (de, ko) (95 %"),
-    ],
-)
-def test_the_verdict_counts_streams_and_names_them(bounds, said):
-    pairs = [
-        PairedBits(stream, "XLM", 9, 2.0, 3.0, *bound)
-        for stream, bound in zip(("de", "ko"), bounds, strict=True)
-    ]
-    assert said in streams.verdict("MetaXLM", pairs)
-
-
-def test_a_language_of_too_little_text_is_not_said_to_be_kept():
-    pairs = [
-        PairedBits(stream, "the source", 9, 2.5, 2.0, *bounds)
-        for stream, bounds in (("en", (-0.1, 1.0)), ("de", (None, None)), ("ja", (0.1, 1.0)))
-    ]
-    said = streams.kept_or_lost(pairs)
-    assert "kept: en; lost in part: ja; too little text to tell: de (a language" in said
-
-
-def test_a_stream_that_is_read_with_two_objectives_has_two_names(build):
-    run = build(baselines=[]).whole().run
-    keys = ("loss/ko/mlm", "loss/en-ko/tlm", "loss/en-ko/ca-mlm")
-    rows = [json.loads(line) for line in run.metrics_path.read_text().splitlines()]
-    lines = [row | (dict.fromkeys(keys, 1.0) if row["kind"] == "valid" else {}) for row in rows]
-    run.metrics_path.write_text("".join(json.dumps(row) + "\n" for row in lines))
-    shown = curves(labelled([run]))
-    assert [name for name, _ in shown.names] == ["ko", "en-ko/tlm", "en-ko/ca-mlm"]

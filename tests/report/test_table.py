@@ -7,7 +7,6 @@ import pytest
 from rich.console import Console
 
 from lingraft.commands import console
-from lingraft.report import page
 from lingraft.report.table import (
     BEST,
     SECOND,
@@ -31,11 +30,6 @@ MODELS = table(
     ],
     ["* p < 0.05."],
 )
-
-
-def html(made):
-    macros = page.environment().get_template("macros.html.j2").module
-    return str(macros.table(made))
 
 
 def lines_of(made, width, best="*"):
@@ -71,27 +65,6 @@ def test_a_column_that_is_empty_in_every_row_is_left_out_and_others_stay():
 def test_markdown_of_texts_from_outside_means_nothing():
     made = table("t", ("a", "b"), [("<b>", "[x](y)")])
     assert markdown(made, plain).splitlines()[-1] == "| \\<b\\> | \\[x\\](y) |"
-
-
-def test_a_page_says_the_marks_to_those_who_do_not_see_them_and_escapes_texts():
-    text = html(MODELS)
-    assert '<span class="best">90.1<span class="hidden"> (best)</span></span>*' in text
-    assert '<small class="under">± 0.1</small>' in text
-    assert '<u>88.0<span class="hidden"> (second best)</span></u>' in text
-    assert '<tr class="reference"><th scope="row">none</th>' in text
-    assert '<th scope="col" class="long">note</th>' in text
-    assert '<p class="note">* p &lt; 0.05.</p>' in text
-    assert "<script>" not in html(table("t", ("<script>", "b"), [("<script>", "<script>")]))
-
-
-def test_a_bar_is_as_wide_as_its_share():
-    made = table("t", ("a", Column("", "bar")), [row("x", Cell("", width=40.0))])
-    assert '<td class="bar"><span style="width:40.0%"></span></td>' in html(made)
-
-
-def test_a_column_says_the_language_of_its_text():
-    made = table("t", ("a", Column("b", "long", lang="ko")), [("x", "가")])
-    assert '<td class="long" lang="ko">가</td>' in html(made)
 
 
 def test_a_csv_has_what_it_is_given():

@@ -1,177 +1,17 @@
 import io
 import json
 import math
-from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from lingraft.evaluation.records import WordRecord, key, text_of
 from lingraft.report import numbers, tables
-from lingraft.report.pages import sections
 from lingraft.report.table import terminal
-from lingraft.report.tables import Comparison, Line, compare
+from lingraft.report.tables import compare
 from lingraft.report.variants import labelled
 from lingraft.report.verdict import verdict
 from lingraft.rundir import write_json
-
-UNIGRAMS = 411.6
-
-
-def line(name, perplexity, tokens=880_000, fingerprint="aaaa"):
-    metrics = {} if perplexity is None else {"perplexity": perplexity}
-    return Line(name, name, 6_000_000, tokens, 100.0, metrics, fingerprint, UNIGRAMS)
-
-
-def said(*lines, comparable=True):
-    sentence = verdict(Comparison(lines, (), comparable, ()))
-    return sentence.replace(numbers.NO_BREAK, " ")
-
-
-def test_the_verdict_says_how_many_times_lower():
-    assert said(line("XPT", 46.4), line("scratch", 164.6)) == (
-        "XPT reaches perplexity 46.4, scratch 164.6 with the same 0.88 M tokens: 3.5 times lower."
-    )
-
-
-def test_the_verdict_is_honest_where_scratch_wins():
-    assert said(line("XPT", 90.0), line("scratch", 60.0)) == (
-        "XPT reaches perplexity 90.0, scratch 60.0 with the same 0.88 M tokens: 1.50 times higher, "
-        "so scratch is the better model here."
-    )
-
-
-def test_the_verdict_names_both_budgets_where_they_differ():
-    assert "with 0.88 M and 1.2 M tokens" in said(line("XPT", 46.4), line("scratch", 60, 1_200_000))
-
-
-def test_the_verdict_gives_small_differences_in_per_cent():
-    assert "164.6 with the same 0.88 M tokens: 5 % lower." in said(
-        line("XPT", 156.4), line("scratch", 164.6)
-    )
-
-
-def test_the_verdict_calls_a_difference_below_one_per_cent_none():
-    assert "no difference worth the name" in said(line("XPT", 100.0), line("scratch", 100.4))
-
-
-def test_the_verdict_says_when_models_are_no_better_than_unigrams():
-    sentence = said(line("XPT", 405.0), line("scratch", 420.0))
-    assert (
-        "But XPT is hardly better than and scratch is worse than guessing by token frequency alone"
-        in sentence
-    )
-    assert "(perplexity 411.6)" in sentence
-
-
-def test_the_verdict_says_once_what_holds_for_both_models():
-    assert "But XPT and scratch are worse than guessing" in said(
-        line("XPT", 420.0), line("scratch", 430.0)
-    )
-
-
-def test_the_verdict_names_only_the_model_that_has_learnt_nothing():
-    sentence = said(line("XPT", 46.4), line("scratch", 420.0))
-    assert "But scratch is worse than guessing" in sentence
-
-
-def test_the_verdict_without_a_baseline_compares_with_unigrams():
-    assert said(line("XPT", 46.4)) == (
-        "XPT reaches perplexity 46.4 after 0.88 M tokens; guessing by token frequency alone "
-        "gives 411.6, which is 2.2 nats a token worse."
-    )
-
-
-@pytest.mark.parametrize(
-    ("perplexity", "words"),
-    [(1_722.0, "worse than"), (411.7, "worse than"), (335.0, "hardly better than")],
-)
-def test_the_verdict_says_plainly_that_a_model_has_learnt_next_to_nothing(perplexity, words):
-    assert f"; that is {words} guessing by token frequency alone (411.6)." in said(
-        line("XPT", perplexity)
-    )
-
-
-def test_the_verdict_names_every_text_and_where_the_model_is_no_better_than_guessing():
-    texts = {"en": (211.9, 793.4), "de": (5_897.0, 733.0), "ko": (7_927.0, 1_080.0), "sw": (9, 99)}
-    streams = [replace(line(name, own), unigram_perplexity=u) for name, (own, u) in texts.items()]
-    streams[-1] = replace(streams[-1], targets=9)
-    found = replace(line("MetaXLM", 211.9), unigram_perplexity=793.4, streams=tuple(streams))
-    assert not found.learnt
-    assert "MetaXLM reaches perplexity 211.9 on en" in said(found)
-    assert said(found).endswith(
-        "en 211.9 (793.4), de 5,897 (733.0), ko 7,927 (1,080), sw 9.00 (99.0); "
-        "worse than guessing: de, ko; too little test text to tell: sw."
-    )
-    few = replace(found, streams=(streams[0], streams[-1]))
-    assert few.learnt
-
-
-def test_a_model_of_mostly_unknown_tokens_is_no_success():
-    found = replace(line("XPT", 3.16), unknown=0.84)
-    assert not found.learnt
-    assert "84 % of the tokens are unknown" in said(found)
-    assert replace(found, unknown=0.04).learnt
-
-
-def test_nothing_is_said_of_a_model_on_next_to_no_test_text():
-    found = replace(line("XPT", 46.4), targets=9)
-    assert not found.learnt
-    assert said(found).startswith("Nothing is known of XPT: its test text has 9 tokens")
-    assert replace(found, targets=300).learnt
-    failed = replace(line("XPT", math.inf), targets=9)
-    assert "training failed" in said(failed)
-
-
-def test_the_verdict_takes_the_best_of_several_rivals():
-    sentence = said(line("XPT", 46.4), line("scratch", 164.6), line("XPT-SP", 58.0))
-    assert "XPT-SP (the best of 2 others) 58.0" in sentence
-
-
-def test_there_is_no_verdict_before_the_evaluation():
-    assert said(line("XPT", None), line("scratch", 164.6)) == (
-        "No verdict yet: XPT has not been evaluated."
-    )
-
-
-def test_the_verdict_says_that_training_failed_where_perplexity_is_not_finite():
-    assert "training failed" in said(line("XPT", float("inf")), line("scratch", 164.6))
-
-
-def test_the_verdict_compares_nothing_where_the_masks_differ():
-    sentence = said(line("XPT", 46.4), line("scratch", 164.6, fingerprint="b"), comparable=False)
-    assert "times" not in sentence
-    assert "evaluated on different tokens: perplexities do not compare" in sentence
-
-
-def in_bits(*bits, by_bits=True):
-    """What is said of models with a vocabulary each."""
-    lines = [
-        replace(one, metrics=one.metrics | {"bits_per_character": value})
-        for one, value in zip(
-            (line("XPT", 46.4), line("lapt", 20.0, fingerprint="b"), line("ja", 9.0)),
-            bits,
-            strict=False,
-        )
-    ]
-    sentence = verdict(Comparison(tuple(lines), (), False, (), by_bits))
-    return sentence.replace(numbers.NO_BREAK, " ").partition(" do not compare.")[2]
-
-
-def test_the_verdict_goes_by_bits_per_character_where_the_masks_differ_and_the_words_do_not():
-    assert in_bits(2.0, 2.5) == (
-        " In bits per character, which do, XPT reaches 2.00, lapt 2.50 with the same 0.88 M "
-        "tokens: 20.0 % lower."
-    )
-    assert in_bits(2.0, 2.5, 1.6).endswith(
-        "ja (the best of 2 others) 1.60 with the same 0.88 M tokens: 25.0 % higher, so ja is the "
-        "better model here."
-    )
-    assert in_bits(2.0, 2.0).endswith("tokens: the same.")
-    assert (
-        in_bits(2.0, math.nan) == in_bits(math.nan, 2.0) == in_bits(2.0, 2.5, by_bits=False) == ""
-    )
 
 
 def test_the_best_of_each_column_is_marked(build):
@@ -184,11 +24,6 @@ def test_marks_go_to_the_baseline_where_it_is_better(build):
     found = compare(labelled([build().whole(perplexity=200.0, scratch=100.0).run]))
     assert found.lines[0].best == frozenset()
     assert found.lines[1].best == frozenset(tables.METRICS)
-
-
-def test_equal_values_are_both_best(build):
-    found = compare(labelled([build().whole(perplexity=100.0, scratch=100.0).run]))
-    assert [one.best for one in found.lines] == [frozenset(tables.METRICS)] * 2
 
 
 def test_a_single_model_is_not_called_best(build):
@@ -234,7 +69,7 @@ def test_models_not_yet_evaluated_are_named(build):
 
 def test_the_terminal_table_marks_the_best_with_an_asterisk(build):
     console = Console(width=140, file=io.StringIO(), record=True)
-    console.print(terminal(tables.for_terminal([build().whole().run], 140), 140))
+    console.print(terminal(tables.for_terminal(compare(labelled([build().whole().run])), 140), 140))
     text = console.export_text()
     assert "46.4*" in text
     assert "164.6*" not in text
@@ -242,8 +77,8 @@ def test_the_terminal_table_marks_the_best_with_an_asterisk(build):
 
 
 def test_a_narrow_terminal_gets_the_columns_that_fit_it(build):
-    runs = [build().whole().run]
-    wide, narrow = tables.for_terminal(runs, 140), tables.for_terminal(runs, 80)
+    found = compare(labelled([build().whole().run]))
+    wide, narrow = tables.for_terminal(found, 140), tables.for_terminal(found, 80)
     assert [column.title for column in narrow.columns][1:] == [
         "PPL", "hits@1", "MRR", "bits/char", "tokens", "time",
     ]  # fmt: skip
@@ -315,25 +150,6 @@ def changed(run, folder, change):
     path.write_text(json.dumps(done), encoding="utf-8")
 
 
-def test_targets_tied_with_other_tokens_are_counted_beneath(build):
-    run = build().whole().run
-    assert not any("Ties" in note for note in compare(labelled([run])).notes)
-    changed(run, "baselines/scratch", lambda of: of["metrics"]["mask-only"].update(ties=660))
-    told = "Ties (another token has the target's score; the middle rank counts): scratch 660 of "
-    assert compare(labelled([run])).notes[-1] == f"{told}1,366."
-    assert compare(labelled([run]), "bert").notes[-1] == "Bits per character are over 2,000 words."
-    assert f"{told}1,366." in tables.for_terminal([run], 80).notes
-
-
-def test_an_evaluation_that_did_not_count_ties_is_still_read(build):
-    run = build().whole().run
-    changed(run, "", lambda of: [scores.pop("ties") for scores in of["metrics"].values()])
-    (first, second) = compare(labelled([run])).lines
-    assert (first.ties, second.ties) == (None, (0, 1_366))
-    rows = sections.schemes(labelled([run])).rows
-    assert [row.cells[-1].text for row in rows] == [numbers.ABSENT] * 2 + ["0"] * 2
-
-
 def test_models_that_scored_different_words_say_so_and_none_is_best(build):
     run = build().whole().run
     changed(run, "baselines/scratch", lambda of: of["words"].update(words=1_115))
@@ -343,22 +159,6 @@ def test_models_that_scored_different_words_say_so_and_none_is_best(build):
         "1,115 words.",
     )
     assert found.lines[0].best == frozenset(tables.METRICS) - {"bits_per_character"}
-
-
-def test_what_was_left_out_of_a_text_adds_up_for_documents_and_for_sentences():
-    corpus = {
-        "documents": 20,
-        "sentences_in": 50,
-        "dropped": {"redirect": 4, "near duplicate": 3, "duplicate": 6, "held out as well": 2},
-        "subset": {"not in the subset": 5},
-        "splits": {
-            "train": {"documents": 9, "sentences": 30},
-            "test": {"documents": 2, "sentences": 7},
-        },
-    }
-    for funnel, total in ((sections.document_drops(corpus), 20), (sections.drops(corpus), 50)):
-        counts = [int(row.cells[1].text) for row in funnel.rows]
-        assert counts[0] == total == sum(counts[1:])
 
 
 def test_bits_per_character_of_causal_models_compare_on_one_text_whatever_their_tokens(build):
@@ -384,21 +184,3 @@ def test_bits_per_character_of_causal_models_compare_on_one_text_whatever_their_
     found = compare(labelled([builder.run]))
     assert not any(one.best for one in found.lines)
     assert found.notes[0].startswith("No best is marked: ")
-
-
-def test_pages_of_causal_models_speak_of_documents_and_not_of_masks():
-    counts = {"tokens": 9, "cut": 2}
-    corpus = {"splits": {"train": {"documents": 3, "sentences": 5, "characters": 40}}}
-    for more, cut in (({}, "sentences cut"), ({"pieces": 6}, "documents cut")):
-        splits = sections.corpus_splits(corpus, {"tokens": {"train": counts | more}})
-        assert [column.title for column in splits.columns][-1] == cut
-    names = ("hits@1", "hits@3", "hits@5", "hits@10", "mrr", "mr", "perplexity", "loss")
-    metrics = dict.fromkeys(names, 2.0) | {"positions": 7}
-    for scheme, title, asked in (
-        ("next-token", "Metrics of the next token", "asked for"),
-        ("mask-only", "Metrics by masking scheme", "masks"),
-    ):
-        evaluation = {"metrics": {scheme: metrics}}
-        model = SimpleNamespace(label="m", result={"evaluation": evaluation}.get)
-        found = sections.schemes([model])
-        assert (found.title, found.columns[1].title) == (title, asked)

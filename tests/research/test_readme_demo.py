@@ -36,7 +36,7 @@ def test_table_and_picture_of_the_readme_are_made_from_the_committed_rows(
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert demo.rewritten(readme, rows) == readme
     drawn, path = demo.picture(curves), "docs/assets/loss.svg"
-    assert (ROOT / path).read_text(encoding="utf-8") == drawn.alone()
+    assert (ROOT / path).read_text(encoding="utf-8") == drawn.svg
     assert f"]({path})" in readme
 
 

@@ -1,18 +1,20 @@
-"""What a page of HTML is made of."""
+"""What a page of HTML is made of, and its text."""
 
 import html.parser
 import re
 
 VOID = {"meta", "br", "img", "input", "link", "hr", "path", "use"}
+BLOCKS = {"h1", "h2", "h3", "p", "pre", "tr", "summary", "figcaption", "div", "dt"}
+SILENT = {"style", "svg", "title", "caption"}
 
 
 class Outline(html.parser.HTMLParser):
-    """Checks that elements nest; collects tags, headings, ids, references and texts of cells."""
+    """Checks that elements nest; collects tags, headings, ids, references and lines of text."""
 
     def __init__(self):
         super().__init__()
         self.open, self.headings, self.ids, self.references = [], [], [], []
-        self.tags, self.rows = set(), []
+        self.tags, self.lines = set(), [""]
 
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
@@ -21,10 +23,10 @@ class Outline(html.parser.HTMLParser):
         self.references += [values[key] or "" for key in ("href", "src", "srcset") if key in values]
         if re.fullmatch(r"h[1-6]", tag):
             self.headings.append(int(tag[1]))
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("th", "td"):
-            self.rows[-1].append("")
+        if tag in BLOCKS:
+            self.lines.append(f"{'#' * int(tag[1])} " if tag in ("h1", "h2", "h3") else "")
+        if tag in ("th", "td", "dd") and self.lines[-1]:
+            self.lines[-1] += " | "
         if tag not in VOID:
             self.open.append(tag)
 
@@ -38,8 +40,8 @@ class Outline(html.parser.HTMLParser):
             assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if {"th", "td"} & set(self.open):
-            self.rows[-1][-1] += data.strip()
+        if not SILENT & set(self.open):
+            self.lines[-1] += data
 
 
 def outline(text):
@@ -48,4 +50,6 @@ def outline(text):
     parser.feed(text)
     parser.close()
     assert parser.open == []
+    plain = (" ".join(line.split()) for line in parser.lines)
+    parser.lines = [line for line in plain if line.strip("# ")]
     return parser

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.finetuning.names import SIZED, unsized
-from lingraft.report import figure, numbers, points
-from lingraft.report.figure import FAINT, Figure, colour
-from lingraft.report.panels import look
+from lingraft.report import numbers
 from lingraft.stats import interval
 from lingraft.study.analysis import BELOW, NOT_REACHED, reached_at
+from studies import drawing as figure
 from studies import panels
 from studies.analysis import checked, incomparable, replicates, shared_blocks
+from studies.drawing import FAINT, Figure, colour
 from studies.metrics import LOSS, TASK, metric_named
 from studies.plots import HEIGHT, log_axis, sizes_axis
 from studies.results import EXAMPLES, SENTENCES, Results
+from studies.small_multiples import look
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,7 +178,7 @@ def _factor_line(axes: Axes, factors: Sequence[Factor], index: int) -> None:
     """Reached factors joined by a line; bounds of those not reached stand alone."""
     values = [point.value if BELOW < point.value < NOT_REACHED else math.nan for point in factors]
     sizes = [point.size for point in factors]
-    figure.line(axes, sizes, values, index, series=None, linewidth=1.5)
+    figure.line(axes, sizes, values, index, linewidth=1.5)
     own = look(axes, index)
     ink: dict[str, Any] = {"color": FAINT, "zorder": 1} if own is None else {"color": colour(own)}
     for point in factors:
@@ -188,10 +189,6 @@ def _factor_line(axes: Axes, factors: Sequence[Factor], index: int) -> None:
             bounds = [_clipped(point, point.low), _clipped(point, point.high)]
             width, alpha = (1.1, 0.7) if own is not None else (0.6, None)
             axes.plot([point.size] * 2, bounds, linewidth=width, alpha=alpha, **ink)
-        if own is not None:
-            value, interval = point.shown()
-            cells: dict[str, Any] = {"x": point.size, "y": value, "95 % interval": interval}
-            points.note(axes, (point.size, at), index, **cells)
 
 
 def _clipped(point: Factor, value: float) -> float:

@@ -15,12 +15,11 @@ import numpy as np
 
 from lingraft.evaluation.records import Array, blocks
 from lingraft.report import numbers
-from lingraft.report.tables import ties
 from lingraft.report.variants import STREAM
 from studies.metrics import BITS, KEPT, METRICS, PERPLEXITY, UNKNOWN, metric_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.evaluation.records import Blocks
     from lingraft.study.rows import MetricRow
@@ -244,3 +243,12 @@ def word_sets(rows: Iterable[MetricRow]) -> frozenset[WordSet]:
         for row in rows
         if math.isfinite(row.value)
     )
+
+
+def ties(counts: Mapping[str, tuple[float, int]]) -> str:
+    """What is said of ties: their number, and that of all positions, by model."""
+    tied = [
+        f"{name} {round(some):,} of {total:,}" for name, (some, total) in counts.items() if some
+    ]
+    start = "Ties (another token has the target's score; the middle rank counts)"
+    return f"{start}: {'; '.join(tied)}." if tied else ""

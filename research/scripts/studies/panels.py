@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lingraft.report.panels import MOST, Panel, in_order
 from lingraft.report.variants import TITLES
 from studies.results import short_names
+from studies.small_multiples import MOST, Panel, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

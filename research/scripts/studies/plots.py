@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from lingraft.report import figure, numbers
-from lingraft.report.figure import Figure
+from lingraft.report import numbers
+from studies import drawing as figure
 from studies import panels
 from studies.analysis import incomparable
+from studies.drawing import Figure
 from studies.metrics import BITS, PERPLEXITY, TASK, UNIGRAMS, metric_named
 from studies.notes import asked
 from studies.results import SENTENCES, Array, size_text

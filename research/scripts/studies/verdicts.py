@@ -14,8 +14,8 @@ from studies.results import size_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.report.figure import Figure
     from lingraft.stats import Resampling
+    from studies.drawing import Figure
     from studies.results import Group, Results
 
 TITLES = {PERPLEXITY: "perplexity", BITS: "bits per character", BYTES: "bits per byte"}

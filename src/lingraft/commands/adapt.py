@@ -123,10 +123,10 @@ def show(run: Run) -> None:
     variants = labelled([run])
     compared = tables.compare(variants)
     main = variants[0]
-    console.show(tables.for_terminal([run], console.out.width))
+    console.show(tables.for_terminal(compared, console.out.width))
     if kept := causal.kept_table(causal.models(variants)):
         console.show(kept)
-    if text := streams.summary([run]):
+    if text := streams.summary(variants):
         console.line(text)
     took = "nothing trained"
     if main.phases:

@@ -73,13 +73,11 @@ def command(
 
 def show(report: GraftReport) -> None:
     """Print what the rows and the tensors were made of, and what to know of it."""
-    from lingraft.report.table import table
+    from lingraft.report.vocabulary import rows_by_rule
 
-    rows, tensors = report.counts, report.summary["tensors"]
-    size = sum(rows.values())
-    body = [(rule, f"{count:,}", f"{count / size:.1%}") for rule, count in rows.items()]
-    console.show(table("embeddings", ("rule", "rows", "share"), body))
-    told = ", ".join(f"{number:,} {kind}" for kind, number in tensors.items() if number)
+    console.show(rows_by_rule(report.counts))
+    tensors = report.summary["tensors"].items()
+    told = ", ".join(f"{number:,} {kind}" for kind, number in tensors if number)
     console.line(f"tensors: {told}")
     for note in report.notes:
         console.line(note)

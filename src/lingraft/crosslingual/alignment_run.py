@@ -242,7 +242,7 @@ def _write(call: Call, out: Path, results: list[Result]) -> Report:
     }
     figure = reading.figure(results)
     if figure is not None:
-        texts["aer.svg"] = figure.alone()
+        texts["aer.svg"] = figure.svg
     rundir.write_rows(out / layers.RESULTS, rows)
     for name, text in texts.items():
         rundir.write_text(out / name, text)

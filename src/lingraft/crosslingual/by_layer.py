@@ -6,18 +6,14 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
-from lingraft.report import figure, numbers
-from lingraft.report.figure import Figure
-from lingraft.report.panels import in_order
+from lingraft.report import numbers
+from lingraft.report.figure import Figure, Line
 from lingraft.report.table import BEST, Cell, Column, row, table
 from lingraft.stats import FEWEST_BLOCKS, interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from matplotlib.axes import Axes
 
     from lingraft.report.table import Table
     from lingraft.stats import Array, Difference, Resampling
@@ -139,7 +135,7 @@ def as_table(
 def as_figure(
     name: str, curves: Mapping[str, Curve], axis: str, caption: str, levels: Mapping[str, float]
 ) -> Figure:
-    """A line a curve.
+    """Draw a line a curve.
 
     Args:
         name: of the file.
@@ -148,16 +144,9 @@ def as_figure(
         caption: what the figure shows.
         levels: what has no layers, as flat lines.
     """
-
-    def draw(axes: Axes, form: str) -> None:
-        for index, curve in enumerate(curves.values()):
-            figure.line(axes, list(curve), list(curve.values()), index, marker="o", markersize=3)
-        for label, value in levels.items():
-            figure.level(axes, value, label)
-        axes.set_xlabel("layer (0: embeddings)")
-        axes.set_ylabel(axis)
-        axes.set_ylim(bottom=0)
-        axes.xaxis.set_major_locator(MaxNLocator(6 if form == "narrow" else 13, integer=True))
-
-    names = tuple((label, index) for index, label in enumerate(curves))
-    return Figure(name, draw, names, caption, caption, panels=in_order(names))
+    drawn = [
+        Line(label, list(curve), list(curve.values()), index)
+        for index, (label, curve) in enumerate(curves.items())
+    ]
+    axes, flat = ("layer (0: embeddings)", axis), tuple(levels.items())
+    return Figure(name, axes, drawn, caption, caption, flat, from_nothing=True)

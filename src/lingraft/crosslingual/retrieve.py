@@ -255,7 +255,7 @@ def retrieve(
         write_text(out / f"{name}.md", markdown(shown) + "\n")
         write_text(out / f"{name}.csv", shown_as_csv(shown))
     for name, figure in report.figures().items():
-        write_text(out / f"{name}.svg", figure.alone())
+        write_text(out / f"{name}.svg", figure.svg)
     for model in choices:
         for pairs in test:
             path = out / model.found.label / f"predictions-{pairs.language}.tsv"

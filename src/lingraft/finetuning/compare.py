@@ -18,19 +18,21 @@ from lingraft.finetuning.outcomes import metric_name
 from lingraft.finetuning.score_tables import of_seeds
 from lingraft.finetuning.significance import RESAMPLES, differences, marks_of
 from lingraft.pages import check_target
-from lingraft.report import numbers, page
+from lingraft.report import numbers
+from lingraft.report.page import Folded, Heading, page, section
 from lingraft.report.table import BEST, Cell, comma_separated, row, table
 from lingraft.rundir import Step, write_text
 from lingraft.stats import FEWEST_BLOCKS
 from lingraft.tasks import RETRIEVAL_GROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lingraft.finetuning.compared import Comparison
     from lingraft.finetuning.significance import Tested
     from lingraft.finetuning.xtreme_average import Retrieved
+    from lingraft.report.page import Part
     from lingraft.report.table import Table
 
 
@@ -69,15 +71,19 @@ def compare(
         "Is the difference real?": [difference_table(comparison, tested)] if tested else [],
     }
     errors = {part.title: analyse(part) for part in comparison.parts}
-    html = page.render(
-        "comparison",
-        title=f"{len(comparison.labels)} models after fine-tuning",
-        verdict=verdict(comparison, scores, tested),
-        next_step=None,
+    parts = [
+        part
+        for heading, tables in sections.items()
+        if tables
+        for part in (Heading(heading), *_titled(tables))
+    ]
+    folded = (Folded(task, _titled(found.tables)) for task, found in errors.items())
+    html = page(
+        f"{len(comparison.labels)} models after fine-tuning",
+        verdict(comparison, scores, tested),
+        [*parts, *section("Where do they go wrong?", *folded)],
         facts=[("reference", comparison.reference)],
         made_from="saved scores and predictions",
-        sections=sections,
-        errors=errors,
     )
     sheets = {".csv": list(score_rows(comparison, retrieved))}
     sheets["-differences.csv"] = difference_rows(comparison, tested)
@@ -85,6 +91,10 @@ def compare(
         task = re.sub(r"[^\w.-]+", "-", title).strip("-")
         sheets |= {f"-errors/{task}-{name}.csv": rows for name, rows in of.sheets.items()}
     return main, _write(out, html, sheets)
+
+
+def _titled(tables: Iterable[Table]) -> list[Part]:
+    return [part for one in tables for part in (Heading(one.title, 3), one)]
 
 
 def _read(

@@ -28,6 +28,7 @@ from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import as_written, read_recipe, time_budget
 from lingraft.report import card, choices
 from lingraft.report.pages import run as run_page
+from lingraft.report.variants import labelled
 from lingraft.rundir import DONE, FORMAT, Run, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.training.machine import accelerator_for, environment, note_environment
@@ -347,4 +348,4 @@ def push(run: Run, recipe: Recipe) -> None:
 
 def report(run: Run) -> Path:
     """Write RUN/report.html from what the run holds so far."""
-    return run_page.write([run], run.path / "report.html")
+    return run_page.write(labelled([run]), run.path / "report.html")

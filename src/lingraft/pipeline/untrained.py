@@ -23,7 +23,11 @@ from lingraft.recipe.embeddings import RUN_MODEL
 from lingraft.recipe.methods import check_size
 from lingraft.recipe.needs import learns_vectors
 from lingraft.recipe.streams import named_texts
-from lingraft.rundir import Run, check_free, removed_on_failure
+from lingraft.report import vocabulary
+from lingraft.report.card import card
+from lingraft.report.page import Text, section
+from lingraft.report.pages import sections
+from lingraft.rundir import Run, check_free, removed_on_failure, write_text
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
@@ -141,7 +145,7 @@ def save(
     folder: Path,
     source: str,
 ) -> None:
-    """Write a checkpoint that stock transformers loads, prove that it does, and its report.
+    """Write a checkpoint that stock transformers loads, prove that it does, its report and card.
 
     Its numbers are stored as those of the source's files.
 
@@ -157,9 +161,27 @@ def save(
         tokenizer_files.save(tokenizer, partial)
         export.check_reload(model, partial)
         report.save(partial)
+        write_text(partial / "README.md", _card(report, folder.name, source))
         if folder.exists():
             shutil.rmtree(folder)
         partial.replace(folder)
+
+
+def _card(report: GraftReport, name: str, source: str) -> str:
+    hub = sections.on_hub(source)
+    made = f"{source if hub else 'A local model'} with another vocabulary; nothing was trained yet."
+    sizes = f"{report.origin.size:,} pieces before, {report.target.size:,} now."
+    return card(
+        name,
+        [
+            Text(f"{made} {sizes}"),
+            *section("Where the embedding rows come from", vocabulary.rows_by_rule(report.counts)),
+            *(Text(note, "item") for note in report.notes),
+        ],
+        base_model=source if hub else None,
+        library_name="transformers",
+        tags=["lingraft"],
+    )
 
 
 def _tokenizer(tokenizer: str | PreTrainedTokenizerFast | None, run: Run) -> dict[str, Any]:

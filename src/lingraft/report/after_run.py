@@ -20,8 +20,6 @@ MORE = 4
 """Times the budget, at least, where a model has learnt little."""
 NER = "panx"
 """A task with training text of its own in most languages."""
-TRANSLATED = ("pawsx", "xnli")
-"""Tasks whose training examples are there in every language."""
 OWN_TASK = "my-task.toml"
 """What a user calls a task of their own."""
 
@@ -60,12 +58,6 @@ def after_run(main: Variant, line: Line) -> NextStep:
             f"The model has learnt little. Train it {times} times as long, in a run of its own:",
             command("adapt", path / "recipe.toml", *longer, "--out", f"{path}-longer"),
         )
-    if main.recipe.graft.cross_attention:
-        return NextStep(
-            "Fine-tune the model plugged in, each example beside its translation "
-            "(docs/guides/translation.md), or plugged out without plug=in:",
-            command("finetune", path / "model", *_translated(main.recipe.languages), "plug=in"),
-        )
     if kind_of(evaluation) == "seq2seq":
         task, where = OWN_TASK, f"{OWN_TASK} describes it"
     else:
@@ -86,15 +78,3 @@ def _task(languages: Sequence[str]) -> tuple[str, str]:
         for name in (*own, *shared):
             return name, "lingraft show tasks says where its files come from"
     return OWN_TASK, f"{OWN_TASK} describes it"
-
-
-def _translated(languages: Sequence[str]) -> list[str]:
-    """The options for a task whose examples have translations in two of the languages or more."""
-    codes = {language.partition("-")[0] for language in languages}
-    for name in TRANSLATED:
-        own = sorted(
-            codes.intersection(GROUPS[name].languages), key=lambda code: (code != "en", code)
-        )
-        if len(own) > 1:
-            return ["--task", name, "--train-language", *own, "--data", "data"]
-    return ["--task", OWN_TASK, "--data", "data"]

@@ -1,72 +1,50 @@
-"""Figures as SVG that take their colours from the page: light, dark and print all read well.
+"""Figures: lines over tokens, data or layers, as plain data that matplotlib draws once.
 
-A figure inside a page holds numbers and names of phases, never text of the target language: names
-of models stand in the page's own legend, which uses the reader's fonts. A figure in a file of its
-own carries its legend and its colours with it. Nothing random and no date goes in: equal data,
-equal bytes.
+An SVG carries its colours as CSS, light and dark, and is as good in a page as in a file of its own.
+Nothing random and no date goes in: equal data, equal bytes.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import matplotlib as mpl
-import numpy as np
 from markupsafe import Markup
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.colors import is_color_like, to_hex, to_rgba
 from matplotlib.figure import Figure as MatplotlibFigure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from lingraft.report import numbers, panels, points
+from lingraft.report import numbers
+from lingraft.report.table import comma_separated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from lingraft.report.panels import Panel
-
-    Points = Sequence[float] | np.ndarray[Any, Any]
-
-N_COLOURS = 6
-"""The style sheet defines --c0 … --c5; further models reuse them with another dash."""
+INK, FAINT = "#1b1f24", "#818b98"
+COLOURS = ("#0b5cad", "#b5451b", "#1a7f4e", "#8250a8", "#8a6100", "#0f7b8a")
+"""Of a light page; further lines have them again with another dash."""
+DARK = ("#e6e8ea", "#7d8590", "#6cb0f5", "#f0936a", "#5fc98f", "#c39be6", "#dcb255", "#5cc6d4")
+"""Ink, faint and the colours of a dark page."""
+NAMES = ("currentColor", "var(--faint)", *(f"var(--c{index})" for index in range(len(COLOURS))))
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
-STAND_INS = {f"#0000f{index}": f"var(--c{index})" for index in range(N_COLOURS)} | {
-    "#0000e0": "currentColor",
-    "#0000e1": "var(--faint)",
-}
-"""Colours that matplotlib is given, and what they become in the page."""
-INK, FAINT = "#0000e0", "#0000e1"
-PALETTE = {
-    "light": "#1b1f24 #818b98 #0b5cad #b5451b #1a7f4e #8250a8 #8a6100 #0f7b8a",
-    "dark": "#e6e8ea #7d8590 #6cb0f5 #f0936a #5fc98f #c39be6 #dcb255 #5cc6d4",
-}
-"""Ink, --faint and --c0 … of style.css.j2, for figures in files of their own."""
-SIZES = {"wide": (6.9, 3.7), "narrow": (3.4, 2.9)}
-"""Inches: one for wide pages, one for phones; each is shown at its own size."""
-MARGINS = (0.7, 0.2, 0.5, 0.25)
-"""Inches left, right, below and above the axes, for their labels."""
-BAND = 0.16
-"""Opacity of the spread over the seeds."""
-BEHIND = 0.6
-"""Opacity of the lines that belong to other panels."""
-COLOURED = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
-LEGEND_ROW = 0.2
-"""Inches that a row of the legend takes in a file of its own."""
-LEGEND_SAMPLE, LEGEND_LETTER = 0.55, 0.06
-"""Inches that a line's sample takes with the room about it, and a letter at most on average."""
-LEGEND_WIDE_LETTER = 0.07
-"""Inches for a letter that is safe for every name; names that do not fit are written smaller."""
+WIDTH, HEIGHT = 5.0, 2.9
+"""Inches: as wide as a page shows it, and still readable on a phone."""
+LEGEND_LETTERS = 60
+"""Letters that a row of the legend holds, each sample counted as six."""
+LEGEND_ROW = 0.19
+"""Inches that it takes."""
+MANY = 30
+"""A line of fewer points has a mark at each."""
 RC: dict[Any, Any] = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "lingraft",
-    "font.size": 9.0,
+    "font.size": 9.5,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
     "text.color": INK,
@@ -81,287 +59,171 @@ RC: dict[Any, Any] = {
     "grid.color": FAINT,
     "grid.alpha": 0.35,
     "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
 }
 
 
 @dataclass(frozen=True)
+class Line:
+    """Points of one model."""
+
+    name: str
+    """In the legend; lines of one name have one entry."""
+    x: Sequence[float]
+    y: Sequence[float]
+    index: int
+    """Of the model: decides colour and dash."""
+    series: str = ""
+    """Which of the model's lines it is, in the CSV."""
+    faint: bool = False
+    """Thin and pale, and not in the legend."""
+    band: tuple[Sequence[float], Sequence[float]] | None = None
+    """The lowest and the highest seed at every point."""
+
+
+@dataclass(frozen=True)
 class Figure:
-    """A figure before it is drawn, for a page or for a file of its own."""
+    """What a figure shows."""
 
     name: str
     """Of the file, and unique on the page."""
-    draw: Callable[[Axes, str], None]
-    """Fills the axes; it is told the size, 'wide' or 'narrow'."""
-    names: tuple[tuple[str, int], ...]
-    """Models and the index of each, which decides colour and dash; those of the legend."""
+    axes: tuple[str, str]
+    """What stands along the foot and up the side."""
+    lines: Sequence[Line]
+    caption: str
     description: str
     """For readers who do not see it."""
-    caption: str
+    levels: Sequence[tuple[str, float]] = ()
+    """Flat dotted lines: what needs no training."""
+    spans: Sequence[tuple[float, float, str]] = ()
+    """Phases, from where to where, whose names stand above."""
+    end: float | None = None
+    """Of the foot, where lines may end before it."""
+    over_sizes: bool = False
+    """Whether the foot is logarithmic, with the points' own places as its ticks."""
+    from_nothing: bool = False
+    """Whether the side begins at 0."""
     height: float = 1.0
-    """Share of the size's full height."""
-    panels: tuple[Panel, ...] = ()
-    """Where they are too many to be told apart in one."""
 
-    @property
-    def legend(self) -> list[tuple[str, Markup]]:
-        """For a page: the models, and the CSS of the sample line of each; panels have their own."""
-        names = () if self.panels else self.names
-        return [(name, Markup(_legend_style(index))) for name, index in names]
-
-    @cached_property
-    def wide(self) -> Markup:
-        """For a page: the SVG is ours, names of phases in it are escaped already.
-
-        It tells its numbers under the pointer.
-        """
-        return self._inside_a_page("wide")
-
-    @cached_property
-    def narrow(self) -> Markup:
-        """For a page on a phone, where there is no pointer."""
-        return self._inside_a_page("narrow")
-
-    @cached_property
-    def csv(self) -> str:
-        """An address that holds all of its numbers as a CSV file; empty where it has none."""
+    def drawn(self) -> MatplotlibFigure:
+        """Draw it with matplotlib, in the colours of a light page."""
+        names = dict.fromkeys(line.name for line in self.lines if not line.faint)
+        columns = max(1, min(3, LEGEND_LETTERS // (6 + max(map(len, names), default=0))))
+        height = HEIGHT * self.height + LEGEND_ROW * -(-len(names) // columns)
         with mpl.rc_context(RC):
-            (axes,) = _drawing(replace(self, panels=()), "wide").axes
-        rows = points.rows(axes, self.names)
-        return points.as_link(rows) if rows else ""
-
-    def _inside_a_page(self, form: str) -> Markup:
-        svg = _svg(self, form, hover=form == "wide")
-        return Markup(_inline(svg, f"{self.name}-{form}-"))
-
-    def for_python(self) -> MatplotlibFigure:
-        """A figure of matplotlib, wide, with the legend above the axes."""
-        with mpl.rc_context(RC):
-            figure = _drawing(self, "wide", legend=True)
-            figure.draw_without_rendering()  # ticks are made when a figure is drawn
-            _coloured(figure)
+            figure = MatplotlibFigure((WIDTH, height), layout="constrained", facecolor="none")
+            axes = figure.add_subplot(facecolor="none")
+            for line in self.lines:
+                _draw_line(axes, line)
+            self._mark(axes)
+            self._label(axes)
+            handles, labels = axes.get_legend_handles_labels()
+            by_name = dict(zip(labels, handles, strict=True))
+            if len(by_name) > 1:
+                figure.legend(by_name.values(), by_name, loc="outside upper left", ncols=columns)
         return figure
 
-    def alone(self) -> str:
-        """A file of its own, wide, with the legend above the axes."""
-        return _finished(_svg(self, "wide", legend=True)) + "\n"
+    def _mark(self, axes: Axes) -> None:
+        """Draw levels, and where phases begin."""
+        for text, value in self.levels:
+            axes.axhline(value, color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
+            axes.annotate(
+                text, (1, value), (0, 3), xycoords=("axes fraction", "data"),
+                textcoords="offset points", ha="right", fontsize=8.5,
+            )  # fmt: skip
+        for start, end, name in self.spans:
+            if start:
+                axes.axvline(start, color=FAINT, linewidth=0.9, linestyle=(0, (2, 2)))
+            axes.annotate(
+                name, ((start + end) / 2, 1), (0, 2), xycoords=("data", "axes fraction"),
+                textcoords="offset points", ha="center", fontsize=8.5,
+            )  # fmt: skip
+
+    def _label(self, axes: Axes) -> None:
+        """Name the axes, and place their ticks."""
+        axes.set_xlabel(self.axes[0])
+        axes.set_ylabel(self.axes[1])
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        if self.from_nothing:
+            axes.set_ylim(bottom=0)
+        if self.over_sizes:
+            sizes = sorted({float(x) for line in self.lines for x in line.x})
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(FixedLocator(sizes[:: -(-len(sizes) // 7)]))
+            axes.xaxis.set_minor_locator(NullLocator())
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+            axes.set_xlim(0, self.end)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.short(round(value))))
+
+    @cached_property
+    def svg(self) -> Markup:
+        """Write it as SVG, which is as good in a page as in a file."""
+        with warnings.catch_warnings(), mpl.rc_context({**RC, "svg.hashsalt": self.name}):
+            # the browser has the letters that matplotlib's font lacks
+            warnings.filterwarnings("ignore", "Glyph", UserWarning)
+            buffer = io.StringIO()
+            metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            self.drawn().savefig(buffer, format="svg", metadata=metadata)
+        text = buffer.getvalue()
+        text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+        text = re.sub(r'\sid="[A-Za-z][\w.]*_\d+"', "", text)  # of groups, which nothing refers to
+        text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
+        for colour, name in zip((INK, FAINT, *COLOURS), NAMES, strict=True):
+            text = text.replace(colour, name)
+        text = re.sub(r"<style.*?</style>", _style(), text, count=1, flags=re.DOTALL)
+        text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), text)
+        return Markup(re.sub(r"\n\s*", "\n", text))
+
+    @property
+    def csv(self) -> str:
+        """Hold all numbers as a CSV file in an address."""
+        x, y = self.axes
+        bands = ("lowest", "highest") if any(line.band for line in self.lines) else ()
+        rows = [
+            (", ".join(filter(None, (line.name, line.series))), *map(_exact, numbers_of))
+            for line in self.lines
+            for numbers_of in zip(line.x, line.y, *(line.band or ()), strict=True)
+        ]
+        return as_link(comma_separated(("line", x, y, *bands), rows))
 
 
-def _legend_style(index: int) -> str:
-    """CSS of the sample line in the legend of the model with this index."""
-    dash = ("solid", "dashed", "dotted", "dashed")[_dash(index)]
-    return f"--line:var(--c{index % N_COLOURS});--dash:{dash}"
+def as_link(csv: str) -> str:
+    """Return an address that holds a CSV file itself."""
+    return f"data:text/csv;charset=utf-8,{quote(csv)}"
 
 
-def _dash(index: int) -> int:
-    """Which of DASHES the model with this index has."""
-    return (index // N_COLOURS + index) % len(DASHES)
+def _exact(value: float) -> str:
+    return f"{value:.8g}"
 
 
-def colour(index: int) -> str:
-    """The stand-in for the colour of the model with this index."""
-    return f"#0000f{index % N_COLOURS}"
-
-
-def line(
-    axes: Axes,
-    x: Points,
-    y: Points,
-    index: int,
-    *,
-    series: str | None = "",
-    spread: tuple[Points, Points] | None = None,
-    **style: Any,
-) -> None:
-    """A line in the colour and the dash of the model with this index; grey in others' panels.
-
-    Args:
-        axes: to draw into.
-        x: of its points.
-        y: of its points.
-        index: of the model.
-        series: which of the model's lines it is; None where its numbers are noted elsewhere.
-        spread: the lowest and the highest seed at every point, as a band.
-        style: of the line.
-    """
-    own = panels.look(axes, index)
-    if len(x) == 1:  # a line of one point is none
-        style = {"marker": "o", "markersize": 3} | style
-    if own is None:
-        marks = {"marker": style["marker"], "markersize": 2} if "marker" in style else {}
-        axes.plot(x, y, color=FAINT, linewidth=0.6, alpha=BEHIND, zorder=1, **marks)
+def _draw_line(axes: Axes, line: Line) -> None:
+    colour = COLOURS[line.index % len(COLOURS)]
+    if line.faint:
+        axes.plot(line.x, line.y, color=colour, alpha=0.4, linewidth=0.9)
         return
-    look: dict[str, Any] = {"linestyle": DASHES[_dash(own)], "linewidth": 1.7} | style
-    if spread is not None:
-        axes.fill_between(x, *spread, color=colour(own), alpha=BAND, linewidth=0)
-    axes.plot(x, y, color=colour(own), **look)
-    if series is None:
-        return
-    for place, at in enumerate(zip(map(float, x), map(float, y), strict=True)):
-        cells = dict(zip((points.X, points.Y), at, strict=True))
-        if spread is not None:
-            cells |= {"lowest": float(spread[0][place]), "highest": float(spread[1][place])}
-        points.note(axes, at, index, series, **cells)
-
-
-def upright(axes: Axes, x: float, index: int) -> None:
-    """Where a phase of a model begins."""
-    own = panels.look(axes, index)
-    if own is not None:
-        axes.axvline(x, color=colour(own), linewidth=0.9, linestyle=(0, (2, 2)))
-
-
-def tokens_axis(axes: Axes, form: str) -> None:
-    """Tokens along the foot, from 0."""
-    axes.set_xlabel("tokens")
-    axes.set_xlim(left=0)
-    axes.margins(x=0.01)
-    axes.xaxis.set_major_locator(MaxNLocator(5 if form == "narrow" else 8))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.short(value)))
-
-
-def level(axes: Axes, value: float, text: str = "unigram entropy") -> None:
-    """What needs no training, such as a model that knows nothing but token frequencies."""
-    axes.axhline(value, color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
-    axes.annotate(
-        text, (1, value), (0, 3), xycoords=("axes fraction", "data"),
-        textcoords="offset points", ha="right", fontsize=8,
+    if line.band:
+        axes.fill_between(line.x, *line.band, color=colour, alpha=0.16, linewidth=0)
+    dash = DASHES[(line.index // len(COLOURS) + line.index) % len(DASHES)]
+    mark = "o" if len(line.x) < MANY else ""
+    axes.plot(
+        line.x, line.y, color=colour, linestyle=dash, linewidth=1.8, marker=mark, markersize=3,
+        label=line.name,
     )  # fmt: skip
 
 
 def _style() -> str:
-    rules = []
-    for palette in PALETTE.values():
-        ink, faint, *colours = palette.split()
+    def rule(ink: str, faint: str, *colours: str) -> str:
         names = "".join(f"--c{index}:{value};" for index, value in enumerate(colours))
-        rules.append(f"svg{{color:{ink};--faint:{faint};{names}}}")
-    light, dark = rules
+        return f"svg{{color:{ink};--faint:{faint};{names}}}"
+
     return (
-        "<style>text{font-family:system-ui,sans-serif}*{stroke-linejoin:round;stroke-linecap:butt}"
-        f"{light}@media (prefers-color-scheme:dark){{{dark}}}</style>"
+        "<style>svg text{font-family:system-ui,sans-serif}svg *{stroke-linejoin:round}"
+        f"{rule(INK, FAINT, *COLOURS)}"
+        f"@media screen and (prefers-color-scheme:dark){{{rule(*DARK)}}}</style>"
     )
-
-
-def _svg(plot: Figure, form: str, *, legend: bool = False, hover: bool = False) -> str:
-    """A file without prologue; with `hover` it tells its numbers under the pointer.
-
-    With a legend it stands alone and has a style of its own, else it has none.
-    """
-    with mpl.rc_context(RC):
-        figure = _drawing(plot, form, legend=legend)
-        FigureCanvasSVG(figure)
-        buffer = io.StringIO()
-        metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(buffer, format="svg", metadata=metadata)
-    svg = buffer.getvalue()
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    style = _style() if legend else ""
-    svg = re.sub(r"<style type=\"text/css\">.*?</style>", style, svg, count=1, flags=re.DOTALL)
-    if not hover:
-        return svg
-    most, height = points.MOST // len(figure.axes), 72 * figure.get_figheight()
-    places = (points.hover(a, points.rows(a, plot.names), height, most) for a in figure.axes)
-    return svg.replace("</svg>", f"{''.join(places)}</svg>")
-
-
-def _drawing(plot: Figure, form: str, *, legend: bool = False) -> MatplotlibFigure:
-    """The figure in the colours of STAND_INS; with `legend` one stands above the axes.
-
-    Panels have theirs always.
-    """
-    width, full = SIZES[form]
-    if plot.panels:
-        return panels.drawing(plot.panels, form, width, plot.draw, _legend)
-    names = plot.names if legend else ()
-    columns = _columns(width, [name for name, _ in names])
-    above = LEGEND_ROW * -(-len(names) // columns) if columns else 0.0
-    tall = full * plot.height + above
-    figure = MatplotlibFigure(figsize=(width, tall))
-    figure.patch.set_visible(False)
-    axes = figure.add_axes(_inside(width, tall, above))
-    axes.patch.set_visible(False)
-    plot.draw(axes, form)
-    if names:
-        anchor = (MARGINS[0] / width, 1)
-        letters = _letters(width, [name for name, _ in names])
-        _legend(figure, names, ncols=columns, bbox_to_anchor=anchor, columnspacing=1.6,
-                fontsize=letters)  # fmt: skip
-    return figure
-
-
-def _legend(figure: MatplotlibFigure, names: Sequence[tuple[str, int]], **options: Any) -> None:
-    handles = [
-        Line2D([], [], color=colour(i), linestyle=DASHES[_dash(i)], linewidth=1.9) for _, i in names
-    ]
-    figure.legend(
-        handles, [name for name, _ in names], loc="upper left", frameon=False, borderaxespad=0.2,
-        borderpad=0, handlelength=2.4, labelspacing=0.3, alignment="left", **options,
-    )  # fmt: skip
-
-
-def _letters(width: float, names: Sequence[str]) -> float | None:
-    """Points of a legend's letters where a name does not fit in one column; None where all do."""
-    room = width - MARGINS[0] - LEGEND_SAMPLE
-    share = room / (LEGEND_WIDE_LETTER * max(map(len, names)))
-    return float(RC["font.size"]) * share if share < 1 else None
-
-
-def _columns(width: float, names: Sequence[str]) -> int:
-    """Columns of a legend, so that a figure of this width in inches cuts no name; at most 3."""
-    if not names:
-        return 0
-    room = (width - MARGINS[0]) / (LEGEND_SAMPLE + LEGEND_LETTER * max(map(len, names)))
-    return max(1, min(3, len(names), int(room)))
-
-
-def _coloured(figure: MatplotlibFigure) -> None:
-    """Put the light palette's colours in the place of the stand-ins, in every artist."""
-    ink, faint, *colours = PALETTE["light"].split()
-    palette = {to_hex(colour(index)): value for index, value in enumerate(colours)}
-    palette |= {to_hex(INK): ink, to_hex(FAINT): faint}
-    for artist in figure.findobj():
-        for part in COLOURED:
-            getter = getattr(artist, f"get_{part}", None)
-            if getter is None:
-                continue
-            value = getter()
-            rows = value if isinstance(value, np.ndarray) and value.ndim == 2 else [value]
-            if len(rows) == 1 and is_color_like(rows[0]) and to_hex(rows[0]) in palette:
-                alpha = artist.get_alpha()
-                getattr(artist, f"set_{part}")(to_rgba(palette[to_hex(rows[0])], alpha))
-
-
-def _inside(width: float, height: float, above: float) -> tuple[float, float, float, float]:
-    """Left, bottom, width, height of the axes as shares of a figure in inches."""
-    left, right, bottom, top = MARGINS
-    top += above
-    return (
-        left / width,
-        bottom / height,
-        (width - left - right) / width,
-        (height - bottom - top) / height,
-    )
-
-
-def _inline(svg: str, prefix: str) -> str:
-    """Make a file part of a page: no name is used twice."""
-    svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg)
-    svg = re.sub(r'\sid="[a-z]\w*_\d+"', "", svg)  # names of groups, which nothing refers to
-    svg = re.sub(r'\sid="([^"]+)"', rf' id="{prefix}\1"', svg)
-    svg = re.sub(r'xlink:href="#([^"]+)"', rf'href="#{prefix}\1"', svg)
-    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}\1)", svg)
-    svg = re.sub(r'width="([\d.]+)pt" height="([\d.]+)pt"', "", svg, count=1)
-    svg = re.sub(r' version="1.1"', ' aria-hidden="true" focusable="false"', svg, count=1)
-    return _finished(svg)
-
-
-def _finished(svg: str) -> str:
-    svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", svg)
-    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    for stand_in, colour_name in STAND_INS.items():
-        svg = svg.replace(stand_in, colour_name)
-    svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag.group()), svg)
-    return re.sub(r"\n\s*", "\n", svg).strip()
 
 
 def _rounded(number: re.Match[str]) -> str:
-    return f"{float(number.group()):.2f}"
+    return f"{float(number[0]):.2f}"

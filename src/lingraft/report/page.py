@@ -1,37 +1,95 @@
-"""The skeleton of every page: one HTML file that needs nothing else, from `templates/`."""
+"""The one page: a verdict, and under it a list of tables, figures and texts.
+
+It is one HTML file that needs nothing else, from `templates/page.html.j2`.
+"""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import jinja2
 
+from lingraft.report.figure import Figure, as_link
+from lingraft.report.table import Table, shown_as_csv
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lingraft.report.next_step import NextStep
+
+
+class Heading(NamedTuple):
+    """Begins a section, or a part of one."""
+
+    text: str
+    level: int = 2
+
+
+class Text(NamedTuple):
+    """A paragraph; `Markup` is written as it is."""
+
+    text: str
+    kind: Literal["", "note", "absent", "strong", "code", "item", "sentence"] = ""
+    lang: str = ""
+    """Of the text, where it is not English."""
+
+
+class Folded(NamedTuple):
+    """What is seen when it is asked for."""
+
+    title: str
+    parts: Sequence[Part]
+
+
+Part = Heading | Text | Table | Figure | Folded
+
+
+def section(title: str, *parts: Part | None, level: int = 2) -> list[Part]:
+    """Put a heading over those of the parts that are there; nothing over none.
+
+    A table without rows is none.
+    """
+    kept = [part for part in parts if part and not (isinstance(part, Table) and not part.rows)]
+    return [Heading(title, level), *kept] if kept else []
+
+
+def page(
+    title: str,
+    verdict: str,
+    parts: Iterable[Part],
+    *,
+    facts: Iterable[tuple[str, str]] = (),
+    next_step: NextStep | None = None,
+    made_from: str,
+) -> str:
+    """Write a page.
+
+    Args:
+        title: its heading.
+        verdict: what it says, in a sentence or two.
+        parts: beneath each other.
+        facts: names and values at the top.
+        next_step: what to do now; None where nothing follows.
+        made_from: the files that hold all that it shows.
+    """
+    text = _template().render(
+        title=title, verdict=verdict, parts=tuple(parts), facts=facts, next_step=next_step,
+        made_from=made_from,
+    )  # fmt: skip
+    return text.lstrip()  # macros leave empty lines
+
 
 @functools.cache
-def environment(*, autoescape: bool = True) -> jinja2.Environment:
-    """The templates, compiled once a process; those of pages escape what they show."""
-    return jinja2.Environment(
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("lingraft.report"),
-        autoescape=autoescape,
+        autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-
-
-def render(template: str, **context: Any) -> str:
-    """A page.
-
-    Args:
-        template: NAME of templates/NAME.html.j2, which fills the skeleton page.html.j2.
-        context: what the template shows; of every page `title`, its heading, `verdict`, what it
-            says in a sentence or two, `next_step`, what to do with it (None where nothing follows),
-            `facts`, names and values at the top, and `made_from`, the files that hold all that it
-            shows.
-
-    Raises:
-        jinja2.UndefinedError: the template shows something that is not given.
-    """
-    return environment().get_template(f"{template}.html.j2").render(context)
+    environment.filters["what"] = lambda part: type(part).__name__
+    environment.filters["csv"] = lambda table: as_link(shown_as_csv(table))
+    return environment.get_template("page.html.j2")

@@ -1,101 +1,79 @@
-"""Masked sentences with what each model says, for the page."""
+"""Masked sentences with what each model guesses, for the page."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup, escape
+
 from lingraft.report import numbers
+from lingraft.report.page import Text, section
 from lingraft.report.pieces import running
+from lingraft.report.table import Cell, Column, row, table
 from lingraft.report.variants import results_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from lingraft.report.page import Part
     from lingraft.report.variants import Variant
 
-
-@dataclass(frozen=True)
-class Guess:
-    """One of a model's predictions for a masked token."""
-
-    piece: str
-    probability: str
-    right: bool
+GUESS = Markup('<span class="guess{}"><bdi>{}</bdi> <small>{}</small></span> ')
+BLANK = Markup("{}<mark>{}<sup>{}</sup></mark>")
+GOLD = Markup("<bdi>{}</bdi><sup>{}</sup>")
 
 
-@dataclass(frozen=True)
-class Blank:
-    """One masked token of a sample: what stood there, and each model's predictions in order."""
+def samples(variants: Sequence[Variant], kind: str, specials: Sequence[str]) -> list[Part]:
+    """Show the main model's masked sentences, with the guesses of all that saw the same masks.
 
-    number: int
-    gold: str
-    guesses: tuple[tuple[Guess, ...], ...]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A masked sentence. `tokens` are (text, number of the blank or None)."""
-
-    text: str
-    tokens: tuple[tuple[str, int | None], ...]
-    blanks: tuple[Blank, ...]
-
-
-def samples(
-    variants: Sequence[Variant], kind: str, specials: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[Sample, ...]]:
-    """The main model's masked sentences with the predictions of all models that saw the same masks.
-
-    Returns:
-        The models' labels, and the samples, whose predictions are in that order.
+    Args:
+        variants: the first is the main one.
+        kind: of its tokenizer.
+        specials: tokens that are not shown.
     """
-    main = variants[0].result("evaluation")
-    if main is None:
-        return (), ()
-    same = [
-        (variant.label, evaluation)
-        for variant, evaluation in results_of(variants, "evaluation")
+    (_, main), *_ = evaluated = results_of(variants, "evaluation")
+    same = {
+        variant.label: {sample["text"]: sample["predictions"] for sample in evaluation["samples"]}
+        for variant, evaluation in evaluated
         if evaluation["masks"]["fingerprint"] == main["masks"]["fingerprint"]
-    ]
-    by_text = [
-        {sample["text"]: sample for sample in evaluation["samples"]} for _, evaluation in same
-    ]
-    sentences = tuple(_sample(sample, by_text, kind, specials) for sample in main["samples"])
-    return tuple(label for label, _ in same), sentences
-
-
-def _sample(
-    sample: dict[str, Any], by_text: Sequence[dict[str, Any]], kind: str, specials: Sequence[str]
-) -> Sample:
-    gold = {
-        int(prediction["index"]): str(prediction["gold"]) for prediction in sample["predictions"]
     }
-    numbered = {index: number for number, index in enumerate(sorted(gold), start=1)}
-    tokens: list[tuple[str, int | None]] = []
-    for index, (piece, _) in enumerate(sample["tokens"]):
-        if index in gold:
-            tokens.append((running(gold[index], kind), numbered[index]))
-        elif piece not in specials:
-            tokens.append((running(piece, kind), None))
-    by_model = [texts.get(sample["text"], {"predictions": []})["predictions"] for texts in by_text]
-    tops = [
-        {int(prediction["index"]): prediction["top"] for prediction in predictions}
-        for predictions in by_model
-    ]
-    blanks = tuple(
-        Blank(
-            numbered[index],
-            gold[index],
-            tuple(_guesses(top.get(index, []), gold[index]) for top in tops),
+    lang = variants[0].recipe.languages[0]
+    parts: list[Part] = []
+    for number, sample in enumerate(main["samples"], start=1):
+        gold = {int(one["index"]): str(one["gold"]) for one in sample["predictions"]}
+        places = {index: place for place, index in enumerate(sorted(gold), start=1)}
+        text = Markup().join(
+            _token(running(gold.get(index, piece), kind), places.get(index))
+            for index, (piece, _) in enumerate(sample["tokens"])
+            if index in gold or piece not in specials
         )
-        for index in sorted(gold)
-    )
-    return Sample(str(sample["text"]), tuple(tokens), blanks)
+        guesses = [_by_index(texts.get(sample["text"], ())) for texts in same.values()]
+        rows = [
+            row(
+                GOLD.format(gold[index], place),
+                *(_guesses(of_model.get(index, ()), gold[index]) for of_model in guesses),
+            )
+            for index, place in places.items()
+        ]
+        head = (Column("hidden", "text", lang=lang), *(Column(m, "long", lang=lang) for m in same))
+        guessed = table(f"Predictions for sentence {number}", head, rows)
+        parts += section(f"Sentence {number}", Text(text, "sentence", lang), guessed, level=3)
+    return parts
 
 
-def _guesses(top: Sequence[Sequence[Any]], gold: str) -> tuple[Guess, ...]:
-    return tuple(
-        Guess(str(piece), numbers.percent(float(probability), 0), piece == gold)
-        for piece, probability in top
+def _by_index(predictions: Sequence[Mapping[str, Any]]) -> dict[int, Sequence[Any]]:
+    return {int(prediction["index"]): prediction["top"] for prediction in predictions}
+
+
+def _token(text: str, blank: int | None) -> Markup:
+    space = " " if text.startswith(" ") else ""
+    return escape(text) if blank is None else BLANK.format(space, text.strip(), blank)
+
+
+def _guesses(top: Sequence[Sequence[Any]], gold: str) -> Cell:
+    """Show guesses in order, the right one marked."""
+    shown = (
+        GUESS.format(" right" if piece == gold else "", piece, numbers.percent(float(share), 0))
+        for piece, share in top
     )
+    return Cell(Markup().join(shown) or numbers.ABSENT)

@@ -6,25 +6,19 @@ Shape letters: W words, B blocks of the test text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lingraft.evaluation import records
 from lingraft.log import counted
-from lingraft.report import figure, numbers
-from lingraft.report.figure import Figure
-from lingraft.report.plots import curve
+from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, table
-from lingraft.report.variants import labelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from matplotlib.axes import Axes
 
     from lingraft.report.table import Table
     from lingraft.report.variants import Variant
-    from lingraft.rundir import Run
 
 PORTIONS = ("draws", "tokens")
 """What a phase counts of each stream, and a stream has a share of."""
@@ -87,13 +81,13 @@ def paired_bits(tsv: Path, other_tsv: Path, stream: str, other: str) -> PairedBi
 
 
 def words_file(variant: Variant, stream: str) -> Path:
-    """Where the scored words of a stream lie."""
+    """Name the file of the scored words of a stream."""
     prefix = f"{stream}-" if stream else ""
     return variant.run.stage("evaluation").path / f"{prefix}{records.WORDS_FILE}"
 
 
 def compared(variants: Sequence[Variant]) -> list[PairedBits]:
-    """The first model against each other one, on every stream's test words; [] for one text."""
+    """Compare the first model with each other one, on every stream's words; [] for one text."""
     main, rivals = variants[0], variants[1:]
     pairs = (
         paired_bits(words_file(main, s.name), words_file(rival, s.name), s.name, rival.label)
@@ -107,7 +101,7 @@ SOURCE = "the source"
 
 
 def against_source(main: Variant) -> list[PairedBits]:
-    """The model against what it came from, on the streams of `evaluation.before`."""
+    """Compare the model with what it came from, on the streams of `evaluation.before`."""
     folder, pairs = main.run.stage("evaluation").path, []
     for stream in main.recipe.texts:
         if stream.name in main.recipe.evaluation.before:
@@ -118,7 +112,7 @@ def against_source(main: Variant) -> list[PairedBits]:
 
 
 def kept_or_lost(pairs: Sequence[PairedBits]) -> str:
-    """Which of the source's languages were kept, in a sentence."""
+    """Say which of the source's languages were kept, in a sentence."""
     lost_streams = [pair.stream for pair in pairs if pair.outcome == "worse"]
     kept_streams = [pair.stream for pair in pairs if pair.outcome not in ("worse", "not known")]
     unknown = [pair.stream for pair in pairs if pair.outcome == "not known"]
@@ -131,16 +125,15 @@ def kept_or_lost(pairs: Sequence[PairedBits]) -> str:
     )
 
 
-def summary(runs: Sequence[Run]) -> str:
-    """For a terminal: `verdict` and `kept_or_lost` on the first run; empty where neither holds."""
-    variants = labelled(runs)
+def summary(variants: Sequence[Variant]) -> str:
+    """Say for a terminal where the first model is better, and what it kept; empty of one text."""
     pairs = against_source(variants[0])
     texts = [verdict(variants[0].label, compared(variants)), kept_or_lost(pairs) if pairs else ""]
     return " ".join(filter(None, texts))
 
 
 def verdict(main: str, pairs: Sequence[PairedBits]) -> str:
-    """In which languages the first model is better, in a sentence for each other model."""
+    """Say in which languages the first model is better, a sentence for each other model."""
     sentences = []
     for label in dict.fromkeys(pair.other for pair in pairs):
         own = [pair for pair in pairs if pair.other == label]
@@ -163,7 +156,7 @@ def _named(streams: Sequence[str]) -> str:
 
 
 def table_of(main: str, pairs: Sequence[PairedBits], title: str) -> Table | None:
-    """The pairs with their intervals; None where there are none."""
+    """Show the pairs with their intervals; None where there are none."""
     rows = []
     for pair in pairs:
         best = {"better": (BEST, 0), "worse": (0, BEST)}.get(pair.outcome, (0, 0))
@@ -187,32 +180,8 @@ def table_of(main: str, pairs: Sequence[PairedBits], title: str) -> Table | None
     return table(title, ("stream", *texts), rows) if rows else None
 
 
-VOCABULARY: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("tokens_per_word", "fertility", lambda value: numbers.fixed(value, 2)),
-    ("characters_per_token", "characters a token", lambda value: numbers.fixed(value, 2)),
-    ("unknown_rate", "unknown", lambda value: numbers.percent(value, 2)),
-)
-
-
-def vocabulary(tokenizer: dict[str, Any] | None) -> Table | None:
-    """What the joint vocabulary is to each stream, on held-out text, beside the source's."""
-    streams = (tokenizer or {}).get("streams")
-    if not streams:
-        return None
-    rows = []
-    for name, result in streams.items():
-        sides = [result["statistics"]["test"]]
-        sides += [result["source_statistics"]["test"]] if "source_statistics" in result else []
-        cells = [show(side.get(key)) for side in sides for key, _, show in VOCABULARY]
-        rows.append((str(name), numbers.count(result["tokens"]["train"]["tokens"]), *cells))
-    titles = [title for _, title, _ in VOCABULARY]
-    with_source = any("source_statistics" in result for result in streams.values())
-    titles += [f"{title}, source" for title in titles] if with_source else []
-    return table("Every stream's vocabulary", ("stream", "tokens", *titles), rows)
-
-
 def draws(variant: Variant) -> Table | None:
-    """How likely a stream was to be drawn, how often it was, and its tokens, phase by phase."""
+    """Count how often each stream was drawn, and its tokens, phase by phase."""
     rows = []
     for phase in variant.phases:
         streams = (phase.result or {}).get("streams") or {}
@@ -238,70 +207,3 @@ def draws(variant: Variant) -> Table | None:
     begin = ("stream", Column("phase", "text"), "sentences", "probability", "draws")
     head = (*begin, "share", "share of tokens", "passes")
     return table("How the streams were drawn", head, rows) if rows else None
-
-
-def curves(variants: Sequence[Variant]) -> Figure | None:
-    """Validation loss of each stream against tokens; None where the run has one text."""
-    labels = list(dict.fromkeys(label for v in variants for label in _labels(v)))
-    if not labels:
-        return None
-    lines = [
-        (index, place, curve(variant.phases, "valid", f"loss/{label}"))
-        for place, variant in enumerate(variants)
-        for index, label in enumerate(labels)
-        if label in _labels(variant)
-    ]
-
-    def draw(axes: Axes, form: str) -> None:
-        for index, place, points in lines:
-            style: dict[str, Any] = {"linewidth": 1.0 if place else 1.9}
-            style |= {"alpha": 0.45} if place else {}
-            figure.line(axes, points.x, points.y, index, series=variants[place].label, **style)
-        axes.set_ylabel("validation loss (nats per predicted token)")
-        figure.tokens_axis(axes, form)
-
-    streams = [label.partition("/")[0] for label in labels]
-    names = tuple(
-        (label if streams.count(stream) > 1 else stream, index)
-        for index, (label, stream) in enumerate(zip(labels, streams, strict=True))
-    )
-    ends = [
-        f"{labels[index]} of {variants[place].label}: {numbers.fixed(points.y[-1], 2)}"
-        for index, place, points in lines
-        if points.y
-    ]
-    beside = "; faint: the other models" if len(variants) > 1 else ""
-    return Figure(
-        name="streams",
-        draw=draw,
-        names=names,
-        description="Validation loss of each stream against tokens. " + "; ".join(ends),
-        caption=f"Validation loss of each stream. Strong: {variants[0].label}{beside}. The levels "
-        "of two streams do not compare: each has other text.",
-    )
-
-
-def _labels(variant: Variant) -> list[str]:
-    """The streams, with their objectives, that have a loss in every look of every phase."""
-    looks = [row for phase in variant.phases for row in phase.valid]
-    keys = [
-        key
-        for key in (looks[0] if looks else {})
-        if key.startswith("loss/") and key.count("/") == 2
-    ]
-    return [key[5:] for key in keys if all(key in row for row in looks)]
-
-
-def lexicons(variant: Variant) -> Table | None:
-    """What each dictionary gave to the new embeddings; None where there was none."""
-    graft = variant.result("graft")
-    entries = (graft or {}).get("embeddings", {}).get("lexicons", ())
-    rows = []
-    for lexicon in entries:
-        rules = [rule for rule in lexicon if rule not in ("file", "pairs", "words")]
-        copied = sum(lexicon[rule] for rule in rules)
-        how = ", ".join(f"{rule} {lexicon[rule]:,}" for rule in rules if lexicon[rule])
-        cells = (numbers.count(lexicon["pairs"]), numbers.count(lexicon["words"]))
-        rows.append((str(lexicon["file"]), *cells, numbers.count(copied), how or numbers.ABSENT))
-    head = ("dictionary", "pairs", "pieces in it", "rows copied", Column("found as", "long"))
-    return table("Dictionaries", head, rows) if rows else None

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lingraft.evaluation.records import WORDS_FILE, on_common
 from lingraft.report import numbers
-from lingraft.report.table import BEST, Cell, row, table
-from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled
+from lingraft.report.table import BEST, Cell, Column, row, table
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from lingraft.evaluation.records import Common
     from lingraft.report.table import Table
-    from lingraft.rundir import Run
 
 BITS = "bits_per_character"
 
@@ -69,9 +68,6 @@ class Line:
     """Metrics in which no other line is better."""
     words: int | None = None
     """How many words bits per character are over."""
-    ties: tuple[int, int] | None = None
-    """Of how many masked tokens another token has the score, and of how many it was counted; None
-    before evaluation, and where an old one did not count."""
     text: str | None = None
     """Of a causal model the fingerprint of its test text, every character of which is scored; None
     where some of it is unknown, since its bits are too few then."""
@@ -170,8 +166,6 @@ def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Compa
     elif len(evaluated) > 1:
         alike = len({line.words for line in lines if line.words}) < 2
         lines = _with_best(lines, [name for name in METRICS if alike or name != BITS])
-    tied = ties({line.name: line.ties for line in lines if line.ties is not None})
-    notes += [tied] if tied else []
     references = (*_unigrams(evaluated), *_sources(variants, scheme))
     return Comparison(tuple(lines), references, comparable, tuple(notes), by_bits)
 
@@ -197,11 +191,9 @@ def _line_on(
     graft = variant.result("graft")
     metrics: dict[str, float] = {}
     words: dict[str, Any] = {}
-    ties = None
     if evaluation is not None:
         words = evaluation.get("words") or evaluation.get("likelihood") or {}
         scores = evaluation["metrics"][headline(evaluation, scheme)]
-        ties = (int(scores["ties"]), int(scores["positions"])) if "ties" in scores else None
         measured = {**scores, BITS: words.get(BITS)}
         metrics = {name: float(measured[name]) for name in METRICS if measured[name] is not None}
     return Line(
@@ -214,7 +206,6 @@ def _line_on(
         fingerprint=str(evaluation["masks"]["fingerprint"]) if evaluation else None,
         unigram_perplexity=math.exp(evaluation["unigram_entropy"]) if evaluation else None,
         words=words.get("words"),
-        ties=ties,
         text=evaluation.get("text") if evaluation and not words.get("unknown") else None,
         targets=int(evaluation["masks"]["positions"]) if evaluation else None,
         unknown=tokenizer.get("statistics", {}).get("test", {}).get("unknown_rate") or 0.0,
@@ -236,15 +227,6 @@ def _words_note(lines: Sequence[Line], common: Common | None) -> str:
             f"Bits per character are over different words and compare only roughly: {text} words."
         )
     return "".join(f"Bits per character are over {n:,} words." for n in set(counted.values()))
-
-
-def ties(counts: Mapping[str, tuple[float, int]]) -> str:
-    """What is said of ties: their number, and that of all positions, by model."""
-    tied = [
-        f"{name} {round(some):,} of {total:,}" for name, (some, total) in counts.items() if some
-    ]
-    start = "Ties (another token has the target's score; the middle rank counts)"
-    return f"{start}: {'; '.join(tied)}." if tied else ""
 
 
 def _common_words(variants: Sequence[Variant]) -> Common | None:
@@ -320,7 +302,7 @@ def _sources(variants: Sequence[Variant], scheme: str) -> list[Line]:
 
 
 def table_of(compared: Comparison) -> Table:
-    """The comparison as a table, the unigrams beneath."""
+    """Show the comparison as a table, the unigrams beneath."""
     rows = [
         row(
             line.name,
@@ -336,11 +318,41 @@ def table_of(compared: Comparison) -> Table:
     return table("Models compared", head, rows, compared.notes)
 
 
-def for_terminal(runs: Sequence[Run], width: int) -> Table:
-    """The comparison of some runs; a terminal narrower than `WIDE` gets fewer columns.
+def by_stream(compared: Comparison) -> Table | None:
+    """Show every model on the test text of every stream; None where there is one text."""
+    rows = [
+        row(
+            line.name,
+            stream.name,
+            *(stream.shown(name) for name in METRICS),
+            numbers.significant(stream.unigram_perplexity),
+        )
+        for line in compared.lines
+        for stream in line.streams
+    ]
+    metrics = [metric.title for metric in METRICS.values()]
+    head: list[str | Column] = ["model", Column("stream", "text"), *metrics, "PPL of unigrams"]
+    return table("Every stream's own test text", head, rows).filled() if rows else None
 
-    Raises:
-        DataError: a folder is not a run.
-    """
-    full_table = table_of(compare(labelled(runs)))
+
+def by_scheme(variants: Sequence[Variant]) -> Table:
+    """Show the models under every masking scheme; the notes stand elsewhere."""
+    evaluation = variants[0].result("evaluation") or {}
+    masked = kind_of(evaluation) == "masked"
+    schemes = [HEADLINE_SCHEME, "bert"] if masked else [headline(evaluation)]
+    shown = {scheme: table_of(compare(variants, scheme)) for scheme in schemes}
+    rows = [
+        row(line.cells[0], scheme, *line.cells[1:])
+        for scheme, compared in shown.items()
+        for line in compared.rows
+        if not line.role
+    ]
+    first, *columns = shown[schemes[0]].columns
+    asked = Column("masks" if masked else "asked for", "text")
+    return table("Metrics", (first, asked, *columns), rows)
+
+
+def for_terminal(compared: Comparison, width: int) -> Table:
+    """Show the comparison; a terminal narrower than `WIDE` gets fewer columns."""
+    full_table = table_of(compared)
     return full_table if width >= WIDE else full_table.only(ESSENTIAL)

@@ -7,19 +7,14 @@ et al. 2022, Figure 3 (losses of several methods).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from lingraft.report import figure, numbers
-from lingraft.report.figure import Figure
-from lingraft.report.panels import in_order
+from lingraft.report.figure import Figure, Line
 from lingraft.study.analysis import UNIGRAMS, metric_named
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from lingraft.study.results import Cell, Results
 
 Points = list[tuple[float, float, float, float]]
@@ -95,30 +90,18 @@ def _figure(
     level: float | None = None,
 ) -> Figure:
     """Draw a line a label; sizes stand on a log axis."""
-    indices = {label: results.labels.index(label) for label in lines}
-    sizes = sorted({at for points in lines.values() for at, *_ in points})
-    by_size = axis_names[0] == results.counted
-
-    def draw(axes: Axes, form: str) -> None:
-        for label, points in lines.items():
-            x, y, low, high = zip(*points, strict=True)
-            mark: dict[str, Any] = {"marker": "o", "markersize": 3.5} if by_size else {}
-            spread = None if low == high else (low, high)
-            figure.line(axes, x, y, indices[label], spread=spread, **mark)
-        if level is not None:
-            figure.level(axes, level)
-        axes.set_ylabel(axis_names[1])
-        if by_size:
-            axes.set_xscale("log")
-            axes.xaxis.set_major_locator(FixedLocator(sizes[:: -(-len(sizes) // 8)]))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: numbers.short(round(v))))
-        else:
-            figure.tokens_axis(axes, form)
-        axes.set_xlabel(axis_names[0])
-
+    drawn = []
+    for label, points in lines.items():
+        x, y, low, high = zip(*points, strict=True)
+        band = None if low == high else (low, high)
+        drawn.append(Line(label, x, y, results.labels.index(label), band=band))
     last = "; ".join(f"{label}: {points[-1][1]:,.4g}" for label, points in lines.items())
-    names = tuple(indices.items())
-    file = name.replace("/", "-").replace("@", "").replace("_", "-")
-    panels = in_order(names, always=results.reference)
-    return Figure(file, draw, names, f"{caption} Last: {last}", caption, 0.85, panels)
+    return Figure(
+        name.replace("/", "-").replace("@", "").replace("_", "-"),
+        axis_names,
+        drawn,
+        caption,
+        f"{caption} Last: {last}",
+        [] if level is None else [("unigram entropy", level)],
+        over_sizes=axis_names[0] == results.counted,
+    )

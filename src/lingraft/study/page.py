@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lingraft.log import counted
 from lingraft.report import numbers
-from lingraft.report import page as skeleton
+from lingraft.report import page as writer
+from lingraft.report.page import Folded, Text, section
 from lingraft.report.table import BEST, Cell, row, table
 from lingraft.stats import Resampling
 from lingraft.study import figures
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.report.figure import Figure
+    from lingraft.report.page import Part
     from lingraft.report.table import Role, Table
     from lingraft.stats import Difference
     from lingraft.study.results import Group, Results
@@ -57,16 +60,6 @@ INTERVALS = (
 )
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page."""
-
-    heading: str
-    tables: Sequence[Table] = ()
-    figures: Sequence[Figure] = ()
-    note: str = ""
-
-
 def render(name: str, results: Results, planned: Sequence[str] = (), settings: str = "") -> str:
     """Return the page.
 
@@ -85,17 +78,33 @@ def render(name: str, results: Results, planned: Sequence[str] = (), settings: s
         ("time of all cells", numbers.duration(seconds)),
         *_machine(results),
     ]
-    return skeleton.render(
-        "study",
-        title=f"Study {name}",
-        verdict=verdict(results, resampling),
-        next_step=None,
+    missing = [cell for cell in planned if cell not in done | results.failures.keys()]
+    return writer.page(
+        f"Study {name}",
+        verdict(results, resampling),
+        [
+            *_lacking(results, missing),
+            *sections(results, resampling),
+            *(section("Settings", _folded("The study file in full", settings)) if settings else ()),
+        ],
         facts=facts,
         made_from="results.jsonl",
-        failures=results.failures,
-        missing=[cell for cell in planned if cell not in done | results.failures.keys()],
-        sections=[one for one in sections(results, resampling) if one.tables or one.figures],
-        settings=settings,
+    )
+
+
+def _folded(title: str, code: str) -> Folded:
+    return Folded(title, [Text(code, "code")])
+
+
+def _lacking(results: Results, missing: Sequence[str]) -> list[Part]:
+    """Name the cells that failed, and those that are still to run."""
+    failed = [Text(f"{cell}: {message}", "item") for cell, message in results.failures.items()]
+    again = "failed; the command that ran the study tries them again."
+    return section(
+        "What is not there",
+        Text(f"{counted(len(failed), 'cell')} {again}") if failed else None,
+        *failed,
+        _folded(f"{len(missing)} still to run", "\n".join(missing)) if missing else None,
     )
 
 
@@ -108,40 +117,60 @@ def _machine(results: Results) -> Iterable[tuple[str, str]]:
             yield key, ", ".join([f"{value} (in {n})" for value, n in several] or values)
 
 
-def sections(results: Results, resampling: Resampling) -> list[Section]:
+def sections(results: Results, resampling: Resampling) -> list[Part]:
     """Return the parts of the page that the results allow; the largest size first."""
     sizes, metrics = results.sizes[::-1], shown(results)
     compared = [name for name in metrics if name in COMPARED or name not in METRICS]
     curve = by_examples(results)
     gaps = [differences(results, size, compared, resampling) for size in sizes]
-    parts = [
-        Section("How good is each method?", [quality(results, size) for size in sizes], (), MEANS),
-        Section("Is the difference real?", [t for t in gaps if t is not None], (), INTERVALS),
-        _worth("How much data is it worth?", results, compared, resampling),
+    drawn = (figures.learning(results, size) for size in sizes)
+    return [
+        *section("How good is each method?", *_titled(quality(results, size) for size in sizes)),
+        *([Text(MEANS, "note")] if sizes else []),
+        *(section("Is the difference real?", *_titled(gaps)) if any(gaps) else ()),
+        *([Text(INTERVALS, "note")] if any(gaps) else []),
+        *_worth("How much data is it worth?", results, compared, resampling),
+        *(
+            _worth("How many examples is it worth?", curve, shown(curve), resampling)
+            if curve
+            else ()
+        ),
+        *section("How do they learn?", *_first_of(drawn)),
     ]
-    if curve is not None:
-        parts.append(_worth("How many examples is it worth?", curve, shown(curve), resampling))
-    drawn = [one for size in sizes if (one := figures.learning(results, size))]
-    return [*parts, Section("How do they learn?", (), drawn)]
+
+
+def _titled(tables: Iterable[Table | None]) -> list[Part]:
+    """Put each table under its title."""
+    return [
+        part
+        for one in tables
+        if one
+        for part in section(one.title[0].upper() + one.title[1:], one, level=3)
+    ]
+
+
+def _first_of(drawn: Iterable[Figure | None]) -> list[Part]:
+    """Show the first figure, and fold the others away."""
+    first, rest = (there := [one for one in drawn if one])[:1], there[1:]
+    return [*first, *([Folded(f"{len(rest)} more", rest)] if rest else [])]
 
 
 def _worth(
     heading: str, results: Results, metrics: Sequence[str], resampling: Resampling
-) -> Section:
+) -> list[Part]:
     """Return what more data brings, and how many times more the reference needs."""
     if results.counted == "examples":
         metrics = [name for name in metrics if name.startswith(TASK)]
     reached = [LOSS if name == PERPLEXITY else name for name in metrics]  # perplexity by its log
     worth = factors(results, reached, resampling)
-    drawn = [figures.against_data(results, name) for name in metrics]
     note = (
         f"How many times more {results.counted} {results.reference} needs to be as good, with "
         "95 % intervals: straight lines over the logarithm of the size between its means, nothing "
         "extrapolated. “> x”: not as good with x times as many, the most that it was given; “< x”: "
         "its smallest size is already better."
     )
-    tables = [worth] if worth is not None else []
-    return Section(heading, tables, [one for one in drawn if one], note if tables else "")
+    drawn = (figures.against_data(results, name) for name in metrics)
+    return section(heading, worth, Text(note, "note") if worth else None, *_first_of(drawn))
 
 
 def shown(results: Results) -> list[str]:

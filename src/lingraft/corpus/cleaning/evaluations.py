@@ -38,8 +38,8 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
         readable = [file for file in inside if file.is_file() and kind(file) in FORMATS]
         if not readable:
             raise DataError(
-                f"{name}: no such file, or none that can be read; corpus.decontaminate takes files and "
-                f"directories of {' '.join(FORMATS)}"
+                f"{name}: no such file, or none that can be read; corpus.decontaminate takes "
+                f"files and directories of {' '.join(FORMATS)}"
             )
         paths += readable
     return paths

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import tomli_w
 
 from lingraft.corpus.cleaning import near_duplicates
 from lingraft.corpus.cleaning.clean import DUPLICATE
 from lingraft.corpus.readers.folders import FINISHED
 from lingraft.corpus.result import NOT_IN_SUBSET
 from lingraft.errors import writing
-from lingraft.report import numbers, page
+from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
+from lingraft.report.page import Folded, Heading, Text, page, section
 from lingraft.report.pages import sections
 from lingraft.report.pages.sections import by_count
-from lingraft.report.table import Column, Table, table
+from lingraft.report.table import table
 from lingraft.rundir import read_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from lingraft.report.page import Part
+
 TOP = 20
 SOURCE = "FacebookAI/roberta-base"
 """What a command is shown with."""
-SETTINGS_SHOWN_AS = {True: "yes", False: "no"}
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A few texts that were dropped for one reason."""
-
-    reason: str
-    count: str
-    texts: tuple[str, ...]
 
 
 def write(folder: Path) -> Path:
@@ -56,72 +50,100 @@ def write(folder: Path) -> Path:
 
 
 def render(data: dict[str, Any], folder: Path) -> str:
-    """The page for what corpus.json holds, and where it lies."""
+    """Make the page for what corpus.json holds, and where it lies."""
     result = data["result"]
-    language = str(result["language"])
-    languages = by_count(result["languages"])
-    return page.render(
-        "corpus",
-        title=f"Corpus: {language}",
-        verdict=verdict(result),
-        next_step=after(result, folder),
-        facts=_facts(result),
-        made_from="corpus.json",
-        language=language,
-        notices=[*result.get("guesses", ()), *result.get("notices", ())],
-        documents=sections.document_drops(result),
-        sentences=sections.drops(result),
-        changed=_rows("What was changed", ("what", "times"), result["changed"]),
-        samples=samples(result),
-        # readers step over some, of which there is no text to show
-        counted_only=", ".join(r for r in result["dropped"] if r not in result["samples"]),
-        splits=sections.corpus_splits(result, None),
-        sources=_sources(result),
-        domains=_rows("Hosts", ("host", "documents"), result["domains"]),
-        lengths=sections.bars(
-            "Sentences by length", ("characters", "sentences"), _ranges(result["lengths"])
-        ),
-        sizes=sections.bars(
-            "Documents by number of sentences",
-            ("sentences", "documents"),
+    settings = {key: value for key, value in data["corpus"].items() if value is not None}
+    in_full = Folded("[corpus] in full", [Text(tomli_w.dumps(settings), "code")])
+    kept = [
+        *section("What was kept", sections.corpus_splits(result, None)),
+        *_bars("Length of the sentences, in characters", "sentences", _ranges(result["lengths"])),
+        *_bars(
+            "Length of the documents, in sentences",
+            "documents",
             _ranges(result["documents_by_sentences"]),
         ),
-        scripts=sections.bars(
-            "Letters by script", ("script", "letters"), by_count(result["letters_by_script"])
-        ),
-        languages=sections.bars(
-            "Sentences by language",
-            ("language", "sentences"),
-            dict(list(languages.items())[:TOP]),
-            sum(languages.values()),
-        ),
-        more_languages=max(0, len(languages) - TOP),
-        settings=_rows(
-            "Settings", ("key", Column("value", "long")), data["corpus"], formatter=_setting
-        ),
+        *_bars("Scripts of the letters", "letters", by_count(result["letters_by_script"])),
+    ]
+    return page(
+        f"Corpus: {result['language']}",
+        verdict(result),
+        [
+            *section(
+                "From documents to sentences",
+                *sections.notices(result),
+                sections.document_drops(result),
+                sections.drops(result),
+            ),
+            *_counts("What was changed", "what", "times", result["changed"]),
+            *_samples(result),
+            *kept,
+            *_languages(result),
+            *_sources(result),
+            *section("Settings", in_full),
+        ],
+        facts=_facts(result),
+        next_step=after(result, folder),
+        made_from="corpus.json",
     )
 
 
-def samples(result: dict[str, Any]) -> list[Sample]:
-    """What was dropped, by reason, the most frequent first.
+def _bars(title: str, unit: str, counts: Mapping[str, int]) -> list[Part]:
+    return section(title, sections.bars(title, ("", unit), counts), level=3)
+
+
+def _counts(title: str, name: str, unit: str, counts: Mapping[str, int]) -> list[Part]:
+    rows = [(thing, numbers.count(n)) for thing, n in counts.items()]
+    return section(title, table(title, (name, unit), rows), level=3)
+
+
+def _samples(result: dict[str, Any]) -> list[Part]:
+    """Show a few texts of each reason, the most frequent first.
 
     A reason of which nothing is counted was one of sentences whose documents went as a whole.
     """
-    dropped = result["dropped"]
-    reasons = [reason for reason in by_count(dropped) if reason in result["samples"]]
-    return [
-        Sample(
-            reason,
-            f"{numbers.count(dropped[reason])} "
-            f"{'sentences' if sections.is_of_sentences(reason) else 'documents'}",
-            tuple(result["samples"][reason]),
-        )
-        for reason in reasons
-    ]
+    dropped, texts, language = result["dropped"], result["samples"], str(result["language"])
+    # readers step over some, of which there is no text to show
+    only = ", ".join(reason for reason in dropped if reason not in texts)
+    note = "The first few of each reason; long texts are cut."
+    parts: list[Part] = [Heading("What was dropped"), Text(note, "note")]
+    parts += [Text(f"Counted, but not shown: {only}.", "note")] if only else []
+    for reason in by_count(dropped):
+        unit = "sentences" if sections.is_of_sentences(reason) else "documents"
+        shown = (Text(text, "item", language) for text in texts.get(reason, ()))
+        title = f"{reason} ({numbers.count(dropped[reason])} {unit})"
+        parts += section(title, *shown, level=3)
+    return parts if dropped else section("What was dropped", Text("Nothing."))
+
+
+def _languages(result: dict[str, Any]) -> list[Part]:
+    languages = by_count(result["languages"])
+    if not languages:
+        off = "Languages were not identified; corpus.identify_language = true does so."
+        return section("Languages", Text(off))
+    note = "Most likely language of each sentence of at least 20 characters that passed the other "
+    top, whole = dict(list(languages.items())[:TOP]), sum(languages.values())
+    return section(
+        "Languages",
+        Text(f"{note}filters.", "note"),
+        sections.bars("Sentences by language", ("language", "sentences"), top, whole),
+        _more(len(languages), "languages"),
+    )
+
+
+def _sources(result: dict[str, Any]) -> list[Part]:
+    """Show the sources and the hosts with most documents."""
+    ranked = sorted(result["sources"], key=lambda source: (-source["documents"], source["name"]))
+    table = sections.corpus_sources({"sources": ranked[:TOP]})
+    hosts = _counts("Hosts with most documents", "host", "documents", result["domains"])
+    return [*section("Sources", table, _more(len(ranked), "sources")), *hosts]
+
+
+def _more(count: int, things: str) -> Text | None:
+    return Text(f"{count - TOP} more {things}.", "note") if count > TOP else None
 
 
 def _ranges(counts: Mapping[str, int]) -> dict[str, int]:
-    """Names for the classes whose smallest number is a power of two."""
+    """Name the classes whose smallest number is a power of two."""
     ranges = {}
     for start, count in counts.items():
         low = int(start)
@@ -130,7 +152,7 @@ def _ranges(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def verdict(result: dict[str, Any]) -> str:
-    """How much can be used, and why most of the rest was dropped."""
+    """Say how much can be used, and why most of the rest was dropped."""
     n_kept = sum(split["sentences"] for split in result["splits"].values())
     characters = sum(split["characters"] for split in result["splits"].values())
     share = numbers.percent(n_kept / max(result["sentences_in"], 1))
@@ -153,7 +175,7 @@ def _dropped(result: dict[str, Any]) -> str:
 
 
 def after(result: dict[str, Any], folder: Path) -> NextStep:
-    """Making a model of the corpus."""
+    """Suggest to make a model of the corpus."""
     language = str(result["language"])
     return NextStep(
         "Look whether what was dropped should have been. Then make a model of the rest; "
@@ -179,28 +201,3 @@ def _facts(result: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("more held out than the shares give", ", ".join(result["widened"])))
     left_out = result["subset"].get(NOT_IN_SUBSET)
     return facts if left_out is None else [*facts, (NOT_IN_SUBSET, numbers.count(left_out))]
-
-
-def _sources(result: dict[str, Any]) -> tuple[Table, int]:
-    """The sources with most documents, and how many more there are."""
-    ranked = sorted(result["sources"], key=lambda source: (-source["documents"], source["name"]))
-    return sections.corpus_sources({"sources": ranked[:TOP]}), max(0, len(ranked) - TOP)
-
-
-def _rows(
-    title: str,
-    head: tuple[str, str | Column],
-    values: Mapping[str, Any],
-    formatter: Any = numbers.count,
-) -> Table:
-    return table(title, head, [(str(name), formatter(value)) for name, value in values.items()])
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, bool):
-        return SETTINGS_SHOWN_AS[value]
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    if isinstance(value, dict):
-        return "; ".join(f"{name} = {_setting(item)}" for name, item in value.items())
-    return "–" if value is None else str(value)

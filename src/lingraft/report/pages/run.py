@@ -3,123 +3,103 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError
 from lingraft.recipe import decoding
 from lingraft.report import (
     after_run,
     causal,
     choices,
     numbers,
-    page,
     plots,
     samples,
     streams,
     tables,
+    vocabulary,
 )
+from lingraft.report.page import Folded, Heading, Text, page, section
 from lingraft.report.pages import sections
-from lingraft.report.pieces import readable
-from lingraft.report.table import Column, Row, Table, row, table
-from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, kind_of, labelled, writes
+from lingraft.report.variants import kind_of
 from lingraft.report.verdict import verdict
-from lingraft.rundir import Run, write_text
+from lingraft.rundir import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from lingraft.recipe import Recipe
+    from lingraft.report.page import Part
+    from lingraft.report.tables import Comparison
+    from lingraft.report.variants import Variant
+
+LOWER = (
+    "lower is better; hits@k (per cent) and MRR: higher is better. “unigrams” knows only how often "
+    "each token occurs: a model that is not well below it has learnt nothing from context."
+)
+HOW_TO_READ = {
+    "masked": "Masked tokens of held-out text, all of them hidden (mask-only). Bits per character "
+    "are measured on whole words and compare across vocabularies; the others do not. PPL, MR and "
+    f"bits/char: {LOWER}",
+    "causal": "Every token of whole held-out documents, given those before it in its document. "
+    "Bits per character count every character and compare across vocabularies; the others do not. "
+    f"PPL, MR and bits/char: {LOWER}",
+    "seq2seq": "Words of held-out text that the decoder writes, each given those before it, when "
+    "spans are hidden from the encoder. They compare only between models with this tokenizer and "
+    "these spans. Bits per character are not defined here: the encoder sees most of what is "
+    f"written. PPL and MR: {LOWER}",
+}
+SCHEMES = (
+    "bert: 80 % of the predicted tokens are hidden, 10 % replaced, 10 % left visible, as in "
+    "training and in the papers; mask-only: all hidden."
+)
+DECIDED = (
+    "Given: the command, the recipe or its method says so. Measured: our studies compared it on "
+    "such a source with such a budget; extrapolated: on others."
+)
+DRAWN = (
+    "A stream of N sentences is drawn with a probability that is proportional to N to the power of "
+    "α, or by its weight; passes: how often each of its sentences was seen. A draw is a sentence, "
+    "or a block of them where the phase joins sentences."
+)
+ON_COMMON_WORDS = (
+    "Bits per character on the words that both can score; a difference below 0 is in favour of "
+)
 
 
-def write(runs: Sequence[Run], out: Path) -> Path:
+def write(variants: Sequence[Variant], out: Path, compared: Comparison | None = None) -> Path:
     """Write the report of one run, or of several side by side.
 
     Args:
-        runs: the first is the main one, whose details are shown; baselines are found by
-            themselves. A run that has not ended gives a page that says what is not there yet.
+        variants: labelled; the first is the main one, whose details are shown. A run that has not
+            ended gives a page that says what is not there yet.
         out: the HTML file.
+        compared: the variants, where they are compared already.
 
     Returns:
         `out`.
-
-    Raises:
-        DataError: no run, or a folder that is not a run.
     """
-    if not runs:
-        raise DataError("report: no run given; name at least one folder that lingraft adapt wrote")
-    variants = labelled(runs)
+    main, compared = variants[0], compared or tables.compare(variants)
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, page.render("run", **_context(variants)))
+    text = page(
+        sections.title(variants),
+        verdict(compared),
+        [
+            *quality(variants, compared),
+            *_differences(variants),
+            *_training(variants),
+            *_decided(main),
+            *_samples(variants),
+            *corpus(main),
+            *_tokenizer(main),
+            *_graft(main),
+            *_again(main),
+        ],
+        facts=_facts(main),
+        next_step=after_run.after_run(main, compared.lines[0]),
+        made_from="the files of the run",
+    )
+    write_text(out, text)
     return out
-
-
-def _context(variants: Sequence[Variant]) -> dict[str, Any]:
-    main = variants[0]
-    recipe = main.recipe
-    tokenizer, graft = main.result("tokenizer"), main.result("graft")
-    evaluation = main.result("evaluation")
-    kind = str(tokenizer["kind"]) if tokenizer else ""
-    specials = [str(token) for token, _ in tokenizer["specials"].values()] if tokenizer else []
-    compared = tables.compare(variants)
-    pairs, before = streams.compared(variants), streams.against_source(main)
-    sample_models, sentences = samples.samples(variants, kind, specials)
-    return {
-        "title": sections.title(variants),
-        "verdict": verdict(compared),
-        "next_step": after_run.after_run(main, compared.lines[0]),
-        "facts": _facts(main),
-        "main": main,
-        "recipe": recipe,
-        "stages": sections.stages(main),
-        "made_from": "the files of the run",
-        "comparison": compared,
-        "compared": tables.table_of(compared).filled(),
-        "scheme": headline(evaluation) if evaluation else HEADLINE_SCHEME,
-        "writes": writes(evaluation),
-        "predicts": kind_of(evaluation) == "causal",
-        "schemes": sections.schemes(variants),
-        "languages": sections.languages(variants),
-        "stream_verdict": streams.verdict(main.label, pairs),
-        "stream_pairs": streams.table_of(main.label, pairs, "Bits per character by stream"),
-        "kept": streams.kept_or_lost(before) if before else "",
-        "kept_pairs": streams.table_of(main.label, before, "Before and after"),
-        "stream_draws": streams.draws(main),
-        "stream_curves": streams.curves(variants),
-        "lexicons": streams.lexicons(main),
-        "causal": causal.section(variants),
-        "differences": sections.differences(variants),
-        "losses": plots.losses(variants),
-        "learning_rates": plots.learning_rates(variants),
-        "corpus": _corpus(main, tokenizer),
-        **_vocabulary(recipe, tokenizer),
-        "norms": norms(main),
-        "graft": graft,
-        "new_layers": sections.new_layers(graft) if graft else None,
-        "parameters": sections.parameters(variants),
-        "account": sections.account(variants),
-        "tensors": sections.tensors(main),
-        "provenance": provenance(main, kind),
-        "schedule": sections.schedule(variants),
-        "decided": choices.decided(main.run),
-        "took": choices.took(main.run),
-        "sample_models": sample_models,
-        "samples": sentences,
-        "environment": sections.environment(main.environment) if main.environment else None,
-        "command": (main.environment or {}).get("command"),
-        "recipe_toml": decoding.to_toml(recipe),
-        "number": numbers,
-    }
-
-
-def _vocabulary(recipe: Recipe, tokenizer: dict[str, Any] | None) -> dict[str, Any]:
-    return {
-        "tokenizer": tokenizer,
-        "tokenizer_statistics": tokenizer_statistics(tokenizer) if tokenizer else None,
-        "vocabulary_facts": vocabulary_facts(recipe, tokenizer) if tokenizer else [],
-        "stream_vocabulary": streams.vocabulary(tokenizer),
-    }
 
 
 def _facts(main: Variant) -> list[tuple[str, str]]:
@@ -136,141 +116,194 @@ def _facts(main: Variant) -> list[tuple[str, str]]:
     return facts
 
 
-def _corpus(main: Variant, tokenizer: dict[str, Any] | None) -> dict[str, Any] | None:
-    corpus = main.result("corpus")
-    if corpus is None:
-        return None
-    n_kept = sum(int(split["sentences"]) for split in corpus["splits"].values())
-    return {
-        "language": str(corpus["language"]),
-        "scripts": ", ".join(str(script) for script in corpus["scripts"]),
-        "documents": numbers.count(corpus["documents"]),
-        "sentences_in": numbers.count(corpus["sentences_in"]),
-        "kept": numbers.count(n_kept),
-        "notices": [*corpus.get("guesses", ()), *corpus.get("notices", ())],
-        "sources": sections.corpus_sources(corpus),
-        "splits": sections.corpus_splits(corpus, tokenizer),
-        "drops": [
-            funnel
-            for funnel in (sections.document_drops(corpus), sections.drops(corpus))
-            if len(funnel.rows) > 2
-        ],
-    }
+def _absent(what: str) -> Text:
+    return Text(f"Not there yet: {what}", "absent")
 
 
-EXAMPLES_PER_RULE = 6
-NUMBER, SHARE = partial(numbers.fixed, decimals=2), partial(numbers.percent, decimals=2)
-STATISTICS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("tokens_per_word", "tokens per word (fertility)", NUMBER),
-    ("characters_per_token", "characters per token", NUMBER),
-    ("bytes_per_token", "bytes per token", NUMBER),
-    ("unknown_rate", "unknown tokens", SHARE),
-    ("character_coverage", "characters covered", SHARE),
-    ("marks_kept", "accents, vowel signs and joiners kept", SHARE),
-    ("text_kept", "characters that come back", SHARE),
-    ("round_trip", "sentences that come back exactly", SHARE),
-    ("sentences", "sentences measured", numbers.count),
-    ("tokens", "tokens", numbers.count),
-)
-
-
-def tokenizer_statistics(tokenizer: dict[str, Any]) -> Table:
-    """The new tokenizer beside the source's, on text it was trained on and on text it was not."""
-    columns = [
-        ("new, train", tokenizer["statistics"]["train"]),
-        ("new, held out", tokenizer["statistics"]["test"]),
-    ]
-    source = tokenizer.get("source_statistics")
-    if source is not None:
-        columns += [("source, train", source["train"]), ("source, held out", source["test"])]
-    rows = [
-        (title, *(show(column.get(key)) for _, column in columns))
-        for key, title, show in STATISTICS
-    ]
-    return table("Tokenizer statistics", ("", *(name for name, _ in columns)), rows)
-
-
-def vocabulary_facts(recipe: Recipe, tokenizer: dict[str, Any]) -> list[str]:
-    """What became of the source's vocabulary, a sentence each; empty for one of its own."""
-    counts = tokenizer.get("extension")
-    if counts is None:
-        return []
-    facts = [f"{numbers.count(counts['source'])} pieces of the source's."]
-    if "removed" in counts:
-        facts = [f"Of {facts[0][:-1]}, {numbers.count(counts['removed'])} are left out."]
-    elif counts["added"]:
-        facts.append(
-            f"{numbers.count(counts['added'])} added, of which no text can give "
-            f"{numbers.count(counts['unreachable'])}."
+def quality(variants: Sequence[Variant], compared: Comparison) -> list[Part]:
+    """Show how good the models are, on every text and beside what they came from."""
+    title, main = "How good is it?", variants[0]
+    if not compared.unigrams:
+        return section(title, _absent("no model of this run has been evaluated."))
+    kind = kind_of(main.result("evaluation"))
+    judged = causal.models(variants)
+    pairs, before = streams.compared(variants), streams.against_source(main)
+    note = Text(ON_COMMON_WORDS + f"{main.label}.", "note")
+    by_stream = tables.by_stream(compared)
+    parts: list[Part] = section(
+        title, tables.table_of(compared).filled(), Text(HOW_TO_READ[kind], "note")
+    )
+    parts += section("Beside the untouched source", causal.text_table(judged), level=3)
+    parts += section("The source's language", causal.kept_table(judged), level=3)
+    if by_stream:
+        own_text = (
+            "The first table of this section, the curves' dotted line and the samples are of the "
+            f"first stream, {main.recipe.texts[0].name}; the validation loss is the mean over the "
+            "streams as they are drawn."
         )
-    streams = tokenizer.get("streams") or {recipe.languages[0]: tokenizer}
-    measured = {f"held-out text of {name}": stats.get("changed") for name, stats in streams.items()}
-    measured["embeddings.source_text"] = tokenizer.get("source_text")
-    return facts + [
-        f"In {name}, {numbers.percent(stats['changed'], 2)} of the source's "
-        f"{numbers.count(stats['tokens'])} tokens are others now."
-        for name, stats in measured.items()
-        if stats is not None
-    ]
-
-
-def norms(variant: Variant) -> Table | None:
-    """Lengths of the embedding rows by where they came from; None where nobody measured them."""
-    embeddings = (variant.result("graft") or {}).get("embeddings", {})
-    sides = {"word embeddings": embeddings, "output projection": embeddings.get("output", {})}
-    rows: list[Row] = []
-    for name, side in sides.items():
-        if (lengths := side.get("norms")) is None:
-            continue
-        source = numbers.significant(lengths["source"])
-        rows.append(row(name, "source's", numbers.ABSENT, source, source))
-        rows += [
-            row(
-                name,
-                rule,
-                numbers.count(group["rows"]),
-                numbers.significant(group["before"]),
-                numbers.significant(group["after"]),
-            )
-            for rule, group in lengths["groups"].items()
+        title = "Bits per character by stream"
+        shown = [
+            Text(streams.verdict(main.label, pairs)),
+            streams.table_of(main.label, pairs, title),
+            note,
         ]
-    columns = ("matrix", Column("rows that are", "text"), "rows", "as made", "as they start")
-    return table("Median lengths of the rows", columns, rows) if rows else None
+        shown = shown if pairs else []
+        parts += section("By stream", *shown, by_stream, Text(own_text, "note"), level=3)
+    if before:
+        told = Text(streams.kept_or_lost(before))
+        shown = [told, streams.table_of(main.label, before, "Before and after"), note]
+        parts += section("Kept or lost", *shown, level=3)
+    if kind == "masked":
+        schemes = (tables.by_scheme(variants), Text(SCHEMES, "note"))
+        parts.append(Folded("All metrics under both masking schemes", schemes))
+    return parts
 
 
-def provenance(variant: Variant, kind: str) -> Table | None:
-    """By which rule the rows of the embedding matrix came to be, with a few pieces for each."""
-    graft = variant.result("graft")
-    if graft is None:
-        return None
-    counts = {str(rule): int(n) for rule, n in graft["embeddings"]["provenance"].items()}
-    total = max(sum(counts.values()), 1)
-    section = variant.recipe.tokenizer
-    own = section.action == "use" or section.algorithm != "source"  # writes its pieces its own way
-    source_kind = "" if own else kind
-    examples = _examples(variant.run.stage("graft").path / "provenance.tsv", kind, source_kind)
-    rows = [
-        (rule, numbers.count(n), numbers.percent(n / total), "  ".join(examples.get(rule, ())))
-        for rule, n in sections.by_count(counts).items()
+def _differences(variants: Sequence[Variant]) -> list[Part]:
+    differences = sections.differences(variants)
+    if differences is None:
+        return []
+    same = Text("The recipes are the same but for their names.")
+    details = f"From here on the details are those of {variants[0].run_name}, where not said "
+    return section(
+        "What differs between the runs",
+        differences if differences.rows else same,
+        Text(f"{details}otherwise.", "note"),
+    )
+
+
+def _training(variants: Sequence[Variant]) -> list[Part]:
+    main, losses = variants[0], plots.losses(variants)
+    nothing = (
+        _absent("nothing has been logged (metrics.jsonl).")
+        if main.recipe.phases
+        else Text("Nothing was trained: the method has no phases.")
+    )
+    draws = streams.draws(main)
+    return [
+        *section(
+            "Training",
+            losses or nothing,
+            plots.stream_losses(variants),
+            plots.learning_rates(variants),
+        ),
+        *section("How the streams were drawn", draws, draws and Text(DRAWN, "note"), level=3),
+        *section("What trained in each phase", sections.schedule(variants), level=3),
     ]
-    examples_column = Column("for example", "long", lang=variant.recipe.languages[0])
-    title = "Provenance of the embeddings"
-    return table(title, ("rule", "rows", "share", examples_column), rows)
 
 
-def _examples(path: Path, kind: str, source_kind: str) -> dict[str, list[str]]:
-    """The first pieces of each rule; 'new ← source' where the two are spelt differently."""
-    examples: dict[str, list[str]] = {}
-    if not path.is_file():
-        return examples
-    with path.open(encoding="utf-8", newline="\n") as file:
-        next(file, None)
-        for line in file:
-            _, piece, rule, _, source_piece = (*line.rstrip("\n").split("\t"), "", "", "", "", "")[
-                :5
-            ]
-            pieces = examples.setdefault(rule, [])
-            if len(pieces) < EXAMPLES_PER_RULE:
-                new, old = readable(piece, kind), readable(source_piece, source_kind)
-                pieces.append(new if old in ("", new) else f"{new} ← {old}")
-    return examples
+def _decided(main: Variant) -> list[Part]:
+    if (decided := choices.decided(main.run)) is None:
+        return []
+    took = choices.took(main.run)
+    time = Text(f"The whole run took {took}.") if took else None
+    return section("What was decided", decided, Text(DECIDED, "note"), time)
+
+
+def _samples(variants: Sequence[Variant]) -> list[Part]:
+    main, title = variants[0], "What it says"
+    evaluation, tokenizer = main.result("evaluation"), main.result("tokenizer") or {}
+    if evaluation is None:
+        return section(title, _absent("there are no samples before the evaluation."))
+    if judged := causal.models(variants):
+        shown = causal.samples(judged, main.recipe.languages[0])
+        note = (
+            "Beginnings of held-out documents and what stock generate() writes behind them: token "
+            "by token the likeliest (greedy), and one that is drawn (top-p 0.9)."
+        )
+    else:
+        kind = str(tokenizer.get("kind", ""))
+        specials = [str(token) for token, _ in tokenizer.get("specials", {}).values()]
+        shown = samples.samples(variants, kind, specials)
+        sign = "“##” continues a word." if kind == "wordpiece" else "“▁” starts a word."
+        note = (
+            "Sentences of the test text. Marked tokens were hidden from the models; beneath are "
+            f"the five most probable guesses, right ones in bold. {sign}"
+        )
+    none = Text("The recipe asks for no samples (evaluation.samples = 0).")
+    return [Heading(title), Text(note, "note"), *shown] if shown else section(title, none)
+
+
+def corpus(main: Variant) -> list[Part]:
+    """Show what was read, what of it was kept, and why not the rest."""
+    title, result = "Corpus", main.result("corpus")
+    if result is None:
+        return section(title, _absent("the corpus stage has not ended."))
+    n_kept = sum(int(split["sentences"]) for split in result["splits"].values())
+    counts = (
+        f"{numbers.count(result['sentences_in'])} sentences of "
+        f"{numbers.count(result['documents'])} documents went in, {numbers.count(n_kept)} were "
+        f"kept. Language {result['language']}, written in {', '.join(result['scripts'])}."
+    )
+    funnels = (sections.document_drops(result), sections.drops(result))
+    dropped: list[Part] = [funnel for funnel in funnels if len(funnel.rows) > 2]
+    return [
+        *section(
+            title,
+            Text(counts),
+            *sections.notices(result),
+            sections.corpus_sources(result),
+            sections.corpus_splits(result, main.result("tokenizer")),
+        ),
+        *section("What was left out, and why", *(dropped or [Text("Nothing.")]), level=3),
+    ]
+
+
+def _tokenizer(main: Variant) -> list[Part]:
+    title, tokenizer = "Tokenizer", main.result("tokenizer")
+    if tokenizer is None:
+        return section(title, _absent("the tokenizer stage has not ended."))
+    specials = (f"{role} {token} ({at})" for role, (token, at) in tokenizer["specials"].items())
+    counts = f"{tokenizer['kind']}, {numbers.count(tokenizer['vocab_size'])} pieces."
+    changed = " ".join(vocabulary.facts(tokenizer))
+    by_stream = vocabulary.by_stream(tokenizer)
+    first = f"Fertility is tokens per word. Beneath: the first stream, {main.recipe.texts[0].name}."
+    return section(
+        title,
+        Text(f"{counts} Special tokens: {', '.join(specials)}."),
+        Text(changed) if changed else None,
+        by_stream,
+        by_stream and Text(first, "note"),
+        vocabulary.statistics(tokenizer),
+    )
+
+
+def layers(recipe: Recipe, graft: dict[str, Any]) -> str:
+    """Say which layers the model has, and where its embeddings come from."""
+    drawn = " with weights drawn anew" if recipe.graft.source_weights == "random" else ""
+    return (
+        f"{graft['model_type']}: {graft['layers']['source']} source layers{drawn}, "
+        f"{sections.new_layers(graft)}. Embeddings: {graft['embeddings']['initializer']}."
+    )
+
+
+def _graft(main: Variant) -> list[Part]:
+    title = "Graft"
+    graft = main.result("graft")
+    if graft is None:
+        return section(title, _absent("the graft stage has not ended."))
+    kind = str((main.result("tokenizer") or {}).get("kind", ""))
+    whole = "The whole list is graft/provenance.tsv. “new ← source” where the two are spelt "
+    return [
+        *section(
+            title,
+            Text(layers(main.recipe, graft)),
+            *(Text(note, "item") for note in graft["notes"]),
+        ),
+        *section(
+            "Where the embedding rows come from",
+            vocabulary.provenance(main, graft, kind),
+            Text(f"{whole}differently.", "note"),
+            level=3,
+        ),
+    ]
+
+
+def _again(main: Variant) -> list[Part]:
+    environment, command = main.environment, (main.environment or {}).get("command")
+    return section(
+        "Environment, and how to run it again",
+        Text(str(command), "code") if command else None,
+        sections.environment(environment) if environment else _absent("environment.json."),
+        Folded("The recipe in full", [Text(decoding.to_toml(main.recipe), "code")]),
+    )

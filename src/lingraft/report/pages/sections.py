@@ -1,23 +1,20 @@
-"""What the sections of the page show, shaped from the results of the stages."""
+"""Tables of a run and of a corpus, from the results of the stages."""
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft import log
 from lingraft.corpus.cleaning.clean import REASONS
+from lingraft.corpus.readers.columns import HUB_PREFIX
 from lingraft.corpus.result import HELD_OUT
-from lingraft.errors import reading
-from lingraft.recipe import PARTS, stage_order
+from lingraft.recipe import PARTS
 from lingraft.recipe.embeddings import DRAWN
 from lingraft.recipe.selectors import described
 from lingraft.report import numbers
+from lingraft.report.page import Text
 from lingraft.report.table import Cell, Column, Row, Table, row, table
-from lingraft.report.variants import headline, kind_of, results_of
-from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,16 +23,13 @@ if TYPE_CHECKING:
     from lingraft.report.table import Role
     from lingraft.report.variants import PhaseRecord, Variant
 
-MOST_TENSORS = 600
-"""Rows of the tensor account that the page holds; the file has them all."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 OF_EVERY_RUN = re.compile(r"model|best|graft|(phase|seed)-\d+")
 """Folders of models that tell nothing of them."""
-STATUS = {True: "done", False: "not there yet"}
 
 
 def title(variants: Sequence[Variant]) -> str:
-    """What was made of what, or which runs are compared."""
+    """Name what was made of what, or which runs are compared."""
     names = [variant.run_name for variant in variants if not variant.is_baseline]
     if len(names) > 1:
         return f"{len(names)} runs compared: {', '.join(names)}"
@@ -44,7 +38,7 @@ def title(variants: Sequence[Variant]) -> str:
 
 
 def source_name(recipe: Recipe) -> str:
-    """What the run starts from, without the folders of this machine."""
+    """Name what the run starts from, without the folders of this machine."""
     model = recipe.source.model
     if model is None:
         name = str((recipe.source.architecture or {})["model_type"])
@@ -54,7 +48,7 @@ def source_name(recipe: Recipe) -> str:
 
 
 def _folder_name(folder: Path) -> str:
-    """A folder's name, with those above it up to one that tells runs apart: ko/model."""
+    """Return a folder's name, with those above it up to one that tells runs apart: ko/model."""
     parts = folder.parts or folder.resolve().parts
     first = len(parts) - 1
     while first and OF_EVERY_RUN.fullmatch(parts[first]) and parts[first - 1] not in ("/", ".."):
@@ -63,7 +57,7 @@ def _folder_name(folder: Path) -> str:
 
 
 def takes_weights(recipe: Recipe) -> bool:
-    """Whether the model has anything of the source's weights, or learns from them.
+    """Say whether the model has anything of the source's weights, or learns from them.
 
     Not from another model, which a phase may name as its teacher.
     """
@@ -76,38 +70,41 @@ def takes_weights(recipe: Recipe) -> bool:
 
 
 def hub_source(recipe: Recipe) -> str | None:
-    """The source's id on the Hub; None where it is a local directory or an architecture."""
+    """Return the source's id on the Hub; None of a local directory or an architecture."""
     model = recipe.source.model
     return model if model is not None and on_hub(model) else None
 
 
 def on_hub(name: str) -> bool:
-    """Whether a model's name is an id on the Hub, and no local directory."""
+    """Say whether a model's name is an id on the Hub, and no local directory."""
     return HUB_ID.fullmatch(name) is not None and not Path(name).exists()
 
 
-def stages(variant: Variant) -> Table:
-    """Which stages have ended, and how long they took."""
-    rows = []
-    for name in stage_order(phase.name for phase in variant.phases):
-        stage = variant.run.stage(name)
-        is_done = stage.done_path.is_file()
-        seconds = numbers.duration(stage.done()["seconds"]) if is_done else numbers.ABSENT
-        rows.append((name, STATUS[is_done], seconds))
-    return table("Stages", ("stage", "state", "time"), rows)
+def file_name(name: str) -> str:
+    """Return a file's name without the folders of this machine; a data set of the Hub's whole."""
+    return name if name.startswith(HUB_PREFIX) else Path(name).name
+
+
+def notices(corpus: dict[str, Any]) -> list[Text]:
+    """Return what was guessed of the files, and what to know of the text."""
+    return [Text(told, "strong") for key in ("guesses", "notices") for told in corpus.get(key, ())]
 
 
 def corpus_sources(corpus: dict[str, Any]) -> Table:
-    """The files that were read."""
+    """List the files that were read."""
     rows = [
-        (str(source["name"]), numbers.size(source["bytes"]), numbers.count(source["documents"]))
+        (
+            file_name(str(source["name"])),
+            numbers.size(source["bytes"]),
+            numbers.count(source["documents"]),
+        )
         for source in corpus["sources"]
     ]
     return table("Sources of the text", ("source", "size", "documents"), rows)
 
 
 def corpus_splits(corpus: dict[str, Any], tokenizer: dict[str, Any] | None) -> Table:
-    """What trains and what is held out."""
+    """Count what trains and what is held out."""
     head = ["split", "documents", "sentences", "characters"]
     tokens = (tokenizer or {}).get("tokens", {})
     if tokens:
@@ -127,7 +124,7 @@ def corpus_splits(corpus: dict[str, Any], tokenizer: dict[str, Any] | None) -> T
 
 
 def document_drops(corpus: dict[str, Any]) -> Table:
-    """Why documents were left out, the commonest reason first, from all to those kept."""
+    """Count why documents were left out, the commonest reason first, from all to those kept."""
     dropped = {k: n for k, n in corpus["dropped"].items() if not is_of_sentences(k)}
     n_kept = sum(int(split["documents"]) for split in corpus["splits"].values())
     dropped["no sentence was left"] = corpus["documents"] - sum(dropped.values()) - n_kept
@@ -136,7 +133,7 @@ def document_drops(corpus: dict[str, Any]) -> Table:
 
 
 def drops(corpus: dict[str, Any]) -> Table:
-    """Why sentences were left out, the commonest reason first, from all to those kept."""
+    """Count why sentences were left out, the commonest reason first, from all to those kept."""
     n_kept = sum(int(split["sentences"]) for split in corpus["splits"].values())
     dropped = {k: n for k, n in corpus["dropped"].items() if is_of_sentences(k)}
     left_out = {**dropped, **corpus.get("subset", {})}
@@ -145,12 +142,12 @@ def drops(corpus: dict[str, Any]) -> Table:
 
 
 def is_of_sentences(reason: str) -> bool:
-    """Whether single sentences are left out for a reason, and not whole documents."""
+    """Say whether single sentences are left out for a reason, and not whole documents."""
     return reason in (*REASONS, HELD_OUT)
 
 
 def funnel(title: str, unit: str, count: int, dropped: Mapping[str, int], n_kept: int) -> Table:
-    """All that went in, what was left out by reason, the commonest first, and what was kept."""
+    """Count all that went in, what was left out by reason, and what was kept."""
     rows = [
         _bar("went in", count, count, count, role="total"),
         *(_bar(name, n, count, count) for name, n in by_count(dropped).items() if n > 0),
@@ -160,14 +157,14 @@ def funnel(title: str, unit: str, count: int, dropped: Mapping[str, int], n_kept
 
 
 def by_count(counts: Mapping[str, int]) -> dict[str, int]:
-    """The largest first."""
+    """Put the largest first."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def bars(
     title: str, head: tuple[str, str], counts: Mapping[str, int], total: int | None = None
 ) -> Table:
-    """A bar a row, the longest over the whole width.
+    """Draw a bar a row, the longest over the whole width.
 
     Args:
         title: of the table.
@@ -186,66 +183,15 @@ def _bar(name: str, n: int, total: int, most: int, *, role: Role = "") -> Row:
     return row(name, numbers.count(n), share, Cell("", width=width), role=role)
 
 
-def parameters(variants: Sequence[Variant]) -> Table | None:
-    """Parts of the model × models, in parameters; None before the first graft."""
-    grafts = [(variant.label, graft) for variant, graft in results_of(variants, "graft")]
-    if not grafts:
-        return None
-    parts = dict.fromkeys(part for _, graft in grafts for part in graft["parameters"]["by_part"])
-    sizes = [graft["parameters"] for _, graft in grafts]
-    rows = [
-        row(part, *(numbers.count(size["by_part"].get(part)) for size in sizes)) for part in parts
-    ]
-    rows.append(row("total", *(numbers.count(size["total"]) for size in sizes), role="total"))
-    return table("Parameters by part", ("part", *(label for label, _ in grafts)), rows)
-
-
 def new_layers(graft: dict[str, Any]) -> str:
-    """How many layers were inserted, and where."""
+    """Count the inserted layers, and say where they are."""
     layers = graft["layers"]
     between = f", {layers['between']} between" if "between" in layers else ""
     return f"{layers['before']} new before{between} and {layers['after']} after them"
 
 
-def account(variants: Sequence[Variant]) -> Table:
-    """Where each model's tensors come from: how many of each kind, and their parameters."""
-    counts = {v.label: graft["account"] for v, graft in results_of(variants, "graft")}
-    kinds = tuple(dict.fromkeys(kind for account in counts.values() for kind in account))
-    rows = [
-        (label, *(_tensors(counted.get(kind)) for kind in kinds))
-        for label, counted in counts.items()
-    ]
-    return table("Account of the tensors", ("model", *kinds), rows)
-
-
-def _tensors(counted: dict[str, int] | None) -> str:
-    if counted is None or not counted["tensors"]:
-        return numbers.ABSENT
-    return f"{log.counted(counted['tensors'], 'tensor')}, {numbers.short(counted['parameters'])}"
-
-
-def tensors(variant: Variant) -> tuple[Table, int]:
-    """The account tensor by tensor, and how many rows the page leaves out."""
-    path = variant.run.stage("graft").path / "account.json"
-    with reading(path, "delete the folder and run the same command again"):
-        entries = read_json(path) if path.is_file() else []
-        rows = [
-            (
-                str(entry["tensor"]),
-                str(entry["kind"]),
-                str(entry["source"] or numbers.ABSENT),
-                "×".join(str(length) for length in entry["shape"]),
-                str(entry["note"] or ""),
-            )
-            for entry in entries[:MOST_TENSORS]
-        ]
-    texts = (Column(title, "text") for title in ("kind", "from", "shape"))
-    result = table("Every tensor of the model", ("tensor", *texts, Column("note", "long")), rows)
-    return result, max(0, len(entries) - MOST_TENSORS)
-
-
 def schedule(variants: Sequence[Variant]) -> Table:
-    """What each phase trained, how long, and how it ended."""
+    """Say what each phase trained, how long, and how it ended."""
     texts = (Column("phase", "text"), Column("trains", "long"))
     budget = ("trainable", "objective", "peak rate", "steps", "tokens", "time", "tokens/s")
     head = ("model", *texts, *budget, "best loss", "at step", "ended by")
@@ -285,65 +231,15 @@ def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
 
 
 def _peak_rates(phase: PhaseRecord) -> str:
-    """As planned; the highest that was logged where the plan is gone."""
+    """Show them as planned; where the plan is gone the highest that was logged."""
     if phase.plan is not None:
         return phase.plan.optimizer.peaks
     peak = max((row["learning_rate"] for row in phase.train), default=None)
     return numbers.ABSENT if peak is None else f"{peak:.2g}"
 
 
-def schemes(variants: Sequence[Variant]) -> Table:
-    """Every metric under every masking scheme; of causal models those of the next token."""
-    columns = ("hits@1", "hits@3", "hits@5", "hits@10")
-    rows = []
-    for variant, evaluation in results_of(variants, "evaluation"):
-        for scheme, metrics in evaluation["metrics"].items():
-            rows.append(
-                (
-                    variant.label,
-                    scheme,
-                    numbers.significant(metrics["perplexity"]),
-                    numbers.fixed(metrics["loss"], 3),
-                    *(numbers.fixed(metrics[column], 1) for column in columns),
-                    numbers.fixed(metrics["mrr"], 4),
-                    numbers.significant(metrics["mr"]),
-                    numbers.count(metrics["positions"]),
-                    numbers.count(metrics.get("ties")),
-                )
-            )
-    causal = all(kind_of(variant.result("evaluation")) == "causal" for variant in variants)
-    title = "Metrics of the next token" if causal else "Metrics by masking scheme"
-    asked = "asked for" if causal else "masks"
-    head = ("model", asked, "PPL", "nats", *columns, "MRR", "MR", "positions", "ties")
-    return table(title, head, rows)
-
-
-def languages(variants: Sequence[Variant]) -> Table | None:
-    """Every model on the test text of every stream; None where there is one text."""
-    rows = []
-    for variant, evaluation in results_of(variants, "evaluation"):
-        for stream, result in evaluation.get("streams", {}).items():
-            metrics = result["metrics"][headline(result)]
-            words = result.get("likelihood") or result.get("words", {})
-            rows.append(
-                (
-                    variant.label,
-                    str(stream),
-                    numbers.significant(metrics["perplexity"]),
-                    numbers.significant(math.exp(result["unigram_entropy"])),
-                    numbers.fixed(metrics["hits@1"], 1),
-                    numbers.fixed(metrics["mrr"], 4),
-                    numbers.fixed(words.get("bits_per_character"), 2),
-                    numbers.count(metrics["positions"]),
-                )
-            )
-    stream = Column("stream", "text")
-    head = ("model", stream, "PPL", "PPL of unigrams", "hits@1", "MRR", "bits/char", "positions")
-    return table("Every stream's own test text", head, rows) if rows else None
-
-
 def environment(values: dict[str, Any]) -> Table:
-    """The machine and the versions; the command stands on its own."""
+    """Show the machine and the versions; the command stands on its own."""
     rows = [(str(key), _text(value)) for key, value in values.items() if key != "command"]
     return table("Environment", ("", Column("", "long")), rows)
 
@@ -357,7 +253,7 @@ def _text(value: Any) -> str:
 
 
 def differences(variants: Sequence[Variant]) -> Table | None:
-    """What the recipes of several runs do not share; None for a single run."""
+    """Show what the recipes of several runs do not share; None for a single run."""
     mains = [variant for variant in variants if not variant.is_baseline]
     if len(mains) < 2:
         return None
