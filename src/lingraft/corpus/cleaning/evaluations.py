@@ -34,6 +34,8 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
     paths: list[Path] = []
     for name in names:
         path = path_of(name)
+        if not path.exists():
+            raise DataError(f"{name}: no such file or directory, which corpus.decontaminate names")
         inside = sorted(path.rglob("*")) if path.is_dir() else [path]
         readable = [file for file in inside if file.is_file() and kind(file) in FORMATS]
         if not readable:
