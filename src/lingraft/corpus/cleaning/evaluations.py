@@ -34,12 +34,14 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
     paths: list[Path] = []
     for name in names:
         path = path_of(name)
+        if not path.exists():
+            raise DataError(f"{name}: no such file or directory, which corpus.decontaminate names")
         inside = sorted(path.rglob("*")) if path.is_dir() else [path]
         readable = [file for file in inside if file.is_file() and kind(file) in FORMATS]
         if not readable:
             raise DataError(
-                f"{name}: no such file, or none that can be read; corpus.decontaminate takes "
-                f"files and directories of {' '.join(FORMATS)}"
+                f"{name}: no evaluation that can be read; corpus.decontaminate takes files and "
+                f"directories of {' '.join(FORMATS)}"
             )
         paths += readable
     return paths
