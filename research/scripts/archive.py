@@ -15,12 +15,12 @@ import lzma
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.study.rows import ADAPTER
+from studies.rows import ADAPTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lingraft.study.rows import AnyRow
+    from studies.rows import AnyRow
 
 ROWS = Path(__file__).parents[1] / "rows"
 TABLE = b'{"table": '

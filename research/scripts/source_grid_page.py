@@ -25,10 +25,10 @@ from lingraft.report.figure import Figure
 from lingraft.report.table import BEST, Cell, markdown, row, table
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
-from lingraft.study.rows import CurveRow, latest
+from studies.rows import CurveRow, latest
 
 if TYPE_CHECKING:
-    from lingraft.study.rows import AnyRow
+    from studies.rows import AnyRow
 
 FOLDER = Path(__file__).parents[1]
 GRID = "source-grid"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from studies.results import Group
 
     from lingraft.stats import Resampling
-    from lingraft.study.rows import AnyRow
+    from studies.rows import AnyRow
 
 AXIS = "source.model"
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.stats import Array, Resampling
-    from lingraft.study.rows import MetricRow
+    from studies.rows import MetricRow
     from studies.results import Group
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.evaluation.records import Blocks
-    from lingraft.study.rows import MetricRow
+    from studies.rows import MetricRow
     from studies.results import Cell, Group
 
 OTHER_MASKS = "†"

@@ -11,7 +11,7 @@ from studies.results import short_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lingraft.study.rows import Value
+    from studies.rows import Value
     from studies.results import Group, Results
 
     Places = dict[str, dict[str, str]]

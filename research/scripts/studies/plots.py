@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from lingraft.study.rows import CurveRow
+    from studies.rows import CurveRow
     from studies.results import Group, Results
 
 AGAINST_DATA = (PERPLEXITY, BITS, "mask-only/hits@1", "mask-only/mrr")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lingraft.report.table import Row, Table
     from lingraft.stats import Resampling
-    from lingraft.study.rows import MetricRow
+    from studies.rows import MetricRow
     from studies.results import Group, Results
 
 QUALITY = (

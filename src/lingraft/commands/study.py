@@ -130,8 +130,9 @@ def _report(folder: Path, study: Study | None, *, as_json: bool) -> None:
     from lingraft.study.results import collect
 
     name, settings = study.name if study else folder.name, recipe.to_toml(study) if study else ""
-    found, planned = runner.current_rows(folder)
-    results = collect(found, study.select if study else ())
+    known = runner.current(folder)
+    planned = known.planned
+    results = collect(known.rows, study.select if study else (), known.failures)
     path = folder / runner.PAGE
     check_target(path)
     write_text(path, page.render(name, results, planned, settings))

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import TrainingError
-from lingraft.finetuning.outcomes import RESULTS, SCORES
+from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.recipe import MAX_SEEDS, with_source
 from lingraft.pretrained.load import load_config
+from lingraft.report.row import RESULTS
 from lingraft.rundir import read_json, write_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads, outcomes, partners, rates, source_parts
+from lingraft.finetuning import heads, outcomes, partners, rates, scored, source_parts
 from lingraft.finetuning.card import task_card
 from lingraft.finetuning.cells import Job, plan
 from lingraft.finetuning.coders.common import log_cuts
@@ -156,7 +156,7 @@ class _Call:
             if error and not job.is_trial:
                 diverged[job.name] = error
         if self.accelerator.is_main_process:
-            outcomes.write_results(self.out)
+            scored.write_results(self.out)
         self.accelerator.wait_for_everyone()
         if diverged:
             raise rates.all_that_diverged(diverged, self.out)
