@@ -15,7 +15,7 @@ import lzma
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from studies.rows import ADAPTER
+from studies.rows import of_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ def of_study(study: str, folder: Path = ROWS) -> list[bytes]:
 
 def read(study: str, folder: Path = ROWS) -> list[AnyRow]:
     """The rows of `lingraft study`."""
-    return [ADAPTER.validate_json(line) for line in of_study(study, folder)]
+    return of_lines(of_study(study, folder))
 
 
 def table(study: str, name: str, folder: Path = ROWS) -> list[Row]:

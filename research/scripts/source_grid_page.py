@@ -19,13 +19,13 @@ import archive
 import source_predictors as predictors
 import source_standings as sources
 from studies.metrics import BITS
+from studies.rows import CurveRow, latest
 
 from lingraft.report import figure, numbers
 from lingraft.report.figure import Figure
 from lingraft.report.table import BEST, Cell, markdown, row, table
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
-from studies.rows import CurveRow, latest
 
 if TYPE_CHECKING:
     from studies.rows import AnyRow

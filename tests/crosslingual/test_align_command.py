@@ -13,9 +13,12 @@ from stopping import killed_at
 
 from lingraft.crosslingual import alignment, alignment_run, links
 from lingraft.crosslingual.alignment import Aligner
+from lingraft.report import row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from lingraft.report.row import Score
 
 ENGLISH = ["open the file .", "the dog sleeps in the sun .", "tea , coffee and cake .", "choose it"]
 KOREAN = ["문서를 열고", "나는 학교에 갔다 .", "친구를 만나고 책을 읽었다 .", "선택한 다음"]
@@ -57,9 +60,8 @@ def score(
     return run
 
 
-def rows_in(folder: Path) -> list[dict[str, Any]]:
-    text = (folder / "results.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
+def rows_in(folder: Path) -> list[Score]:
+    return [one for one in row.read(folder / "results.jsonl") if one.metric == "aer"]
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -81,20 +83,21 @@ def test_scores_of_models_and_baselines_stand_in_table_rows_figure_and_link_file
     rows = rows_in(out)
     # two models with three layers and two baselines, on two sets and their mean
     assert len(rows) == (2 * 3 + 2) * 3
-    for row in rows:
-        assert row["low"] <= row["aer"] <= row["high"]
+    for one in rows:
+        assert one.facts["low"] <= one.value <= one.facts["high"]
     for label, layers in {"bert": 3, "roberta": 3, "diagonal": 1, "ibm1": 1}.items():
-        own = [row for row in rows if row["model"] == label and row["set"] == "mean"]
+        own = [one for one in rows if (one.model, one.data) == (label, "mean")]
         assert len(own) == layers
-        assert sum(row["chosen"] for row in own) == 1
-        assert min(row["aer"] for row in own) == next(r["aer"] for r in own if r["chosen"])
+        (chosen,) = (one for one in own if one.reported)
+        assert min(one.value for one in own) == chosen.value
     gold = [links.parsed(line.replace("p", "-")) for line in map(" ".join, LINKS)]
     lines = (out / "links/roberta/en-ko/layer-01.txt").read_text(encoding="utf-8").splitlines()
     found = [links.parsed(line) for line in lines]
-    row = next(r for r in rows if (r["model"], r["set"], r["layer"]) == ("roberta", "en-ko", 1))
-    assert row["predicted"] == sum(map(len, found))
+    wanted = ("roberta", "en-ko", 1)
+    facts = next(r.facts for r in rows if (r.model, r.data, r.axes.get("layer")) == wanted)
+    assert facts["predicted"] == sum(map(len, found))
     right = sum(len(set(a) & set(b)) for a, b in zip(found, gold, strict=True))
-    assert row["found_possible"] == right
+    assert facts["found_possible"] == right
     table = (out / "table.md").read_text(encoding="utf-8")
     assert "oracle" in table
     assert "Less bert" in table
@@ -108,9 +111,9 @@ def test_the_layer_chosen_on_dev_is_best_there_and_scored_elsewhere(
     assert score("dev=2").status == 0
     assert score("dev=2", "reference=roberta", out="again").status == 0
     rows = rows_in(tmp_path / "out")
-    assert {row["sentences"] for row in rows if row["set"] == "en-ko"} == {2}
-    assert {row["sentences"] for row in rows if row["set"] == "rows"} == {6}
-    assert {row["chosen_on"] for row in rows} == {"dev"}
+    assert {one.n for one in rows if one.data == "en-ko"} == {2}
+    assert {one.n for one in rows if one.data == "rows"} == {6}
+    assert {one.facts["chosen_on"] for one in rows} == {"dev"}
     table = (tmp_path / "out/table.md").read_text(encoding="utf-8")
     assert "oracle" not in table
     assert "first 2 sentences" in table

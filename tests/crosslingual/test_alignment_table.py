@@ -71,7 +71,7 @@ def test_what_chose_the_layer_is_said(
 ) -> None:
     results = [result("one", layer, noisy(4, layer)) for layer in layers]
     ours = reading(dev)
-    assert {row["chosen_on"] for row in ours.rows(results)} == {choice}
+    assert {row.facts["chosen_on"] for row in ours.rows(results)} == {choice}
     assert note in ours.tables(results, {})[0].notes[1]
 
 
@@ -113,9 +113,9 @@ def test_dev_alone_chooses_the_layer() -> None:
     chosen = reading(dev=20).chosen(results)
     assert [one.layer for one in chosen] == [1, None]
     assert reading(dev=20).value(chosen[0], MEAN) == pytest.approx(80)
-    rows = reading(dev=20).rows(results)
-    assert {row["sentences"] for row in rows if row["set"] == "ro-en"} == {20}
-    assert {row["layer"] for row in rows if row["chosen"]} == {1, None}
+    rows = list(reading(dev=20).rows(results))
+    assert {row.n for row in rows if row.data == "ro-en"} == {20}
+    assert {row.axes.get("layer") for row in rows if row.reported} == {1, None}
 
 
 def test_the_best_of_a_column_is_marked_and_baselines_are_references() -> None:

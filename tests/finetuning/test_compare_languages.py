@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,9 @@ from lingraft.finetuning.compare import compare, score_rows
 from lingraft.finetuning.compared import AVERAGE, GAP, MEAN, collect
 from lingraft.finetuning.outcomes import outcomes
 from lingraft.finetuning.xtreme_average import read_retrievals, summary_table
-from lingraft.tasks import xtreme
+from lingraft.report import row
+from lingraft.report.row import Score
+from lingraft.tasks import RETRIEVAL_GROUPS, xtreme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -166,23 +167,31 @@ def test_scores_of_two_splits_do_not_stand_side_by_side(five: Path) -> None:
 # -- XTREME's average
 
 
+def retrieved(label: str, task: str, own: str | None, value: float, **axes: Any) -> Score:
+    """A row as `lingraft analyze retrieval` writes it."""
+    metric = axes.pop("metric", RETRIEVAL_GROUPS[task].scores[0])
+    facts = {"chosen_on": "dev"} | ({"weights": own} if own else {})
+    return Score(model=label, data=f"{task}-{axes['language']}", split=axes.pop("split", "test"),
+                 metric=metric, value=value, reported=axes.pop("reported", True), facts=facts,
+                 axes={"task": task, **axes})  # fmt: skip
+
+
 def tatoeba(label: str, language: str, both: tuple[float, float], own: str | None) -> list[Any]:
-    """The rows of a model, as `lingraft analyze retrieval` writes them."""
-    head = {"model": label, "model_fingerprint": "f", "model_weights": own, "task": "tatoeba"}
-    more = {"layer": 1, "metric": "accuracy", "n": 9, "chosen_on": "dev", "protocol": "metaxlm"}
+    more = {"language": language, "protocol": "metaxlm"}
     rows = [
-        head | more | {"language": language, "direction": way, "value": value, "chosen": True}
+        retrieved(label, "tatoeba", own, value, layer=1, direction=way, **more)
         for way, value in zip(("en→xx", "xx→en"), both, strict=True)
     ]
-    return [*rows, rows[0] | {"layer": 0, "chosen": False, "value": 99.0}]
+    return [*rows, retrieved(label, "tatoeba", own, 99.0, layer=0, reported=False, **more)]
 
 
 def bucc(label: str, language: str, f1: float, own: str | None) -> list[Any]:
-    head = {"model": label, "model_fingerprint": "f", "model_weights": own, "task": "bucc2018"}
-    row = head | {"language": language, "layer": 2, "layer_from": "best on dev", "metric": "f1"}
-    row |= {"threshold": 1.1, "threshold_from": "dev", "protocol": "lingraft", "split": "test"}
-    others = [{"split": "dev", "value": 98.0}, {"metric": "recall", "value": 97.0}]
-    return [row | {"value": f1}, *(row | one for one in others)]
+    more = {"language": language, "layer": 2, "protocol": "lingraft"}
+    return [
+        retrieved(label, "bucc2018", own, f1, **more),
+        retrieved(label, "bucc2018", own, 98.0, split="dev", reported=False, **more),
+        retrieved(label, "bucc2018", own, 97.0, metric="recall", **more),
+    ]
 
 
 @pytest.fixture
@@ -193,8 +202,7 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
         place = tmp_path / name
         place.mkdir()
         (place / "retrieve.json").write_text("{}")
-        lines = [json.dumps(row) + "\n" for part in rows for row in part]
-        (place / "results.jsonl").write_text("".join(lines))
+        row.write(place / "results.jsonl", (one for part in rows for one in part))
         return place
 
     return write
@@ -221,7 +229,7 @@ def test_results_are_a_models_by_its_weights_or_else_by_its_name(
     [
         (tatoeba("A", "de", (1, 1), "others"), "A has other weights than the fine-tuned model"),
         (tatoeba("C", "de", (1, 1), "others"), "by one of the compared models (A, B)"),
-        ([{"model": "A", "task": None, "metric": "accuracy"}], "no finished results of XTREME"),
+        ([Score(model="A", metric="accuracy", value=1)], "no finished results of XTREME"),
     ],
     ids=["other weights", "another model", "no benchmark"],
 )

@@ -115,7 +115,7 @@ def lists(folder: Path, examples: list[Any], said: list[Any]) -> dict[str, Sampl
     task = TASKS["klue-nli"]
     write_run(folder, "xpt", task, 0, examples, said)
     part = collect([folder]).parts[0]
-    pairs, _ = answers(part, part.runs["xpt"][0])
+    pairs = answers(part, part.runs["xpt"][0])
     return {one.name: one for one in samples(task, [pairs], 10)}
 
 

@@ -23,7 +23,7 @@ def test_rows_come_back_as_they_were_written(tmp_path):
     words = ((math.nan, 4.0), (0.0, 0.0))
     rows = [
         score(1.5, n=3, masks="m", blocks=((1.0, 2.0),), points=((0.0, 9.5),), reported=False),
-        score(2.5, "한국어\u2028", axes={"method": "xpt", "seed": 0, "x": None}, facts={"cpu": "x"}),
+        score(2.5, "한국어\u2028", axes={"seed": 0, "x": None}, facts={"cpu": "x"}),
         score(math.nan, "bits", words=words),
     ]
     row.write(path, rows)

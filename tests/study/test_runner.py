@@ -197,7 +197,9 @@ def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(make, tmp_pat
     study, out = make(tmp_path, '[[grids]]\nmethod = ["scratch", "xpt-sp"]\n'), tmp_path / "out"
     tally, started = run_here(study, out, start=Here({"scratch-s0": -signal.SIGKILL}))
     assert (tally.failed, tally.done, len(started)) == (["scratch-s0"], 1, 2)
-    assert runner.current(out).failures["scratch-s0"].startswith("killed by SIGKILL (out of memory?)")
+    assert (
+        runner.current(out).failures["scratch-s0"].startswith("killed by SIGKILL (out of memory?)")
+    )
     tally, started = run_here(study, out)
     assert (tally.kept, tally.done, started) == (1, 1, ["scratch-s0"])
     assert runner.current(out).failures == {}

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.evaluation.records import Blocks
-    from studies.rows import MetricRow
     from studies.results import Cell, Group
+    from studies.rows import MetricRow
 
 OTHER_MASKS = "†"
 OTHER_WORDS = "‡"

@@ -11,8 +11,8 @@ from studies.results import short_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from studies.rows import Value
     from studies.results import Group, Results
+    from studies.rows import Value
 
     Places = dict[str, dict[str, str]]
     """What a label says of each axis, by label and axis."""

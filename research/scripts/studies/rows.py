@@ -10,9 +10,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from lingraft.recipe.renamed import present
 from lingraft.report.row import Blocks
+from lingraft.report.row import Score as Present
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Value = str | int | float | bool | None
 
@@ -140,6 +141,69 @@ class TaskRow(CellRow):
 AnyRow = MetricRow | CurveRow | EndRow | TaskRow
 ResultRow = Annotated[AnyRow, Field(discriminator="kind")]
 ADAPTER: TypeAdapter[AnyRow] = TypeAdapter(ResultRow)
+
+
+def of_lines(lines: Iterable[bytes]) -> list[AnyRow]:
+    """Return the rows of lines of either form: of five kinds, or `lingraft.report.row.Score`."""
+    found: list[AnyRow] = []
+    scores: dict[str, list[Present]] = {}
+    for line in lines:
+        if b'"kind": ' in line:
+            found.append(ADAPTER.validate_json(line))
+        else:
+            one = Present.model_validate_json(line)
+            axes = {key: of for key, of in one.axes.items() if not key.startswith(TUNING)}
+            scores.setdefault(repr(sorted(axes.items())), []).append(one)
+    for of_cell in scores.values():
+        found += _of_cell(of_cell)
+    return found
+
+
+TUNING = "finetune."
+
+
+def _of_cell(scores: Sequence[Present]) -> list[AnyRow]:
+    """Return a cell's rows of before from its scores."""
+    first = next(one for one in scores if not one.data)
+    common: dict[str, Any] = {"study": "", "cell": first.model, "fingerprint": first.inputs}
+    common["axes"] = first.axes
+    facts: dict[str, Any] = dict(first.facts)
+    rows: list[AnyRow] = []
+    tasks: dict[tuple[str, str, int], list[Present]] = {}
+    for one in scores:
+        if one.data:
+            size = one.axes.get(f"{TUNING}train_examples")
+            name = f"{one.data}@{size}" if size else one.data
+            tasks.setdefault((name, one.inputs, one.seed), []).append(one)
+        elif one.points is not None:
+            if one.metric == "curve/loss":
+                rows.append(CurveRow(**common, phase="all", split="valid", points=one.points))
+        else:
+            rows.append(
+                MetricRow(**common, metric=one.metric, value=one.value, n=one.n, masks=one.masks,
+                          blocks=one.blocks, words=one.words, seed=one.seed,
+                          tokens=facts["tokens"], seconds=facts["training_seconds"])
+            )  # fmt: skip
+    versions = ("lingraft", "python", "torch", "transformers", "tokenizers")
+    rows.append(
+        EndRow(**common, status="done", seconds=facts["seconds"], tokens=facts["tokens"],
+               parameters=facts["parameters"],
+               machine={key: of for key, of in facts.items() if key not in versions},
+               versions={key: facts[key] for key in versions if key in facts})
+    )  # fmt: skip
+    for (name, inputs, seed), own in tasks.items():
+        shown = [one for one in own if one.reported]
+        named = {one.metric: f"task/{name}/{one.metric}" for one in shown}
+        of_task: dict[str, Any] = dict(own[0].facts)
+        rows.append(
+            TaskRow(**common, task=name, task_fingerprint=inputs, seed=seed, status="done",
+                    scores=tuple(Score(metric=named[one.metric], value=one.value, n=one.n,
+                                       masks=one.masks, blocks=one.blocks) for one in shown),
+                    shown=tuple(named.values()), splits=of_task.get("splits", ""),
+                    train_examples=of_task.get("train_examples", 0),
+                    learning_rate=of_task.get("learning_rate"), seconds=of_task.get("seconds", 0.0))
+        )  # fmt: skip
+    return rows
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def command(
         outcomes.check_out(out_dir)
     options = run.Options(update, force, command=ask.command_line())
     results = run.finetune(recipe, out_dir, options, base)
-    tables = tables_of(results)
+    tables = tables_of(results, out_dir)
     if ask.is_first_process():
         _show(results, tables, recipe, out_dir)
     return {"results": out_dir / "results.jsonl", "scores": console.rows(*tables)}
@@ -180,12 +180,12 @@ def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:
     return [("what", overview), ("result", "; ".join(lines))]
 
 
-def tables_of(results: Sequence[Outcome]) -> list[Table]:
+def tables_of(results: Sequence[Outcome], out_dir: Path) -> list[Table]:
     """What is printed: models × tasks, or of tasks in several languages × languages."""
     from lingraft.finetuning import score_tables, xtreme_average
-    from lingraft.finetuning.compared import arrange
+    from lingraft.finetuning.compared import arrange, runs_of
 
-    arranged = arrange((outcome.model_label, outcome) for outcome in results)
+    arranged = arrange(runs_of([(one.model_label, one) for one in results], [out_dir]))
     if results[0].languages is None:
         return [score_tables.of_tasks(arranged, {})]
     summary = xtreme_average.summary_table(arranged, {})

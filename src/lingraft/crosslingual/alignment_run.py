@@ -22,6 +22,8 @@ from lingraft.files import check_output
 from lingraft.locks import growing
 from lingraft.recipe import catalogue
 from lingraft.report import table as tables
+from lingraft.report.row import RESULTS
+from lingraft.report.row import write as write_scores
 from lingraft.rundir import FORMAT, Stage, fingerprint
 from lingraft.stats import RESAMPLES, Resampling
 
@@ -240,21 +242,20 @@ def _write(call: Call, out: Path, results: list[Result]) -> Report:
     )
     notes = {name: BASELINES[name][1] for name in call.baselines}
     result_tables = reading.tables(results, notes, call.reference)
-    rows = reading.rows(results)
     texts = {
         "table.md": "\n\n".join(
             f"## {table.title}\n\n{tables.markdown(table)}" for table in result_tables
         )
         + "\n",
-        "table.csv": tables.comma_separated(rows[0], (row.values() for row in rows)),
+        "table.csv": tables.shown_as_csv(result_tables[0]),
     }
     figure = reading.figure(results)
     if figure is not None:
         texts["aer.svg"] = figure.alone()
-    rundir.write_rows(out / layers.RESULTS, rows)
+    write_scores(out / RESULTS, reading.rows(results))
     for name, text in texts.items():
         rundir.write_text(out / name, text)
-    return Report(tuple(result_tables), tuple(out / name for name in (layers.RESULTS, *texts)))
+    return Report(tuple(result_tables), tuple(out / name for name in (RESULTS, *texts)))
 
 
 def write(

@@ -13,10 +13,11 @@ import numpy as np
 from lingraft.crosslingual import by_layer
 from lingraft.crosslingual.by_layer import Scores
 from lingraft.report import numbers
+from lingraft.report.row import Score, Value
 from lingraft.report.table import BEST, Cell, row, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lingraft.crosslingual.links import Gold, Link
     from lingraft.report.figure import Figure
@@ -157,46 +158,53 @@ class Reading(Scores):
 
     # -- rows
 
-    def rows(self, results: Sequence[Result]) -> list[dict[str, Any]]:
-        """One a layer and set, and their mean; rates and shares as fractions of one."""
+    def rows(self, results: Sequence[Result]) -> Iterator[Score]:
+        """Yield error rate, precision and recall of every layer and set and of their mean."""
         best = {(result.label, result.layer) for result in self.chosen(results)}
         chosen_on = "dev" if self.dev else "the scored sentences"
         if len(_layers(results)) == 1:
             chosen_on = "given"
-        rows = []
         for result in results:
+            axes: dict[str, Value] = (
+                {} if result.reference else {"layer": result.layer, "method": self.method}
+            )
             for name in self.columns:
-                bounds = self.interval(result, name)
-                low, high = (None if bound is None else bound / 100 for bound in bounds)
-                rows.append(
-                    {
-                        "model": result.label,
-                        "kind": "baseline" if result.reference else "model",
-                        "layer": result.layer,
-                        "chosen": (result.label, result.layer) in best,
-                        "chosen_on": chosen_on,
-                        "set": name,
-                        "method": None if result.reference else self.method,
-                        "aer": self.value(result, name) / 100,
-                        "low": low,
-                        "high": high,
-                        **self._counts(result, name),
-                    }
-                )
-        return rows
+                low, high = self.interval(result, name)
+                n, facts = self._facts(result, name)
+                values: dict[str, float | None] = {"aer": self.value(result, name)}
+                values |= {side: self._side(result, name, side) for side in SIDES}
+                for metric, value in values.items():
+                    if value is not None:
+                        bounds = {"low": low, "high": high} if metric == "aer" else {}
+                        yield Score(
+                            model=result.label,
+                            data=name,
+                            split="test",
+                            metric=metric,
+                            value=value,
+                            n=n,
+                            reported=(result.label, result.layer) in best,
+                            axes=axes,
+                            facts={"chosen_on": chosen_on, **facts, **bounds},
+                        )
 
-    def _counts(self, result: Result, name: str) -> dict[str, Any]:
+    def _facts(self, result: Result, name: str) -> tuple[int, dict[str, Any]]:
+        """Return how many sentences are scored, and the counts of links; of a mean those of all."""
+        names = self.names if name == MEAN else [name]
+        n = sum(self.number(result, one) for one in names)
         if name == MEAN:
-            counted = (*COUNTED, *FACTS)
-            sides = {metric: self._average(result, metric) for metric in SIDES}
-            return {"sentences": None, **sides, **dict.fromkeys(counted)}
+            return n, {}
         counts, facts = self.scored(result, name), result.sets[name].facts
-        return {
-            "sentences": len(counts.sure_B),
-            **{metric: getattr(counts, metric)() for metric in SIDES},
-            **{key: int(getattr(counts, f"{key}_B").sum()) for key in COUNTED},
-            **{fact: facts.get(fact) for fact in FACTS},
-        }
+        links = {key: int(getattr(counts, f"{key}_B").sum()) for key in COUNTED}
+        return n, links | {fact: facts[fact] for fact in FACTS if fact in facts}
+
+    def _side(self, result: Result, name: str, side: str) -> float | None:
+        """Return precision or recall in per cent."""
+        if name == MEAN:
+            share = self._average(result, side)
+        else:
+            share = getattr(self.scored(result, name), side)()
+        return None if share is None else 100 * share
 
     def _average(self, result: Result, metric: str) -> float | None:
         values = [getattr(self.scored(result, name), metric)() for name in self.names]

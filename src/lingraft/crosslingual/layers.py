@@ -14,6 +14,7 @@ import numpy as np
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.pretrained.checkpoints import folder_of, weights_fingerprint
+from lingraft.report.row import RESULTS, Value
 from lingraft.rundir import (
     Run,
     checkpoint_digests,
@@ -34,7 +35,6 @@ Pool = Literal["mean", "no-specials", "cls"]
 POOLS: tuple[Pool, ...] = ("mean", "no-specials", "cls")
 """The mean over all tokens, special ones included (XTREME); over those of the text alone; the first
 token."""
-RESULTS = "results.jsonl"
 MIDDLE = 2 / 3
 """Where in a model's depth states are taken from, if nothing says better: 8 of 12 in XTREME,
 SimAlign, awesome-align and XLM-Align."""
@@ -109,17 +109,16 @@ def check_distinct(models: Mapping[str, str]) -> dict[str, str]:
     return fingerprints
 
 
-def named(label: str, name: str, mark: str) -> dict[str, str | None]:
-    """How a row of results.jsonl names its model; `lingraft finetune` knows it by its weights.
+def facts_of(name: str, mark: str) -> dict[str, Value]:
+    """Return how rows know a model; `lingraft finetune` knows it by its weights.
 
     Args:
-        label: what tables call it.
         name: directory or Hub id, whose weights are not looked at.
         mark: of `fingerprint_of`.
     """
     folder = folder_of(name)
-    weights = None if folder is None else weights_fingerprint(folder)
-    return {"model": label, "model_fingerprint": mark, "model_weights": weights}
+    weights: dict[str, Value] = {} if folder is None else {"weights": weights_fingerprint(folder)}
+    return {"model_fingerprint": mark, **weights}
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ import numpy as np
 
 from lingraft.crosslingual import by_layer, retrieval
 from lingraft.crosslingual.by_layer import Scores
-from lingraft.crosslingual.layers import RESULTS, named
+from lingraft.crosslingual.layers import facts_of
 from lingraft.crosslingual.retrieval import WAYS
 from lingraft.report import numbers
+from lingraft.report.row import RESULTS, Score, write
 from lingraft.report.table import BEST, Cell, Column, markdown, row, shown_as_csv, table
-from lingraft.rundir import write_rows, write_text
+from lingraft.rundir import write_text
 from lingraft.stats import Resampling
 
 if TYPE_CHECKING:
@@ -152,25 +153,25 @@ class Report(Scores):
 
     # -- files
 
-    def rows(self, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """One row a number, for results.jsonl: every layer, language and direction."""
+    def rows(self, settings: Mapping[str, Any]) -> Iterator[Score]:
+        """Yield one row a number, for results.jsonl: every layer, language and direction."""
         for result in self.chosen:
-            names = named(result.found.label, result.found.name, result.found.fingerprint)
+            facts = facts_of(result.found.name, result.found.fingerprint)
             for language, answers in result.found.test.items():
                 for way in self.ways:
+                    axes = {**settings, "language": language, "direction": way}
                     for layer, value in enumerate(answers.accuracies(way)):
-                        yield {
-                            **names,
-                            "language": language,
-                            "direction": way,
-                            "layer": layer,
-                            "metric": "accuracy",
-                            "value": float(value),
-                            "n": len(answers),
-                            "chosen": layer == result.layer,
-                            "chosen_on": result.how,
-                            **settings,
-                        }
+                        yield Score(
+                            model=result.found.label,
+                            data=f"{settings['task'] or 'pairs'}-{language}",
+                            split="test",
+                            metric="accuracy",
+                            value=float(value),
+                            n=len(answers),
+                            reported=layer == result.layer,
+                            axes=axes | {"layer": layer},
+                            facts=facts | {"chosen_on": result.how},
+                        )
 
     def predictions(self, result: Chosen, pairs: Pairs) -> str:
         """What was found for every pair at the chosen layer, as TSV; lines count from 1."""
@@ -265,5 +266,5 @@ def retrieve(
         "pool": options.pool,
         "protocol": "xtreme" if options.parity else "metaxlm",
     }
-    write_rows(out / RESULTS, report.rows(settings))
+    write(out / RESULTS, report.rows(settings))
     return list(tables.values())

@@ -79,7 +79,7 @@ def analyse(part: Part) -> Errors:
     means: dict[str, Confusions] = {}
     lists: list[tuple[str, Samples]] = []
     for label, runs in part.runs.items():
-        seeds = [answers(part, run)[0] for run in runs]
+        seeds = [answers(part, run) for run in runs]
         total = sum((confusions(part.task, pairs) for pairs in seeds), Counter[tuple[str, str]]())
         means[label] = {pair: count / len(seeds) for pair, count in total.items()}
         lists += ((label, of_model) for of_model in samples(part.task, seeds))

@@ -15,19 +15,24 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.evaluation.records import BLOCKS
 from lingraft.finetuning import outcomes
 from lingraft.finetuning.names import language_of, unsized, without_language
-from lingraft.report.row import RESULTS, Blocks, Score, read, write
+from lingraft.report.row import RESULTS, Blocks, Score, Value, read, write
 from lingraft.rundir import digest
 from lingraft.stats import FEWEST_BLOCKS
 from lingraft.tasks import TASKS
 from lingraft.tasks.definition import decode, task_of
 from lingraft.tasks.examples import align, document
+from lingraft.tasks.weighted import on_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lingraft.finetuning.outcomes import Outcome
     from lingraft.tasks import Task
-    from lingraft.tasks.examples import Example, Prediction
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.weighted import Score as Weighted
+
+TOLERANCE = 0.01
+"""Points by which a score made anew may differ from the saved one."""
 
 
 def rows_of(outcome: Outcome, folder: Path | None = None) -> list[Score]:
@@ -52,13 +57,14 @@ def rows_of(outcome: Outcome, folder: Path | None = None) -> list[Score]:
     }
     rows = []
     for split in outcome.splits:
-        name, axes, scores = outcome.task, {}, outcome.scores(split)
+        axes: dict[str, Value] = {}
+        name, scores = outcome.task, outcome.scores(split)
         if languages is not None:
             tag = language_of(split)
             name = languages.names.get(tag, f"{languages.task}-{tag}")
             axes = {"task": languages.task, "train": "+".join(languages.train), "language": tag}
         shown = outcome.shown if split in outcome.evaluation else ()
-        blocks = _blocks(outcome, split, {key: scores[key] for key in shown if key in scores})
+        blocks = _blocks(outcome, split) if shown else {}
         masks = digest(outcomes.existing(outcome.folder / f"examples-{split}.jsonl"))[:16]
         rows += [
             Score(
@@ -83,11 +89,19 @@ def rows_of(outcome: Outcome, folder: Path | None = None) -> list[Score]:
 
 def write_results(folder: Path) -> None:
     """Bring results.jsonl to all finished seeds; without one there is none."""
-    path = folder / RESULTS
-    if not any(folder.glob(outcomes.FINISHED)):
-        path.unlink(missing_ok=True)
-        return
-    known: dict[str, list[Score]] = {}
+    if any(folder.glob(outcomes.FINISHED)):
+        write(folder / RESULTS, rows_in(folder))
+    else:
+        (folder / RESULTS).unlink(missing_ok=True)
+
+
+def rows_in(folder: Path) -> list[Score]:
+    """Return the rows of all finished seeds; what results.jsonl has of them is not made again.
+
+    Raises:
+        DataError: no seed is finished, or a file is broken.
+    """
+    path, known = folder / RESULTS, dict[str, list[Score]]()
     for row in read(path) if path.is_file() and not outcomes.is_older(path) else ():
         known.setdefault(f"{row.facts.get('place')} {row.inputs}", []).append(row)
     rows = []
@@ -98,7 +112,7 @@ def write_results(folder: Path) -> None:
         asked = {(without_language(split) if outcome.languages else split, metric)
                  for split in outcome.evaluation for metric in outcome.shown}  # fmt: skip
         rows += own if reported == asked else rows_of(outcome, folder)
-    write(path, rows)
+    return rows
 
 
 def task_in(outcome: Outcome, split: str) -> Task:
@@ -133,24 +147,29 @@ def block_of(example: Example) -> int:
     return int(hashlib.blake2b(text, digest_size=8).hexdigest(), 16) * BLOCKS >> 64
 
 
-def _blocks(outcome: Outcome, split: str, values: dict[str, float]) -> dict[str, Blocks]:
-    """Return blocks of a split by score.
+def _blocks(outcome: Outcome, split: str) -> dict[str, Blocks]:
+    """Return blocks of a split that is reported, by score.
 
     Raises:
-        DataError: predictions are missing, of another kind than the task, or do not give its
-            saved scores.
+        DataError: predictions are missing, of another kind than the task, or do not give the saved
+            scores.
     """
-    if not values:
-        return {}
+    task, saved = task_in(outcome, split), outcome.scores(split)
     examples, said = outcomes.examples(outcome, split), outcomes.predictions(outcome, split)
-    return jackknife(examples, align(examples, said), task_in(outcome, split), values)
+    functions = task.score_functions(examples, align(examples, said))
+    shown = {key: functions[key] for key in outcome.shown if key in functions}
+    for key, value in on_all(shown, len(examples)).items():
+        if key not in saved or abs(value - saved[key]) > TOLERANCE:
+            says = f"{saved[key]:.2f}" if key in saved else "nothing of it"
+            raise DataError(
+                f"{outcome.folder}: the saved predictions give {key} {value:.2f}, scores.json says "
+                f"{says}; delete the folder and fine-tune this seed again"
+            )
+    return jackknife(examples, shown, saved)
 
 
 def jackknife(
-    examples: Sequence[Example],
-    predictions: Sequence[Prediction],
-    task: Task,
-    values: dict[str, float],
+    examples: Sequence[Example], functions: Mapping[str, Weighted], values: Mapping[str, float]
 ) -> dict[str, Blocks]:
     """Return values of blocks of the test set whose mean is the score, whatever it is.
 
@@ -162,11 +181,10 @@ def jackknife(
     if len(present) < FEWEST_BLOCKS:
         return {}
     without_BN = (np.arange(len(present))[:, None] != place_N).astype(float)
-    functions = task.score_functions(examples, predictions)
     shares = {}
-    for name, value in values.items():
-        left_B = functions[name](without_BN)
-        worth_B = value + (len(present) - 1) * (left_B.mean() - left_B)
+    for name, function in functions.items():
+        left_B = function(without_BN)
+        worth_B = values[name] + (len(present) - 1) * (left_B.mean() - left_B)
         blocks = [(0.0, 0.0)] * BLOCKS
         for block, worth in zip(present, worth_B.tolist(), strict=True):
             blocks[block] = (round(worth / 100, 9), 1.0)

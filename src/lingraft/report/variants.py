@@ -266,13 +266,19 @@ def scores(variant: Variant) -> list[Score]:
         return []
     parts = {"": evaluation}
     parts |= {f"{STREAM}{name}/": of for name, of in evaluation.get("streams", {}).items()}
-    names = {"model": variant.label or variant.title, "seed": variant.recipe.seed}
     return [
-        Score(**names, metric=prefix + metric, value=value, n=n, masks=masks,
-              blocks=None if prefix and metric not in COMPARED else _blocks(part, metric))
+        Score(
+            model=variant.label or variant.title,
+            seed=variant.recipe.seed,
+            metric=prefix + metric,
+            value=value,
+            n=n,
+            masks=masks,
+            blocks=None if prefix and metric not in COMPARED else _blocks(part, metric),
+        )
         for prefix, part in parts.items()
         for metric, value, n, masks in (*_of_tokens(part), *_of_text(part))
-    ]  # fmt: skip
+    ]
 
 
 def _blocks(evaluation: dict[str, Any], metric: str) -> Blocks | None:
@@ -305,7 +311,12 @@ def _of_text(evaluation: dict[str, Any]) -> Iterator[Number]:
     counted, text = evaluation["likelihood"], str(evaluation["text"])
     per_token = counted["characters"] / counted["tokens"]
     yield "likelihood/bits_per_byte", counted["bits_per_byte"], counted["bytes"], text
-    yield "likelihood/bits_per_character", counted["bits_per_character"], counted["characters"], text
+    yield (
+        "likelihood/bits_per_character",
+        counted["bits_per_character"],
+        counted["characters"],
+        text,
+    )
     yield "likelihood/unknown", counted["unknown"], counted["tokens"], text
     yield "tokens_per_character", 1 / per_token, counted["characters"], text
     masks = str(evaluation["masks"]["fingerprint"])

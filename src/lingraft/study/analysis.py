@@ -94,7 +94,17 @@ def metric_named(name: str) -> Metric | None:
     return Metric("loss", decimals=3) if name == LOSS else METRICS.get(name)
 
 
-UNSHOWN = {"ties", "exact", "unknown", "mr", "mrr", "mean_rank", "median_rank", "perplexity", "loss"}
+UNSHOWN = {
+    "ties",
+    "exact",
+    "unknown",
+    "mr",
+    "mrr",
+    "mean_rank",
+    "median_rank",
+    "perplexity",
+    "loss",
+}
 """Ends of names of metrics that are in rows and in no table of studies."""
 
 

@@ -106,7 +106,7 @@ def _is_causal(variant: Variant) -> bool:
 
 
 def _target_loss(variant: Variant, phase: PhaseRecord) -> str:
-    """Return the column of a phase's looks: of a causal model that reads several texts its first one's.
+    """Return the column of a phase's looks; of a causal model of several texts its first one's.
 
     The others, which may be replayed text of the source's language, are no part of what the model
     is judged by.

@@ -186,7 +186,11 @@ def _task_metric(row: Score, tasks: Mapping[str, Mapping[int, Score]]) -> str:
     """Return a score's name; of several splits (GLUE's MNLI) the later ones have theirs in it."""
     name = f"{TASK}{row.data}/{row.metric}"
     others = (one.split for one in tasks.get(name, {}).values())
-    return name if next(others, row.split) == row.split else f"{TASK}{row.data}/{row.split}/{row.metric}"
+    return (
+        name
+        if next(others, row.split) == row.split
+        else f"{TASK}{row.data}/{row.split}/{row.metric}"
+    )
 
 
 def _on_common(cells: dict[str, dict[str, Score]]) -> dict[str, dict[str, Score]]:
@@ -196,7 +200,11 @@ def _on_common(cells: dict[str, dict[str, Score]]) -> dict[str, dict[str, Score]
     other words, and where no word or every word is common.
     """
     words = {name: own[BITS].words for name, own in cells.items() if BITS in own}
-    if len(words) < 2 or not all(words.values()) or len({len(row or ()) for row in words.values()}) > 1:
+    if (
+        len(words) < 2
+        or not all(words.values())
+        or len({len(row or ()) for row in words.values()}) > 1
+    ):
         return cells
     scores_RW2 = np.array(list(words.values()))
     characters_RW = scores_RW2[..., 1]
@@ -255,14 +263,16 @@ def _tuned_best(cells: Sequence[Cell], chosen: Sequence[str]) -> list[Cell]:
         own = {axis: value for axis, value in cell.axes.items() if axis != "seed"}
         beside = repr(sorted((a, v) for a, v in own.items() if a not in chosen))
         rivals.setdefault(beside, {}).setdefault(repr(sorted(own.items())), []).append(cell)
-    found = []
+    found: list[Cell] = []
     for of_place in rivals.values():
         best: dict[str, tuple[float, str]] = {}
         for point, members in of_place.items():
             for task in dict.fromkeys(name for cell in members for name in cell.tasks):
                 rows = (row for cell in members for row in cell.tasks.get(task, {}).values())
                 dev = fmean(float(row.facts.get("dev") or -math.inf) for row in rows)
-                best[task] = max(best.get(task, (-math.inf, point)), (dev, point), key=lambda b: b[0])
+                best[task] = max(
+                    best.get(task, (-math.inf, point)), (dev, point), key=lambda b: b[0]
+                )
         by_seed: dict[int, Cell] = {}
         for point, members in of_place.items():
             for cell in members:

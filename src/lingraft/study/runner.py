@@ -6,6 +6,7 @@ no other; the same command tries it again, and goes on with one that was stopped
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import signal
@@ -305,7 +306,7 @@ class Runner:
         """Write down that a cell failed."""
         self.tally.failed.append(one.cell.id)
         logger.error("%s: failed: %s", one.cell.id, message)
-        if not self.full:
+        with contextlib.suppress(OSError):  # the disk may be full
             write_text(one.run.path / FAILURE, message + "\n")
 
 
@@ -347,9 +348,9 @@ def current(out: Path) -> Current:
             named[task["inputs"]] = {"model": common["model"], "axes": axes}
     found = row.read(path) if path.is_file() else []
     planned = [common["model"] for common, *_ in cells]
-    reasons = {id: out / "cells" / id / FAILURE for id in planned}
+    reasons = {name: out / "cells" / name / FAILURE for name in planned}
     return Current(
         [one.model_copy(update=named[one.inputs]) for one in found if one.inputs in named],
         planned,
-        {id: file.read_text("utf-8").strip() for id, file in reasons.items() if file.is_file()},
+        {name: file.read_text("utf-8").strip() for name, file in reasons.items() if file.is_file()},
     )

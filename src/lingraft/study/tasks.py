@@ -1,4 +1,4 @@
-"""What the cells' models are fine-tuned on: tasks, each at the points of the axes of fine-tuning."""
+"""What cells are fine-tuned on: tasks, each at the points of the axes of fine-tuning."""
 
 from __future__ import annotations
 
@@ -83,6 +83,7 @@ def task_jobs(study: Study, cells: Sequence[Cell]) -> list[TaskJob]:
             if method not in (*METHODS, AUTO):
                 raise RecipeError(f"tasks: {section.name}: '{method}' in methods is no method")
         own = []
+        (task,) = tasks_of(_recipe(section, {}, Hardware()), Path())
         for point in tunings:
             recipe = _recipe(section, point, Hardware())
             (task,) = tasks_of(recipe, Path())
