@@ -142,8 +142,12 @@ def _show(
     reference = ("reference=source",) if recipe.restore_source else ()
     kept = [best for result in results if (best := result.folder / "best").is_dir()]
     weights = out_dir / "MODEL/TASK/seed-N/best" if kept[1:] else "".join(map(str, kept))
+    counts = [
+        counted(len({getattr(result, key) for result in results}), name)
+        for key, name in {"model_label": "model", "task": "task", "seed": "seed"}.items()
+    ]
     console.summary(
-        *said_of(results),
+        ("what", " × ".join(counts)),
         ("models", weights),
         ("results", out_dir / "results.jsonl"),
         next_step=NextStep(COMPARE, command_of("report", out_dir, *reference)),
@@ -153,31 +157,6 @@ def _show(
 def given(**values: Any) -> dict[str, Any]:
     """Return those of the values that were given."""
     return {key: value for key, value in values.items() if value not in (None, [])}
-
-
-def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:
-    """What was done, and of tasks in one language the best models by the first score shown."""
-    from lingraft.finetuning import outcomes as finetuned
-
-    counts = [
-        counted(len({getattr(outcome, key) for outcome in results}), name)
-        for key, name in {"model_label": "model", "task": "task", "seed": "seed"}.items()
-    ]
-    overview = " × ".join(counts)
-    if results[0].languages is not None:
-        return [("what", overview)]
-    reached: dict[str, list[tuple[float, str]]] = {}
-    for (model, task), several in finetuned.by_cell(results).items():
-        first = several[0]
-        split, name = first.evaluation[0], first.data["shown"][0]
-        summary = finetuned.summary([outcome.scores(split)[name] for outcome in several])
-        pair = (summary.mean, f"{summary.shown()} ({model})")
-        reached.setdefault(f"{task} {split} {name}", []).append(pair)
-    lines = []
-    for title, pairs in reached.items():
-        highest = max(mean for mean, _ in pairs)
-        lines.append(f"{title} {', '.join(text for mean, text in pairs if mean == highest)}")
-    return [("what", overview), ("result", "; ".join(lines))]
 
 
 def tables_of(results: Sequence[Outcome], out_dir: Path) -> list[Table]:

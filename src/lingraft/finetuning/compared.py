@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -318,18 +317,17 @@ def _labelled(folders: Sequence[Path]) -> list[tuple[str, Outcome]]:
                 )
     result = []
     for (label, weights), runs in found.items():
-        of_label = [place.parts for model, place in places.items() if model[0] == label]
-        if len(set(of_label)) < len(of_label):
+        others = [place for model, place in places.items() if model[0] == label]
+        place = places[label, weights]
+        if others.count(place) > 1:
             raise DataError(
-                f"{places[label, weights]}: {label} stands for two models (their weights differ); "
+                f"{place}: {label} stands for two models (their weights differ); "
                 "fine-tune one of them again with another --label or --out"
             )
-        # the last parts of the folder's path, as many as tell it from the others
-        depth = next(
-            n for n in count() if len({p[len(p) - n :] for p in of_label}) == len(of_label)
-        )
-        own = places[label, weights].parts
-        name = "/".join((*own[len(own) - depth :], label))
+        depth = 0  # as many of the last parts of the folder's path as tell it from the others
+        while len({one.parts[len(one.parts) - depth :] for one in others}) < len(others):
+            depth += 1
+        name = "/".join((*place.parts[len(place.parts) - depth :], label))
         result += [(name, outcome) for outcome in runs.values()]
     return result
 

@@ -14,14 +14,11 @@ Nothing here needs the data, the model or torch.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import asdict, dataclass
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.finetuning.names import learnt, split_in, titled
-from lingraft.report import numbers
 from lingraft.report.row import RESULTS
 from lingraft.rundir import TEMPORARY, begins_with, read_json, read_table, write_record, write_rows
 from lingraft.tasks import examples as saved
@@ -36,7 +33,7 @@ from lingraft.tasks.examples import (
 from lingraft.tasks.splits import DEV
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from lingraft.tasks.examples import Example, Prediction
@@ -280,9 +277,6 @@ def _example(fields: dict[str, Any]) -> Example:
     return saved.built(KINDS[fields.pop("kind")], fields)
 
 
-# -- numbers
-
-
 def check_out(folder: Path) -> None:
     """Refuse a folder of other things: results.jsonl is made anew from all seeds.
 
@@ -310,31 +304,3 @@ def is_older(path: Path) -> bool:
 def _is_passing(path: Path) -> bool:
     """Whether a file may be what a killed call left before its first seed began."""
     return path.name == ".lock" or TEMPORARY.fullmatch(path.name) is not None
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A score over seeds."""
-
-    mean: float
-    deviation: float | None
-    """Of the sample (divided by n − 1); None with one seed."""
-    seeds: int
-
-    def shown(self) -> str:
-        """`83.1 ± 0.4`, or `83.1`."""
-        deviation = "" if self.deviation is None else f" ± {self.deviation:.1f}"
-        return numbers.fixed(self.mean, 1) + deviation
-
-
-def summary(values: Sequence[float]) -> Summary:
-    """Mean and sample standard deviation."""
-    return Summary(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
-
-
-def by_cell(results: Iterable[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
-    """(model, task) → its seeds."""
-    cells: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for outcome in results:
-        cells[outcome.model_label, outcome.task].append(outcome)
-    return dict(cells)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
 from lingraft.finetuning.compared import AVERAGE
 from lingraft.finetuning.outcomes import is_cut
-from lingraft.finetuning.score_tables import of_seeds, plain_cell
+from lingraft.finetuning.score_tables import summary
 from lingraft.report import numbers
 from lingraft.report.row import RESULTS, read
 from lingraft.report.table import Column, row, table
@@ -38,16 +39,16 @@ PROTOCOLS = {
 WHOLES = {"average of seven": xtreme.SEVEN, "XTREME average": xtreme.NINE}
 
 
+@dataclass
 class Retrieved:
     """What the compared models reach in one task of retrieval."""
 
-    def __init__(self) -> None:
-        self.values: Directions = defaultdict(lambda: defaultdict(dict))
-        self.how: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        """By how it was found, the labels."""
+    values: Directions = field(default_factory=lambda: defaultdict(lambda: defaultdict(dict)))
+    how: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By how it was found, the labels."""
 
     def by_language(self, label: str) -> dict[str, float]:
-        """The mean over the directions, in percent."""
+        """Return the mean over the directions, in percent."""
         return {tag: fmean(ways.values()) for tag, ways in self.values[label].items()}
 
     @property
@@ -55,7 +56,7 @@ class Retrieved:
         return {tag for of_model in self.values.values() for tag in of_model}
 
     def average(self, label: str) -> BySeed:
-        """The mean over all languages, as of one seed; empty where the model lacks one of them."""
+        """Return the mean over all languages, as of one seed; empty where one of them lacks."""
         values = self.by_language(label)
         return {0: fmean(values.values())} if values.keys() == self.languages else {}
 
@@ -83,7 +84,9 @@ def summary_table(comparison: Comparison, retrieved: Mapping[str, Retrieved]) ->
         sizes[task] = len(result.languages)
         for label in result.values:
             values[label][task] = result.average(label)
-        notes += [f"{task}: {how} ({', '.join(labels)})" for how, labels in result.how.items()]
+        notes += [
+            f"{task}: {how} ({', '.join(sorted(labels))})" for how, labels in result.how.items()
+        ]
     if len(sizes) < 2 and not retrieved:
         return None
     here = [task for task in xtreme.NINE if task in sizes]
@@ -105,7 +108,7 @@ def summary_table(comparison: Comparison, retrieved: Mapping[str, Retrieved]) ->
     rows = [
         row(
             label,
-            *(plain_cell(of_seeds(of_model.get(task, {}))) for task in here),
+            *(summary(of_model.get(task, {})) for task in here),
             *(numbers.fixed(more[label].get(title), 1) for title in titles),
         )
         for label, of_model in values.items()
@@ -154,7 +157,7 @@ def read_retrievals(folders: Sequence[Path], weights: Mapping[str, str]) -> dict
                 how = (
                     f"{PROTOCOLS[str(one.axes['protocol'])]}, layer {one.axes['layer']} ({choice})"
                 )
-                results[task].how[how][owner] = None
+                results[task].how[how].add(owner)
         if not has_owner:
             raise DataError(
                 f"{folder}: holds no finished results of XTREME's tasks by one of the compared "
