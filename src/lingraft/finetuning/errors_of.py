@@ -70,12 +70,12 @@ def analyse(part: Part) -> Errors:
     pairs = sorted({pair for of_model in means.values() for pair in of_model})
     if pairs:
         tables.insert(0, _confusion_table(part.task, means))
-    counts = [
+    counts: list[dict[str, object]] = [
         {"gold": gold, "said": said}
         | {label: of_model.get((gold, said), 0.0) for label, of_model in means.items()}
         for gold, said in pairs
     ]
-    sheets = {"confusions": counts, "worst": worst}
+    sheets: dict[str, list[dict[str, object]]] = {"confusions": counts, "worst": worst}
     return Errors(tables, {name: rows for name, rows in sheets.items() if rows})
 
 

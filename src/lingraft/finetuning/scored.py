@@ -1,7 +1,4 @@
-"""From what a finished seed left on disk to its rows of results.jsonl; no torch.
-
-Shape letters: B blocks of the test set, N examples.
-"""
+"""From what a finished seed left on disk to its rows of results.jsonl; no torch."""
 
 from __future__ import annotations
 
@@ -9,27 +6,22 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lingraft.errors import DataError, RecipeError
 from lingraft.evaluation.records import BLOCKS
 from lingraft.finetuning import outcomes
 from lingraft.finetuning.names import language_of, unsized, without_language
 from lingraft.report.row import RESULTS, Blocks, Score, Value, read, write
+from lingraft.report.scored import jackknife
 from lingraft.rundir import digest
-from lingraft.stats import FEWEST_BLOCKS
 from lingraft.tasks import TASKS
 from lingraft.tasks.definition import decode, task_of
 from lingraft.tasks.examples import align, document
 from lingraft.tasks.weighted import on_all
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from lingraft.finetuning.outcomes import Outcome
     from lingraft.tasks import Task
     from lingraft.tasks.examples import Example
-    from lingraft.tasks.weighted import Score as Weighted
 
 TOLERANCE = 0.01
 """Points by which a score made anew may differ from the saved one."""
@@ -165,28 +157,4 @@ def _blocks(outcome: Outcome, split: str) -> dict[str, Blocks]:
                 f"{outcome.folder}: the saved predictions give {key} {value:.2f}, scores.json says "
                 f"{says}; delete the folder and fine-tune this seed again"
             )
-    return jackknife(examples, shown, saved)
-
-
-def jackknife(
-    examples: Sequence[Example], functions: Mapping[str, Weighted], values: Mapping[str, float]
-) -> dict[str, Blocks]:
-    """Return values of blocks of the test set whose mean is the score, whatever it is.
-
-    Resampling them stands for resampling the examples and scoring anew (Efron & Tibshirani 1993,
-    An Introduction to the Bootstrap, chapter 11): a block is worth as much more than the mean as
-    the score loses without it. Shares, not per cent. Examples of one document share a block.
-    """
-    present, place_N = np.unique([block_of(example) for example in examples], return_inverse=True)
-    if len(present) < FEWEST_BLOCKS:
-        return {}
-    without_BN = (np.arange(len(present))[:, None] != place_N).astype(float)
-    shares = {}
-    for name, function in functions.items():
-        left_B = function(without_BN)
-        worth_B = values[name] + (len(present) - 1) * (left_B.mean() - left_B)
-        blocks = [(0.0, 0.0)] * BLOCKS
-        for block, worth in zip(present, worth_B.tolist(), strict=True):
-            blocks[block] = (round(worth / 100, 9), 1.0)
-        shares[name] = tuple(blocks)
-    return shares
+    return jackknife([block_of(one) for one in examples], shown, saved)

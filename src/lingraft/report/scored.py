@@ -1,6 +1,6 @@
-"""Rows of models that differ in the seed alone: mean, deviation and paired differences.
+"""Rows of models that differ in the seed alone: mean, deviation, blocks, paired differences.
 
-Shape letters: R resamples, S runs, B blocks.
+Shape letters: R resamples, S runs, B blocks, N examples.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lingraft.evaluation.records import BLOCKS
 from lingraft.stats import FEWEST_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lingraft.report.row import Score
+    from lingraft.report.row import Blocks, Score
     from lingraft.stats import Array, Key, Resampling
 
     Rows = Mapping[Key, Score]
@@ -82,3 +83,32 @@ def gains(ours: Rows, theirs: Rows, scale: Scale, resampling: Resampling) -> Gai
         return values, None
     first_RS, second_RS = (replicates(rows, scale, used_B, resampling) for rows in sides)
     return values, first_RS - second_RS
+
+
+def jackknife(
+    blocks_N: Sequence[int], functions: Mapping[str, Scale], values: Mapping[str, float]
+) -> dict[str, Blocks]:
+    """Return values of blocks of a test set whose mean is the score, whatever it is.
+
+    Resampling them stands for resampling the examples and scoring anew (Efron & Tibshirani 1993,
+    An Introduction to the Bootstrap, chapter 11): a block is worth as much more than the mean as
+    the score loses without it. Shares, not per cent. Nothing of few blocks.
+
+    Args:
+        blocks_N: which of `BLOCKS` each example is in.
+        functions: by score, its values in per cent from weights [R, N] of the examples.
+        values: the scores.
+    """
+    present, place_N = np.unique(blocks_N, return_inverse=True)
+    if len(present) < FEWEST_BLOCKS:
+        return {}
+    without_BN = (np.arange(len(present))[:, None] != place_N).astype(float)
+    shares = {}
+    for name, function in functions.items():
+        left_B = function(without_BN)
+        worth_B = values[name] + (len(present) - 1) * (left_B.mean() - left_B)
+        blocks = [(0.0, 0.0)] * BLOCKS
+        for block, worth in zip(present, worth_B.tolist(), strict=True):
+            blocks[block] = (round(worth / 100, 9), 1.0)
+        shares[name] = tuple(blocks)
+    return shares
