@@ -214,16 +214,6 @@ def test_the_page_is_written_with_all_numbers_as_csv(
     assert {"klue-nli-confusions.csv", "nsmc-worst.csv"} <= files
 
 
-def test_text_of_examples_is_escaped_in_the_page(tmp_path: Path) -> None:
-    write_model(tmp_path, "xpt", 0.1, ["nsmc"], n=20)
-    for file in tmp_path.glob("*/*/*/examples-dev.jsonl"):
-        file.write_text(file.read_text().replace('"text": "', '"text": "<script>'))
-    compare([tmp_path], tmp_path / "page.html", resamples=100)
-    page = (tmp_path / "page.html").read_text()
-    assert "&lt;script&gt;" in page
-    assert "<script>" not in page
-
-
 def test_only_pages_and_files_of_ours_are_replaced(three: Path, tmp_path: Path) -> None:
     for mine, named in ((".html", "is no page of lingraft"), (".csv", "is there already")):
         path = tmp_path / f"mine{mine}"

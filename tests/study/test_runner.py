@@ -290,12 +290,6 @@ def test_a_signal_stops_the_cells_and_writes_no_failure(make, tmp_path):
     assert not (tmp_path / "out" / "results.jsonl").exists()
 
 
-def test_a_study_of_several_processes_is_refused(make, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(RecipeError, match=r"study: works in one process.*--jobs"):
-        run_here(make(tmp_path), tmp_path / "out")
-
-
 def test_cores_and_gpus_are_shared_out(monkeypatch, tmp_path):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(threads, "cores", lambda: 8)
@@ -481,12 +475,6 @@ class Submitted(Here):
     def __call__(self, folder, slot, jobs, /):
         self.started.append(folder.name)
         return self.start(folder, slot, jobs)
-
-
-def test_what_a_cell_is_made_of_stands_in_its_folder(finished):
-    _, out = finished
-    for path in out.glob("cells/*"):
-        assert read_json(path / "done.json")["inputs"] == read_json(path / "cell.json")["inputs"]
 
 
 def test_a_study_of_before_this_form_is_refused_in_one_line(again):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import fnmatch
 import itertools
@@ -307,9 +306,6 @@ def chosen(cells: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
         if axis not in axes:
             raise RecipeError(f"--only {condition}: '{axis}' is no axis; axes: {', '.join(axes)}")
         value = cell.axes.get(axis, ...)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            with contextlib.suppress(ValueError):
-                return float(pattern) == value
         text = value if isinstance(value, str) else json.dumps(value, default=str)
         return value is not ... and fnmatch.fnmatchcase(text, pattern)
 
