@@ -12,13 +12,12 @@ from huggingface_hub import ModelCard
 from stopping import killed_at, terminated_at
 from transformers import AutoModelForSequenceClassification
 
-from lingraft.commands.finetune import said_of
 from lingraft.errors import DataError, RecipeError, TrainingError
 from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning import rates
 from lingraft.finetuning.coders import parsing
 from lingraft.finetuning.data import from_hub, hub_rows, load, part_of, tell_shared
-from lingraft.finetuning.outcomes import Outcome, outcomes
+from lingraft.finetuning.outcomes import outcomes
 from lingraft.finetuning.recipe import Finetune
 from lingraft.report.row import read
 from lingraft.rundir import read_json, write_record
@@ -559,16 +558,3 @@ def test_a_task_without_its_official_splits_on_the_hub_says_which_files_it_needs
     recipe = Finetune(models=["x"], tasks=[name], data="hub")
     with pytest.raises(RecipeError, match=rf"--data hub: has no copy .* files of {name} \(https"):
         load(TASKS[name], recipe, Path())
-
-
-def test_the_last_lines_name_every_model_that_is_best():
-    def outcome(model, value):
-        splits = {"test": {"scores": {"accuracy": value}}}
-        data = {"model_label": model, "task": "nsmc", "seed": 0, "splits": splits}
-        return Outcome(Path(), data | {"evaluation": ["test"], "shown": ["accuracy"]})
-
-    found = [outcome("a", 40.0), outcome("b", 50.0), outcome("c", 50.0), outcome("d", 45.0)]
-    assert said_of(found) == [
-        ("what", "4 models × 1 task × 1 seed"),
-        ("result", "nsmc test accuracy 50.0 (b), 50.0 (c)"),
-    ]

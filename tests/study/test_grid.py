@@ -202,7 +202,8 @@ def test_the_study_file_in_the_guide_has_cells():
     data = tomllib.loads("".join(blocks))
     assert [task["name"] for task in data["tasks"]] == ["korsts", "klue-nli"]
     found = cells(decode(data | {"base": str(ROOT / "recipes" / data["base"])}))
-    assert len(found) == 3 * 3 * 3 + 2
+    assert len(found) == 3 * 3 * 3 + 2 + 2
+    assert {len(cell.tunings) for cell in found} == {1, 4}
     assert {cell.recipe.phases[-1].optimizer.learning_rate for cell in found} == {2e-3, 3e-3}
 
 
