@@ -179,7 +179,7 @@ def test_every_direction_is_a_training_and_a_row_of_the_matrix(tagging, tmp_path
     assert compared.status == 0, compared.err
     with (out / "comparison.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "token_accuracy"]
-    means = {(row["train_languages"], row["test_language"]): float(row["mean"]) for row in rows}
+    means = {(row["train"], row["test_language"]): float(row["mean"]) for row in rows}
     assert len(means) == 3 * 5  # and the average, and the gap
     for one in found:
         of_train = [o for o in found if o.languages.train == one.languages.train]

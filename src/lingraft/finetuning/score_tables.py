@@ -28,8 +28,8 @@ SAME = "•"
 OF_LANGUAGES = (
     f"{SAME} trained and tested in the same language.",
     f"{AVERAGE}: over the languages, the trained ones included; only for models that have all.",
-    f"{GAP}: the trained language less the mean over the others.",
 )
+OF_GAP = f"{GAP}: the trained language less the mean over the others."
 
 
 def of_tasks(comparison: Comparison, marks: Marks) -> Table:
@@ -67,7 +67,8 @@ def of_languages(comparison: Comparison, marks: Marks) -> list[Table]:
             start = ("+".join(setting.train), metric_name(key))
             rows += (row(label, *start, *(of[label] for of in columns)) for label in scores)
         texts = (Column(title, "text") for title in ("model", "trained in", "score"))
-        notes = [*OF_LANGUAGES, *_notes(settings)]
+        gap = [OF_GAP] if any(line.cells[-1].text != numbers.ABSENT for line in rows) else []
+        notes = [*OF_LANGUAGES, *gap, *_notes(settings)]
         tables.append(table(name, [*texts, *map(Column, tags)], rows, notes))
     return tables
 
