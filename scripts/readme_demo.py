@@ -17,16 +17,19 @@ import numpy as np
 
 from lingraft.report import table as tables
 from lingraft.report.figure import Figure, Line
-from lingraft.study.results import collect
-from lingraft.study.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lingraft.study.results import Group
-    from lingraft.study.rows import AnyRow
+    from studies.results import Group
+    from studies.rows import AnyRow
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "research/scripts"))
+
+from studies.results import collect  # noqa: E402 - beside the rows of the studies
+from studies.rows import of_lines  # noqa: E402
+
 PICTURE = ROOT / "docs/assets/loss.svg"
 README = ROOT / "README.md"
 START, END = "<!-- demo table: scripts/readme_demo.py -->", "<!-- end of demo table -->"
@@ -140,7 +143,7 @@ def rewritten(readme: str, rows: Sequence[AnyRow]) -> str:
 
 
 def main() -> None:
-    rows = read(Path(sys.argv[1]))
+    rows = of_lines(Path(sys.argv[1]).read_bytes().splitlines())
     README.write_text(rewritten(README.read_text(encoding="utf-8"), rows), encoding="utf-8")
     drawn = picture(curves(rows))
     PICTURE.write_text(drawn.svg, encoding="utf-8")

@@ -41,7 +41,9 @@ def test_fine_tuning_gives_a_row_a_number(tiny_source, tmp_path):
     given = ([tiny_source("bert")], "glue-sst2", OFFICIAL, tmp_path / "out")
     table = lingraft.finetune(*given, settings=settings)
     assert set(table.seed) == {0, 1}
-    assert {"model", "task", "split", "metric", "value", "n"} <= set(table.columns)
+    assert {"model", "data", "split", "metric", "value", "n"} <= set(table.columns)
+    read = lingraft.read_scores(tmp_path / "out")
+    assert list(read.value) == list(table.value)
     with pytest.raises(lingraft.RecipeError, match=r"sedes: no such key\. Did you mean 'seeds'"):
         lingraft.finetune(*given, settings={"sedes": 2})
 

@@ -15,7 +15,8 @@ from tiny_study import Here, run_here, write_study
 
 from lingraft import rundir
 from lingraft.errors import DataError, NoRoomError, explain, is_disk_full
-from lingraft.study import cell, executors, rows
+from lingraft.report import row
+from lingraft.study import cell, executors, runner
 from lingraft.training import checkpoint, loop
 
 WANTED = "No space left on device; nothing half-made was kept: mend that and run the same command"
@@ -101,11 +102,11 @@ def test_a_cell_that_has_no_room_for_the_reason_says_it_by_its_exit_status(monke
 
 def test_rows_that_do_not_fit_leave_the_results_as_they_were(tmp_path):
     path = tmp_path / "results.jsonl"
-    first, more = (map(rows.line, cell_rows("xpt", 1_000, seed, 6.5)) for seed in (0, 1))
-    rows.append(path, first)
+    first, more = (cell_rows("xpt", 1_000, seed, 6.5) for seed in (0, 1))
+    row.merge(path, first)
     before = path.read_bytes()
     with largest_file(len(before) + 10), pytest.raises(OSError, match="File too large"):
-        rows.append(path, more)
+        row.merge(path, more)
     assert path.read_bytes() == before
     assert not rubbish(tmp_path)
 
@@ -163,7 +164,7 @@ def test_a_study_stops_at_the_first_cell_that_has_no_room_and_goes_on_later(
     assert len(here.started) == len(tally.failed) == 1
     assert not rubbish(out)
     assert "the disk is full, so 3 cells were not started" in caplog.text
-    last = rows.read(out / "results.jsonl")[-1]
-    assert "make room, then run the same command again" in last.message
+    (reason,) = runner.current(out).failures.values()
+    assert "make room, then run the same command again" in reason
     tally, started = run_here(study, out)
     assert (tally.done, len(started)) == (4, 4)

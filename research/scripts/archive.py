@@ -15,12 +15,12 @@ import lzma
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.study.rows import ADAPTER
+from studies.rows import of_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lingraft.study.rows import AnyRow
+    from studies.rows import AnyRow
 
 ROWS = Path(__file__).parents[1] / "rows"
 TABLE = b'{"table": '
@@ -44,7 +44,7 @@ def of_study(study: str, folder: Path = ROWS) -> list[bytes]:
 
 def read(study: str, folder: Path = ROWS) -> list[AnyRow]:
     """The rows of `lingraft study`."""
-    return [ADAPTER.validate_json(line) for line in of_study(study, folder)]
+    return of_lines(of_study(study, folder))
 
 
 def table(study: str, name: str, folder: Path = ROWS) -> list[Row]:

@@ -21,15 +21,15 @@ import source_standings as sources
 from studies import drawing as figure
 from studies.drawing import Figure
 from studies.metrics import BITS
+from studies.rows import CurveRow, latest
 
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, markdown, row, table
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
-from lingraft.study.rows import CurveRow, latest
 
 if TYPE_CHECKING:
-    from lingraft.study.rows import AnyRow
+    from studies.rows import AnyRow
 
 FOLDER = Path(__file__).parents[1]
 GRID = "source-grid"

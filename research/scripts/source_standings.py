@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from studies.results import Group
+    from studies.rows import AnyRow
 
     from lingraft.stats import Resampling
-    from lingraft.study.rows import AnyRow
 
 AXIS = "source.model"
 

@@ -24,7 +24,7 @@ from lingraft.errors import (
 from lingraft.guest import as_guest
 from lingraft.recipe import Recipe
 from lingraft.recipe.decoding import assignments
-from lingraft.run import Callbacks, Run
+from lingraft.run import Callbacks, Run, read_scores
 from lingraft.threads import stay_within_quota, wait_passively
 from lingraft.work import clean_corpus, evaluate, finetune, run_study
 
@@ -62,6 +62,7 @@ __all__ = [
     "graft",
     "load",
     "read_recipe",
+    "read_scores",
     "run_study",
     "train_tokenizer",
 ]

@@ -13,12 +13,13 @@ from lingraft.errors import DataError
 from lingraft.guest import as_guest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd
     from matplotlib.figure import Figure
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from lingraft.report.row import Score
     from lingraft.report.variants import Variant
 
 
@@ -137,6 +138,53 @@ def frame(rows: Any) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(list(rows))
+
+
+def read_scores(*folders: str | Path) -> pd.DataFrame:
+    """Read all scores of folders: runs, studies, fine-tunings, retrievals, alignments.
+
+    `lingraft.read_scores("runs/ko", "runs/tasks").query("reported")`.
+
+    Args:
+        folders: each with a results.jsonl, or a run of `adapt`.
+
+    Returns:
+        A row a number: folder, model, data, split, metric, value, n, seed, reported (whether tables
+        show it), masks (values compare where it is equal), then settings and facts.
+
+    Raises:
+        DataError: a folder holds none, a file is broken, or pandas is not installed.
+    """
+    from lingraft.report import row, variants
+
+    parts: list[tuple[str, Score]] = []
+    for folder in map(Path, folders):
+        run = rundir.Run(folder)
+        if run.recipe_path.is_file() and not (folder / row.RESULTS).is_file():
+            models = variants.labelled([rundir.Run.existing(folder)])
+            rows = [score for model in models for score in variants.scores(model)]
+        else:
+            rows = row.read(folder / row.RESULTS)
+        parts += [(str(folder), one) for one in rows]
+    found = scores_frame(one for _, one in parts)
+    found.insert(0, "folder", [folder for folder, _ in parts])
+    return found
+
+
+def scores_frame(rows: Iterable[Score]) -> pd.DataFrame:
+    """Return rows as a table of pandas, a column a setting and a fact.
+
+    Raises:
+        DataError: it is not installed.
+    """
+    own = ("model", "data", "split", "metric", "value", "n", "seed", "reported", "masks", "inputs")
+
+    def columns(one: Score) -> dict[str, Any]:
+        axes = {key: of for key, of in one.axes.items() if key != "seed"}
+        trained = {"training_seed": one.axes["seed"]} if "seed" in one.axes else {}
+        return {key: getattr(one, key) for key in own} | trained | axes | one.facts
+
+    return frame(map(columns, rows))
 
 
 @dataclass(frozen=True)

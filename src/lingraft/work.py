@@ -9,7 +9,7 @@ from lingraft.config import names_of
 from lingraft.guest import as_guest
 from lingraft.recipe import decoding
 from lingraft.recipe.decoding import assignments
-from lingraft.run import frame
+from lingraft.run import scores_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,12 +93,13 @@ def finetune(
         force: train all seeds of this call again.
 
     Returns:
-        A row a number: model, task, split, metric, value (per cent), n (examples), seed …
+        A row a number, as `read_scores`: model, data (the task), split, metric, value (per cent),
+        n (examples), seed …
 
     Raises:
         LingraftError: whatever the caller can mend, on one line.
     """
-    from lingraft.finetuning import outcomes, recipe, run
+    from lingraft.finetuning import outcomes, recipe, run, scored
 
     names, base = names_of(models), Path()
     options = run.Options(update, force, command="lingraft.finetune(...)")
@@ -110,7 +111,8 @@ def finetune(
         asked = recipe.decode_finetune(tables, assignments(settings), "finetune")
     outcomes.check_out(Path(out))
     with as_guest():
-        return frame(outcomes.result_rows(run.finetune(asked, Path(out), options, base)))
+        made = {outcome.fingerprint for outcome in run.finetune(asked, Path(out), options, base)}
+        return scores_frame(row for row in scored.rows_in(Path(out)) if row.inputs in made)
 
 
 def run_study(

@@ -97,13 +97,6 @@ def test_a_link_that_is_both_sure_and_possible_counts_as_sure(tmp_path: Path) ->
     assert (first.sure, first.possible) == (frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)}))
 
 
-@pytest.mark.parametrize("number", ["", "1\t"])
-def test_a_line_without_links_is_a_sentence_without_links(number: str, tmp_path: Path) -> None:
-    path = written(tmp_path, "gold", f"{number}\n{number}0-0\n")
-    gold = links.read("x", path, texts(tmp_path)).gold
-    assert [len(one.possible) for one in gold] == [0, 1]
-
-
 def test_links_outside_are_left_out_or_kept_when_asked_and_counted(tmp_path: Path) -> None:
     path = written(tmp_path, "gold", "0-0 4-0 1p9\n0-0\n")
     with pytest.raises(DataError, match="the link 4-0 lies outside its sentences of 4 and 4"):
@@ -116,32 +109,6 @@ def test_links_outside_are_left_out_or_kept_when_asked_and_counted(tmp_path: Pat
     assert missed.gold[0].sure == {(0, 0), (4, 0)}
 
 
-def test_words_below_zero_are_outside(tmp_path: Path) -> None:
-    path = written(tmp_path, "gold", "1 1 1\n1 2 -99 S\n2 1 1\n")
-    with pytest.raises(DataError, match="the link 2--99 lies outside"):
-        links.read("x", path, texts(tmp_path))
-    assert links.read("x", path, texts(tmp_path), outside="drop").gold[0].sure == {(0, 0)}
-
-
-@pytest.mark.parametrize("base", [0, 1])
-def test_a_wrong_first_word_is_found_and_the_right_one_named(base: int, tmp_path: Path) -> None:
-    path = written(tmp_path, "gold", triples(1 - base, marked=True))
-    with pytest.raises(DataError, match=rf"give --base {1 - base}$"):
-        links.read("x", path, texts(tmp_path), base=base)
-
-
-def test_a_stray_link_does_not_hide_a_wrong_first_word(tmp_path: Path) -> None:
-    path = written(tmp_path, "gold", "1-1 2-2 4-4\n1-1 1-3 9-9\n")
-    with pytest.raises(DataError, match=r"\(4 links do\); with 1 1 do: give --base 1$"):
-        links.read("x", path, texts(tmp_path), outside="drop")
-
-
-def test_a_wrong_first_word_is_no_reason_to_leave_links_out(tmp_path: Path) -> None:
-    path = written(tmp_path, "gold", pharaoh(1))
-    with pytest.raises(DataError, match=r"give --base 1$"):
-        links.read("x", path, texts(tmp_path), outside="drop")
-
-
 @pytest.mark.parametrize(("content", "said"), [("1-2 2-1\n1-1\n", True), ("1-2 2-1\n0-1\n", False)])
 def test_a_set_that_links_no_first_word_is_suspected_to_count_from_1(
     content: str, said: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -149,7 +116,7 @@ def test_a_set_that_links_no_first_word_is_suspected_to_count_from_1(
     path = written(tmp_path, "gold", content)
     sides = [written(tmp_path, "a", "a b c\na b\n"), written(tmp_path, "b", "a b c\na b\n")]
     links.read("x", path, sides)
-    assert ("give --base 1" in caplog.text) is said
+    assert ("give base=1" in caplog.text) is said
 
 
 def test_what_pharaoh_writes_is_read_back() -> None:

@@ -15,12 +15,15 @@ from lingraft.crosslingual.layers import Options
 from lingraft.crosslingual.mining import Mined, Texts
 from lingraft.crosslingual.mining_run import Miner
 from lingraft.crosslingual.search import both_ways
+from lingraft.report import row
 from lingraft.tasks import retrieval
 from lingraft.tasks.retrieval import Bitext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from lingraft.report.row import Score
 
 
 def brute_force(x_ND: np.ndarray, y_MD: np.ndarray, k: int) -> list[tuple[float, int, int]]:
@@ -166,19 +169,17 @@ def test_the_command_tunes_on_dev_alone_and_writes_what_it_mined(
     held = (f"gold={gold}", f"dev={json.dumps(list(map(str, dev)))}")
     ended = command(*arguments, *held)
     assert ended.status == 0, ended.err
-    rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
-    by = {(row["split"], row["metric"]): row for row in rows}
-    assert by["test", "f1"]["threshold_from"] == "dev"
-    assert by["test", "f1"]["layer_from"] == "best on dev"
+    (f1,) = (one for one in rows_of(out) if (one.split, one.metric) == ("test", "f1"))
+    assert (f1.facts["threshold_from"], f1.facts["chosen_on"]) == ("dev", "best on dev")
     assert f"\npairs: {out / 'bert' / 'mined.tsv'}\n" in ended.out
     lines = (out / "bert" / "mined.tsv").read_text("utf-8").splitlines()[1:]
-    assert len(lines) == by["test", "f1"]["mined"]
+    assert len(lines) == f1.n
     wanted = set(gold.read_text("utf-8").splitlines())
     found = ["\t".join(line.split("\t")[1:3]) for line in lines]
-    assert sum(pair in wanted for pair in found) == by["test", "f1"]["found"] > 0
+    assert sum(pair in wanted for pair in found) == f1.facts["found"] > 0
     margins = [float(line.split("\t")[0]) for line in lines]
     assert margins == sorted(margins, reverse=True)
-    assert margins[-1] >= by["test", "f1"]["threshold"] - 1e-6
+    assert margins[-1] >= f1.axes["threshold"] - 1e-6
 
     # vectors of one layer at a time, where those of all would not fit
     monkeypatch.setattr(mining_run, "MOST_BYTES", 1)
@@ -238,14 +239,12 @@ def test_a_benchmark_is_mined_by_language_as_its_files_are_by_hand(
     for language, arguments in by_hand.items():
         out = tmp_path / f"alone-{language}"
         assert command(*start, *arguments, "--out", out).status == 0
-        own = [
-            row | {"language": None, "task": None} for row in rows if row["language"] == language
-        ]
-        assert own == rows_of(out)
+        own = [one for one in rows if one.axes["language"] == language]
+        assert [one.value for one in own] == [one.value for one in rows_of(out)]
         mined = (out / "bert/mined.tsv").read_bytes()
         assert (tmp_path / "both/bert" / language / "mined.tsv").read_bytes() == mined
-        assert any(row["metric"] == "f1" and row["value"] > 0 for row in own)
+        assert any(one.metric == "f1" and one.value > 0 for one in own)
 
 
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+def rows_of(folder: Path) -> list[Score]:
+    return row.read(folder / "results.jsonl")

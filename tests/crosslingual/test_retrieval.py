@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,12 @@ from transformers import AutoModel, AutoTokenizer
 from lingraft.crosslingual import pairs as sets
 from lingraft.crosslingual.encoder import Encoder
 from lingraft.crosslingual.retrieval import WAYS, Answers, nearest
+from lingraft.report import row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from lingraft.report.row import Score
 
 ROOT = Path(__file__).parents[2]
 TATOEBA = real_data.folder("par_tatoeba")
@@ -106,8 +108,8 @@ def test_a_perfect_answer_is_all_and_a_shifted_one_nothing() -> None:
     assert answers.gains(WAYS).mean(axis=1).tolist() == [50, 50]
 
 
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+def rows_of(folder: Path) -> list[Score]:
+    return row.read(folder / "results.jsonl")
 
 
 def test_the_command_reports_both_directions_at_the_layer_that_dev_chose(
@@ -136,19 +138,19 @@ def test_the_command_reports_both_directions_at_the_layer_that_dev_chose(
     assert ended.status == 0, ended.err
     rows = rows_of(tmp_path / "out")
     assert len(rows) == 2 * 2 * 2 * 3  # models, languages, directions, layers
-    assert {row["chosen_on"] for row in rows} == {"dev"}
+    assert {one.facts["chosen_on"] for one in rows} == {"dev"}
     for model in ("roberta", "bert"):
         curve = dev_curve(str(tiny_source(model)), tmp_path / "dev")
-        (layer,) = {row["layer"] for row in rows if row["model"] == model and row["chosen"]}
+        (layer,) = {r.axes["layer"] for r in rows if r.model == model and r.reported}
         assert layer == int(np.argmax(curve))
     predicted = (tmp_path / "out" / "bert" / "predictions-ko.tsv").read_text("utf-8")
     table = list(csv.DictReader(predicted.splitlines(), delimiter="\t"))
     share = 100 * np.mean([row["line"] == row["en→xx found"] for row in table])
     chosen = next(
-        row["value"]
-        for row in rows
-        if (row["model"], row["language"], row["direction"], row["chosen"])
-        == ("bert", "ko", "en→xx", True)
+        one.value
+        for one in rows
+        if (one.model, one.data, one.axes["direction"], one.reported)
+        == ("bert", "pairs-ko", "en→xx", True)
     )
     assert share == pytest.approx(chosen)
     assert "Less roberta" in ended.out
@@ -192,7 +194,7 @@ def test_answers_that_are_there_are_kept_and_other_settings_are_refused(
     assert "--force" in other.err
     replaced = command(*arguments, "layer=1", "--force")
     assert replaced.status == 0, replaced.err
-    assert {row["chosen_on"] for row in rows_of(out)} == {"given"}
+    assert {one.facts["chosen_on"] for one in rows_of(out)} == {"given"}
     with pytest.raises(AssertionError):  # stops where it needs the model
         command(*arguments, "pool=cls", "--force")
     assert not (out / "results.jsonl").exists()  # they would be another call's
@@ -211,10 +213,10 @@ def test_parity_with_xtreme_counts_the_direction_from_english_alone(
     ended = command(*arguments, "parity=xtreme", "layer=1")
     assert ended.status == 0, ended.err
     rows = rows_of(out)
-    assert {row["direction"] for row in rows} == {"en→xx"}
+    assert {one.axes["direction"] for one in rows} == {"en→xx"}
     english, other = made_up(60).english, made_up(60).other
     expected = reference(str(tiny_source("bert")), list(english), list(other))[1, 0]
-    assert [row["value"] for row in rows if row["chosen"]] == [pytest.approx(expected)]
+    assert [one.value for one in rows if one.reported] == [pytest.approx(expected)]
 
 
 def test_a_benchmark_is_read_as_its_files_are(
@@ -233,8 +235,11 @@ def test_a_benchmark_is_read_as_its_files_are(
         ended = command(*given, "resamples=200", "--out", tmp_path / out)
         assert ended.status == 0, ended.err
     named = rows_of(tmp_path / "task")
-    assert {row["task"] for row in named} == {"tatoeba"}
-    assert [row | {"task": None} for row in named] == rows_of(tmp_path / "files")
+    assert {(one.axes["task"], one.data) for one in named} == {
+        ("tatoeba", "tatoeba-ko"), ("tatoeba", "tatoeba-de"),
+    }  # fmt: skip
+    values = [[one.value for one in rows] for rows in (named, rows_of(tmp_path / "files"))]
+    assert values[0] == values[1]
     predicted = [(tmp_path / out / "bert/predictions-ko.tsv") for out in ("task", "files")]
     assert predicted[0].read_bytes() == predicted[1].read_bytes()
 

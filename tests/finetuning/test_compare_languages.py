@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,14 @@ from synthetic_transfer import write_transfer
 
 from lingraft.errors import DataError
 from lingraft.finetuning import score_tables, significance
-from lingraft.finetuning.compare import compare, score_rows
+from lingraft.finetuning.compare import compare
 from lingraft.finetuning.compared import AVERAGE, GAP, MEAN, collect
 from lingraft.finetuning.outcomes import outcomes
 from lingraft.finetuning.xtreme_average import read_retrievals, summary_table
+from lingraft.report import row
+from lingraft.report.row import Score
 from lingraft.rundir import Step
-from lingraft.tasks import xtreme
+from lingraft.tasks import RETRIEVAL_GROUPS, xtreme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,13 +62,6 @@ def test_average_and_gap_are_those_of_the_scores(five: Path) -> None:
         assert row[AVERAGE] == f"{average:.1f}"
         assert row[GAP] == f"{gap:.1f}"
         assert row["ko"] == f"{fmean(one['ko'] for one in by_seed):.1f}"
-        sheet = {
-            row["test_language"]: row for row in score_rows(comparison) if row["model"] == label
-        }
-        assert list(sheet) == ["en", "de", "ko", AVERAGE, GAP]
-        assert sheet[AVERAGE]["mean"] == pytest.approx(average)
-        assert sheet[GAP]["mean"] == pytest.approx(gap)
-        assert sheet[AVERAGE]["n"] == 3 * 400
     lacks = cells(table, "C")
     assert [lacks[name] for name in ("ko", AVERAGE, GAP)] == ["–", "–", "–"]
 
@@ -119,29 +113,6 @@ def test_languages_and_their_mean_are_tested_against_the_reference(five: Path) -
     assert cells(table, "B")["pawsx en→3"].endswith("*")
 
 
-def test_two_seeds_that_agree_too_little_for_a_t_test_give_no_mark(tmp_path: Path) -> None:
-    for label, quality in QUALITIES.items():
-        write_transfer(tmp_path, label, "pawsx", quality, n=400)
-    tested = significance.differences(collect([tmp_path], "A"), resamples=200)
-    differing = [one for one in tested if one.found.p is not None and one.found.p < 0.05]
-    for one in differing:
-        assert one.found.p_seeds is not None
-        assert one.mark == ("*" if one.found.p_seeds < 0.05 else "")
-    assert not all(one.mark for one in differing)
-
-
-def test_a_task_in_many_languages_counts_once_in_the_average(five: Path) -> None:
-    for label in QUALITIES:
-        write_transfer(five, label, "xnli", {"en": 0.8, "de": 0.8}, seeds=tuple(range(5)))
-    comparison = collect([five])
-    means = [
-        fmean(setting.columns("A", "accuracy")[AVERAGE].values()) for setting in comparison.settings
-    ]
-    over = score_tables.over_tasks(comparison, "A")
-    assert over is not None
-    assert over.mean == pytest.approx(fmean(means))
-
-
 def test_directions_are_rows_with_a_marked_diagonal(tmp_path: Path) -> None:
     for train in ("en", "de"):
         quality = {tag: 0.9 if tag == train else 0.3 for tag in ("en", "de")}
@@ -167,23 +138,31 @@ def test_scores_of_two_splits_do_not_stand_side_by_side(five: Path) -> None:
 # -- XTREME's average
 
 
+def retrieved(label: str, task: str, own: str | None, value: float, **axes: Any) -> Score:
+    """A row as `lingraft analyze retrieval` writes it."""
+    metric = axes.pop("metric", RETRIEVAL_GROUPS[task].scores[0])
+    facts = {"chosen_on": "dev"} | ({"weights": own} if own else {})
+    return Score(model=label, data=f"{task}-{axes['language']}", split=axes.pop("split", "test"),
+                 metric=metric, value=value, reported=axes.pop("reported", True), facts=facts,
+                 axes={"task": task, **axes})  # fmt: skip
+
+
 def tatoeba(label: str, language: str, both: tuple[float, float], own: str | None) -> list[Any]:
-    """The rows of a model, as `lingraft analyze retrieval` writes them."""
-    head = {"model": label, "model_fingerprint": "f", "model_weights": own, "task": "tatoeba"}
-    more = {"layer": 1, "metric": "accuracy", "n": 9, "chosen_on": "dev", "protocol": "metaxlm"}
+    more = {"language": language, "protocol": "metaxlm"}
     rows = [
-        head | more | {"language": language, "direction": way, "value": value, "chosen": True}
+        retrieved(label, "tatoeba", own, value, layer=1, direction=way, **more)
         for way, value in zip(("en→xx", "xx→en"), both, strict=True)
     ]
-    return [*rows, rows[0] | {"layer": 0, "chosen": False, "value": 99.0}]
+    return [*rows, retrieved(label, "tatoeba", own, 99.0, layer=0, reported=False, **more)]
 
 
 def bucc(label: str, language: str, f1: float, own: str | None) -> list[Any]:
-    head = {"model": label, "model_fingerprint": "f", "model_weights": own, "task": "bucc2018"}
-    row = head | {"language": language, "layer": 2, "layer_from": "best on dev", "metric": "f1"}
-    row |= {"threshold": 1.1, "threshold_from": "dev", "protocol": "lingraft", "split": "test"}
-    others = [{"split": "dev", "value": 98.0}, {"metric": "recall", "value": 97.0}]
-    return [row | {"value": f1}, *(row | one for one in others)]
+    more = {"language": language, "layer": 2, "protocol": "lingraft"}
+    return [
+        retrieved(label, "bucc2018", own, f1, **more),
+        retrieved(label, "bucc2018", own, 98.0, split="dev", reported=False, **more),
+        retrieved(label, "bucc2018", own, 97.0, metric="recall", **more),
+    ]
 
 
 @pytest.fixture
@@ -194,8 +173,7 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
         place = tmp_path / name
         place.mkdir()
         Step(place).begin({"fingerprint": "f", "command": "retrieve"})
-        lines = [json.dumps(row) + "\n" for part in rows for row in part]
-        (place / "results.jsonl").write_text("".join(lines))
+        row.write(place / "results.jsonl", (one for part in rows for one in part))
         return place
 
     return write
@@ -222,7 +200,7 @@ def test_results_are_a_models_by_its_weights_or_else_by_its_name(
     [
         (tatoeba("A", "de", (1, 1), "others"), "A has other weights than the fine-tuned model"),
         (tatoeba("C", "de", (1, 1), "others"), "by one of the compared models (A, B)"),
-        ([{"model": "A", "task": None, "metric": "accuracy"}], "no finished results of XTREME"),
+        ([Score(model="A", metric="accuracy", value=1)], "no finished results of XTREME"),
     ],
     ids=["other weights", "another model", "no benchmark"],
 )

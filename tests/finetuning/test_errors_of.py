@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from synthetic_results import write_model, write_run
 
-from lingraft.finetuning.compared import answers, collect
-from lingraft.finetuning.errors_of import Errors, Samples, analyse, confusions, samples
+from lingraft.finetuning.compared import collect
+from lingraft.finetuning.errors_of import Errors, analyse, confusions
 from lingraft.tasks import TASKS
 from lingraft.tasks.examples import (
     LabelPrediction,
@@ -66,9 +66,9 @@ def test_similarity_is_cut_alike_in_gold_and_predicted(tmp_path: Path) -> None:
         ["similar", "different", 1.0],
         ["similar", "similar", 1.0],
     ]
-    furthest = [(row["id"], row["said less gold"]) for row in found.sheets["surprising"]]
-    assert [one for one, _ in furthest] == ["2", "1", "0"]
-    assert [value for _, value in furthest] == pytest.approx([-2.0, -1.9, -0.1])
+    furthest = {row["id"]: row["distance"] for row in found.sheets["worst"]}
+    assert list(furthest) == ["2", "1", "0"]
+    assert list(furthest.values()) == pytest.approx([2.0, 1.9, 0.1])
 
 
 def test_tags_with_hyphens_that_are_no_entities_are_all_counted() -> None:
@@ -96,11 +96,10 @@ def test_parts_of_speech_have_wrong_tags_and_no_entities(tmp_path: Path) -> None
         TaggedExample("1", ("다", "라", "마"), ("NOUN", "VERB", "NOUN")),
     ]
     said = [TagPrediction("0", ("NOUN", "VERB")), TagPrediction("1", ("NOUN", "NOUN", "VERB"))]
-    first, second = analysed(tmp_path, "udpos-ko", examples, said).sheets["worst"]
+    (first,) = analysed(tmp_path, "udpos-ko", examples, said).sheets["worst"]
     assert list(first.values())[1:] == [
         "1", "다 라 마", "라 (VERB), 마 (NOUN)", "라 (NOUN), 마 (VERB)", 2.0,
     ]  # fmt: skip
-    assert second["tags wrong"] == 0
 
 
 def test_a_word_is_wrong_with_another_head_or_relation(tmp_path: Path) -> None:
@@ -111,26 +110,16 @@ def test_a_word_is_wrong_with_another_head_or_relation(tmp_path: Path) -> None:
     assert worst["said"] == "가 → 다 (NP), 나 → 다 (AP)"
 
 
-def lists(folder: Path, examples: list[Any], said: list[Any]) -> dict[str, Samples]:
-    task = TASKS["klue-nli"]
-    write_run(folder, "xpt", task, 0, examples, said)
-    part = collect([folder]).parts[0]
-    pairs, _ = answers(part, part.runs["xpt"][0])
-    return {one.name: one for one in samples(task, [pairs], 10)}
-
-
-def test_uncertain_and_surprising_examples_are_found(tmp_path: Path) -> None:
+def test_the_most_surprising_mistakes_come_first(tmp_path: Path) -> None:
     tables = []
     for of_gold in ((0.5, 0.5, 0.0), (0.3, 0.3, 0.4), (0.98, 0.01, 0.01)):
         shares = dict(zip(("entailment", "contradiction", "neutral"), of_gold, strict=True))
         tables.append(tuple(shares[label] for label in TASKS["klue-nli"].labels))
-    found = lists(tmp_path, *nli("eec", "ene", *tables))
-    uncertain = found["uncertain"].samples
-    assert [one.id for one in uncertain] == ["1", "0", "2"]
-    assert uncertain[1].value == pytest.approx(1)  # in bits
-    surprising = [(one.id, one.value) for one in found["surprising"].samples]
-    assert surprising == [("2", 0.01), ("1", 0.3)]
-    assert lists(tmp_path / "none", *nli("ec", "ee")) == {}  # probabilities were not saved
+    found = analysed(tmp_path, "klue-nli", *nli("eec", "ene", *tables)).sheets["worst"]
+    against = [(row["id"], row["probability against gold"]) for row in found]
+    assert against == [("2", pytest.approx(0.99)), ("1", pytest.approx(0.7))]
+    (bare,) = analysed(tmp_path / "none", "klue-nli", *nli("ec", "ee")).sheets["worst"]
+    assert (bare["id"], bare["probability against gold"]) == ("1", 1.0)  # none were saved
 
 
 @pytest.mark.parametrize("task", ["klue-nli", "klue-re", "klue-sts", "klue-ner", "klue-mrc"])

@@ -15,6 +15,7 @@ from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning.coders import parsing
 from lingraft.finetuning.data import from_hub, hub_rows, part_of, tell_shared
 from lingraft.finetuning.outcomes import outcomes
+from lingraft.report.row import read
 from lingraft.tasks import TASKS, Data, find
 from lingraft.tasks.examples import TextExample
 from lingraft.training import loop
@@ -106,13 +107,15 @@ def contents(folder):
     return rows, scores["splits"], scores["best"], (folder / "predictions-dev.jsonl").read_text()
 
 
-ROW = '{"model": "m", "task": "t", "seed": 0, "split_note": "official"}'
+ROW = '{"model": "m", "data": "t", "metric": "f1", "value": 1.0, "masks": "a"}'
+OLD_ROW = '{"model": "m", "task": "t", "seed": 0, "split_note": "official"}'
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
         ("results.jsonl", ROW),
+        ("results.jsonl", OLD_ROW),
         ("results.jsonl", ""),
         ("M/nsmc/seed-0/inputs", "{}"),
         ("M/nsmc/learning-rates/0.1/inputs", "{}"),
@@ -175,8 +178,7 @@ def test_a_seed_that_diverges_stops_no_others_and_the_call_says_which_did(
     last = ended.err.splitlines()[-1]
     assert "lower the learning rate. What others reached is in" in last
     assert last.endswith("Diverged: M on klue-nli, seed 0")
-    rows = (tmp_path / "results.jsonl").read_text().splitlines()
-    assert {json.loads(row)["seed"] for row in rows} == {1, 2}
+    assert {one.seed for one in read(tmp_path / "results.jsonl")} == {1, 2}
     monkeypatch.undo()
     assert nli(tmp_path, "--label", "M", "--seeds", 3).status == 0
     assert [one.seed for one in outcomes(tmp_path)] == [0, 1, 2]
@@ -191,8 +193,8 @@ def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
     found = outcomes(tmp_path)
     assert [one.seed for one in found] == [0, 1]
     assert found[0].fingerprint != found[1].fingerprint
-    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    assert {(row["seed"], row["metric"]) for row in rows} >= {(0, "accuracy"), (1, "macro_f1")}
+    rows = read(tmp_path / "results.jsonl")
+    assert {(one.seed, one.metric) for one in rows} >= {(0, "accuracy"), (1, "macro_f1")}
     assert "±" in ended.out
 
     # other settings in the same folder

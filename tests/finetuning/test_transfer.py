@@ -18,6 +18,7 @@ from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.finetuning.recipe import decode_finetune
 from lingraft.pretrained.load import load_config
 from lingraft.recipe import Batch
+from lingraft.report.row import read
 from lingraft.tasks import TASKS
 from lingraft.training.data import BatchPlan, Position
 
@@ -82,9 +83,9 @@ def test_each_language_scores_what_the_saved_model_scores_on_it_alone(
         said, scores = scored_alone(found.folder / "best", alone, accelerator)
         assert found.scores(f"test-{language}") == pytest.approx(scores)
         assert finetuned.predictions(found, f"test-{language}") == said
-    rows = rows_of(tmp_path / "out" / "results.jsonl")
-    korean = next(row for row in rows if row["test_language"] == "ko")
-    assert (korean["task"], korean["split"], korean["train_languages"]) == (name, "test", ["en"])
+    rows = read(tmp_path / "out" / "results.jsonl")
+    korean = next(one for one in rows if one.axes["language"] == "ko")
+    assert (korean.axes["task"], korean.split, korean.axes["train"]) == (name, "test", "en")
 
 
 def rows_of(path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 from snapshots import check_page
-from synthetic_study import cell_rows, failed_rows, initializer_rows, power_law, study_rows
+from synthetic_study import cell_rows, common_of, initializer_rows, power_law, study_rows
 from synthetic_tasks import ACCURACY, EFFICIENCY, accuracy, floor_rows, task_row, task_rows
 
 from lingraft.report.table import BEST
@@ -42,7 +42,7 @@ def test_cells_that_differ_in_the_seed_alone_stand_together_in_whatever_order_ro
     ]  # fmt: skip
     by_cell = {}
     for row in rows:
-        by_cell.setdefault(row.cell, []).append(row)
+        by_cell.setdefault(row.model, []).append(row)
     assert collect([row for rows in reversed(by_cell.values()) for row in rows]) == found
 
 
@@ -75,15 +75,24 @@ def test_of_a_selected_axis_the_value_with_the_lowest_validation_loss_counts():
     assert len(collect(rows).groups) == 3
 
 
-def test_a_failure_is_listed_until_the_cell_is_done():
-    failed = failed_rows("xpt", 1_000, 0, "no room")
-    assert collect(failed).failures == {"xpt-1000-0": "no room"}
-    assert collect(failed + cell_rows("xpt", 1_000, 0, 3.0)).failures == {}
-    assert collect(cell_rows("xpt", 1_000, 0, 3.0)[:-1]).groups == ()  # it has not ended
+def test_of_a_selected_axis_of_fine_tuning_each_task_has_the_value_that_is_best_on_dev():
+    key, rows = "finetune.learning_rate", []
+    for seed in (0, 1):
+        common = common_of("xpt", 1_000, seed)
+        rows += cell_rows("xpt", 1_000, seed, 3.0)
+        for rate, nsmc, nli in ((1e-5, 70.0, 60.0), (3e-5, 72.0, 50.0)):
+            for task, dev in (("nsmc", nsmc), ("nli", nli)):
+                value = 100 - dev  # the test set plays no part
+                rows.append(task_row(common, task, "accuracy", value, dev=dev, **{key: rate}))
+    assert collect(rows).labels == ["XPT, learning_rate 1e-05", "XPT, learning_rate 3e-05"]
+    (group,) = collect(rows, [key]).groups
+    assert (group.label, group.values(ACCURACY)) == ("XPT", [28.0, 28.0])
+    assert group.values("task/nli/accuracy") == [40.0, 40.0]
+    assert group.values(LOSS) == [pytest.approx(3.0)] * 2
 
 
 def test_of_a_cell_that_ran_again_with_other_settings_the_last_counts():
-    second = [row.model_copy(update={"fingerprint": "changed"})
+    second = [row.model_copy(update={"inputs": "changed"})
               for row in cell_rows("xpt", 1_000, 0, 2.0)]  # fmt: skip
     (group,) = collect(cell_rows("xpt", 1_000, 0, 3.0) + second).groups
     assert group.values(LOSS) == [2.0]
@@ -93,23 +102,22 @@ def test_of_a_cell_that_ran_again_with_other_settings_the_last_counts():
 def test_what_an_encoder_decoder_writes_is_shown_like_hidden_tokens(scheme):
     rows = [
         row.model_copy(update={"metric": row.metric.replace("mask-only", scheme)})
-        if row.kind == "metric"
-        else row
         for row in cell_rows("xpt", 1_000, 0, 3.0)
     ]
     (group,) = collect(rows).groups
     assert group.values(PERPLEXITY) == [pytest.approx(math.exp(3))]
 
 
-def test_rows_of_an_unknown_metric_are_left_out_of_tables_and_break_nothing():
+def test_rows_of_an_unknown_metric_are_left_out_of_tables_and_told(caplog):
     rows = cell_rows("xpt", 1_000, 0, 3.0) + cell_rows("scratch", 1_000, 0, 4.0)
     odd = [
         row.model_copy(update={"metric": name})
         for row in rows
-        if row.kind == "metric" and row.metric == BITS
+        if row.metric == BITS
         for name in ("new/thing", "stream/ko/new", "kept/x/unknown")
     ]
     found = collect([*odd, *rows])
+    assert "unknown metrics, left out of tables: new/thing" in caplog.text
     assert page.shown(found) == page.shown(collect(rows))
     assert "Study s" in page.render("s", found)
 
@@ -133,7 +141,7 @@ def words_of(method, cost, dropped=(), told=True):
         "words": tuple(words) if told else None,
     }
     return [
-        row.model_copy(update=update) if getattr(row, "metric", "") == BITS else row
+        row.model_copy(update=update) if row.metric == BITS else row
         for row in cell_rows(method, 1_000, 0, 3.0)
     ]
 
@@ -198,7 +206,7 @@ def test_some_of_a_text_that_is_unknown_to_a_causal_model_makes_its_bits_no_riva
     rows = []
     for method, unknown, masks in (("xpt", 0.0, "a"), ("scratch", 0.0, "b"), ("lapt", 3.0, "c")):
         own = cell_rows(method, 1_000, 0, 3.0)
-        row = next(row for row in own if row.kind == "metric")
+        row = own[0]
         causal = {
             "likelihood/bits_per_byte": (1.0, "text"), "likelihood/unknown": (unknown, "text"),
             "next-token/perplexity": (9.0, masks),
@@ -258,8 +266,7 @@ def test_what_is_worse_than_the_smallest_size_or_broke_or_was_asked_for_other_to
     worse = [row for seed in (0, 1, 2)
              for row in cell_rows("xpt", 4_000, seed, power_law(1_000) + 1)]  # fmt: skip
     assert of(collect(rows + worse), "xpt", 4_000).shown() == ("< 0.25", "")
-    broken = [row.model_copy(update={"value": math.nan}) if row.kind == "metric" else row
-              for row in worse]  # fmt: skip
+    broken = [row.model_copy(update={"value": math.nan}) for row in worse]
     assert of(collect(rows + broken), "xpt", 4_000).shown() == ("–", "")
     assert of(collect(rows + cell_rows("xpt", 4_000, 0, 3.0, masks="b")), "xpt", 4_000) is None
 
@@ -270,12 +277,11 @@ def test_a_method_is_worth_as_many_examples_as_its_efficiency_says():
         for seed in (0, 1):
             own = cell_rows(method, 9_000, seed, 3.0)
             rows += own
-            common = own[0].model_dump(include={"study", "cell", "fingerprint", "axes"})
+            common = common_of(method, 9_000, seed)
             for size in (100, 400, 1_600, 6_400):
                 value = accuracy(10 * size, EFFICIENCY[method]) + seed
-                rows.append(
-                    task_row(common, f"nsmc@{size}", "accuracy", value, fingerprint=f"{size}")
-                )
+                axis = {"finetune.train_examples": size}
+                rows.append(task_row(common, "nsmc", "accuracy", value, **axis))
     curve = by_examples(collect(rows))
     assert (curve.sizes, curve.counted) == ([100, 400, 1_600, 6_400], "examples")
     table = page.factors(curve, [ACCURACY], RESAMPLING)
@@ -304,8 +310,8 @@ def test_tasks_stand_in_the_table_with_the_floor_and_every_fine_tuning_counts():
 
 
 def test_the_page_of_a_study():
-    rows = study_rows() + initializer_rows() + failed_rows("lapt", 1_000, 0, "ran <out>")
-    found = collect(rows)
+    rows = study_rows() + initializer_rows()
+    found = collect(rows, (), {"lapt-1000-0": "ran <out>"})
     html = page.render("synthetic", found, [*(c.name for c in found.cells), "lapt-1000-0", "later"])
     check_page("study", html)
     for size in (64_000, 16_000, 4_000, 1_000):

@@ -17,11 +17,11 @@ from tiny_study import GRID, HEAD, Here, run_here, write_study
 
 from lingraft import threads
 from lingraft.errors import DataError, RecipeError
-from lingraft.rundir import Run
-from lingraft.study import cell, executors, grid, rows, runner
+from lingraft.report import row
+from lingraft.rundir import Run, Step
+from lingraft.study import cell, executors, grid, runner
 from lingraft.study.recipe import read_study
-from lingraft.study.results import collect
-from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow
+from lingraft.study.results import by_examples, collect
 
 OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
 KORSTS = """
@@ -73,37 +73,32 @@ def again(finished, tmp_path):
 
 def metrics(out):
     """What was measured, without times."""
-    found, _ = runner.current_rows(out)
-    return sorted((r.cell, r.metric, r.value) for r in found if isinstance(r, MetricRow))
+    return sorted((r.model, r.metric, r.value) for r in runner.current(out).rows)
 
 
 def task_rows(out):
-    return [row for row in rows.read(out / "results.jsonl") if isinstance(row, TaskRow)]
+    return [one for one in row.read(out / "results.jsonl") if one.data]
 
 
 def states(study, out):
     return {one.cell.id: one.state for one in runner.plan(study, out)}
 
 
-def test_every_cell_has_metrics_curves_and_an_end_and_blocks_add_up_to_the_metrics(finished):
+def test_every_cell_has_metrics_and_a_curve_and_blocks_add_up_to_the_metrics(finished):
     study, out = finished
-    found, planned = runner.current_rows(out)
-    assert planned == [one.id for one in grid.cells(study)]
-    for name in planned:
-        own = [row for row in found if row.cell == name]
-        assert {row.metric for row in own if isinstance(row, MetricRow)} >= {
-            "mask-only/perplexity", "mask-only/hits@10", "bits_per_character",
-        }  # fmt: skip
-        curves = {(row.phase, row.split) for row in own if isinstance(row, CurveRow)}
-        assert curves == {("phase-1", "train"), ("phase-1", "valid")}
-        assert (own[-1].kind, own[-1].status) == ("end", "done")
-        assert own[-1].trained_parameters == {"phase-1": own[-1].parameters}
-    for row in found:
-        if isinstance(row, MetricRow) and row.metric == "bits_per_character":
-            for pairs in (row.blocks, row.words):
-                bits, characters = (sum(part) for part in zip(*pairs, strict=True))
-                assert bits / characters == pytest.approx(row.value, rel=1e-4)
-            assert sum(count > 0 for _, count in row.words) == row.n
+    known = runner.current(out)
+    assert known.planned == [one.id for one in grid.cells(study)]
+    assert known.failures == {}
+    for name in known.planned:
+        own = {one.metric: one for one in known.rows if one.model == name}
+        assert own.keys() >= {"mask-only/perplexity", "mask-only/hits@10", "curve/loss"}
+        assert own["curve/loss"].value == min(loss for _, loss in own["curve/loss"].points)
+        bits = own["bits_per_character"]
+        for pairs in (bits.blocks, bits.words):
+            total, characters = (sum(part) for part in zip(*pairs, strict=True))
+            assert total / characters == pytest.approx(bits.value, rel=1e-4)
+        assert sum(count > 0 for _, count in bits.words) == bits.n
+        assert {"tokens", "seconds", "parameters", "device", "torch"} <= bits.facts.keys()
 
 
 def test_text_and_vocabulary_are_made_once_and_the_study_can_be_moved(finished, command):
@@ -156,10 +151,10 @@ def test_a_study_whose_base_has_changed_is_refused_until_update_or_force(again, 
     tally, started = run_here(changed, out, update=True)
     assert (tally.kept, started) == (1, ["xpt-sp-s1"])
     assert (out / "results.jsonl").read_text().startswith(before)  # what was measured stays
-    assert {row.cell for row in runner.current_rows(out)[0]} == {"xpt-sp-s0", "xpt-sp-s1"}
+    assert {one.model for one in runner.current(out).rows} == {"xpt-sp-s0", "xpt-sp-s1"}
     _, started = run_here(changed, out, force=True)
     assert len(started) == 2
-    assert len(rows.latest(rows.read(out / "results.jsonl"))) == 2
+    assert len({one.inputs for one in row.read(out / "results.jsonl")}) == 2
     with pytest.raises(RecipeError, match="contradict"):
         run_here(changed, out, force=True, update=True)
 
@@ -194,7 +189,7 @@ def test_a_cell_that_has_another_id_since_there_is_another_axis_goes_on_from_its
     tally, started = run_here(renamed, out)
     assert (tally.kept, started) == (1, [])
     (name,) = [one.id for one in grid.cells(renamed)]
-    assert {row.cell for row in runner.current_rows(out)[0]} == {name}
+    assert {one.model for one in runner.current(out).rows} == {name}
     assert not (out / "cells" / "xpt-sp-s1").exists()
 
 
@@ -202,19 +197,19 @@ def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(make, tmp_pat
     study, out = make(tmp_path, '[[grids]]\nmethod = ["scratch", "xpt-sp"]\n'), tmp_path / "out"
     tally, started = run_here(study, out, start=Here({"scratch-s0": -signal.SIGKILL}))
     assert (tally.failed, tally.done, len(started)) == (["scratch-s0"], 1, 2)
-    results = collect(runner.current_rows(out)[0])
-    assert results.failures["scratch-s0"].startswith("killed by SIGKILL (out of memory?)")
+    assert (
+        runner.current(out).failures["scratch-s0"].startswith("killed by SIGKILL (out of memory?)")
+    )
     tally, started = run_here(study, out)
     assert (tally.kept, tally.done, started) == (1, 1, ["scratch-s0"])
-    assert collect(runner.current_rows(out)[0]).failures == {}
+    assert runner.current(out).failures == {}
 
 
 def test_the_message_of_a_failed_cell_is_the_error_that_it_met(make, tmp_path, monkeypatch):
     study, out = make(tmp_path, '[[grids]]\nmethod = ["scratch"]\n', language="en"), tmp_path / "o"
     assert run_here(study, out)[0].failed == ["scratch-s0"]
     assert states(study, out) == {"scratch-s0": "failed"}
-    (row,) = rows.read(out / "results.jsonl")
-    assert "the script of language 'en'" in row.message
+    assert "the script of language 'en'" in runner.current(out).failures["scratch-s0"]
 
     def fail(_):
         raise ZeroDivisionError("by\nzero")
@@ -233,7 +228,7 @@ def test_a_second_process_on_a_study_or_on_a_cell_is_told_so(again, make, tmp_pa
     with Run(out / "cells" / "scratch-s5").locked():
         monkeypatch.setattr(runner, "LOCK_SECONDS", 0)
         assert run_here(larger, out)[0].failed == ["scratch-s5"]
-    failures = collect(runner.current_rows(out)[0]).failures
+    failures = runner.current(out).failures
     assert "scratch-s5: another lingraft is working on this" in failures["scratch-s5"]
     assert run_here(larger, out)[0].done == 1
 
@@ -295,12 +290,6 @@ def test_a_signal_stops_the_cells_and_writes_no_failure(make, tmp_path):
     assert not (tmp_path / "out" / "results.jsonl").exists()
 
 
-def test_a_study_of_several_processes_is_refused(make, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(RecipeError, match=r"study: works in one process.*--jobs"):
-        run_here(make(tmp_path), tmp_path / "out")
-
-
 def test_cores_and_gpus_are_shared_out(monkeypatch, tmp_path):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(threads, "cores", lambda: 8)
@@ -327,23 +316,24 @@ def test_tasks_are_done_once_and_a_new_one_trains_again_where_weights_are_gone(m
     tally, started = run_here(study, out)
     assert (tally.done, started[0]) == (3, "untrained-s0")  # one cell for all sizes
     found = task_rows(out)
-    assert {(row.cell, row.task, row.seed, row.status) for row in found} == {
-        (f"scratch-n{size}-s0", "mood", 3, "done") for size in (100, 200)
+    assert {(one.model, one.data, one.seed) for one in found} == {
+        (f"scratch-n{size}-s0", "mood", 3) for size in (100, 200)
     }
-    assert {row.shown[0] for row in found} == {"task/mood/accuracy"}
+    assert ("test", "accuracy") in {(one.split, one.metric) for one in found if one.reported}
     assert list(out.glob("cells/**/*.safetensors")) == []
-    results = collect(runner.current_rows(out)[0])
+    results = collect(runner.current(out).rows)
     assert [g.label for g in results.at(100)] == ["scratch", "untrained"]
     assert results.sizes == [100, 200]
 
-    before = (out / "results.jsonl").read_text()
+    before = [(one.key, one.value) for one in row.read(out / "results.jsonl")]
     more = make(tmp_path, body + MOOD + KORSTS.replace("seeds = 2", "sentences = [100]"), head)
     assert list(states(more, out).values()) == ["tasks to do", "tasks to do", "done"]
     tally, started = run_here(more, out, only=("scratch-n100-s0",))
     assert (tally.done, started) == (1, ["scratch-n100-s0"])
-    assert (out / "results.jsonl").read_text().startswith(before)
+    after = [(one.key, one.value) for one in row.read(out / "results.jsonl")]
+    assert after[: len(before)] == before
     new = task_rows(out)[len(found) :]
-    assert [(row.task, row.seed) for row in new] == [("korsts", seed) for seed in (0, 1, 2)]
+    assert {(one.data, one.seed) for one in new} == {("korsts", seed) for seed in (0, 1, 2)}
 
 
 def test_a_task_that_diverges_leaves_no_other_task_undone_and_is_tried_again(make, tmp_path):
@@ -351,16 +341,38 @@ def test_a_task_that_diverges_leaves_no_other_task_undone_and_is_tried_again(mak
     body, out = '[[grids]]\nmethod = ["scratch"]\nsentences = [200]\n', tmp_path / "out"
     tally, _ = run_here(make(tmp_path, body + wild + MOOD), out)
     assert tally.failed == ["scratch-n200-s0"]
-    found = {(row.task, row.status): row.message for row in task_rows(out)}
-    assert set(found) == {("korsts", "failed"), ("mood", "done")}
-    assert "validation loss nan" in found["korsts", "failed"]
-    assert "task korsts" in collect(runner.current_rows(out)[0]).failures["scratch-n200-s0"]
-    trained = [row for row in rows.read(out / "results.jsonl") if isinstance(row, EndRow)]
+    assert {one.data for one in task_rows(out)} == {"mood"}
+    reason = runner.current(out).failures["scratch-n200-s0"]
+    assert "task korsts: " in reason
+    assert "validation loss nan" in reason
+    trained = [one for one in row.read(out / "results.jsonl") if not one.data]
     tally, _ = run_here(make(tmp_path, body + KORSTS + MOOD), out)
     assert tally.done == 1  # the weights were there: nothing was trained again
-    assert collect(runner.current_rows(out)[0]).failures == {}
-    after = [row for row in rows.read(out / "results.jsonl") if isinstance(row, EndRow)]
-    assert after == trained
+    assert runner.current(out).failures == {}
+    assert [one for one in row.read(out / "results.jsonl") if not one.data] == trained
+
+
+def test_axes_of_fine_tuning_share_the_trained_model_and_the_best_on_dev_is_shown(make, tmp_path):
+    axes = '"finetune.train_examples" = [2, 4]\n"finetune.learning_rate" = [1e-3, 1e-7]\n'
+    body = '[[grids]]\nmethod = ["scratch"]\n' + axes + KORSTS.replace("seeds = 2", "seeds = 1")
+    body += '[select]\n"finetune.learning_rate" = "dev"\n'
+    study, out = make(tmp_path, body), tmp_path / "out"
+    tally, started = run_here(study, out)
+    assert (tally.done, started) == (1, ["scratch-s0"])
+    found = [one for one in task_rows(out) if one.reported]
+    assert {(one.axes["finetune.learning_rate"], one.facts["learning_rate"],
+             one.axes["finetune.train_examples"], one.facts["train_examples"])
+            for one in found} == {(r, r, n, n) for r in (1e-3, 1e-7) for n in (2, 4)}  # fmt: skip
+    results = collect(runner.current(out).rows, study.select)
+    best = {group.cells[0].axes["finetune.train_examples"]: group for group in results.groups}
+    for size, group in best.items():
+        rivals = [one for one in found if one.facts["train_examples"] == size]
+        first = max(rivals, key=lambda one: one.facts["dev"])
+        assert group.values("task/korsts/spearman") == [first.value]
+    assert by_examples(results).sizes == [2, 4]
+    (path,) = out.glob("cells/*/done.json")
+    assert Step(path.parent).inputs()["tasks"]
+    assert run_here(study, out)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -369,6 +381,8 @@ def test_a_task_that_diverges_leaves_no_other_task_undone_and_is_tried_again(mak
         (MOOD.replace("scratch", "xtp"), "'xtp' in methods is no method"),
         (MOOD.replace("scratch", "lapt"), "mood: no cell has its methods and sentences"),
         (MOOD + MOOD, "mood is there twice for a cell"),
+        ('"finetune.learning_rate" = [1e-5]\n', r"add \[\[tasks\]\]"),
+        ('"finetune.lerning_rate" = [1e-5]\n' + MOOD, "lerning_rate"),
     ],
 )
 def test_tasks_that_cannot_be_done_are_refused(body, message, make, tmp_path):
@@ -448,7 +462,7 @@ def test_cells_are_jobs_of_submitit(make, tmp_path):
     start = executors.start_of("submitit-local", {"timeout_min": 5}, out)
     tally, _ = run_here(study, out, start=Submitted(start), jobs=2)
     assert (tally.done, tally.failed) == (1, ["xpt-sp-n10000-s0"])
-    message = collect(runner.current_rows(out)[0]).failures["xpt-sp-n10000-s0"]
+    message = runner.current(out).failures["xpt-sp-n10000-s0"]
     assert "10,000" in message or "10000" in message
     with pytest.raises(RecipeError, match="--executor"):
         executors.start_of("submitit-local", {"no_such_thing": 5}, out)

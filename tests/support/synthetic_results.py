@@ -136,6 +136,7 @@ def write_run(
         "seed": seed,
         "splits": {split: {"n": len(examples), "scores": task.score(examples, said)}},
         "evaluation": [split],
+        "shown": list(task.shown),
         "split_note": note,
         "settings": {"epochs": 3, "learning_rate": 5e-5},
         "fingerprint": f"{label} {task.name} {seed}",

@@ -4,13 +4,15 @@ import math
 
 import numpy as np
 
-from lingraft.study.rows import CurveRow, EndRow, MetricRow
+from lingraft.report.row import Score
 
 BLOCKS = 50
 POSITIONS = 40
 UNIGRAMS = 400.0
-VERSIONS = {"lingraft": "0.1.0", "torch": "2.10.0"}
-MACHINE = {"device": "cpu", "threads": 1, "precision": "fp32"}
+FACTS = {
+    "tokens": 2_000_000, "seconds": 75.0, "parameters": 6_389_920, "device": "cpu",
+    "precision": "fp32", "lingraft": "0.1.0",
+}  # fmt: skip
 
 
 def power_law(sentences, efficiency=1.0):
@@ -22,7 +24,7 @@ def metric_rows(common, loss, masks="aaaa", noise=0.02):
     """Metrics with blocks that add up to them."""
     seed = common["axes"]["seed"]
     shared = np.random.default_rng(5).normal(0, 0.3, BLOCKS)
-    own = np.random.default_rng([seed, len(common["cell"])]).normal(0, noise, BLOCKS)
+    own = np.random.default_rng([seed, len(common["model"])]).normal(0, noise, BLOCKS)
     nats = loss + shared + own - (shared + own).mean()
     hits = np.clip(1.1 - nats / 8, 0.02, 0.98)
     by_metric = {
@@ -38,9 +40,8 @@ def metric_rows(common, loss, masks="aaaa", noise=0.02):
         "unigram_perplexity": (UNIGRAMS, None, POSITIONS),
     }
     return [
-        MetricRow(
-            **common, metric=name, value=value, n=BLOCKS * n, seed=seed, tokens=2_000_000,
-            seconds=60.0, masks=masks,
+        Score(
+            **common, metric=name, value=value, n=BLOCKS * n, seed=seed, masks=masks, facts=FACTS,
             blocks=None if blocks is None else tuple((float(b * n), float(n)) for b in blocks),
         )
         for name, (value, blocks, n) in by_metric.items()
@@ -50,29 +51,19 @@ def metric_rows(common, loss, masks="aaaa", noise=0.02):
 def common_of(method, sentences, seed, **further):
     axes = {"method": method, "sentences": sentences, "seed": seed, **further}
     name = "-".join(str(value) for value in axes.values())
-    return {"study": "synthetic", "cell": name, "fingerprint": f"f-{name}", "axes": axes}
+    return {"model": name, "inputs": f"f-{name}", "axes": axes}
 
 
-def cell_rows(method, sentences, seed, loss, *, masks="aaaa", phases=("phase-1",), **further):
+def cell_rows(method, sentences, seed, loss, *, masks="aaaa", **further):
     """All rows of one cell that was done."""
     common = common_of(method, sentences, seed, **further)
-    step = 2_000_000 // (20 * len(phases))
-    curves = []
-    for index, phase in enumerate(phases):
-        tokens = [step * (20 * index + i) for i in range(1, 21)]
-        points = tuple((t, loss + (6.5 - loss) * math.exp(-t / 400_000)) for t in tokens)
-        curves.append(CurveRow(**common, phase=phase, split="valid", points=points))
-    end = EndRow(
-        **common, status="done", seconds=75.0, tokens=2_000_000, parameters=6_389_920,
-        trained_parameters={phase: 2_601_376 + 3_788_544 * i for i, phase in enumerate(phases)},
-        machine=MACHINE, versions=VERSIONS,
+    tokens = [100_000 * i for i in range(1, 21)]
+    points = tuple((float(t), loss + (6.5 - loss) * math.exp(-t / 400_000)) for t in tokens)
+    curve = Score(
+        **common, metric="curve/loss", value=points[-1][1], n=len(points), seed=seed, facts=FACTS,
+        points=points, reported=False,
     )  # fmt: skip
-    return [*metric_rows(common, loss, masks), *curves, end]
-
-
-def failed_rows(method, sentences, seed, message="ran out of memory"):
-    common = common_of(method, sentences, seed)
-    return [EndRow(**common, status="failed", message=message, seconds=3.0)]
+    return [*metric_rows(common, loss, masks), curve]
 
 
 EFFICIENCY = {"scratch": 1.0, "xpt": 4.0, "xpt-sp": 2.5, "adapters": 2.0}
@@ -82,12 +73,11 @@ def study_rows(methods=EFFICIENCY, sizes=(1_000, 4_000, 16_000, 64_000), seeds=(
     """A whole study; XPT is four times as efficient as scratch."""
     rows = []
     for method in methods:
-        phases = ("phase-1", "phase-2") if method == "xpt" else ("phase-1",)
         for size in sizes:
             for seed in seeds:
                 spread = 0.011 if method == "scratch" else 0.01  # a seed's gain is not another's
                 loss = power_law(size, EFFICIENCY[method]) + spread * (seed - 1)
-                rows += cell_rows(method, size, seed, loss, phases=phases)
+                rows += cell_rows(method, size, seed, loss)
     return rows
 
 
@@ -100,6 +90,6 @@ def initializer_rows():
         for seed in (0, 1, 2)
         for row in cell_rows(
             "xpt", 16_000, seed, power_law(16_000, efficiency) + 0.01 * (seed - 1),
-            phases=("phase-1", "phase-2"), **{"embeddings.init": name},
+            **{"embeddings.init": name},
         )
     ]  # fmt: skip

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from synthetic_study import EFFICIENCY, cell_rows, common_of
 
-from lingraft.study.rows import Score, TaskRow
+from lingraft.report.row import Score
 
 ACCURACY = "task/nsmc/accuracy"
 BLOCKS = 50
@@ -22,19 +22,15 @@ def of_seed(seed, method):
     return seed + (0.01 * (2 * seed - 1) if method == "scratch" else 0.0)
 
 
-def task_row(common, task, score, value, seed=0, *, fingerprint="t", masks="m", blocks=True):
+def task_row(common, task, score, value, seed=0, *, masks="m", dev=0.0, **axes):
     shared = np.random.default_rng(7).normal(0, 3, BLOCKS)
-    own = np.random.default_rng([seed, len(common["cell"])]).normal(0, 1, BLOCKS)
+    own = np.random.default_rng([seed, len(common["model"])]).normal(0, 1, BLOCKS)
     worth = (value + shared + own - (shared + own).mean()) / 100
-    name = f"task/{task}/{score}"
-    one = Score(
-        metric=name, value=value, n=1_000, masks=masks,
-        blocks=tuple((20 * float(share), 20.0) for share in worth) if blocks else None,
-    )  # fmt: skip
-    return TaskRow(
-        **common, task=task, task_fingerprint=fingerprint, seed=seed, status="done", scores=(one,),
-        shown=(name,), splits="official", train_examples=500, seconds=9.0,
-        rules={"most frequent label": {score: 50.2}},
+    return Score(
+        model=common["model"], data=task, split="test", metric=score, value=value, n=1_000,
+        seed=seed, masks=masks, inputs=f"{common['inputs']} {task} {axes}",
+        axes=common["axes"] | axes, facts={"dev": dev},
+        blocks=tuple((20 * float(share), 20.0) for share in worth),
     )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.stats import Array, Resampling
-    from lingraft.study.rows import MetricRow
     from studies.results import Group
+    from studies.rows import MetricRow
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.evaluation.records import Blocks
-    from lingraft.study.rows import MetricRow
     from studies.results import Cell, Group
+    from studies.rows import MetricRow
 
 OTHER_MASKS = "†"
 OTHER_WORDS = "‡"

@@ -11,8 +11,8 @@ from studies.small_multiples import MOST, Panel, in_order
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lingraft.study.rows import Value
     from studies.results import Group, Results
+    from studies.rows import Value
 
     Places = dict[str, dict[str, str]]
     """What a label says of each axis, by label and axis."""

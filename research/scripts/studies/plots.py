@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from lingraft.study.rows import CurveRow
     from studies.results import Group, Results
+    from studies.rows import CurveRow
 
 AGAINST_DATA = (PERPLEXITY, BITS, "mask-only/hits@1", "mask-only/mrr")
 HEIGHT = 0.85

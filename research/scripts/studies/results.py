@@ -14,14 +14,14 @@ from lingraft.finetuning.outcomes import told
 from lingraft.recipe.records import METHODS
 from lingraft.report.variants import STREAM, TITLES
 from lingraft.study import results
-from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
 from studies.metrics import BITS, LOSS, PERPLEXITY
 from studies.notes import on_common
+from studies.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lingraft.study.rows import AnyRow, Tuned, Value
+    from studies.rows import AnyRow, Tuned, Value
 
 Array = np.ndarray[Any, Any]
 

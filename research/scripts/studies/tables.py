@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from lingraft.report.table import Row, Table
     from lingraft.stats import Resampling
-    from lingraft.study.rows import MetricRow
     from studies.results import Group, Results
+    from studies.rows import MetricRow
 
 QUALITY = (
     PERPLEXITY,

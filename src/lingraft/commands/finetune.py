@@ -99,7 +99,7 @@ def command(
         outcomes.check_out(out_dir)
     options = run.Options(update, force, command=ask.command_line())
     results = run.finetune(recipe, out_dir, options, base)
-    tables = tables_of(results)
+    tables = tables_of(results, out_dir)
     if ask.is_first_process():
         _show(results, tables, recipe, out_dir)
     return {"results": out_dir / "results.jsonl", "scores": console.rows(*tables)}
@@ -142,7 +142,7 @@ def _show(
     kept = [best for result in results if (best := result.folder / "best").is_dir()]
     weights = out_dir / "MODEL/TASK/seed-N/best" if kept[1:] else "".join(map(str, kept))
     counts = [
-        counted(len({getattr(outcome, key) for outcome in results}), name)
+        counted(len({getattr(result, key) for result in results}), name)
         for key, name in {"model_label": "model", "task": "task", "seed": "seed"}.items()
     ]
     console.summary(
@@ -153,12 +153,12 @@ def _show(
     )
 
 
-def tables_of(results: Sequence[Outcome]) -> list[Table]:
+def tables_of(results: Sequence[Outcome], out_dir: Path) -> list[Table]:
     """What is printed: models × tasks, or of tasks in several languages × languages."""
     from lingraft.finetuning import score_tables, xtreme_average
-    from lingraft.finetuning.compared import arrange
+    from lingraft.finetuning.compared import arrange, runs_of
 
-    arranged = arrange((outcome.model_label, outcome) for outcome in results)
+    arranged = arrange(runs_of([(one.model_label, one) for one in results], [out_dir]))
     if results[0].languages is None:
         return [score_tables.of_tasks(arranged, {})]
     summary = xtreme_average.summary_table(arranged, {})

@@ -16,12 +16,15 @@ from lingraft.crosslingual import alignment_table, bitext, layers, links
 from lingraft.crosslingual.alignment import CHUNK, Aligner, Settings
 from lingraft.crosslingual.alignment_table import Counts, Result, SetResult
 from lingraft.crosslingual.baselines import BASELINES
+from lingraft.crosslingual.by_layer import WHOLE, Reading
 from lingraft.crosslingual.encoder import Encoder
 from lingraft.errors import DataError, RecipeError
 from lingraft.files import check_output
 from lingraft.locks import growing
 from lingraft.recipe import catalogue
 from lingraft.report import table as tables
+from lingraft.report.row import RESULTS
+from lingraft.report.row import write as write_scores
 from lingraft.rundir import FORMAT, Step, fingerprint
 from lingraft.stats import RESAMPLES, Resampling
 
@@ -87,7 +90,7 @@ class Call:
             raise RecipeError(f"--reference {self.reference}: allowed: {', '.join(labels)}")
         names = [gold.name for gold in self.sets]
         for name in names:
-            if name == alignment_table.MEAN:
+            if name == WHOLE:
                 raise RecipeError(
                     f"a gold set cannot be called '{name}'; name it: --gold NAME=FILE"
                 )
@@ -227,26 +230,25 @@ def _read_links(path: Path, gold: GoldSet) -> list[Links]:
 
 def _write(call: Call, out: Path, results: list[Result]) -> Report:
     names = [gold.name for gold in call.sets]
-    reading = alignment_table.Reading(
-        names, call.dev, Resampling(call.resamples), call.settings.chosen.title
-    )
+    found = list(alignment_table.rows(results, names, call.dev, call.settings.chosen.title))
+    rates = (one for one in found if one.metric == "aer")
+    reading = Reading(rates, Resampling(call.resamples), lower=True)
     notes = {name: BASELINES[name][1] for name in call.baselines}
-    result_tables = reading.tables(results, notes, call.reference)
-    rows = reading.rows(results)
+    result_tables = alignment_table.tables(found, reading, notes, call.dev, call.reference)
     texts = {
         "table.md": "\n\n".join(
             f"## {table.title}\n\n{tables.markdown(table)}" for table in result_tables
         )
         + "\n",
-        "table.csv": tables.comma_separated(rows[0], (row.values() for row in rows)),
+        "table.csv": tables.shown_as_csv(result_tables[0]),
     }
-    figure = reading.figure(results)
-    if figure is not None:
+    caption = f"Mean alignment error rate by layer over {', '.join(names)}; layer 0: embeddings."
+    if (figure := reading.figure("aer", "alignment error rate (%)", caption)) is not None:
         texts["aer.svg"] = figure.svg
-    rundir.write_rows(out / layers.RESULTS, rows)
+    write_scores(out / RESULTS, found)
     for name, text in texts.items():
         rundir.write_text(out / name, text)
-    return Report(tuple(result_tables), tuple(out / name for name in (layers.RESULTS, *texts)))
+    return Report(tuple(result_tables), tuple(out / name for name in (RESULTS, *texts)))
 
 
 def write(

@@ -1,4 +1,4 @@
-"""What alignments are worth: error rates, their intervals, rows, tables and the figure; no torch.
+"""What alignments are worth: error rates as rows, and what is said of their tables; no torch.
 
 Shape letters: R resamples, B sentences.
 """
@@ -6,22 +6,21 @@ Shape letters: R resamples, B sentences.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.crosslingual import by_layer
-from lingraft.crosslingual.by_layer import Scores
-from lingraft.report import numbers
-from lingraft.report.table import BEST, Cell, row, table
+from lingraft.evaluation.records import by_place
+from lingraft.report.row import Score, Value
+from lingraft.report.scored import jackknife
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from lingraft.crosslingual.by_layer import Reading
     from lingraft.crosslingual.links import Gold, Link
-    from lingraft.report.figure import Figure
     from lingraft.report.table import Table
-    from lingraft.stats import Resampling
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,13 @@ class Counts:
         all_R = draws_RB @ (self.predicted_B + self.sure_B)
         return np.where(all_R > 0, 1 - hits_R / np.maximum(all_R, 1), 0.0)
 
+    def rates_in_percent(self, draws_RB: Array) -> Array:
+        """[R] Return the rate of each resample in per cent."""
+        return 100 * self.error_rates(draws_RB)
+
 
 Array = np.ndarray[Any, Any]
 
-MEAN = "mean"
-SIDES = ("precision", "recall")
 COUNTED = ("predicted", "sure", "found_sure", "found_possible")
 FACTS = ("tokens", "unknown", "too_long")
 
@@ -108,218 +109,108 @@ class Result:
     """No model."""
 
 
-class Reading(Scores):
-    """How results are read: error rates in percent.
+def rows(results: Sequence[Result], names: Sequence[str], dev: int, method: str) -> Iterator[Score]:
+    """Yield error rate, precision and recall of every layer and set, in per cent.
 
     Args:
+        results: of every layer and baseline; of each model the layer is reported that has the
+            smallest mean rate, on dev where there is one.
         names: of the gold sets.
         dev: sentences at the head of each set that choose the layer and are not scored.
-        resampling: of the sentences.
         method: its title.
     """
-
-    def __init__(self, names: Sequence[str], dev: int, resampling: Resampling, method: str) -> None:
-        super().__init__(names, MEAN, resampling)
-        self.dev, self.method = dev, method
-
-    # -- numbers
-
-    def scored(self, result: Result, name: str) -> Counts:
-        """The counts of the sentences that are scored."""
-        return result.sets[name].counts.between(self.dev, None)
-
-    def _to_choose_by(self, result: Result) -> float:
-        """Mean error rate over the sets, on dev where there is one."""
-        parts = [result.sets[name].counts.between(0, self.dev or None) for name in self.names]
-        return float(np.mean([part.error_rate() for part in parts]))
-
-    def on_set(self, result: Result, name: str) -> float:
-        return 100 * self.scored(result, name).error_rate()
-
-    def on_draws(self, result: Result, name: str) -> Array:
-        counts = self.scored(result, name)
-        rates_R: Array = counts.error_rates(self.resampling.draws(len(counts.sure_B), name))
-        return 100 * rates_R
-
-    def number(self, result: Result, name: str) -> int:
-        return len(self.scored(result, name).sure_B)
-
-    def chosen(self, results: Sequence[Result]) -> list[Result]:
-        """Of each model the layer with the smallest mean rate, on dev where there is one."""
-        labels = dict.fromkeys(result.label for result in results)
-        return [
-            min(
-                (result for result in results if result.label == label),
-                key=lambda result: (self._to_choose_by(result), result.layer or 0),
+    best = {(one.label, one.layer) for one in chosen(results, names, dev)}
+    is_given = len({one.layer for one in results if one.layer is not None}) == 1
+    chosen_on = "given" if is_given else "dev" if dev else "the scored sentences"
+    for result in results:
+        axes: dict[str, Value] = {"layer": result.layer, "method": method}
+        for name in names:
+            counts, facts = result.sets[name].counts.between(dev, None), result.sets[name].facts
+            rate, sides = counts.error_rate(), (counts.precision(), counts.recall())
+            values = dict(zip(("aer", "precision", "recall"), (rate, *sides), strict=True))
+            n = len(counts.sure_B)
+            links = {key: int(getattr(counts, f"{key}_B").sum()) for key in COUNTED}
+            known = {fact: facts[fact] for fact in FACTS if fact in facts}
+            blocks = jackknife(
+                by_place(n).tolist(), {"aer": counts.rates_in_percent}, {"aer": 100 * rate}
             )
-            for label in labels
+            for metric, value in values.items():
+                if value is not None:
+                    yield Score(
+                        model=result.label,
+                        data=name,
+                        split="test",
+                        metric=metric,
+                        value=100 * value,
+                        n=n,
+                        reported=(result.label, result.layer) in best,
+                        axes={} if result.reference else axes,
+                        facts={"chosen_on": chosen_on, **links, **known},
+                        blocks=blocks.get(metric),
+                    )
+
+
+def chosen(results: Sequence[Result], names: Sequence[str], dev: int) -> list[Result]:
+    """Return of each model the layer with the smallest mean rate, on dev where there is one."""
+
+    def rate(result: Result) -> tuple[float, int]:
+        parts = (result.sets[name].counts.between(0, dev or None) for name in names)
+        return fmean(part.error_rate() for part in parts), result.layer or 0
+
+    by_label: dict[str, list[Result]] = {}
+    for result in results:
+        by_label.setdefault(result.label, []).append(result)
+    return [min(of_model, key=rate) for of_model in by_label.values()]
+
+
+def tables(
+    found: Sequence[Score],
+    reading: Reading,
+    baselines: Mapping[str, str],
+    dev: int,
+    reference: str | None = None,
+) -> list[Table]:
+    """Return the main table, the differences to a reference, and the rates by layer.
+
+    Args:
+        found: all rows.
+        reading: of those that are error rates.
+        baselines: what is said of each.
+        dev: sentences at the head of each set that are not scored.
+        reference: the label of a model or baseline; None takes the first model.
+    """
+    models = [label for label, place in reading.chosen.items() if place[1] is not None]
+    title = "AER; below 0 is better than it; paired bootstrap over the sentences"
+    notes = _notes(found, reading, baselines, dev)
+    made = [
+        reading.main("Alignment error rate in %, lower is better", notes),
+        reading.differences(title, reference or next(iter(models), None)),
+        reading.by_layer("AER in % by layer; 0 is the embeddings"),
+    ]
+    return [one for one in made if one is not None]
+
+
+def _notes(
+    found: Sequence[Score], reading: Reading, baselines: Mapping[str, str], dev: int
+) -> list[str]:
+    notes = ["Brackets: 95 % by a bootstrap over blocks of sentences."]
+    for label, place in reading.chosen.items():
+        own = [one for one in found if one.model == label and one.reported]
+        sides = [
+            f"{side} {fmean(one.value for one in own if one.metric == side):.1f}"
+            for side in ("precision", "recall")
+            if any(one.metric == side for one in own)
         ]
-
-    # -- rows
-
-    def rows(self, results: Sequence[Result]) -> list[dict[str, Any]]:
-        """One a layer and set, and their mean; rates and shares as fractions of one."""
-        best = {(result.label, result.layer) for result in self.chosen(results)}
-        chosen_on = "dev" if self.dev else "the scored sentences"
-        if len(_layers(results)) == 1:
-            chosen_on = "given"
-        rows = []
-        for result in results:
-            for name in self.columns:
-                bounds = self.interval(result, name)
-                low, high = (None if bound is None else bound / 100 for bound in bounds)
-                rows.append(
-                    {
-                        "model": result.label,
-                        "kind": "baseline" if result.reference else "model",
-                        "layer": result.layer,
-                        "chosen": (result.label, result.layer) in best,
-                        "chosen_on": chosen_on,
-                        "set": name,
-                        "method": None if result.reference else self.method,
-                        "aer": self.value(result, name) / 100,
-                        "low": low,
-                        "high": high,
-                        **self._counts(result, name),
-                    }
-                )
-        return rows
-
-    def _counts(self, result: Result, name: str) -> dict[str, Any]:
-        if name == MEAN:
-            counted = (*COUNTED, *FACTS)
-            sides = {metric: self._average(result, metric) for metric in SIDES}
-            return {"sentences": None, **sides, **dict.fromkeys(counted)}
-        counts, facts = self.scored(result, name), result.sets[name].facts
-        return {
-            "sentences": len(counts.sure_B),
-            **{metric: getattr(counts, metric)() for metric in SIDES},
-            **{key: int(getattr(counts, f"{key}_B").sum()) for key in COUNTED},
-            **{fact: facts.get(fact) for fact in FACTS},
-        }
-
-    def _average(self, result: Result, metric: str) -> float | None:
-        values = [getattr(self.scored(result, name), metric)() for name in self.names]
-        return None if None in values else float(np.mean(values))
-
-    # -- tables
-
-    def tables(
-        self, results: Sequence[Result], baselines: Mapping[str, str], reference: str | None = None
-    ) -> list[Table]:
-        """The main table, the differences to a reference, and the means by layer.
-
-        Args:
-            results: of every layer and baseline.
-            baselines: what is said of each.
-            reference: the label of a model or baseline; None takes the first model.
-        """
-        chosen_results = self.chosen(results)
-        layers = _layers(results)
-        tables = [self._main(chosen_results, baselines, layers)]
-        models = [result for result in chosen_results if not result.reference]
-        firsts = [result for result in chosen_results if result.label == reference] or models
-        if firsts and len(chosen_results) > 1:
-            other_results = [result for result in chosen_results if result is not firsts[0]]
-            title = "AER; below 0 is better than it; paired bootstrap over the sentences"
-            tables.append(self.differences(firsts[0], other_results, "set", title))
-        if len(layers) > 1:
-            tables.append(self._by_layer(results))
-        return tables
-
-    def _main(
-        self, results: Sequence[Result], baselines: Mapping[str, str], layers: Sequence[int]
-    ) -> Table:
-        best = {name: min(self.value(result, name) for result in results) for name in self.columns}
-        rows = []
-        for result in results:
-            cells = [
-                Cell(
-                    numbers.fixed(self.value(result, name), 1),
-                    self.bounds(result, name),
-                    BEST if self.value(result, name) == best[name] and len(results) > 1 else 0,
-                )
-                for name in self.columns
-            ]
-            sides = [self._average(result, metric) for metric in SIDES]
-            layer = numbers.ABSENT if result.layer is None else str(result.layer)
-            rows.append(
-                row(
-                    result.label,
-                    layer,
-                    *cells,
-                    *map(_percent, sides),
-                    role="reference" if result.reference else "",
-                )
-            )
-        title = "Alignment error rate in %, lower is better"
-        return table(
-            title, ["model", "layer", *self.columns, "precision", "recall"], rows,
-            self._notes(results, baselines, layers),
-        )  # fmt: skip
-
-    def _notes(
-        self, results: Sequence[Result], baselines: Mapping[str, str], layers: Sequence[int]
-    ) -> list[str]:
-        sizes = ", ".join(f"{name} {self.number(results[0], name):,}" for name in self.names)
-        notes = [
-            f"Sentences: {sizes}. Brackets: 95 % by a bootstrap over sentences. Precision and "
-            "recall are means over the sets."
-        ]
-        models = [result for result in results if not result.reference]
-        if models:
-            head = f"the first {self.dev} sentences of every set, which are not scored"
-            choice = (
-                f"Each model's layer has the smallest mean on {head}."
-                if self.dev
-                else "Each model's layer has the smallest mean on the very sentences that are "
-                "scored: an oracle, better than a layer chosen beforehand."
-            )
-            if len(layers) == 1:
-                choice = f"Layer {layers[0]} was given"
-                choice += f"; without {head}." if self.dev else "."
-            notes.append(f"Links by {self.method}. {choice}")
-        notes += [f"{name}: {note}." for name, note in baselines.items()]
-        for result in models:
-            long = {name: result.sets[name].facts["too_long"] for name in self.names}
-            if text := ", ".join(f"{count} of {name}" for name, count in long.items() if count):
-                notes.append(
-                    f"{result.label}: sentence pairs longer than it reads, without links: {text}."
-                )
-        return notes
-
-    # -- by layer
-
-    def _curves(self, results: Sequence[Result]) -> dict[str, dict[int, float]]:
-        """By model the mean rate at each layer, in percent."""
-        curves: dict[str, dict[int, float]] = {}
-        for result in results:
-            if result.layer is not None:
-                curves.setdefault(result.label, {})[result.layer] = self.value(result, MEAN)
-        return curves
-
-    def _by_layer(self, results: Sequence[Result]) -> Table:
-        curves = [([label], curve) for label, curve in self._curves(results).items()]
-        title = "Mean AER in % by layer; 0 is the embeddings"
-        return by_layer.as_table(title, ["model"], curves, min)
-
-    def figure(self, results: Sequence[Result]) -> Figure | None:
-        """Mean rate by layer (figure 4 of Chi et al. 2022); None where no model has several."""
-        curves = self._curves(results)
-        if not any(len(curve) > 1 for curve in curves.values()):
-            return None
-        caption = (
-            f"Mean alignment error rate by layer over {', '.join(self.names)}; layer 0 is the "
-            "embeddings. Dotted: what needs no model."
-        )
-        levels = {r.label: self.value(r, MEAN) for r in results if r.reference}
-        return by_layer.as_figure("aer", curves, "alignment error rate (%)", caption, levels)
-
-
-def _layers(results: Sequence[Result]) -> list[int]:
-    """Those of the models; a single one was asked for."""
-    return sorted({result.layer for result in results if result.layer is not None})
-
-
-def _percent(share: float | None) -> str:
-    return numbers.fixed(None if share is None else 100 * share, 1)
+        notes += [f"{label}: {', '.join(sides)}, means over the sets."] if sides else []
+        long = {one.data: one.facts.get("too_long") for one in own if one.metric == "aer"}
+        if place[1] is not None and any(long.values()):
+            many = ", ".join(f"{count} of {name}" for name, count in long.items() if count)
+            notes.append(f"{label}: sentence pairs longer than it reads, without links: {many}.")
+    head = f"the first {dev} sentences of every set, which are not scored"
+    oracle = "the very sentences that are scored: an oracle, better than one chosen beforehand"
+    choice = f"Each model's layer has the smallest mean on {head if dev else oracle}"
+    if len(reading.layers) == 1:
+        choice = f"Layer {reading.layers[0]} was given" + (f"; without {head}" if dev else "")
+    method = next((one.axes["method"] for one in found if "method" in one.axes), None)
+    notes += [f"Links by {method}. {choice}."] if method else []
+    return notes + [f"{name}: {note}." for name, note in baselines.items()]

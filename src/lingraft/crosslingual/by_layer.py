@@ -1,135 +1,164 @@
-"""Scores of models on several sets, how sure they are, and curves over the layers. No torch."""
+"""Tables and the figure of models that are scored at every layer, made of their rows. No torch."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lingraft.report import numbers
 from lingraft.report.figure import Figure, Line
+from lingraft.report.scored import percent, replicates, shared_blocks
 from lingraft.report.table import BEST, Cell, Column, row, table
 from lingraft.stats import FEWEST_BLOCKS, interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from lingraft.report.row import Score
     from lingraft.report.table import Table
     from lingraft.stats import Array, Difference, Resampling
 
     Curve = Mapping[int, float]
     "Percent by layer."
-    Best = Callable[[Iterable[float]], float]
+    Place = tuple[str, int | None]
+    "A model and its layer; None for what has none."
+
+WHOLE = "mean"
+"""What the mean over the sets is called."""
 
 
-class Scores(ABC):
-    """Of models that have a `label` and a `layer`, in percent; all are drawn the same sentences.
+class Reading:
+    """How rows of one metric are read.
 
     Args:
-        names: of the sets.
-        whole: what the mean over them is called.
-        resampling: of the sentences.
+        rows: every layer of every model on every set; those of the layer that is shown are
+            reported. Several of one layer and set (directions) count by their mean.
+        resampling: of the blocks of a set, the same for all models.
+        lower: whether lower is better.
     """
 
-    def __init__(self, names: Sequence[str], whole: str, resampling: Resampling) -> None:
-        self.names, self.whole, self.resampling = list(names), whole, resampling
-        self.columns = [*self.names, *([whole] if len(self.names) > 1 else [])]
-        self._drawn: dict[tuple[str, int | None, str], Array] = {}
+    def __init__(self, rows: Iterable[Score], resampling: Resampling, *, lower: bool) -> None:
+        self.resampling, self.lower = resampling, lower
+        self.rows: dict[tuple[Place, str], list[Score]] = {}
+        self.chosen: dict[str, Place] = {}
+        for one in rows:
+            layer = one.axes.get("layer")
+            place = (one.model, layer if isinstance(layer, int) else None)
+            name = str(one.axes.get("language") or one.data)
+            self.rows.setdefault((place, name), []).append(one)
+            if one.reported:
+                self.chosen[one.model] = place
+        self.names = list(dict.fromkeys(name for _, name in self.rows))
+        self.columns = [*self.names, *([WHOLE] if len(self.names) > 1 else [])]
+        self.layers = sorted({p[1] for p, _ in self.rows if p[1] is not None})
+        self._drawn: dict[tuple[Place, str], Array | None] = {}
 
-    @abstractmethod
-    def on_set(self, result: Any, name: str) -> float:
-        """A model's score on a set."""
+    def value(self, place: Place, name: str) -> float:
+        """Return the score on a set, or the mean over the sets."""
+        if name == WHOLE:
+            return fmean(self.value(place, one) for one in self.names)
+        return fmean(one.value for one in self.rows[place, name])
 
-    @abstractmethod
-    def on_draws(self, result: Any, name: str) -> Array:
-        """[R] The same on every draw of the set's sentences."""
+    def drawn(self, place: Place, name: str) -> Array | None:
+        """[R] Return the same on every draw; None where a set has few blocks."""
+        if (place, name) not in self._drawn:
+            parts: list[Array | None] = []
+            if name == WHOLE:
+                parts = [self.drawn(place, one) for one in self.names]
+            elif (used_B := shared_blocks(self.rows[place, name])) is not None:
+                drawn_RS = replicates(self.rows[place, name], percent, used_B, self.resampling)
+                parts = [drawn_RS.mean(1)]
+            known = [part for part in parts if part is not None]
+            whole = len(known) == len(parts) > 0
+            self._drawn[place, name] = np.mean(known, axis=0) if whole else None
+        return self._drawn[place, name]
 
-    @abstractmethod
-    def number(self, result: Any, name: str) -> int:
-        """How many sentences of the set are scored."""
-
-    def value(self, result: Any, name: str) -> float:
-        """The score on a set, or the mean over the sets."""
-        names = self.names if name == self.whole else [name]
-        return float(np.mean([self.on_set(result, set_name) for set_name in names]))
-
-    def drawn(self, result: Any, name: str) -> Array:
-        """[R] As `value`, on every draw."""
-        key = (result.label, result.layer, name)
-        if key not in self._drawn:
-            whole = name == self.whole
-            draws = [self.drawn(result, set_name) for set_name in self.names] if whole else []
-            self._drawn[key] = np.mean(draws, axis=0) if whole else self.on_draws(result, name)
-        return self._drawn[key]
-
-    def interval(self, result: Any, name: str) -> tuple[float, float] | tuple[None, None]:
-        """Return the bounds of the 95 % interval; of very few sentences None."""
-        if self._are_few(result, name):
-            return None, None
-        return interval(self.drawn(result, name))
-
-    def bounds(self, result: Any, name: str) -> str:
-        """Show the 95 % interval."""
-        low, high = self.interval(result, name)
-        return numbers.between(low, high, 1) or numbers.ABSENT
-
-    def _are_few(self, result: Any, name: str) -> bool:
-        names = self.names if name == self.whole else [name]
-        return min(self.number(result, set_name) for set_name in names) < FEWEST_BLOCKS
-
-    def difference(self, first: Any, other: Any, name: str) -> Difference:
-        """How much higher `other` scores; of very few sentences without interval and p."""
+    def difference(self, first: Place, other: Place, name: str) -> Difference:
+        """Return how much higher `other` scores; of few sentences without interval and p."""
         gain = self.value(other, name) - self.value(first, name)
-        few = self._are_few(first, name)
-        gains_R = self.drawn(other, name) - self.drawn(first, name)
-        return self.resampling.difference({(0,): gain}, None if few else gains_R[:, None])
+        ours, theirs = self.drawn(other, name), self.drawn(first, name)
+        gains_R = None if ours is None or theirs is None else (ours - theirs)[:, None]
+        return self.resampling.difference({(0,): gain}, gains_R)
 
-    def differences(self, first: Any, others: Sequence[Any], kind: str, title: str) -> Table:
-        """Each other one less the first, on every set (which is a `kind`) and their mean."""
+    # -- tables
+
+    def main(self, title: str, notes: Sequence[str]) -> Table:
+        """Return sets × models at their layers, with intervals; the best of a set is marked."""
+        best = min if self.lower else max
+        rows = []
+        for name in self.columns:
+            values = {place: self.value(place, name) for place in self.chosen.values()}
+            cells = []
+            for place, value in values.items():
+                drawn_R = self.drawn(place, name)
+                low, high = (None, None) if drawn_R is None else interval(drawn_R)
+                rank = BEST if len(values) > 1 and value == best(values.values()) else 0
+                cells.append(Cell(numbers.fixed(value, 1), numbers.between(low, high, 1), rank))
+            of_set = self.rows.get((next(iter(values)), name), [])
+            count = numbers.count(of_set[0].n if of_set else None)
+            role = "total" if name == WHOLE else ""
+            rows.append(row(name, count, *cells, role=role))  # type: ignore[arg-type]
+        heads: list[str | Column] = [
+            Column(label, under="" if layer is None else f"layer {layer}")
+            for label, layer in self.chosen.values()
+        ]
+        return table(title, [Column("set", "text"), "n", *heads], rows, notes)
+
+    def differences(self, title: str, reference: str | None = None) -> Table | None:
+        """Return each model less the reference, or the first one; None for a single model."""
+        first = self.chosen.get(reference or "") or next(iter(self.chosen.values()))
         rows, notes = [], list[str]()
         for name in self.columns:
-            for other in others:
+            for other in (place for place in self.chosen.values() if place != first):
                 gain = self.difference(first, other, name)
                 bounds = numbers.between(gain.low, gain.high, 1, sign=True) or numbers.ABSENT
                 if gain.p is None:
                     notes = [f"Fewer than {FEWEST_BLOCKS} sentences give neither interval nor p."]
-                p = numbers.ABSENT if gain.p is None else f"{gain.p:.4f}"
-                rows.append((name, other.label, numbers.signed(gain.value, 1), bounds, p))
-        head = (Column(kind, "text"), Column("model", "text"), "points", "95 % interval", "p")
-        return table(f"Less {first.label} ({title})", head, rows, notes)
+                p = numbers.ABSENT if gain.p is None else numbers.probability(gain.p)
+                rows.append(row(name, other[0], numbers.signed(gain.value, 1), bounds, p))
+        heads = (Column("set", "text"), Column("model", "text"), "difference", "95 % interval", "p")
+        return table(f"Less {first[0]}: {title}", heads, rows, notes) if rows else None
 
-
-def as_table(
-    title: str,
-    heads: Sequence[str],
-    curves: Sequence[tuple[Sequence[str], Curve]],
-    best: Best,
-    notes: Sequence[str] = (),
-) -> Table:
-    """A row a curve, its best layer marked.
-
-    Args:
-        title: of the table.
-        heads: over the names.
-        curves: each with its names, one for each head.
-        best: max or min.
-        notes: beneath it.
-    """
-    layers = sorted({layer for _, curve in curves for layer in curve})
-    rows = []
-    for names, curve in curves:
-        first = best(curve.values())
-        cells = [
-            Cell(numbers.fixed(curve[layer], 1), rank=BEST if curve[layer] == first else 0)
-            if layer in curve
-            else Cell(numbers.ABSENT)
-            for layer in layers
+    def by_layer(self, title: str) -> Table | None:
+        """Return every model and set by layer, the best of a row marked; None for one layer."""
+        rows = []
+        for label in self.chosen if len(self.layers) > 1 else ():
+            for name in self.columns:
+                if curve := self.curve(label, name):
+                    best = (min if self.lower else max)(curve.values())
+                    cells = [
+                        Cell(numbers.fixed(curve.get(at), 1), rank=BEST * (curve.get(at) == best))
+                        for at in self.layers
+                    ]
+                    rows.append(row(label, name, *cells))
+        heads = [
+            *(Column(of, "text") for of in ("model", "set")),
+            *map(Column, map(str, self.layers)),
         ]
-        rows.append(row(*names, *cells))
-    columns: list[str | Column] = [Column(head, "text") for head in heads]
-    columns += map(str, layers)
-    return table(title, columns, rows, notes)
+        note = "The best layer of each row is marked; it is the best on these very sentences."
+        return table(title, heads, rows, [note]) if rows else None
+
+    def curve(self, label: str, name: str) -> dict[int, float]:
+        """Return a model's scores by layer."""
+        return {
+            layer: self.value((label, layer), name)
+            for layer in self.layers
+            if ((label, layer), self.names[0]) in self.rows
+        }
+
+    def figure(self, name: str, axis: str, caption: str) -> Figure | None:
+        """Draw the mean over the sets, a line a model; None where no model has several layers."""
+        whole = self.columns[-1]
+        curves = {label: of for label in self.chosen if (of := self.curve(label, whole))}
+        levels = {
+            label: self.value(place, whole)
+            for label, place in self.chosen.items()
+            if place[1] is None
+        }
+        several = any(len(of) > 1 for of in curves.values())
+        return as_figure(name, curves, axis, caption, levels) if several else None
 
 
 def as_figure(

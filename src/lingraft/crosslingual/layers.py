@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from lingraft.report.row import Value
+
     Array = np.ndarray[Any, Any]
 
 Pool = Literal["mean", "no-specials", "cls"]
 POOLS: tuple[Pool, ...] = ("mean", "no-specials", "cls")
 """The mean over all tokens, special ones included (XTREME); over those of the text alone; the first
 token."""
-RESULTS, ARRAYS = "results.jsonl", "arrays.npz"
+ARRAYS = "arrays.npz"
 AGAIN = "choose another --out, or --force: what has the same inputs is kept"
 MIDDLE = 2 / 3
 """Where in a model's depth states are taken from, if nothing says better: 8 of 12 in XTREME,
@@ -103,17 +105,16 @@ def check_distinct(models: Mapping[str, str]) -> dict[str, str]:
     return fingerprints
 
 
-def named(label: str, name: str, mark: str) -> dict[str, str | None]:
-    """How a row of results.jsonl names its model; `lingraft finetune` knows it by its weights.
+def facts_of(name: str, mark: str) -> dict[str, Value]:
+    """Return how rows know a model; `lingraft finetune` knows it by its weights.
 
     Args:
-        label: what tables call it.
         name: directory or Hub id, whose weights are not looked at.
         mark: of `fingerprint_of`.
     """
     folder = folder_of(name)
-    weights = None if folder is None else weights_fingerprint(folder)
-    return {"model": label, "model_fingerprint": mark, "model_weights": weights}
+    weights: dict[str, Value] = {} if folder is None else {"weights": weights_fingerprint(folder)}
+    return {"model_fingerprint": mark, **weights}
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def read(
     all_links = [link for of_pair in gold_links for link in (*of_pair.sure, *of_pair.possible)]
     if first == 0 and all_links and all(0 not in link for link in all_links):
         logger.warning(
-            "%s: no link names a first word (0); if the file counts from 1, give --base 1", gold
+            "%s: no link names a first word (0); if the file counts from 1, give base=1", gold
         )
     return GoldSet(name, tuple(pairs), tuple(map(_gold, gold_links)), number)
 
@@ -172,20 +172,7 @@ def _plain(path: Path) -> tuple[list[Marked], int]:
                 for number, line in enumerate(lines, 1)
                 if line.strip() or not numbered
             ], 0
-    number, bad = _strange(lines)
-    raise DataError(
-        f"{path}: line {number}: {bad[:40]!r} is in no known format of links; allowed, one in all "
-        f"of the file: {FORMATS}"
-    )
-
-
-def _strange(lines: list[str]) -> tuple[int, str]:
-    """The first line that is not in the format of the first; the first itself if it is in none."""
-    numbered = [(at, line) for at, line in enumerate(lines, 1) if line.strip()] or [(1, "")]
-    for pattern in (TRIPLE, PHARAOH, NUMBERED):
-        if pattern.fullmatch(numbered[0][1]):
-            return next((at, line) for at, line in numbered if not pattern.fullmatch(line))
-    return numbered[0]
+    raise DataError(f"{path}: is in no known format of links; allowed, one in all of it: {FORMATS}")
 
 
 def _triples(path: Path, lines: list[str]) -> list[Marked]:
@@ -211,7 +198,7 @@ def _inside(
     """The links counted from 0, and how many lie outside.
 
     Raises:
-        DataError: the first link outside its sentence, if that is an error or the base is wrong.
+        DataError: the first link outside its sentence, if that is an error.
     """
     gold_links, number = [], 0
     for of_pair, pair in zip(marked, pairs, strict=True):
@@ -219,8 +206,13 @@ def _inside(
         for links in (of_pair.sure, of_pair.possible):
             moved = [(i - base, j - base) for i, j in links]
             bad = [link for link in moved if not _fits(link, pair)]
-            if bad and not number:
-                _say_outside(bad[0], (of_pair, pair), marked, pairs, base, outside)
+            if bad and outside == "stop":
+                raise DataError(
+                    f"{of_pair.where}: the link {bad[0][0] + base}-{bad[0][1] + base} lies outside "
+                    f"its sentences of {len(pair.source)} and {len(pair.target)} words, counted "
+                    f"from {base}; correct it, or give base={1 - base}, or outside=drop or miss "
+                    "(leave such links out, or keep them, never found)"
+                )
             number += len(bad)
             sides.append([x for x in moved if x not in bad] if outside == "drop" else moved)
         gold_links.append(Marked(of_pair.where, *sides))
@@ -229,42 +221,6 @@ def _inside(
 
 def _fits(link: Link, pair: SentencePair) -> bool:
     return 0 <= link[0] < len(pair.source) and 0 <= link[1] < len(pair.target)
-
-
-def _say_outside(
-    bad: Link,
-    where: tuple[Marked, SentencePair],
-    marked: Sequence[Marked],
-    pairs: Sequence[SentencePair],
-    base: int,
-    outside: Outside,
-) -> None:
-    """Raise an error, unless such links are expected and the base is as good as the other one."""
-    own, pair = where
-    problem = (
-        f"{own.where}: the link {bad[0] + base}-{bad[1] + base} lies outside its sentences of "
-        f"{len(pair.source)} and {len(pair.target)} words"
-    )
-    counts = [_num_outside(marked, pairs, first) for first in (base, 1 - base)]
-    if counts[1] < counts[0]:
-        better = f"{counts[1]} do" if counts[1] else "all lie inside"
-        raise DataError(
-            f"{problem} when the first word is {base} ({counts[0]} links do); with {1 - base} "
-            f"{better}: give --base {1 - base}"
-        )
-    if outside == "stop":
-        raise DataError(
-            f"{problem}, counted from {base}; correct it, or give --outside drop (leave such links "
-            "out) or miss (keep them, never found)"
-        )
-
-
-def _num_outside(marked: Sequence[Marked], pairs: Sequence[SentencePair], base: int) -> int:
-    return sum(
-        not _fits((i - base, j - base), pair)
-        for own, pair in zip(marked, pairs, strict=True)
-        for i, j in (*own.sure, *own.possible)
-    )
 
 
 def _gold(marked: Marked) -> Gold:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.crosslingual import layers, mining
 from lingraft.crosslingual.encoder import sentence_vectors
-from lingraft.crosslingual.layers import RESULTS, check_distinct, keep_arrays, kept_arrays, named
+from lingraft.crosslingual.layers import check_distinct, facts_of, keep_arrays, kept_arrays
 from lingraft.crosslingual.search import Neighbours, both_ways
 from lingraft.log import progress
 from lingraft.report import numbers
+from lingraft.report.row import RESULTS, Value, write
+from lingraft.report.row import Score as Row
 from lingraft.report.table import Column, row, table
-from lingraft.rundir import FORMAT, fingerprint, write_rows, write_text
+from lingraft.rundir import FORMAT, fingerprint, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -181,41 +183,51 @@ def mine_texts(
     """
     marks = check_distinct(models)
     results: list[Result] = []
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for label, name in models.items():
         miner = Miner(label, name, marks[label], out, options)
         for task in tasks:
             miner.folder = out / label / task.language
             result = miner.run(task)
             write_text(miner.folder / "mined.tsv", mining.as_table(result.mined, task.texts))
-            rows += _rows(result, named(label, name, marks[label]), options)
+            rows += _rows(result, facts_of(name, marks[label]), options)
             results.append(result)
-    write_rows(out / RESULTS, rows)
+    write(out / RESULTS, rows)
     return results
 
 
-def _rows(
-    result: Result, names: Mapping[str, str | None], options: Options
-) -> Iterator[dict[str, Any]]:
-    common = {
-        **names,
+def _rows(result: Result, facts: dict[str, Value], options: Options) -> Iterator[Row]:
+    axes: dict[str, Value] = {
         "task": options.task,
         "language": result.task.language or None,
         "layer": result.layer,
-        "layer_from": result.layer_from,
         "threshold": result.threshold,
-        "threshold_from": result.threshold_from,
         "pool": options.pool,
         "protocol": "xtreme" if options.parity else "lingraft",
     }
+    facts = {**facts, "chosen_on": result.layer_from, "threshold_from": result.threshold_from}
+
+    def scored(split: str, metric: str, value: float, **more: Value) -> Row:
+        return Row(
+            model=result.label,
+            data="-".join(filter(None, (options.task or "text", result.task.language))),
+            split=split,
+            metric=metric,
+            value=value,
+            n=len(result.mined),
+            reported=split == "test",
+            axes=axes,
+            facts=facts | more,
+        )
+
     for split, score in (("test", result.score), ("dev", result.dev)):
         if score is not None:
             values = asdict(score)
             metrics = {metric: values.pop(metric) for metric in METRICS}
             for metric, value in metrics.items():
-                yield common | {"split": split, "metric": metric, "value": value, **values}
+                yield scored(split, metric, value, **values)
     if result.score is None:
-        yield common | {"split": "test", "metric": "mined", "value": len(result.mined)}
+        yield scored("test", "mined", len(result.mined))
 
 
 def shown(results: Sequence[Result]) -> Table:

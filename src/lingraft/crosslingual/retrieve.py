@@ -6,17 +6,18 @@ Shape letters: L layers and the embeddings before them, N pairs, R resamples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.crosslingual import by_layer, retrieval
-from lingraft.crosslingual.by_layer import Scores
-from lingraft.crosslingual.layers import RESULTS, named
+from lingraft.crosslingual import retrieval
+from lingraft.crosslingual.by_layer import Reading
+from lingraft.crosslingual.layers import facts_of
 from lingraft.crosslingual.retrieval import WAYS
-from lingraft.report import numbers
-from lingraft.report.table import BEST, Cell, Column, markdown, row, shown_as_csv, table
-from lingraft.rundir import write_rows, write_text
+from lingraft.evaluation.records import blocks
+from lingraft.report.row import RESULTS, Score, Value, write
+from lingraft.report.table import markdown, shown_as_csv
+from lingraft.rundir import write_text
 from lingraft.stats import Resampling
 
 if TYPE_CHECKING:
@@ -26,11 +27,8 @@ if TYPE_CHECKING:
     from lingraft.crosslingual.layers import Options
     from lingraft.crosslingual.pairs import Pairs
     from lingraft.crosslingual.retrieval import Found, Way
-    from lingraft.report.figure import Figure
-    from lingraft.report.table import Role, Table
-    from lingraft.stats import Array
+    from lingraft.report.table import Table
 
-AVERAGE = "average"
 CHOSEN = {
     "dev": "its layer is chosen on the dev pairs alone",
     "test": "its layer is the best on the test pairs themselves (an oracle): no other layer can do "
@@ -55,154 +53,70 @@ class Chosen:
         return self.found.label
 
 
-class Report(Scores):
-    """Everything that is made from the answers of some models.
-
-    Args:
-        models: the first is what the others are compared with.
-        ways: directions that count.
-        resamples: draws of sentences.
-    """
-
-    def __init__(
-        self, models: Sequence[Chosen], ways: Sequence[Way], resamples: int = 4_000
-    ) -> None:
-        sets = list(models[0].found.test)
-        super().__init__(sets, AVERAGE, Resampling(resamples))
-        self.chosen, self.ways = models, ways
-
-    def on_set(self, result: Chosen, name: str) -> float:
-        return float(result.found.test[name].curve(self.ways)[result.layer])
-
-    def on_draws(self, result: Chosen, name: str) -> Array:
-        gains_N = result.found.test[name].gains(self.ways)[result.layer]
-        parts = self.resampling.parts(len(gains_N), f"pairs of {name}")
-        return np.concatenate([draws_RN @ gains_N / draws_RN.sum(1) for draws_RN in parts])
-
-    def number(self, result: Chosen, name: str) -> int:
-        return len(result.found.test[name])
-
-    def of_way(self, result: Chosen, language: str, way: Way) -> float:
-        """Accuracy of one way."""
-        languages = self.names if language == AVERAGE else [language]
-        accuracies = [result.found.test[name].accuracies(way)[result.layer] for name in languages]
-        return float(np.mean(accuracies))
-
-    # -- tables
-
-    def accuracies(self) -> Table:
-        """Languages × models at the chosen layers."""
-        columns: list[str | Column] = [Column("language", "text"), Column("model", "text")]
-        columns += ["pairs", "layer"]
-        columns += [*self.ways, *(["mean"] if len(self.ways) > 1 else []), "95 % interval"]
-        rows = []
-        for language in self.columns:
-            best = max(self.value(result, language) for result in self.chosen)
-            for result in self.chosen:
-                value = self.value(result, language)
-                rank = BEST if len(self.chosen) > 1 and value == best else 0
-                mean = Cell(numbers.fixed(value, 1), rank=rank)
-                rates = [numbers.fixed(self.of_way(result, language, way), 1) for way in self.ways]
-                cells = [*rates, mean] if len(rates) > 1 else [mean]
-                answers = result.found.test.get(language)  # none of the average
-                count = numbers.count(None if answers is None else len(answers))
-                role: Role = "total" if language == AVERAGE else ""
-                names = (language, result.found.label, count, str(result.layer))
-                rows.append(row(*names, *cells, self.bounds(result, language), role=role))
-        return table("Nearest neighbours: accuracy in percent", columns, rows, self._notes())
-
-    def _notes(self) -> list[str]:
-        notes = [f"{result.found.label}: {CHOSEN[result.how]}." for result in self.chosen]
-        chance = {
-            language: 100 / len(self.chosen[0].found.test[language]) for language in self.names
-        }
-        low, high = min(chance.values()), max(chance.values())
-        guess = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-        notes.append(
-            f"Guessing finds {guess} %. Intervals are of the pairs alone (bootstrap), not of the "
-            "choice of the layer."
-        )
-        return notes
-
-    def layers(self) -> Table:
-        """Accuracy at every layer: the curve of figure 3, for each language and their mean."""
-        return by_layer.as_table(
-            "Accuracy by layer (0: the embeddings)",
-            ["model", "language"],
-            [
-                ([result.found.label, language], curve)
-                for result in self.chosen
-                for language, curve in self._curves(result).items()
-            ],
-            max,
-            ["The best layer of each row is marked; it is the best on these very pairs."],
-        )
-
-    def _curves(self, result: Chosen) -> dict[str, dict[int, float]]:
-        curves_L = {name: of.curve(self.ways) for name, of in result.found.test.items()}
-        if len(self.names) > 1:
-            curves_L[AVERAGE] = result.found.curve(self.ways)
-        return {name: dict(enumerate(map(float, curve_L))) for name, curve_L in curves_L.items()}
-
-    def compared(self) -> Table | None:
-        """Each further model less the first, on the same pairs; None for a single model."""
-        first, *rest = self.chosen
-        title = "paired bootstrap over the pairs"
-        return self.differences(first, rest, "language", title) if rest else None
-
-    # -- files
-
-    def rows(self, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """One row a number, for results.jsonl: every layer, language and direction."""
-        for result in self.chosen:
-            names = named(result.found.label, result.found.name, result.found.fingerprint)
-            for language, answers in result.found.test.items():
-                for way in self.ways:
-                    for layer, value in enumerate(answers.accuracies(way)):
-                        yield {
-                            **names,
-                            "language": language,
-                            "direction": way,
-                            "layer": layer,
-                            "metric": "accuracy",
-                            "value": float(value),
-                            "n": len(answers),
-                            "chosen": layer == result.layer,
-                            "chosen_on": result.how,
-                            **settings,
-                        }
-
-    def predictions(self, result: Chosen, pairs: Pairs) -> str:
-        """What was found for every pair at the chosen layer, as TSV; lines count from 1."""
-        answers = result.found.test[pairs.language]
-        head = ["line", *(f"{way} {kind}" for way in self.ways for kind in ("found", "cosine"))]
-        lines = ["\t".join([*head, "English", pairs.language])]
-        for number in range(len(pairs)):
-            cells = [str(number + 1)]
-            for way in self.ways:
-                place, score = (
-                    of[way][result.layer, number] for of in (answers.places, answers.scores)
-                )
-                cells += [str(int(place) + 1), f"{score:.6f}"]
-            texts = (pairs.english[number], pairs.other[number])
-            lines.append("\t".join([*cells, *(" ".join(text.split()) for text in texts)]))
-        return "\n".join(lines) + "\n"
-
-    def figures(self) -> dict[str, Figure]:
-        """By file name: the mean over the languages for all models, and each model's languages."""
-        whole = AVERAGE if len(self.names) > 1 else self.names[0]
-        of_models = {result.found.label: self._curves(result) for result in self.chosen}
-        means = {label: curves[whole] for label, curves in of_models.items()}
-        figures = {"curve": _figure("curve", means, "Mean over the languages, by model.")}
-        for label, curves in of_models.items():
-            name = f"curve-{label}"
-            figures[name] = _figure(name, curves, f"{label}, by language.")
-        return figures
+def rows(
+    models: Sequence[Chosen], ways: Sequence[Way], settings: Mapping[str, Value]
+) -> Iterator[Score]:
+    """Yield one row a number: every layer, language and direction, in per cent."""
+    for result in models:
+        facts = facts_of(result.found.name, result.found.fingerprint)
+        for language, answers in result.found.test.items():
+            n = len(answers)
+            for way in ways:
+                right_LN = answers.gains([way]) / 100
+                for layer, value in enumerate(answers.accuracies(way)):
+                    sums = blocks(right_LN[layer], np.ones(n))
+                    place: dict[str, Value] = {
+                        "language": language,
+                        "direction": way,
+                        "layer": layer,
+                    }
+                    yield Score(
+                        model=result.found.label,
+                        data=f"{settings['task'] or 'pairs'}-{language}",
+                        split="test",
+                        metric="accuracy",
+                        value=float(value),
+                        n=n,
+                        reported=layer == result.layer,
+                        axes={**settings, "language": language, **place},
+                        facts=facts | {"chosen_on": result.how},
+                        blocks=tuple((total, count) for total, count in sums),
+                    )
 
 
-def _figure(name: str, curves: Mapping[str, Mapping[int, float]], about: str) -> Figure:
-    caption = f"Accuracy of nearest-neighbour retrieval by layer. {about}"
-    return by_layer.as_figure(name, curves, "accuracy (%)", caption, {})
+def tables(models: Sequence[Chosen], reading: Reading) -> dict[str, Table]:
+    """Return by file name accuracies, accuracies by layer, and differences to the first model."""
+    notes = [f"{result.found.label}: {CHOSEN[result.how]}." for result in models]
+    chance = [100 / len(answers) for answers in models[0].found.test.values()]
+    low, high = min(chance), max(chance)
+    guess = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+    notes.append(
+        f"Guessing finds {guess} %. Intervals are of the pairs alone (bootstrap), not of the "
+        "choice of the layer."
+    )
+    made = {
+        "accuracies": reading.main("Nearest neighbours: accuracy in percent", notes),
+        "layers": reading.by_layer("Accuracy by layer (0: the embeddings)"),
+        "differences": reading.differences("paired bootstrap over the pairs"),
+    }
+    return {name: one for name, one in made.items() if one is not None}
+
+
+def predictions(result: Chosen, pairs: Pairs, ways: Sequence[Way]) -> str:
+    """Return what was found for every pair at the chosen layer, as TSV; lines count from 1."""
+    answers = result.found.test[pairs.language]
+    head = ["line", *(f"{way} {kind}" for way in ways for kind in ("found", "cosine"))]
+    lines = ["\t".join([*head, "English", pairs.language])]
+    for number in range(len(pairs)):
+        cells = [str(number + 1)]
+        for way in ways:
+            place, score = (
+                of[way][result.layer, number] for of in (answers.places, answers.scores)
+            )
+            cells += [str(int(place) + 1), f"{score:.6f}"]
+        texts = (pairs.english[number], pairs.other[number])
+        lines.append("\t".join([*cells, *(" ".join(text.split()) for text in texts)]))
+    return "\n".join(lines) + "\n"
 
 
 def ways(options: Options) -> tuple[Way, ...]:
@@ -247,23 +161,23 @@ def retrieve(
     """
     results = retrieval.find(models, test, dev, out, options.pool)
     choices = [chosen_layer(result, options) for result in results]
-    report = Report(choices, ways(options), options.resamples)
-    tables = {"accuracies": report.accuracies(), "layers": report.layers()}
-    if (differences := report.compared()) is not None:
-        tables["differences"] = differences
-    for name, shown in tables.items():
-        write_text(out / f"{name}.md", markdown(shown) + "\n")
-        write_text(out / f"{name}.csv", shown_as_csv(shown))
-    for name, figure in report.figures().items():
-        write_text(out / f"{name}.svg", figure.svg)
-    for model in choices:
-        for pairs in test:
-            path = out / model.found.label / f"predictions-{pairs.language}.tsv"
-            write_text(path, report.predictions(model, pairs))
-    settings = {
+    settings: dict[str, Value] = {
         "task": options.task,
         "pool": options.pool,
         "protocol": "xtreme" if options.parity else "metaxlm",
     }
-    write_rows(out / RESULTS, report.rows(settings))
-    return list(tables.values())
+    found = list(rows(choices, ways(options), settings))
+    reading = Reading(found, Resampling(options.resamples), lower=False)
+    made = tables(choices, reading)
+    for name, shown in made.items():
+        write_text(out / f"{name}.md", markdown(shown) + "\n")
+        write_text(out / f"{name}.csv", shown_as_csv(shown))
+    caption = "Accuracy of nearest-neighbour retrieval by layer, mean over the languages, by model."
+    if (figure := reading.figure("curve", "accuracy (%)", caption)) is not None:
+        write_text(out / "curve.svg", figure.svg)
+    for model in choices:
+        for pairs in test:
+            path = out / model.found.label / f"predictions-{pairs.language}.tsv"
+            write_text(path, predictions(model, pairs, ways(options)))
+    write(out / RESULTS, found)
+    return list(made.values())

@@ -12,23 +12,23 @@ Shape letters: B sequences, T tokens.
 from __future__ import annotations
 
 import copy
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from safetensors.torch import save_file
 from transformers import AutoModel
 
 from lingraft.crosslingual.encoder import LONGEST, encoder_config
-from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of, is_of
-from lingraft.errors import DataError, RecipeError, UnsupportedModelError, reading
+from lingraft.crosslingual.layers import check_layer, fingerprint_of, is_of
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import finish_config
 from lingraft.paths import use_umask
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_model, longest_text
 from lingraft.pretrained.tokenizers import check_rows, check_saved, load_tokenizer
+from lingraft.report.row import RESULTS, read
 from lingraft.rundir import check_free, removed_on_failure, write_json, writing
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -75,12 +75,9 @@ def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
     if not is_of(folder, "retrieve") or not path.is_file():
         raise DataError(f"{folder}: holds no results of lingraft analyze retrieval; give its --out")
     mark, choices = fingerprint_of(name), set()
-    with reading(path, "run lingraft analyze retrieval again"):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            is_chosen = row.get("chosen", "layer_from" in row)  # mining has no others
-            if row["model_fingerprint"] == mark and is_chosen:
-                choices.add((int(row["layer"]), row["pool"]))
+    for row in read(path):
+        if row.facts.get("model_fingerprint") == mark and row.reported:
+            choices.add((int(str(row.axes["layer"])), cast("Pool", row.axes["pool"])))
     if not choices:
         raise DataError(f"{folder}: holds no results of {name}, as its weights are now")
     if len(choices) > 1:

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import score_tables, xtreme_average
-from lingraft.finetuning.compared import AVERAGE, GAP, collect
+from lingraft.finetuning.compared import collect
 from lingraft.finetuning.errors_of import analyse
-from lingraft.finetuning.names import without_language
 from lingraft.finetuning.outcomes import metric_name
-from lingraft.finetuning.score_tables import of_seeds
 from lingraft.finetuning.significance import RESAMPLES, differences, marks_of
 from lingraft.pages import check_target
 from lingraft.report import numbers
@@ -23,10 +21,9 @@ from lingraft.report.page import Folded, Heading, page, section
 from lingraft.report.table import BEST, Cell, comma_separated, row, table
 from lingraft.rundir import Step, write_text
 from lingraft.stats import FEWEST_BLOCKS
-from lingraft.tasks import RETRIEVAL_GROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from lingraft.finetuning.compared import Comparison
@@ -85,7 +82,7 @@ def compare(
         facts=[("reference", comparison.reference)],
         made_from="saved scores and predictions",
     )
-    sheets = {".csv": list(score_rows(comparison, retrieved))}
+    sheets = {".csv": score_rows(comparison)}
     sheets["-differences.csv"] = difference_rows(comparison, tested)
     for title, of in errors.items():
         task = re.sub(r"[^\w.-]+", "-", title).strip("-")
@@ -188,35 +185,14 @@ def difference_rows(comparison: Comparison, tested: Sequence[Tested]) -> list[di
     ]
 
 
-def score_rows(
-    comparison: Comparison, retrieved: Mapping[str, Retrieved] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Mean, deviation and seeds of every score to full precision, one row a model and score.
-
-    Of tasks in several languages also of the average and the gap; last what was retrieved.
-    """
-    for setting, label in product(comparison.settings, comparison.labels):
-        names = {"model": label, "task": setting.task, "train_languages": "+".join(setting.train)}
-        for key in setting.keys:
-            for tag, by_seed in setting.columns(label, key).items():
-                if (score := of_seeds(by_seed)) and (setting.train or not tag):
-                    parts = [
-                        part for of, part in setting.parts.items() if tag in (of, AVERAGE, GAP)
-                    ]
-                    runs = [part.of_model(label)[0] for part in parts]
-                    yield {
-                        **names,
-                        "test_language": tag,
-                        "split": without_language(runs[0].split),
-                        "metric": key,
-                        **vars(score),
-                        "n": sum(run.outcome.n(run.split) for run in runs),
-                        "same_examples": all(label in part.runs for part in parts),
-                        "split_note": runs[0].outcome.split_note,
-                    }
-    for task, result in (retrieved or {}).items():
-        for label in result.values:
-            names = {"model": label, "task": task, "train_languages": ""}
-            for language, value in result.by_language(label).items():
-                more = {"metric": RETRIEVAL_GROUPS[task].scores[0], "mean": value}
-                yield {**names, "test_language": language, "split": "test", **more}
+def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return every score that tables show, to full precision."""
+    found = []
+    for part, label in product(comparison.parts, comparison.labels):
+        for run in part.of_model(label):
+            for key in part.keys:
+                if one := run.rows.get(key):
+                    names = {"model": label, "task": part.title, "split": one.split, "metric": key}
+                    same = {"n": one.n, "same_examples": label in part.runs}
+                    found.append({**names, "seed": one.seed, "value": one.value, **same})
+    return found

@@ -9,34 +9,29 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError, RecipeError, reading
-from lingraft.finetuning import outcomes
-from lingraft.finetuning.names import language_of, titled, unsized, without_language
-from lingraft.rundir import fingerprint
-from lingraft.tasks import GROUPS, TASKS, xtreme
-from lingraft.tasks.definition import decode, task_of
+from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning import outcomes, scored
+from lingraft.finetuning.names import language_of, split_in, titled, without_language
+from lingraft.tasks import GROUPS, xtreme
 from lingraft.tasks.examples import align
-from lingraft.tasks.weighted import on_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from lingraft.finetuning.outcomes import Languages, Outcome
+    from lingraft.report.row import Score
+    from lingraft.report.scored import Rows
     from lingraft.tasks import Task
     from lingraft.tasks.examples import Example
-    from lingraft.tasks.weighted import Score
 
     BySeed = dict[int, float]
     Pairs = list[tuple[Any, Any]]
 
 SCRATCH = "scratch"
-TOLERANCE = 0.01
-"""Points by which a score made anew may differ from the saved one."""
 AVERAGE, GAP = "average", "gap"
 """Of the scores in all languages; in the place of one."""
 MEAN = "mean of scores"
@@ -52,22 +47,17 @@ class Run:
     label: str
     outcome: Outcome
     split: str
+    rows: Mapping[str, Score]
+    """By metric."""
 
     @property
     def seed(self) -> int:
         return self.outcome.seed
 
     @property
-    def scores(self) -> dict[str, float]:
-        """By metric, in percent."""
-        return self.outcome.scores(self.split)
-
-    @cached_property
     def examples_id(self) -> str:
         """Equal for runs that were scored on the same examples."""
-        path = outcomes.existing(self.outcome.folder / f"examples-{self.split}.jsonl")
-        with reading(path, "delete the folder and fine-tune this seed again"):
-            return fingerprint(path.read_text(encoding="utf-8"))
+        return next(iter(self.rows.values())).masks
 
 
 @dataclass(frozen=True)
@@ -140,32 +130,27 @@ class Part:
         """The runs of a model; of one that was scored on other examples alone, those."""
         return self.runs.get(label) or self.apart.get(label, ())
 
+    def rows(self, label: str, key: str) -> Rows:
+        """Return a score's rows by seed, of the runs that compare."""
+        return {(r.seed,): r.rows[key] for r in self.runs.get(label, ()) if key in r.rows}
+
     def values(self, label: str, key: str) -> BySeed:
         """Score by seed."""
         keys = self.number if key == MEAN else (key,)
-        scores = {run.seed: run.scores for run in self.of_model(label)}
-        return {s: fmean(of[k] for k in keys) for s, of in scores.items() if of.keys() >= set(keys)}
+        rows = {run.seed: run.rows for run in self.of_model(label)}
+        return {
+            s: fmean(of[k].value for k in keys) for s, of in rows.items() if of.keys() >= set(keys)
+        }
 
 
-def answers(part: Part, run: Run) -> tuple[Pairs, dict[str, Score]]:
-    """Return the examples with what a run said of them, and the scores that tables show.
+def answers(part: Part, run: Run) -> Pairs:
+    """Return the examples with what a run said of them.
 
     Raises:
-        DataError: predictions are missing, of another kind than the task, or do not give its
-            scores.
+        DataError: predictions are missing, or of other examples.
     """
     predictions = align(part.examples, outcomes.predictions(run.outcome, run.split))
-    functions = part.task.score_functions(part.examples, predictions)
-    scores = {key: functions[key] for key in part.keys}
-    for key, value in on_all(scores, len(part.examples)).items():
-        saved = run.scores.get(key)
-        if saved is None or abs(value - saved) > TOLERANCE:
-            says = "nothing of it" if saved is None else f"{saved:.2f}"
-            raise DataError(
-                f"{part.task.name}: the saved predictions give {key} {value:.2f}, scores.json says "
-                f"{says}; delete the folder and fine-tune this seed again"
-            )
-    return list(zip(part.examples, predictions, strict=True)), scores
+    return list(zip(part.examples, predictions, strict=True))
 
 
 @dataclass(frozen=True)
@@ -273,17 +258,31 @@ def collect(folders: Sequence[Path], reference: str | None = None) -> Comparison
         DataError: a folder holds no results, or one label stands for different models or results.
         RecipeError: no model has the label of the reference.
     """
-    return arrange(_labelled(folders), reference)
+    return arrange(runs_of(_labelled(folders), folders), reference)
 
 
-def arrange(runs: Iterable[tuple[str, Outcome]], reference: str | None = None) -> Comparison:
+def runs_of(found: Iterable[tuple[str, Outcome]], folders: Iterable[Path]) -> list[Run]:
+    """Return finished seeds, each with its label, as runs with their rows in the folders."""
+    rows: defaultdict[tuple[Path, str], dict[str, Score]] = defaultdict(dict)
+    for folder in folders:
+        for row in scored.rows_in(folder):
+            language = row.axes.get("language")
+            split = split_in(row.split, str(language)) if language else row.split
+            rows[folder / str(row.facts["place"]), split][row.metric] = row
+    return [
+        Run(label, outcome, split, rows[outcome.folder, split])
+        for label, outcome in found
+        for split in outcome.evaluation
+    ]
+
+
+def arrange(runs: Iterable[Run], reference: str | None = None) -> Comparison:
     """Arrange finished runs with the labels of their models; as `collect`."""
     grouped: defaultdict[tuple[str, str], list[Run]] = defaultdict(list)
     labels: dict[str, None] = {}
-    for label, outcome in runs:
-        labels[label] = None
-        for split in outcome.evaluation:
-            grouped[outcome.task, split].append(Run(label, outcome, split))
+    for run in runs:
+        labels[run.label] = None
+        grouped[run.outcome.task, run.split].append(run)
     if reference is None:
         reference = min(
             (one for one in labels if one.startswith(SCRATCH)), default=next(iter(labels))
@@ -318,18 +317,17 @@ def _labelled(folders: Sequence[Path]) -> list[tuple[str, Outcome]]:
                 )
     result = []
     for (label, weights), runs in found.items():
-        of_label = [place.parts for model, place in places.items() if model[0] == label]
-        if len(set(of_label)) < len(of_label):
+        others = [place for model, place in places.items() if model[0] == label]
+        place = places[label, weights]
+        if others.count(place) > 1:
             raise DataError(
-                f"{places[label, weights]}: {label} stands for two models (their weights differ); "
+                f"{place}: {label} stands for two models (their weights differ); "
                 "fine-tune one of them again with another --label or --out"
             )
-        # the last parts of the folder's path, as many as tell it from the others
-        depth = next(
-            n for n in count() if len({p[len(p) - n :] for p in of_label}) == len(of_label)
-        )
-        own = places[label, weights].parts
-        name = "/".join((*own[len(own) - depth :], label))
+        depth = 0  # as many of the last parts of the folder's path as tell it from the others
+        while len({one.parts[len(one.parts) - depth :] for one in others}) < len(others):
+            depth += 1
+        name = "/".join((*place.parts[len(place.parts) - depth :], label))
         result += [(name, outcome) for outcome in runs.values()]
     return result
 
@@ -348,34 +346,12 @@ def _part(runs: Sequence[Run], kind: str, reference: str) -> Part:
     outcome, split, languages = first.outcome, first.split, first.outcome.languages
     title = languages.title(kind) if languages else titled(outcome.task, kind)
     return Part(
-        _task(outcome, split),
+        scored.task_in(outcome, split),
         f"{title}{language_of(split)}" if languages else title,
         title,
         {label: same[label] for label in order if label in same},
         {label: apart[label] for label in order if label in apart},
     )
-
-
-def _task(outcome: Outcome, split: str) -> Task:
-    """A benchmark's task, or the user's own as the results have it; the record of the language."""
-    name, definition = outcome.task, outcome.task_definition
-    if languages := outcome.languages:
-        language = language_of(split)
-        name = languages.names.get(language, name)
-        definition = languages.definitions.get(language)
-    if definition is None:
-        if unsized(name) in TASKS:
-            return TASKS[unsized(name)]
-        raise DataError(
-            f"{outcome.folder}: lingraft has no task {name}, and its scores.json has no "
-            "task_definition, as one of your own would; fine-tune it again"
-        )
-    try:
-        return task_of(decode(dict(definition)), Path(), read_tags=False)
-    except RecipeError as error:
-        raise DataError(
-            f"task {name}: its saved definition is broken ({error}); fine-tune it again"
-        ) from None
 
 
 def differing_settings(part: Part) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ Language Chameleon, tables 8 to 10, show what each gold label was taken for; the
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from functools import partial
 from statistics import fmean
@@ -15,7 +14,7 @@ import numpy as np
 
 from lingraft.finetuning.compared import answers
 from lingraft.report import numbers
-from lingraft.report.table import Column, table
+from lingraft.report.table import Column, Table, table
 from lingraft.tasks.examples import SpanExample, TextExample
 from lingraft.tasks.metrics import SIMILAR
 from lingraft.tasks.parsing_metrics import right_words
@@ -26,40 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lingraft.finetuning.compared import Pairs, Part
-    from lingraft.report.table import Table
     from lingraft.tasks import Task
     from lingraft.tasks.examples import Example
 
     Confusions = Mapping[tuple[str, str], float]
     Judged = tuple[float, str, str]
+    Mistake = tuple[str, str, str, str, float]
+    "Id, text, gold, what was said, and how much is wrong."
 
 SHOWN_SAMPLES, FILED_SAMPLES = 5, 50
 SHOWN_GOLD, SHOWN_SAID = 16, 4
 LABELLED = ("classification", "pair", "relation")
 UNITS = {"tagging": "unit", "parsing": "word", "regression": "pair"}
 """What counts once in confusions; of other kinds an example."""
-
-
-class Sample(NamedTuple):
-    """One example as a model sees it."""
-
-    id: str
-    text: str
-    gold: str
-    said: str
-    value: float
-    """What the list is ordered by."""
-
-
-class Samples(NamedTuple):
-    """The examples of one model, those that matter most first."""
-
-    name: str
-    """Of the file."""
-    title: str
-    value: str
-    """What `Sample.value` is."""
-    samples: Sequence[Sample]
 
 
 class Errors(NamedTuple):
@@ -77,25 +55,28 @@ def analyse(part: Part) -> Errors:
         DataError: predictions are missing or of another kind than the task.
     """
     means: dict[str, Confusions] = {}
-    lists: list[tuple[str, Samples]] = []
+    tables, worst = list[Table](), list[dict[str, object]]()
+    texts = [Column(text, "long") for text in ("text", "gold", "said")]
     for label, runs in part.runs.items():
-        seeds = [answers(part, run)[0] for run in runs]
+        seeds = [answers(part, run) for run in runs]
         total = sum((confusions(part.task, pairs) for pairs in seeds), Counter[tuple[str, str]]())
         means[label] = {pair: count / len(seeds) for pair, count in total.items()}
-        lists += ((label, of_model) for of_model in samples(part.task, seeds))
+        value, listed = mistakes(part.task, seeds)
+        rows = [(*one[:-1], numbers.fixed(float(one[-1]), 2)) for one in listed[:SHOWN_SAMPLES]]
+        if rows:
+            tables.append(table(f"Worst mistakes: {label}", ("id", *texts, value), rows))
+        heads = ("model", "id", "text", "gold", "said", value)
+        worst += (dict(zip(heads, (label, *one), strict=True)) for one in listed[:FILED_SAMPLES])
     pairs = sorted({pair for of_model in means.values() for pair in of_model})
-    tables = [_confusion_table(part.task, means)] if pairs else []
-    sheets: defaultdict[str, list[dict[str, object]]] = defaultdict(list)
-    for gold, said in pairs:
-        counts = {label: of_model.get((gold, said), 0.0) for label, of_model in means.items()}
-        sheets["confusions"].append({"gold": gold, "said": said, **counts})
-    texts = [Column(text, "long") for text in ("text", "gold", "said")]
-    for label, (name, title, value, listed) in lists:
-        rows = [(*one[:-1], numbers.fixed(one.value, 2)) for one in listed[:SHOWN_SAMPLES]]
-        tables.append(table(f"{title}: {label}", ("id", *texts, value), rows))
-        heads = ("id", "text", "gold", "said", value)
-        sheets[name] += ({"model": label} | dict(zip(heads, one, strict=True)) for one in listed)
-    return Errors(tables, dict(sheets))
+    if pairs:
+        tables.insert(0, _confusion_table(part.task, means))
+    counts: list[dict[str, object]] = [
+        {"gold": gold, "said": said}
+        | {label: of_model.get((gold, said), 0.0) for label, of_model in means.items()}
+        for gold, said in pairs
+    ]
+    sheets: dict[str, list[dict[str, object]]] = {"confusions": counts, "worst": worst}
+    return Errors(tables, {name: rows for name, rows in sheets.items() if rows})
 
 
 # -- confusions
@@ -152,47 +133,51 @@ def _taken_for(gold: str, of_model: Confusions) -> str:
 # -- examples
 
 
-def samples(task: Task, seeds: Sequence[Pairs], limit: int = FILED_SAMPLES) -> list[Samples]:
-    """List what one model is most unsure of and most surprised by, or the worst examples.
+def mistakes(task: Task, seeds: Sequence[Pairs]) -> tuple[str, list[Mistake]]:
+    """Return what counts as wrong, and one model's examples with something wrong, the worst first.
 
     Args:
         task: the task.
-        seeds: what the model said with each seed.
-        limit: examples in each list.
+        seeds: what the model said with each seed; an example is shown as the first seed has it,
+            and counts by the mean over the seeds.
     """
+    title, judge = _judge(task)
+    ranked = []
+    for of_seeds in zip(*seeds, strict=True):
+        judged = [judge(*pair) for pair in of_seeds]
+        example, (_, gold, said) = of_seeds[0][0], judged[0]
+        if (mean := fmean(wrong for wrong, _, _ in judged)) > 0:
+            ranked.append((example.id, _text(example), gold, said, mean))
+    return title, sorted(ranked, key=lambda one: -one[-1])
+
+
+def _judge(task: Task) -> tuple[str, Callable[[Any, Any], Judged]]:
+    """Return what an example has wrong of a kind of task, and a function that tells how much."""
     if task.kind in LABELLED:
-        lists = _labels(task.labels, seeds)
-    elif task.kind == "regression":
-        lists = [_residuals(seeds)]
-    elif task.kind == "parsing":
-        lists = [_worst(seeds, "words wrong", _wrong_words)]
-    elif task.kind == "tagging" and are_entities(task.labels):
-        lists = [_worst(seeds, "entities wrong", _wrong_entities)]
-    elif task.kind == "tagging":
-        lists = [_worst(seeds, "tags wrong", _wrong_tags)]
-    else:
-        lists = [_worst(seeds, "points lost", partial(_lost, task))]
-    return [one._replace(samples=one.samples[:limit]) for one in lists if one.samples]
+        return "probability against gold", partial(_against, task.labels)
+    if task.kind == "regression":
+        return "distance", _distance
+    if task.kind == "parsing":
+        return "words wrong", _wrong_words
+    if task.kind == "tagging":
+        entities = are_entities(task.labels)
+        return ("entities wrong", _wrong_entities) if entities else ("tags wrong", _wrong_tags)
+    return "points lost", partial(_lost, task)
 
 
-def _labels(labels: Sequence[str], seeds: Sequence[Pairs]) -> list[Samples]:
-    """From the mean of the seeds' probabilities; none where they were not saved."""
-    tables = [[prediction.probabilities for _, prediction in pairs] for pairs in seeds]
-    if any(len(chances) != len(labels) for table in tables for chances in table):
-        return []
-    surprising, uncertain = [], []
-    for (example, _), chances in zip(seeds[0], np.mean(tables, axis=0).tolist(), strict=True):
-        fields = (example.id, _text(example), example.label, labels[chances.index(max(chances))])
-        entropy = -sum(p * math.log2(p) for p in chances if p > 0)
-        uncertain.append(Sample(*fields, entropy))
-        if fields[2] != fields[3]:
-            surprising.append(Sample(*fields, chances[labels.index(example.label)]))
-    surprising.sort(key=lambda sample: sample.value)
-    uncertain.sort(key=lambda sample: -sample.value)
-    return [
-        Samples("surprising", "Most surprising mistakes", "probability of gold", surprising),
-        Samples("uncertain", "Most uncertain", "entropy (bits)", uncertain),
-    ]
+def _against(labels: Sequence[str], example: Any, prediction: Any) -> Judged:
+    """Return the probability of other labels; where none were saved whether it is wrong."""
+    if example.label == prediction.label:
+        return 0.0, example.label, prediction.label
+    chances = prediction.probabilities
+    known = len(chances) == len(labels)
+    wrong = 1 - chances[labels.index(example.label)] if known else 1.0
+    return wrong, example.label, prediction.label
+
+
+def _distance(example: Any, prediction: Any) -> Judged:
+    gold, said = example.score, prediction.score
+    return abs(said - gold), f"{gold:.2f}", f"{said:.2f}"
 
 
 def _text(example: Example) -> str:
@@ -201,28 +186,6 @@ def _text(example: Example) -> str:
     if isinstance(example, TextExample) and example.pair is not None:
         return f"{example.text} ‖ {example.pair}"
     return example.text
-
-
-def _residuals(seeds: Sequence[Pairs]) -> Samples:
-    ranked = []
-    for of_seeds in zip(*seeds, strict=True):
-        example, mean = of_seeds[0][0], fmean(said.score for _, said in of_seeds)
-        fields = (f"{example.score:.2f}", f"{mean:.2f}", mean - example.score)
-        ranked.append(Sample(example.id, _text(example), *fields))
-    ranked.sort(key=lambda sample: -abs(sample.value))
-    return Samples("surprising", "Furthest from gold", "said less gold", ranked)
-
-
-def _worst(seeds: Sequence[Pairs], value: str, judge: Callable[[Any, Any], Judged]) -> Samples:
-    """Examples with most wrong, on the mean over the seeds; shown as the first seed has them."""
-    ranked = []
-    for of_seeds in zip(*seeds, strict=True):
-        judged = [judge(*pair) for pair in of_seeds]
-        example, (_, gold, said) = of_seeds[0][0], judged[0]
-        mean = fmean(wrong for wrong, _, _ in judged)
-        ranked.append(Sample(example.id, _text(example), gold, said, mean))
-    ranked.sort(key=lambda sample: -sample.value)
-    return Samples("worst", f"Most {value}", value, ranked)
 
 
 def _wrong_entities(example: Any, prediction: Any) -> Judged:

@@ -7,7 +7,7 @@
         examples-SPLIT.jsonl        the examples as they were scored, with the right answers
         scores.json                 what came out
         done.json                   written last (`rundir.Step`)
-    OUT/results.jsonl               one row a number, made from all scores.json
+    OUT/results.jsonl               one row a number (`scored`), made from all scores.json
 
 Nothing here needs the data, the model or torch.
 """
@@ -15,14 +15,12 @@ Nothing here needs the data, the model or torch.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import asdict, dataclass
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
-from lingraft.finetuning.names import language_of, learnt, split_in, titled, without_language
-from lingraft.report import numbers
+from lingraft.finetuning.names import learnt, split_in, titled
+from lingraft.report.row import RESULTS
 from lingraft.rundir import TEMPORARY, begins_with, read_json, read_table, write_record, write_rows
 from lingraft.tasks import examples as saved
 from lingraft.tasks.examples import (
@@ -36,18 +34,17 @@ from lingraft.tasks.examples import (
 from lingraft.tasks.splits import DEV
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from lingraft.tasks.examples import Example, Prediction
 
 SCORES = "scores.json"
-RESULTS = "results.jsonl"
 FINISHED = f"*/*/seed-*/{SCORES}"
 MARKS = ("*/*/seed-*/inputs", "*/*/learning-rates/*/inputs")
 """Of folders that hold fine-tunings: of seeds, and of trainings that choose a learning rate."""
-ROW = ("model", "task", "seed", "split_note")
-"""What every row of results.jsonl has; where all seeds failed there is none."""
+ROW, OLD_ROW = ("model", "data", "metric", "masks"), ("model", "task", "seed", "split_note")
+"""What every row of results.jsonl has, and had; where all seeds failed there is none."""
 OFFICIAL, OWN = "official", "those of its own files"
 """What the splits are that were not cut: a benchmark's, and of a user's own task."""
 KINDS: dict[str, type[Any]] = {
@@ -153,7 +150,12 @@ class Outcome:
     def signatures(self) -> dict[str, str]:
         """By score that tables show, how it was computed; of translations alone."""
         pairs = (self.data.get("signatures") or {}).items()
-        return {key: text for key, text in pairs if key in self.data["shown"]}
+        return {key: text for key, text in pairs if key in self.shown}
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The scores that papers report."""
+        return tuple(self.data["shown"])
 
     def n(self, split: str) -> int:
         """How many examples were scored."""
@@ -276,42 +278,6 @@ def _example(fields: dict[str, Any]) -> Example:
     return saved.built(KINDS[fields.pop("kind")], fields)
 
 
-# -- numbers
-
-
-def result_rows(results: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
-    """One row a number."""
-    for outcome in results:
-        for split in outcome.splits:
-            for metric, value in outcome.scores(split).items():
-                yield {
-                    "model": outcome.model_label,
-                    "task": outcome.task,
-                    "split": split,
-                    **_across(outcome, split),
-                    "metric": metric,
-                    "value": value,
-                    "n": outcome.n(split),
-                    "seed": outcome.seed,
-                    "split_note": outcome.split_note,
-                    "fingerprint": outcome.fingerprint,
-                }
-
-
-def _across(outcome: Outcome, split: str) -> dict[str, Any]:
-    """What a row of a task in several languages has other than that of a task in one."""
-    languages = outcome.languages
-    if languages is None:
-        return {}
-    return {
-        "task": languages.task,
-        "split": without_language(split),
-        "train_languages": list(languages.train),
-        "selection_languages": list(languages.selection),
-        "test_language": language_of(split),
-    }
-
-
 def check_out(folder: Path) -> None:
     """Refuse a folder of other things: results.jsonl is made anew from all seeds.
 
@@ -320,7 +286,7 @@ def check_out(folder: Path) -> None:
             command's results.jsonl.
     """
     results = folder / RESULTS
-    if results.is_file() and not begins_with(results, ROW):
+    if results.is_file() and not begins_with(results, ROW) and not is_older(results):
         raise DataError(f"{results}: is no results file of lingraft finetune; choose another --out")
     files = (path for path in folder.rglob("*") if path.is_file() and not _is_passing(path))
     marks = (mark for pattern in MARKS for mark in folder.glob(pattern))
@@ -331,43 +297,11 @@ def check_out(folder: Path) -> None:
         )
 
 
+def is_older(path: Path) -> bool:
+    """Whether a results file is one of fine-tunings of before there was one row for all."""
+    return begins_with(path, OLD_ROW)
+
+
 def _is_passing(path: Path) -> bool:
     """Whether a file may be what a killed call left before its first seed began."""
     return path.name == ".lock" or TEMPORARY.fullmatch(path.name) is not None
-
-
-def write_results(folder: Path) -> None:
-    """Make results.jsonl anew from all finished seeds; without one there is none."""
-    path = folder / RESULTS
-    if any(folder.glob(FINISHED)):
-        write_rows(path, result_rows(outcomes(folder)))
-    else:
-        path.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A score over seeds."""
-
-    mean: float
-    deviation: float | None
-    """Of the sample (divided by n − 1); None with one seed."""
-    seeds: int
-
-    def shown(self) -> str:
-        """`83.1 ± 0.4`, or `83.1`."""
-        deviation = "" if self.deviation is None else f" ± {self.deviation:.1f}"
-        return numbers.fixed(self.mean, 1) + deviation
-
-
-def summary(values: Sequence[float]) -> Summary:
-    """Mean and sample standard deviation."""
-    return Summary(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
-
-
-def by_cell(results: Iterable[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
-    """(model, task) → its seeds."""
-    cells: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for outcome in results:
-        cells[outcome.model_label, outcome.task].append(outcome)
-    return dict(cells)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads, outcomes, partners, source_parts
+from lingraft.finetuning import heads, outcomes, partners, scored, source_parts
 from lingraft.finetuning.card import task_card
 from lingraft.finetuning.cells import Job, plan
 from lingraft.finetuning.coders.common import log_cuts
-from lingraft.finetuning.outcomes import RESULTS
 from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.finetuning.recipe import phase_of
 from lingraft.log import counted, duration
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Hardware
+from lingraft.report.row import RESULTS
 from lingraft.rundir import Run, clear_temporary, write_text
 from lingraft.tasks import examples as saved
 from lingraft.tasks.splits import TRAIN
@@ -155,7 +155,7 @@ class _Call:
                 self.accelerator.wait_for_everyone()
                 diverged[job.name] = error
         if self.accelerator.is_main_process:
-            outcomes.write_results(self.out)
+            scored.write_results(self.out)
         self.accelerator.wait_for_everyone()
         if diverged:
             raise all_that_diverged(diverged, self.out)

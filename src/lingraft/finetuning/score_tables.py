@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from itertools import product
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from lingraft.finetuning.compared import AVERAGE, GAP, MEAN, differing_settings
-from lingraft.finetuning.outcomes import (
-    ALSO_CHOSE,
-    OFFICIAL,
-    Summary,
-    is_cut,
-    metric_name,
-    summary,
-    told,
-)
+from lingraft.finetuning.compared import AVERAGE, GAP, differing_settings
+from lingraft.finetuning.outcomes import ALSO_CHOSE, OFFICIAL, is_cut, metric_name, told
 from lingraft.report import numbers
-from lingraft.report.table import BEST, SECOND, Cell, Column, row, table
-from lingraft.tasks import GROUPS
+from lingraft.report.table import BEST, Cell, Column, row, table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -43,7 +33,7 @@ OF_GAP = f"{GAP}: the trained language less the mean over the others."
 
 
 def of_tasks(comparison: Comparison, marks: Marks) -> Table:
-    """Models × tasks: mean ± sample standard deviation over the seeds."""
+    """Return models × tasks: mean ± sample standard deviation over the seeds."""
     labels, settings = comparison.labels, comparison.settings
     heads, columns = [], []
     for setting in settings:
@@ -55,16 +45,13 @@ def of_tasks(comparison: Comparison, marks: Marks) -> Table:
             heads.append(Column(title, under=metric_name(key)))
             scores = {label: setting.columns(label, key) for label in labels}
             columns.append(_cells(setting, key, column, scores, marks))
-    if len({part.family for part in comparison.parts}) > 1:
-        heads.append(Column(AVERAGE))
-        columns.append(ranked({label: over_tasks(comparison, label) for label in labels}))
     rows = [row(one, *(of[one] for of in columns), _seeds(comparison, one)) for one in labels]
     notes = (SCORES, *([MARKED] if marks else []), *_notes(settings))
     return table("Scores", ("model", *heads, "seeds"), rows, notes)
 
 
 def of_languages(comparison: Comparison, marks: Marks) -> list[Table]:
-    """A table a task in several languages, trained in (rows) × tested in (columns)."""
+    """Return a table a task in several languages, trained in (rows) × tested in (columns)."""
     by_name: defaultdict[str, list[Setting]] = defaultdict(list)
     for setting in comparison.settings:
         if setting.train:
@@ -75,9 +62,7 @@ def of_languages(comparison: Comparison, marks: Marks) -> list[Table]:
         rows: list[Row] = []
         for key, setting in product(settings[0].keys, settings):
             every = {label: setting.columns(label, key) for label in comparison.labels}
-            scores = {
-                label: of_model for label, of_model in every.items() if any(of_model.values())
-            }
+            scores = {label: of for label, of in every.items() if any(of.values())}
             columns = [_cells(setting, key, tag, scores, marks) for tag in tags]
             start = ("+".join(setting.train), metric_name(key))
             rows += (row(label, *start, *(of[label] for of in columns)) for label in scores)
@@ -93,36 +78,39 @@ def _cells(
 ) -> dict[str, Cell]:
     """Return a column of a language, an average or a gap, by model, from `Setting.columns`."""
     part = setting.parts.get(tag)
-    scores = {label: of_seeds(of_model.get(tag, {})) for label, of_model in columns.items()}
+    scores = {label: of_model.get(tag, {}) for label, of_model in columns.items()}
     apart = [label for label in columns if tag == GAP or (part and label not in part.runs)]
-    title = part.title if part else setting.title
-    signs = {} if tag == GAP else dict(marks.get((title, key), {}))
+    signs = {} if tag == GAP else dict(marks.get((part.title if part else setting.title, key), {}))
     if part:
         signs |= dict.fromkeys(apart, OTHER_EXAMPLES)
     same = SAME * (tag in setting.train)
     return ranked(scores, {label: signs.get(label, "") + same for label in columns}, apart)
 
 
-def over_tasks(comparison: Comparison, label: str) -> Summary | None:
-    """The mean over the tasks of the mean over a task's scores; None where the model lacks one.
+def ranked(
+    scores: Mapping[str, BySeed], marks: Mapping[str, str], apart: Collection[str] = ()
+) -> dict[str, Cell]:
+    """Return a column by model, the best marked; those `apart` do not compare."""
+    means = {label: fmean(of.values()) for label, of in scores.items() if of}
+    rivals = [mean for label, mean in means.items() if label not in apart]
+    best = max(rivals) if len(rivals) > 1 else None
+    return {
+        label: summary(
+            of,
+            marks.get(label, "") if of else "",
+            is_best=label not in apart and label in means and means[label] == best,
+        )
+        for label, of in scores.items()
+    }
 
-    The deviation is over the seeds that all tasks have; without two of them there is none.
-    """
-    if any(label not in part.runs for part in comparison.parts):
-        return None
-    by_task: defaultdict[str, list[BySeed]] = defaultdict(list)
-    for part in comparison.parts:
-        several = part.languages and part.languages.task in GROUPS
-        keys = part.number if several else part.keys
-        by_task[part.family] += [part.values(label, key) for key in keys]
-    mean = fmean(fmean(fmean(s.values()) for s in scores) for scores in by_task.values())
-    common = set.intersection(*(set(s) for scores in by_task.values() for s in scores))
-    by_seed = [
-        fmean(fmean(of[seed] for of in scores) for scores in by_task.values())
-        for seed in sorted(common)
-    ]
-    over = summary(by_seed or [mean])
-    return Summary(mean, over.deviation, over.seeds)
+
+def summary(values: BySeed, mark: str = "", *, is_best: bool = False) -> Cell:
+    """Return mean and sample standard deviation over the seeds; without one a dash."""
+    if not values:
+        return Cell(numbers.ABSENT)
+    several = len(values) > 1
+    under = f"± {numbers.fixed(stdev(values.values()), 1)}" if several else ""
+    return Cell(numbers.fixed(fmean(values.values()), 1), under, BEST * is_best, mark)
 
 
 def _seeds(comparison: Comparison, label: str) -> str:
@@ -131,7 +119,7 @@ def _seeds(comparison: Comparison, label: str) -> str:
 
 
 def _notes(settings: Sequence[Setting]) -> list[str]:
-    """What holds of some tasks, each sentence once."""
+    """Return what holds of some tasks, each sentence once."""
     subjects: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for setting in settings:
         for sentence, subject in _remarks(setting):
@@ -140,7 +128,7 @@ def _notes(settings: Sequence[Setting]) -> list[str]:
 
 
 def _remarks(setting: Setting) -> Iterator[tuple[str, str]]:
-    """Sentences, and what each is about."""
+    """Yield sentences, and what each is about."""
     parts = list(setting.parts.values())
     where = f"{len(parts)} languages" if setting.train else parts[0].split
     size = sum(part.first.n(part.split) for part in parts)
@@ -149,79 +137,27 @@ def _remarks(setting: Setting) -> Iterator[tuple[str, str]]:
         if is_cut(note):
             splits = f"{NOT_OFFICIAL} Not the official splits ({note})"
         yield splits, f"{setting.title} ({where}, {size:,} examples)"
-    rules = [part.rules for part in parts]
-    keys = parts[0].keys
+    rules, keys = [part.rules for part in parts], parts[0].keys
     for rule in rules[0]:
         if all(of.get(rule, {}).keys() >= set(keys) for of in rules):
             means = {key: fmean(of[rule][key] for of in rules) for key in keys}
             yield "Without a model", f"{setting.title} {told({rule: means}, keys)}"
-    if MEAN in setting.keys:
-        yield f"{MEAN} of exact match and F1, XTREME's number", setting.task
     for part in parts:
         yield from _remarks_on_runs(part)
 
 
 def _remarks_on_runs(part: Part) -> Iterator[tuple[str, str]]:
-    """What holds of one part alone."""
+    """Yield what holds of one part alone."""
     for label, runs in part.apart.items():
-        seeds = " and ".join(str(run.seed) for run in runs)
+        what = f"{OTHER_EXAMPLES} scored on other examples, does not compare"
         if label in part.runs:
-            yield "Left out, scored on other examples", f"{part.title} {label} seed {seeds}"
-        else:
-            does = "scored on other examples, does not compare"
-            yield f"{OTHER_EXAMPLES} {does}", f"{part.title} {label}"
+            what = "Left out, scored on other examples"
+        seeds = " and ".join(str(run.seed) for run in runs)
+        yield what, f"{part.title} {label} seed {seeds}"
     for run in part.all_runs:
         if run.outcome.chosen_on(part.split):
             yield ALSO_CHOSE.capitalize(), part.title
-        if run.outcome.languages:
-            choice = run.outcome.languages.select_on
-            of = "all tested languages, by their mean" if choice == "mean" else choice
-            yield f"Weights chosen on the development sets of {of}", run.label
-        for key, text in (run.outcome.data.get("signatures") or {}).items():
-            if key in part.keys:
-                yield f"{part.title} {metric_name(key)}", text
+        for key, text in run.outcome.signatures.items():
+            yield f"{part.title} {metric_name(key)}", text
     if differing := differing_settings(part):
         yield f"Fine-tuned with different {', '.join(differing)}", part.family
-
-
-# -- cells
-
-
-def ranked(
-    scores: Mapping[str, Summary | None],
-    marks: Mapping[str, str] | None = None,
-    apart: Collection[str] = (),
-) -> dict[str, Cell]:
-    """A column by model, the best and second best ranked; those `apart` do not compare."""
-    means = [score.mean for label, score in scores.items() if score and label not in apart]
-    return {
-        label: replace(
-            plain_cell(score, (marks or {}).get(label, "") if score else ""),
-            rank=rank(score.mean, means) if score and label not in apart else 0,
-        )
-        for label, score in scores.items()
-    }
-
-
-def rank(mean: float, means: Sequence[float]) -> int:
-    """1 for the best and 2 for the second best of several means, 0 for others.
-
-    2 only where another is worse: of three models of which two are equal none is second.
-    """
-    order = sorted(set(means), reverse=True)
-    place = order.index(mean) + 1
-    is_ranked = len(means) > 1 and (place == BEST or (place == SECOND and len(order) > 2))
-    return place if is_ranked else 0
-
-
-def of_seeds(values: BySeed) -> Summary | None:
-    """Mean and deviation over the seeds; None without one."""
-    return summary([*values.values()]) if values else None
-
-
-def plain_cell(score: Summary | None, mark: str = "") -> Cell:
-    """Mean and deviation without a rank."""
-    if score is None:
-        return Cell(numbers.ABSENT)
-    under = "" if score.deviation is None else f"± {numbers.fixed(score.deviation, 1)}"
-    return Cell(numbers.fixed(score.mean, 1), under, mark=mark)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import defaultdict
+from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lingraft.errors import DataError, reading
+from lingraft.errors import DataError
 from lingraft.finetuning.compared import AVERAGE
-from lingraft.finetuning.outcomes import RESULTS, is_cut
-from lingraft.finetuning.score_tables import of_seeds, plain_cell
+from lingraft.finetuning.outcomes import is_cut
+from lingraft.finetuning.score_tables import summary
 from lingraft.report import numbers
+from lingraft.report.row import RESULTS, read
 from lingraft.report.table import Column, row, table
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, xtreme
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.finetuning.compared import BySeed, Comparison
+    from lingraft.report.row import Score, Value
     from lingraft.report.table import Table
 
     Directions = defaultdict[str, defaultdict[str, dict[str, float]]]
@@ -37,16 +39,16 @@ PROTOCOLS = {
 WHOLES = {"average of seven": xtreme.SEVEN, "XTREME average": xtreme.NINE}
 
 
+@dataclass
 class Retrieved:
     """What the compared models reach in one task of retrieval."""
 
-    def __init__(self) -> None:
-        self.values: Directions = defaultdict(lambda: defaultdict(dict))
-        self.how: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        """By how it was found, the labels."""
+    values: Directions = field(default_factory=lambda: defaultdict(lambda: defaultdict(dict)))
+    how: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By how it was found, the labels."""
 
     def by_language(self, label: str) -> dict[str, float]:
-        """The mean over the directions, in percent."""
+        """Return the mean over the directions, in percent."""
         return {tag: fmean(ways.values()) for tag, ways in self.values[label].items()}
 
     @property
@@ -54,7 +56,7 @@ class Retrieved:
         return {tag for of_model in self.values.values() for tag in of_model}
 
     def average(self, label: str) -> BySeed:
-        """The mean over all languages, as of one seed; empty where the model lacks one of them."""
+        """Return the mean over all languages, as of one seed; empty where one of them lacks."""
         values = self.by_language(label)
         return {0: fmean(values.values())} if values.keys() == self.languages else {}
 
@@ -82,7 +84,9 @@ def summary_table(comparison: Comparison, retrieved: Mapping[str, Retrieved]) ->
         sizes[task] = len(result.languages)
         for label in result.values:
             values[label][task] = result.average(label)
-        notes += [f"{task}: {how} ({', '.join(labels)})" for how, labels in result.how.items()]
+        notes += [
+            f"{task}: {how} ({', '.join(sorted(labels))})" for how, labels in result.how.items()
+        ]
     if len(sizes) < 2 and not retrieved:
         return None
     here = [task for task in xtreme.NINE if task in sizes]
@@ -104,7 +108,7 @@ def summary_table(comparison: Comparison, retrieved: Mapping[str, Retrieved]) ->
     rows = [
         row(
             label,
-            *(plain_cell(of_seeds(of_model.get(task, {}))) for task in here),
+            *(summary(of_model.get(task, {})) for task in here),
             *(numbers.fixed(more[label].get(title), 1) for title in titles),
         )
         for label, of_model in values.items()
@@ -136,22 +140,24 @@ def read_retrievals(folders: Sequence[Path], weights: Mapping[str, str]) -> dict
     results: defaultdict[str, Retrieved] = defaultdict(Retrieved)
     for folder in folders:
         left_out, has_owner = set(), False
-        for entry in _reported(folder / RESULTS):
-            label, task, language = entry["model"], entry["task"], entry["language"]
-            owners = _owners(folder, label, entry["model_weights"], weights)
+        for one in filter(_counts, read(folder / RESULTS)):
+            task, language = str(one.axes["task"]), str(one.axes["language"])
+            owners = _owners(folder, one.model, one.facts.get("weights"), weights)
             has_owner |= bool(owners)
-            left_out |= set() if owners else {label}
+            left_out |= set() if owners else {one.model}
             for owner in owners:
                 values = results[task].values[owner][language]
-                if values.setdefault(entry.get("direction", ""), entry["value"]) != entry["value"]:
+                if values.setdefault(str(one.axes.get("direction")), one.value) != one.value:
                     raise DataError(
-                        f"{folder}: {task} in {language} of {label} is another number in another "
-                        "folder; give one of them"
+                        f"{folder}: {task} in {language} of {one.model} is another number in "
+                        "another folder; give one of them"
                     )
-                choice = entry.get("chosen_on") or entry["layer_from"]
+                choice = str(one.facts["chosen_on"])
                 choice = {"test": "on the test pairs themselves, an oracle"}.get(choice, choice)
-                how = f"{PROTOCOLS[entry['protocol']]}, layer {entry['layer']} ({choice})"
-                results[task].how[how][owner] = None
+                how = (
+                    f"{PROTOCOLS[str(one.axes['protocol'])]}, layer {one.axes['layer']} ({choice})"
+                )
+                results[task].how[how].add(owner)
         if not has_owner:
             raise DataError(
                 f"{folder}: holds no finished results of XTREME's tasks by one of the compared "
@@ -165,24 +171,13 @@ def read_retrievals(folders: Sequence[Path], weights: Mapping[str, str]) -> dict
     return dict(results)
 
 
-def _reported(path: Path) -> list[dict[str, Any]]:
-    """The rows that count: of the one score of a task, on its test set, by the chosen layer."""
-    if not path.is_file():
-        return []
-    with reading(path, "run lingraft analyze retrieval again, which keeps what it found"):
-        lines = path.read_text(encoding="utf-8").split("\n")
-        entries = [json.loads(line) for line in lines if line]
-    return [
-        entry
-        for entry in entries
-        if (group := RETRIEVAL_GROUPS.get(entry.get("task")))
-        and entry["metric"] == group.scores[0]
-        and entry.get("split", "test") == "test"
-        and entry.get("chosen", True)
-    ]
+def _counts(row: Score) -> bool:
+    """Tell whether a row is of the one score of a task, on its test set, at the chosen layer."""
+    group = RETRIEVAL_GROUPS.get(str(row.axes.get("task")))
+    return row.reported and group is not None and row.metric == group.scores[0]
 
 
-def _owners(folder: Path, label: str, own: str | None, weights: Mapping[str, str]) -> list[str]:
+def _owners(folder: Path, label: str, own: Value, weights: Mapping[str, str]) -> list[str]:
     """The labels of the compared models that a result belongs to."""
     same = [name for name, fingerprint in weights.items() if fingerprint == own]
     if same or label not in weights:

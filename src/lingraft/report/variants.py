@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.recipe import STAGE_NAMES, decoding
-from lingraft.report.row import Score
+from lingraft.report.row import Blocks, Score
 from lingraft.rundir import DONE, ENVIRONMENT, Run, Step, read_json
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from lingraft.models.kinds import KindName
     from lingraft.recipe import Phase, Recipe
+
+    Number = tuple[str, float, int, str]
+    "Of a metric: its name, the value, how many things it is a mean over, and their fingerprint."
 
 HEADLINE_SCHEME = "mask-only"
 """All predicted tokens are hidden; under 'bert' (80/10/10) a tenth is visible and flatters PPL."""
@@ -253,6 +256,8 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 STREAM = "stream/"
 """What the names of metrics on one of several streams begin with: `stream/NAME/METRIC`."""
+COMPARED = ("bits_per_character", "mask-only/perplexity")
+"""Of a stream the metrics that tables compare, so that their blocks are kept."""
 
 
 def scores(variant: Variant) -> list[Score]:
@@ -260,63 +265,66 @@ def scores(variant: Variant) -> list[Score]:
     evaluation = variant.result("evaluation")
     if evaluation is None:
         return []
-    rows = _scores(evaluation)
-    for stream, of_stream in evaluation.get("streams", {}).items():
-        rows += [
-            score.model_copy(update={"metric": f"{STREAM}{stream}/{score.metric}"})
-            for score in _scores(of_stream)
-        ]
-    return rows
-
-
-def _scores(evaluation: dict[str, Any]) -> list[Score]:
-    numbers: list[tuple[str, float, int]] = []
-    for scheme, metrics in evaluation["metrics"].items():
-        n = int(metrics["positions"])
-        numbers += [
-            (f"{scheme}/{name}", value, n) for name, value in metrics.items() if name != "positions"
-        ]
-    words = evaluation.get("words")
-    if words is not None:
-        numbers += [
-            (name, words[name], int(words["words"]))
-            for name in ("bits_per_character", "exact")
-            if words[name] is not None  # no word could be scored
-        ]
-    masks = evaluation["masks"]
-    unigrams = math.exp(evaluation["unigram_entropy"])
-    numbers.append(("unigram_perplexity", unigrams, int(masks["positions"])))
+    parts = {"": evaluation}
+    parts |= {f"{STREAM}{name}/": of for name, of in evaluation.get("streams", {}).items()}
     return [
-        *(
-            Score(metric=metric, value=float(value), n=n, masks=str(masks["fingerprint"]))
-            for metric, value, n in numbers
-        ),
-        *_judged(evaluation),
+        Score(
+            model=variant.label or variant.title,
+            seed=variant.recipe.seed,
+            metric=prefix + metric,
+            value=value,
+            n=n,
+            masks=masks,
+            blocks=None if prefix and metric not in COMPARED else _blocks(part, metric),
+        )
+        for prefix, part in parts.items()
+        for metric, value, n, masks in (*_of_tokens(part), *_of_text(part))
     ]
 
 
-def _judged(evaluation: dict[str, Any]) -> Iterator[Score]:
+def _blocks(evaluation: dict[str, Any], metric: str) -> Blocks | None:
+    """The sums by block behind a metric."""
+    scheme, slash, name = metric.rpartition("/")
+    of_scheme = evaluation.get("blocks", {}).get(scheme if slash else "words", {})
+    pairs = of_scheme.get("loss" if name == "perplexity" else name)
+    return None if pairs is None else tuple((float(total), float(n)) for total, n in pairs)
+
+
+def _of_tokens(evaluation: dict[str, Any]) -> Iterator[Number]:
+    masks = str(evaluation["masks"]["fingerprint"])
+    for scheme, metrics in evaluation["metrics"].items():
+        n = int(metrics["positions"])
+        for name, value in metrics.items():
+            if name != "positions":
+                yield f"{scheme}/{name}", float(value), n, masks
+    words = evaluation.get("words") or {}
+    for name in ("bits_per_character", "exact"):
+        if words.get(name) is not None:  # some word could be scored
+            yield name, float(words[name]), int(words["words"]), masks
+    unigrams = math.exp(evaluation["unigram_entropy"])
+    yield "unigram_perplexity", unigrams, int(evaluation["masks"]["positions"]), masks
+
+
+def _of_text(evaluation: dict[str, Any]) -> Iterator[Number]:
     """What a causal model has beside: compared where the text is the same."""
     if "likelihood" not in evaluation:
         return
-
-    def score(metric: str, value: float, n: int, masks: str) -> Score:
-        return Score(metric=metric, value=float(value), n=n, masks=masks)
-
     counted, text = evaluation["likelihood"], str(evaluation["text"])
     per_token = counted["characters"] / counted["tokens"]
-    sizes = {"bits_per_byte": "bytes", "bits_per_character": "characters"}
-    for name, unit in sizes.items():
-        yield score(f"likelihood/{name}", counted[name], counted[unit], text)
-    yield score("likelihood/unknown", counted["unknown"], counted["tokens"], text)
-    yield score("tokens_per_character", 1 / per_token, counted["characters"], text)
+    yield "likelihood/bits_per_byte", counted["bits_per_byte"], counted["bytes"], text
+    yield (
+        "likelihood/bits_per_character",
+        counted["bits_per_character"],
+        counted["characters"],
+        text,
+    )
+    yield "likelihood/unknown", counted["unknown"], counted["tokens"], text
+    yield "tokens_per_character", 1 / per_token, counted["characters"], text
+    masks = str(evaluation["masks"]["fingerprint"])
     for group, ranks in evaluation["pieces"].items():
         for name in ("hits@1", "hits@5", "hits@10", "mean_rank", "median_rank"):
-            prints = str(evaluation["masks"]["fingerprint"])
-            yield score(f"{group}/{name}", ranks[name], ranks["positions"], prints)
+            yield f"{group}/{name}", ranks[name], ranks["positions"], masks
     for name, result in evaluation.get("kept", {}).items():
-        of_text = result["likelihood"]
-        bits = of_text["bits_per_byte"]
-        yield score(f"kept/{name}/bits_per_byte", bits, of_text["bytes"], result["text"])
-        unknown = of_text["unknown"]
-        yield score(f"kept/{name}/unknown", unknown, of_text["tokens"], result["text"])
+        of_text, text = result["likelihood"], result["text"]
+        yield f"kept/{name}/bits_per_byte", of_text["bits_per_byte"], of_text["bytes"], text
+        yield f"kept/{name}/unknown", of_text["unknown"], of_text["tokens"], text

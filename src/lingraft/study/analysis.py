@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.report import numbers
+from lingraft.report import numbers, scored
 from lingraft.report.variants import STREAM
-from lingraft.stats import FEWEST_BLOCKS, interval
+from lingraft.stats import interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.stats import Array, Difference, Resampling
     from lingraft.study.results import Group
-    from lingraft.study.rows import MetricRow
 
 PERPLEXITY = "mask-only/perplexity"
 LOSS = "mask-only/loss"
 BITS = "bits_per_character"
 BYTES = "likelihood/bits_per_byte"
 UNIGRAMS = "unigram_perplexity"
+CURVE, LEARNT = "curve/loss", "curve/bits_per_byte"
+"""Validation loss over tokens; of causal models bits per byte over characters."""
 TASK, KEPT = "task/", "kept/"
 """What the names of scores of fine-tuned models begin with, and of texts of the source's language
 that a causal model was scored on."""
@@ -93,6 +94,28 @@ def metric_named(name: str) -> Metric | None:
     return Metric("loss", decimals=3) if name == LOSS else METRICS.get(name)
 
 
+UNSHOWN = {
+    "ties",
+    "exact",
+    "unknown",
+    "mr",
+    "mrr",
+    "mean_rank",
+    "median_rank",
+    "perplexity",
+    "loss",
+}
+"""Ends of names of metrics that are in rows and in no table of studies."""
+
+
+def is_known(name: str) -> bool:
+    """Return whether rows of a study have such a metric."""
+    end = name.rpartition("/")[2]
+    of_study = (UNIGRAMS, CURVE, LEARNT, BITS)
+    named = {metric.rpartition("/")[2] for metric in METRICS} | UNSHOWN | {*of_study}
+    return end in named or end.startswith("hits@")
+
+
 def asked(group: Group, metric: str) -> frozenset[Any]:
     """Return what a metric was measured on: tokens, text or examples; of words which ones."""
     rows = group.rows(metric).values()
@@ -107,41 +130,13 @@ def asked(group: Group, metric: str) -> frozenset[Any]:
 def difference(group: Group, base: Group, metric: str, resampling: Resampling) -> Difference | None:
     """Return how much higher a metric is than the base's, over the seeds that both have.
 
-    Of a task, a model is paired with that of equal seeds of training and of fine-tuning. None where
-    the two were measured on different things, or share no seed.
+    None where the two were measured on different things, or share no seed.
     """
-    ours, theirs = group.rows(metric), base.rows(metric)
-    common = sorted(ours.keys() & theirs.keys())
-    if not common or asked(group, metric) != asked(base, metric):
-        return None
-    sides = [[side[key] for key in common] for side in (ours, theirs)]
-    gains = {key: ours[key].value - theirs[key].value for key in common}
-    used_B = _shared_blocks([row for rows in sides for row in rows])
-    if used_B is None:
-        return resampling.difference(gains, None)
-    first_RS, second_RS = (_replicates(rows, metric, used_B, resampling) for rows in sides)
-    return resampling.difference(gains, first_RS - second_RS)
-
-
-def _shared_blocks(rows: Sequence[MetricRow]) -> Array | None:
-    """[B] Blocks that hold something for every row; None where a row has none, or all share few."""
-    if len({len(row.blocks or ()) for row in rows}) > 1 or not rows[0].blocks:
-        return None
-    counts = np.array([[count for _, count in row.blocks or ()] for row in rows])
-    shared: Array = np.asarray((counts > 0).all(axis=0))
-    return shared if shared.sum() >= FEWEST_BLOCKS else None
-
-
-def _replicates(
-    rows: Sequence[MetricRow], metric: str, used_B: Array, resampling: Resampling
-) -> Array:
-    """[R, S] The metric of each row, once for each resample of the blocks."""
-    blocks_SB2 = np.array([row.blocks for row in rows])[:, used_B]
-    draws_RB = resampling.draws(int(used_B.sum()), "blocks")
-    mean_RS = (draws_RB @ blocks_SB2[..., 0].T) / (draws_RB @ blocks_SB2[..., 1].T)
     record = metric_named(metric)
-    assert record is not None
-    return record.of(mean_RS)
+    if record is None or asked(group, metric) != asked(base, metric):
+        return None
+    found = scored.gains(group.rows(metric), base.rows(metric), record.of, resampling)
+    return found and resampling.difference(*found)
 
 
 NOT_REACHED, BELOW = math.inf, 0.0
@@ -227,13 +222,13 @@ def factor(
         return Factor(size, math.nan, None, None, *ends)
     value = float(reached_at(sizes, means[None, 1:], means[:1], lower=record.lower)[0]) / size
     rows = [one.rows(metric) for one in groups]
-    used_B = _shared_blocks([row for of_group in rows for row in of_group.values()])
+    used_B = scored.shared_blocks([row for of_group in rows for row in of_group.values()])
     if used_B is None:
         return Factor(size, value, None, None, *ends)
     means_RG = np.stack(
         [
             resampling.mean(
-                _replicates(list(of_group.values()), metric, used_B, resampling),
+                scored.replicates(list(of_group.values()), record.of, used_B, resampling),
                 list(of_group),
                 f"{one.label} {one.sentences}",
             )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft import log
 from lingraft.errors import LingraftError, explain, is_disk_full
+from lingraft.report.row import RESULTS
 from lingraft.rundir import DONE, SHARED_STAGES, Run, Step, fingerprint, read_json, write_text
 
 if TYPE_CHECKING:
@@ -27,14 +28,12 @@ if TYPE_CHECKING:
 
 JOB, FAILURE = "cell.json", "failure.txt"
 """In the folder: what is to be done; why it failed."""
-RESULTS = "results.jsonl"
-"""Rows: in a cell's folder its own, in the study's those of all cells."""
 NO_ROOM = os.EX_IOERR
 """Exit status where the disk is full, for then there may be no room for a reason either."""
 GRACE_SECONDS = 120.0
 """For the last step and a checkpoint, once the study is gone."""
-TASKS, LABEL, WEIGHTS = "tasks", "cell", "weights"
-"""Of a cell: what its fine-tunings leave, what the model is called there, and links to it."""
+LABEL, WEIGHTS = "cell", "weights"
+"""Of a cell: what the model is called in its fine-tunings, and links to it."""
 TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json", "*.model")
 
 
@@ -48,28 +47,28 @@ def take(folder: Path) -> str:
     """
     from lingraft.pretrained.load import quiet_transformers
     from lingraft.recipe.methods import read_recipe
-    from lingraft.study import collect, rows
+    from lingraft.report import row
+    from lingraft.study import collect
 
     quiet_transformers()
     job, run = read_json(folder / JOB), Run(folder)
     common, failure, started = job["common"], "", time.monotonic()
     with run.locked(GRACE_SECONDS + 10):  # a process that a study left behind is about to end
         recipe, place = read_recipe(run.recipe_path), folder / RESULTS
-        written = rows.read(place) if place.is_file() else []
-        tuned = rows.fine_tuned(written).get(common["fingerprint"], {})
-        done = {key for key, row in tuned.items() if row.status == "done"}
+        written = row.read(place) if place.is_file() else []
+        done = {(one.inputs, one.seed) for one in written if one.data}
         for task in job["tasks"]:
-            task["seeds"] = [s for s in task["seeds"] if (task["fingerprint"], s) not in done]
+            task["seeds"] = [s for s in task["seeds"] if (task["inputs"], s) not in done]
         missing = [task for task in job["tasks"] if task["seeds"]]
-        outcome = rows.latest(written).get(common["fingerprint"])
+        is_trained = any(one.inputs == common["inputs"] for one in written)
         lacks_weights = bool(missing) and not weights_of(run, recipe)[-1].is_dir()
-        if outcome is None or outcome.end.status == "failed" or lacks_weights:
+        if not is_trained or lacks_weights:
             train(run, recipe, job["shared"])
-            rows.append(place, map(rows.line, collect.training(common, run)))
+            row.merge(place, collect.training(common, run))
         for task in missing:
             message = fine_tune(run, recipe, task)
-            rows.append(place, map(rows.line, collect.fine_tunings(common, run, task, message)))
-            failure = failure or message
+            row.merge(place, collect.fine_tunings(common, run, task))
+            failure = failure or (message and f"task {task['name']}: {message}")
         if not failure:
             prune(run, recipe, job["keep"])
             Step(folder).finish(fingerprint(job["inputs"]), {}, time.monotonic() - started)
@@ -147,7 +146,7 @@ def fine_tune(run: Run, recipe: Recipe, task: dict[str, Any]) -> str:
     asked = decode_finetune(task["recipe"] | model)
     options = Options(update=True, command="lingraft study", seeds=tuple(task["seeds"]))
     try:
-        finetune(asked, run.path / TASKS, options)
+        finetune(asked, run.path / task["place"], options)
     except LingraftError as error:
         if isinstance(error, Stopped) or is_disk_full(error):
             raise

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.report.figure import Figure, Line
-from lingraft.study.analysis import UNIGRAMS, metric_named
+from lingraft.study.analysis import CURVE, LEARNT, UNIGRAMS, metric_named
 
 if TYPE_CHECKING:
     from lingraft.study.results import Cell, Results
@@ -53,7 +53,7 @@ def learning(results: Results, size: int | None) -> Figure | None:
         lines[group.label] = list(ends)
     if not lines:
         return None
-    by_text = any(curve.bytes_per_token for g in groups for c in g.cells for curve in c.curves)
+    by_text = any(LEARNT in cell.metrics for group in groups for cell in group.cells)
     floors = {round(math.log(v), 3) for group in groups for v in group.values(UNIGRAMS)}
     level = floors.pop() if len(floors) == 1 and not by_text else None
     what = ("characters seen", "bits per byte") if by_text else ("tokens", "validation loss (nats)")
@@ -67,17 +67,9 @@ def size_text(size: int | None) -> str:
 
 
 def _curve(cell: Cell) -> list[tuple[float, float]]:
-    """Return the validation losses of all phases, joined; of text bits per byte over characters."""
-    points, before, characters = list[tuple[float, float]](), 0.0, 0.0
-    for curve in [curve for curve in cell.curves if curve.split == "valid" and curve.points]:
-        if not curve.bytes_per_token or not curve.characters_per_token:
-            points += [(float(at), loss) for at, loss in curve.points]
-            continue
-        for tokens, nats in curve.points:
-            x = characters + (tokens - before) * curve.characters_per_token
-            points.append((x, nats / math.log(2) / curve.bytes_per_token))
-        before, characters = curve.points[-1][0], points[-1][0]
-    return points
+    """Return the validation losses of all phases; of a causal model bits per byte."""
+    row = cell.metrics.get(LEARNT) or cell.metrics.get(CURVE)
+    return list(row.points or ()) if row else []
 
 
 def _figure(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import fnmatch
 import itertools
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,8 @@ from lingraft.study.inputs import decides
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lingraft.report.row import Value
     from lingraft.study.recipe import Study
-    from lingraft.study.rows import Value
 
 ALIASES = {"method": "training.method", "sentences": "training.max_train_sentences"}
 """Axes that have a short name."""
@@ -40,6 +39,8 @@ DECIDED = {key for key in TABLE if key.startswith(("training.", "graft.", "embed
 """Keys of the base recipe that a cell of method 'auto' does not take over."""
 DROPPED = ("phases", "baselines")
 """Tables of the base recipe that a cell does not take over."""
+FINETUNE = "finetune."
+"""What axes of fine-tuning begin with: cells along them share the model that was trained."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Cell:
     """`method`, `sentences` (None: all) and `seed`, then the grid's further axes."""
     recipe: Recipe
     """Complete."""
+    tunings: tuple[dict[str, Any], ...] = ({},)
+    """Values of the axes of fine-tuning, one point for each way in which its model is tuned."""
 
 
 def cells(study: Study) -> list[Cell]:
@@ -67,13 +70,15 @@ def cells(study: Study) -> list[Cell]:
     for grid in study.grids:
         for axis in grid:
             _check_axis(axis)
-        for values in itertools.product(*grid.values()):
-            point = dict(zip(grid, values, strict=True))
+        tunings = tuple(points({a: of for a, of in grid.items() if a.startswith(FINETUNE)}))
+        for point in points({a: of for a, of in grid.items() if not a.startswith(FINETUNE)}):
             matching = _matching(study, point)
             used.update(matching)
             cell = _cell(study, base, point, matching)
-            nameless = cell.recipe.model_copy(update={"name": "run"})
-            unique.setdefault(fingerprint(nameless), cell)
+            nameless = fingerprint(cell.recipe.model_copy(update={"name": "run"}))
+            before = unique.setdefault(nameless, replace(cell, tunings=()))
+            new = [one for one in tunings if one not in before.tunings]
+            unique[nameless] = replace(before, tunings=(*before.tunings, *new))
     idle = sorted(set(range(len(study.rules))) - used)
     if idle:
         raise RecipeError(
@@ -83,6 +88,11 @@ def cells(study: Study) -> list[Cell]:
     result = list(unique.values())
     _check_apart(result)
     return result
+
+
+def points(grid: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return all combinations of the axes' values."""
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 def _check_apart(grid_cells: Sequence[Cell]) -> None:
@@ -109,10 +119,10 @@ def _check_apart(grid_cells: Sequence[Cell]) -> None:
 
 def _check_axis(axis: str) -> None:
     keys = [name for name in Recipe.model_fields if name not in DROPPED[1:]]
-    if axis not in ALIASES and axis.partition(".")[0] not in keys:
+    if axis not in ALIASES and axis.partition(".")[0] not in (*keys, FINETUNE[:-1]):
         raise RecipeError(
             f"grids: '{axis}' is no axis: write method, sentences or a dotted path of a recipe, "
-            f"which begins with {', '.join(keys)}"
+            f"which begins with {', '.join(keys)}, or finetune.KEY"
         )
 
 
@@ -296,9 +306,6 @@ def chosen(cells: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
         if axis not in axes:
             raise RecipeError(f"--only {condition}: '{axis}' is no axis; axes: {', '.join(axes)}")
         value = cell.axes.get(axis, ...)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            with contextlib.suppress(ValueError):
-                return float(pattern) == value
         text = value if isinstance(value, str) else json.dumps(value, default=str)
         return value is not ... and fnmatch.fnmatchcase(text, pattern)
 

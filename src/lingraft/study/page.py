@@ -70,7 +70,7 @@ def render(name: str, results: Results, planned: Sequence[str] = (), settings: s
         settings: the study's file.
     """
     resampling, done = Resampling(), {cell.name for cell in results.cells}
-    seconds = sum(cell.end.seconds for cell in results.cells)
+    seconds = sum({c.name: float(c.facts.get("seconds") or 0) for c in results.cells}.values())
     total = max(len(planned), len(done))
     facts = [
         ("cells", f"{len(done)} of {total}" if total > len(done) else str(total)),
@@ -110,7 +110,7 @@ def _lacking(results: Results, missing: Sequence[str]) -> list[Part]:
 
 def _machine(results: Results) -> Iterable[tuple[str, str]]:
     for key in ("device", "cpu", "precision"):
-        values = Counter(str(cell.end.machine.get(key) or "") for cell in results.cells)
+        values = Counter(str(cell.facts.get(key) or "") for cell in results.cells)
         values.pop("", None)
         several = values.items() if len(values) > 1 else ()
         if values:
@@ -188,11 +188,12 @@ def quality(results: Results, size: int | None) -> Table:
     columns = {name: _column(groups, name, results.reference) for name in metrics}
     rows = []
     for group in groups:
-        ends = [cell.end for cell in group.cells]
+        tokens = [float(cell.facts.get("tokens") or 0) for cell in group.cells]
+        parameters = float(group.cells[-1].facts.get("parameters") or 0)
         costs = (
-            str(len(ends)),
-            numbers.short(sum(end.tokens for end in ends) / len(ends)),
-            numbers.short(ends[-1].parameters),
+            str(len(tokens)),
+            numbers.short(sum(tokens) / len(tokens)),
+            numbers.short(parameters),
         )
         cells = [columns[name][group.label] for name in metrics]
         kind: Role = "reference" if group.is_untrained else ""

@@ -94,15 +94,18 @@ class Study(Section):
     """Dotted paths of the recipe and their values, in every cell."""
     grids: Annotated[tuple[dict[str, Axis], ...], Field(strict=False, min_length=1)]
     """Axes and their values; a grid is all combinations, a study the union of its grids. `method`
-    is training.method, `sentences` training.max_train_sentences, anything else a dotted path."""
+    is training.method, `sentences` training.max_train_sentences, `finetune.KEY` a key of
+    fine-tuning (finetune.learning_rate), whose cells share the trained model; anything else a
+    dotted path."""
     rules: Annotated[tuple[Rule, ...], Field(strict=False)] = ()
     """Applied in order, after `set` and before the axes."""
     tasks: Annotated[tuple[StudyTask, ...], Field(strict=False)] = ()
     """What the cells' models are fine-tuned on, in this order."""
     select: dict[str, Literal["dev"]] = {}
     """Axes of which tables show the best value alone, such as "training.learning_rate" = "dev": the
-    one whose models have the lowest loss on the validation text, mean over the seeds. What tables
-    show of it is measured on the test text."""
+    one whose models have the lowest loss on the validation text, mean over the seeds; of
+    finetune.KEY for each task the one with the highest score on its development set. What tables
+    show of it is measured on the test set."""
 
     @model_validator(mode="after")
     def _names_axes(self) -> Study:

@@ -63,8 +63,11 @@ def write(folder: Path) -> Report:
     if path.is_file():
         study = recipe.decode(load(path), str(path))
     name, settings = study.name if study else folder.name, recipe.to_toml(study) if study else ""
-    found, planned = runner.current_rows(folder)
-    results = collect(found, study.select if study else ())
+    known = runner.current(folder)
+    results, planned = (
+        collect(known.rows, study.select if study else (), known.failures),
+        known.planned,
+    )
     target = folder / runner.PAGE
     check_target(target)
     write_text(target, page.render(name, results, planned, settings))

@@ -2,54 +2,59 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lingraft.evaluation.records import blocks
-from lingraft.finetuning.names import SIZED, unsized
 from lingraft.recipe.records import METHODS
+from lingraft.report import scored
 from lingraft.report.variants import TITLES
-from lingraft.study.analysis import BITS, LOSS, PERPLEXITY, TASK
-from lingraft.study.grid import PLACES
-from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
+from lingraft.study.analysis import BITS, CURVE, LOSS, PERPLEXITY, TASK, is_known
+from lingraft.study.grid import FINETUNE, PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lingraft.study.rows import AnyRow, Value
+    from lingraft.report.row import Score, Value
+    from lingraft.stats import Key
+
+logger = logging.getLogger(__name__)
 
 REFERENCES = ("scratch", "xlm")
 """Methods from random weights, which others are measured against; the first that is there."""
 WRITTEN = re.compile(r"(^|/)(spans|infilling)/")
 """What an encoder-decoder writes of hidden text, shown as what others fill in."""
-Key = tuple[int, ...]
-"""Which model of a group: its seed; fine-tuned, its seed and that of the fine-tuning."""
+EXAMPLES = f"{FINETUNE}train_examples"
+"""The axis of learning curves of tasks."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One finished run of the study."""
+    """One finished run of the study; with axes of fine-tuning, at one of their points."""
 
     name: str
     seed: int
     axes: Mapping[str, Value]
-    metrics: Mapping[str, MetricRow]
-    curves: tuple[CurveRow, ...]
-    end: EndRow
-    tasks: Mapping[str, Mapping[int, MetricRow]] = field(default_factory=dict)
+    metrics: Mapping[str, Score]
+    tasks: Mapping[str, Mapping[int, Score]] = field(default_factory=dict)
     """By metric `task/NAME/SCORE` and seed of fine-tuning; those that papers report."""
+
+    @property
+    def facts(self) -> Mapping[str, Value]:
+        """Return what rows tell of training and machine."""
+        return next((row.facts for row in self.metrics.values()), {})
 
     @property
     def valid_loss(self) -> float:
         """The lowest validation loss of the last phase, whose weights were evaluated."""
-        valid = [curve for curve in self.curves if curve.split == "valid"]
-        losses = [loss for _, loss in valid[-1].points if math.isfinite(loss)] if valid else []
-        return min(losses, default=math.inf)
+        loss = self.metrics[CURVE].value if CURVE in self.metrics else math.inf
+        return loss if math.isfinite(loss) else math.inf
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Group:
         """Whether its method trains nothing, so that it stands at every size."""
         return self.method in METHODS and not METHODS[self.method].stretches
 
-    def rows(self, metric: str) -> dict[Key, MetricRow]:
+    def rows(self, metric: str) -> dict[Key, Score]:
         """Return the metric's rows by seed; of a task, by seed and that of fine-tuning."""
         if metric.startswith(TASK):
             return {
@@ -84,15 +89,11 @@ class Group:
 
     def mean(self, metric: str) -> float | None:
         """Return the mean over the seeds; of a task, of their means over fine-tunings."""
-        by_seed: dict[int, list[float]] = {}
-        for key, row in self.rows(metric).items():
-            by_seed.setdefault(key[0], []).append(row.value)
-        return fmean(map(fmean, by_seed.values())) if by_seed else None
+        return scored.mean(self.rows(metric))
 
     def deviation(self, metric: str) -> float | None:
         """Return the sample standard deviation over all models; None for one."""
-        values = self.values(metric)
-        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+        return scored.deviation(self.rows(metric))
 
 
 @dataclass(frozen=True)
@@ -138,98 +139,102 @@ class Results:
         return next((plain[method] for method in REFERENCES if method in plain), None)
 
 
-def collect(rows: Iterable[AnyRow], select: Iterable[str] = ()) -> Results:
-    """Put the rows of a results file in order.
-
-    Of a cell that was run several times, the last run that was done counts. Bits per character are
-    over the words that all cells score.
+def collect(
+    rows: Iterable[Score], select: Iterable[str] = (), failures: Mapping[str, str] | None = None
+) -> Results:
+    """Put the rows of a results file in order; bits per character are over words that all score.
 
     Args:
-        rows: of the file.
-        select: axes of which the value with the lowest validation loss is taken.
+        rows: of the file; of rows of one cell and metric the last counts.
+        select: axes of which the best value on validation text, or on development sets, is taken.
+        failures: why cells failed, by name.
     """
-    all_rows = list(rows)
-    tuned = fine_tuned(all_rows)
-    cells: dict[str, Cell] = {}
-    failures: dict[str, str] = {}
-    for name, outcome in latest(all_rows).items():
-        end, of_tasks = outcome.end, list(tuned.get(name, {}).values())
-        forms = {row.task: row.task_fingerprint for row in of_tasks}  # the last of each task
-        of_tasks = [row for row in of_tasks if row.task_fingerprint == forms[row.task]]
-        failures.pop(end.cell, None)
-        ends: list[EndRow | TaskRow] = [end, *of_tasks]
-        if failed := [row.message for row in ends if row.status == "failed"]:
-            failures[end.cell] = failed[-1]
-        if end.status == "done":
-            done = [row for row in of_tasks if row.status == "done"]
-            cells[repr(sorted(end.axes.items()))] = _cell(end, outcome.rows, done)
-    return Results(tuple(_groups(_on_common(list(cells.values())), list(select))), failures)
-
-
-def _cell(end: EndRow, rows: Sequence[MetricRow | CurveRow], of_tasks: Sequence[TaskRow]) -> Cell:
-    metrics = {}
+    metrics: dict[str, dict[str, Score]] = {}
+    tuned: dict[str, tuple[str, dict[str, dict[int, Score]]]] = {}
+    tuned_axes: dict[str, Mapping[str, Value]] = {}
+    unknown: dict[str, None] = {}
     for row in rows:
-        if isinstance(row, MetricRow):
+        shared = repr(sorted((a, v) for a, v in row.axes.items() if not a.startswith(FINETUNE)))
+        if not row.data:
             name = WRITTEN.sub(r"\1mask-only/", row.metric)
-            metrics[name] = row.model_copy(update={"metric": name})
-    if (perplexity := metrics.get(PERPLEXITY)) is not None:
-        loss = {"metric": LOSS, "value": math.log(perplexity.value)}
-        metrics[LOSS] = perplexity.model_copy(update=loss)
-    tasks: dict[str, dict[int, MetricRow]] = {}
-    for task in of_tasks:
-        common: dict[str, Any] = task.model_dump(include={"study", "cell", "fingerprint", "axes"})
-        for score in task.scores:
-            if score.metric in task.shown:
-                tasks.setdefault(score.metric, {})[task.seed] = MetricRow(
-                    **common, seed=task.seed, tokens=0, seconds=task.seconds,
-                    **score.model_dump(),
-                )  # fmt: skip
-    seed = end.axes.get("seed")
-    curves = tuple(row for row in rows if isinstance(row, CurveRow))
-    seed = seed if isinstance(seed, int) else 0
-    return Cell(end.cell, seed, end.axes, metrics, curves, end, tasks)
+            metrics.setdefault(shared, {})[name] = row.model_copy(update={"metric": name})
+            unknown |= {} if is_known(name) else {row.metric: None}
+        elif row.reported:
+            place = repr(sorted(row.axes.items()))
+            tasks = tuned.setdefault(place, (shared, {}))[1]
+            tasks.setdefault(_task_metric(row, tasks), {})[row.seed] = row
+            tuned_axes[place] = row.axes
+    if unknown:
+        logger.warning("rows of unknown metrics, left out of tables: %s", ", ".join(unknown))
+    points: dict[str, list[str]] = {}
+    for place, (shared, _) in tuned.items():
+        points.setdefault(shared, []).append(place)
+    cells = []
+    for shared, own in _on_common(metrics).items():
+        first = next(iter(own.values()))
+        if (perplexity := own.get(PERPLEXITY)) is not None:
+            loss = {"metric": LOSS, "value": math.log(perplexity.value)}
+            own = {**own, LOSS: perplexity.model_copy(update=loss)}
+        seed = first.axes.get("seed")
+        cell = Cell(first.model, seed if isinstance(seed, int) else 0, first.axes, own)
+        at = points.get(shared, [])
+        cells += [replace(cell, axes=tuned_axes[p], tasks=tuned[p][1]) for p in at] or [cell]
+    return Results(tuple(_groups(cells, list(select))), dict(failures or {}))
 
 
-def _on_common(cells: list[Cell]) -> list[Cell]:
-    """Return the cells with bits per character over the words that every cell scores.
+def _task_metric(row: Score, tasks: Mapping[str, Mapping[int, Score]]) -> str:
+    """Return a score's name; of several splits (GLUE's MNLI) the later ones have theirs in it."""
+    name = f"{TASK}{row.data}/{row.metric}"
+    others = (one.split for one in tasks.get(name, {}).values())
+    return (
+        name
+        if next(others, row.split) == row.split
+        else f"{TASK}{row.data}/{row.split}/{row.metric}"
+    )
+
+
+def _on_common(cells: dict[str, dict[str, Score]]) -> dict[str, dict[str, Score]]:
+    """Return the metrics of cells with bits per character over the words that every cell scores.
 
     They stay as they are where a row does not tell of its words, where models were asked for
     other words, and where no word or every word is common.
     """
-    words = [cell.metrics[BITS].words for cell in cells if BITS in cell.metrics]
-    if len(words) < 2 or not all(words) or len({len(row or ()) for row in words}) > 1:
+    words = {name: own[BITS].words for name, own in cells.items() if BITS in own}
+    if (
+        len(words) < 2
+        or not all(words.values())
+        or len({len(row or ()) for row in words.values()}) > 1
+    ):
         return cells
-    scores_RW2 = np.array(words)
+    scores_RW2 = np.array(list(words.values()))
     characters_RW = scores_RW2[..., 1]
     common_W = np.asarray((characters_RW > 0).all(0))
     same = ((characters_RW == characters_RW.max(0)) | (characters_RW == 0)).all()
     if not same or not common_W.any() or bool(((characters_RW > 0) == common_W).all()):
         return cells
-    of_words = iter(scores_RW2 * common_W[:, None])
-    changed = []
-    for cell in cells:
-        if BITS in cell.metrics:
-            bits_W, length_W = next(of_words).T
-            sums = blocks(bits_W, length_W)
-            update = {
-                "value": float(bits_W.sum() / length_W.sum()),
-                "n": int(common_W.sum()),
-                "blocks": tuple(map(tuple, sums)) if np.isfinite(sums).all() else None,
-            }
-            row = cell.metrics[BITS].model_copy(update=update)
-            cell = replace(cell, metrics={**cell.metrics, BITS: row})
-        changed.append(cell)
+    changed = dict(cells)
+    for name, scores_W2 in zip(words, scores_RW2 * common_W[:, None], strict=True):
+        bits_W, length_W = scores_W2.T
+        sums = blocks(bits_W, length_W)
+        update = {
+            "value": float(bits_W.sum() / length_W.sum()),
+            "n": int(common_W.sum()),
+            "blocks": tuple(map(tuple, sums)) if np.isfinite(sums).all() else None,
+        }
+        changed[name] = cells[name] | {BITS: cells[name][BITS].model_copy(update=update)}
     return changed
 
 
 def _groups(cells: Sequence[Cell], select: Sequence[str]) -> list[Group]:
     """Return the groups by size and label, of a selected axis the best value alone."""
     names = dict.fromkeys(axis for cell in cells for axis in cell.axes if axis not in PLACES)
+    chosen = [axis for axis in select if axis.startswith(FINETUNE)]
     varied = [a for a in names if len({repr(cell.axes.get(a, ...)) for cell in cells}) > 1]
+    varied = [axis for axis in varied if axis not in chosen]
     ends = [axis.rpartition(".")[2] for axis in varied]
     short = {a: e if ends.count(e) == 1 else a for a, e in zip(varied, ends, strict=True)}
     together: dict[str, dict[str, list[Cell]]] = {}
-    for cell in cells:
+    for cell in _tuned_best(cells, chosen) if chosen else cells:
         place = {axis: value for axis, value in cell.axes.items() if axis != "seed"}
         beside = repr(sorted((a, v) for a, v in place.items() if a not in select))
         together.setdefault(beside, {}).setdefault(repr(sorted(place.items())), []).append(cell)
@@ -247,27 +252,51 @@ def _groups(cells: Sequence[Cell], select: Sequence[str]) -> list[Group]:
     return sorted(found, key=lambda g: (g.sentences or math.inf, order.index(g.label)))
 
 
+def _tuned_best(cells: Sequence[Cell], chosen: Sequence[str]) -> list[Cell]:
+    """Return cells without the chosen axes of fine-tuning.
+
+    Each task is as it was tuned at the point whose mean score on the development set, over the
+    seeds of training and of fine-tuning, is the highest.
+    """
+    rivals: dict[str, dict[str, list[Cell]]] = {}
+    for cell in cells:
+        own = {axis: value for axis, value in cell.axes.items() if axis != "seed"}
+        beside = repr(sorted((a, v) for a, v in own.items() if a not in chosen))
+        rivals.setdefault(beside, {}).setdefault(repr(sorted(own.items())), []).append(cell)
+    found: list[Cell] = []
+    for of_place in rivals.values():
+        best: dict[str, tuple[float, str]] = {}
+        for point, members in of_place.items():
+            for task in dict.fromkeys(name for cell in members for name in cell.tasks):
+                rows = (row for cell in members for row in cell.tasks.get(task, {}).values())
+                dev = fmean(float(row.facts.get("dev") or -math.inf) for row in rows)
+                best[task] = max(
+                    best.get(task, (-math.inf, point)), (dev, point), key=lambda b: b[0]
+                )
+        by_seed: dict[int, Cell] = {}
+        for point, members in of_place.items():
+            for cell in members:
+                tasks = {task: rows for task, rows in cell.tasks.items() if best[task][1] == point}
+                before = by_seed.get(cell.seed)
+                axes = {axis: value for axis, value in cell.axes.items() if axis not in chosen}
+                joined = {**(before.tasks if before else {}), **tasks}
+                by_seed[cell.seed] = replace(cell, axes=axes, tasks=joined)
+        found += by_seed.values()
+    return found
+
+
 def by_examples(results: Results) -> Results | None:
     """Return results of learning curves: sizes are those of tasks' training sets.
 
-    They are of the largest text; None where no task has several sizes.
+    They are of the largest text; None without an axis `finetune.train_examples` of several sizes.
     """
-    groups = []
-    for group in results.at(results.sizes[-1]) if results.groups else ():
-        names = {metric.split("/")[1] for cell in group.cells for metric in cell.tasks}
-        for size in sorted({int(name.partition(SIZED)[2]) for name in names if SIZED in name}):
-            cells = tuple(
-                replace(
-                    cell,
-                    tasks={
-                        metric.replace(name, unsized(name), 1): rows
-                        for metric, rows in cell.tasks.items()
-                        if (name := metric.split("/")[1]).endswith(f"{SIZED}{size}")
-                    },
-                )
-                for cell in group.cells
-            )
-            groups.append(replace(group, sentences=size, cells=cells))
-    groups.sort(key=lambda group: group.sentences or 0)
-    several = len({group.sentences for group in groups}) > 1
-    return Results(tuple(groups), counted="examples") if several else None
+    groups = results.at(results.sizes[-1]) if results.groups else []
+    cells = [cell for group in groups for cell in group.cells if EXAMPLES in cell.axes]
+    if len({cell.axes[EXAMPLES] for cell in cells}) < 2:
+        return None
+    moved = [
+        replace(cell, axes={a: v for a, v in cell.axes.items() if a != EXAMPLES}
+                | {"sentences": cell.axes[EXAMPLES]})
+        for cell in cells
+    ]  # fmt: skip
+    return Results(tuple(_groups(moved, ())), counted="examples")

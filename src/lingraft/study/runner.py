@@ -6,6 +6,7 @@ no other; the same command tries it again, and goes on with one that was stopped
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import signal
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError, LingraftError, RecipeError
 from lingraft.log import duration
 from lingraft.recipe.decoding import load, to_toml
+from lingraft.report import row
+from lingraft.report.row import RESULTS, Score
 from lingraft.rundir import (
     Run,
     Step,
@@ -25,11 +28,11 @@ from lingraft.rundir import (
     write_json,
     write_text,
 )
-from lingraft.study import executors, grid, inputs, rows
+from lingraft.study import executors, grid, inputs
 from lingraft.study import recipe as studies
 from lingraft.study.analysis import BYTES, PERPLEXITY
-from lingraft.study.cell import FAILURE, JOB, NO_ROOM, RESULTS
-from lingraft.study.rows import EndRow, MetricRow
+from lingraft.study.cell import FAILURE, JOB, NO_ROOM
+from lingraft.study.tasks import task_jobs
 from lingraft.training.signals import StopRequest
 from lingraft.workers import check_one_process
 
@@ -39,13 +42,10 @@ if TYPE_CHECKING:
 
     from lingraft.study.executors import Handle, Start
     from lingraft.study.recipe import Study
-    from lingraft.study.rows import AnyRow
 
 logger = logging.getLogger(__name__)
 
 STUDY, CELLS, PAGE = "study.toml", "cells.json", "report.html"
-NAMES = ("study", "cell", "axes")
-"""What a row says of its cell, which may be called otherwise by now."""
 CHANGED = "other inputs"
 """The state of a cell whose folder was made from another recipe, source or text."""
 POLL_SECONDS = 0.1
@@ -111,25 +111,19 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
     Raises:
         LingraftError: a cell's recipe or a task cannot work, or a file is missing.
     """
-    cells, jobs = grid.cells(study), inputs.task_jobs(study)
-    used: set[str] = set()
+    cells = grid.cells(study)
+    jobs = task_jobs(study, cells)
     plans = []
     for cell in cells:
-        tasks = inputs.tasks_for(cell.axes, cell.recipe, jobs)
-        used.update(task["name"] for task in tasks)
         of_cell = inputs.of_cell(cell.recipe)
+        tasks = [one.of(cell, of_cell) for one in jobs if one.fits(cell)]
         made_of = {
             "fingerprint": of_cell,
-            "tasks": {task["name"]: [task["fingerprint"], task["seeds"]] for task in tasks},
+            "tasks": [[task["name"], task["inputs"], task["seeds"]] for task in tasks],
         }
         job = {
             "inputs": made_of,
-            "common": {
-                "study": study.name,
-                "cell": cell.id,
-                "fingerprint": of_cell,
-                "axes": cell.axes,
-            },
+            "common": {"model": cell.id, "inputs": of_cell, "axes": cell.axes},
             "keep": study.keep,
             "shared": {
                 "corpus": inputs.of_corpus(cell.recipe),
@@ -138,8 +132,6 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
             "tasks": tasks,
         }
         plans.append(Plan(cell, Run(out / "cells" / cell.id), job))
-    if idle := [job["name"] for _, job in jobs if job["name"] not in used]:
-        raise RecipeError(f"tasks: {idle[0]}: no cell has its methods and sentences")
     chosen = {cell.id for cell in grid.chosen(cells, only)}
     return [one for one in plans if one.cell.id in chosen]
 
@@ -215,7 +207,7 @@ def prepare(
     clear_temporary(out)
     adopt(out, plans)
     write_text(out / STUDY, studies.to_toml(study))
-    write_json(out / CELLS, [one.job["common"] for one in plans])
+    write_json(out / CELLS, [[one.job["common"], *one.job["tasks"]] for one in plans])
 
 
 def adopt(out: Path, plans: Sequence[Plan]) -> None:
@@ -231,11 +223,12 @@ def adopt(out: Path, plans: Sequence[Plan]) -> None:
                 former.rename(one.run.path)
 
 
-def gather(plans: Sequence[Plan], out: Path) -> list[AnyRow]:
+def gather(plans: Sequence[Plan], out: Path) -> list[Score]:
     """Put the rows of cells into the study's results; return them."""
     own = [one.run.path / RESULTS for one in plans if one.state != CHANGED]
-    found = [row for path in own if path.is_file() for row in rows.read(path)]
-    rows.append(out / RESULTS, map(rows.line, found))
+    found = [one for path in own if path.is_file() for one in row.read(path)]
+    if found:
+        row.merge(out / RESULTS, found)
     return found
 
 
@@ -314,39 +307,57 @@ class Runner:
             logger.info("%s: done in %s%s", one.cell.id, duration(seconds), reached(found))
         elif self.stop.number is None:
             self.full = self.full or status == NO_ROOM
-            self.fail(one, executors.failure(one.run.path, status), seconds)
+            self.fail(one, executors.failure(one.run.path, status))
 
-    def fail(self, one: Plan, message: str, seconds: float = 0.0) -> None:
+    def fail(self, one: Plan, message: str) -> None:
         """Write down that a cell failed."""
         self.tally.failed.append(one.cell.id)
         logger.error("%s: failed: %s", one.cell.id, message)
-        row = EndRow(**one.job["common"], status="failed", message=message, seconds=seconds)
-        rows.append(self.out / RESULTS, [rows.line(row)])
+        with contextlib.suppress(OSError):  # the disk may be full
+            write_text(one.run.path / FAILURE, message + "\n")
 
 
-def reached(found: Sequence[AnyRow]) -> str:
+def reached(found: Sequence[Score]) -> str:
     """Return what a cell reached, for a line of the log."""
-    values = {row.metric: row.value for row in found if isinstance(row, MetricRow)}
+    values = {one.metric: one.value for one in found if not one.data}
     if BYTES in values:
         return f", {values[BYTES]:.3f} bits per byte"
     return f", perplexity {values[PERPLEXITY]:,.2f}" if PERPLEXITY in values else ""
 
 
-def current_rows(out: Path) -> tuple[list[AnyRow], list[str]]:
-    """Return the rows of a study's present cells, as they are called now, and all cells' ids.
+@dataclass(frozen=True)
+class Current:
+    """What is known of a study's present cells."""
+
+    rows: list[Score]
+    """As the cells are called now."""
+    planned: list[str]
+    """Ids of all cells; empty for results of another machine."""
+    failures: dict[str, str]
+    """By cell, why its last attempt failed."""
+
+
+def current(out: Path) -> Current:
+    """Return what is known of a study's present cells.
 
     Raises:
         DataError: there is no study, or its results file is broken.
     """
-    found, known = rows.read(out / RESULTS), out / CELLS
-    if not known.is_file():  # results of another machine
-        return found, []
-    cells = {row["fingerprint"]: row for row in read_json(known)}
-    current = [
-        row.model_copy(update={key: cells[row.fingerprint][key] for key in NAMES})
-        for row in found
-        if row.fingerprint in cells
-    ]
-    if not current:
-        raise DataError(f"{out / RESULTS}: holds no result of the study's cells; run it first")
-    return current, [row["cell"] for row in cells.values()]
+    path, known = out / RESULTS, out / CELLS
+    if not known.is_file():
+        return Current(row.read(path), [], {})
+    named = {}
+    cells = read_json(known)
+    for common, *tasks in cells:
+        named[common["inputs"]] = {"model": common["model"], "axes": common["axes"]}
+        for task in tasks:
+            axes = common["axes"] | task["axes"]
+            named[task["inputs"]] = {"model": common["model"], "axes": axes}
+    found = row.read(path) if path.is_file() else []
+    planned = [common["model"] for common, *_ in cells]
+    reasons = {name: out / "cells" / name / FAILURE for name in planned}
+    return Current(
+        [one.model_copy(update=named[one.inputs]) for one in found if one.inputs in named],
+        planned,
+        {name: file.read_text("utf-8").strip() for name, file in reasons.items() if file.is_file()},
+    )

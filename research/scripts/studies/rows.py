@@ -1,8 +1,4 @@
-"""Rows of results.jsonl: all that a study's tables, curves and intervals are made from.
-
-The file is the study's memory: a cell whose fingerprint has an `end` row is not run again, on this
-machine or another, and the weights are not needed any more.
-"""
+"""Rows of the studies in research/rows: five kinds, as `lingraft study` wrote them until Score."""
 
 from __future__ import annotations
 
@@ -10,16 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
-from lingraft.errors import DataError
 from lingraft.recipe.renamed import present
-from lingraft.report.row import Blocks, Score
-from lingraft.rundir import json_line, write_text
+from lingraft.report.row import Blocks
+from lingraft.report.row import Score as Present
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Sequence
 
 Value = str | int | float | bool | None
 
@@ -27,6 +21,23 @@ Value = str | int | float | bool | None
 def _present(axes: Any) -> Any:
     """Return the axes of a row by their present names."""
     return {present(key): value for key, value in axes.items()} if isinstance(axes, dict) else axes
+
+
+def _finite(blocks: Any) -> Any:
+    """None of blocks of which one was not finite, which is null in a file."""
+    return None if blocks and any(None in block for block in blocks) else blocks
+
+
+class Score(BaseModel):
+    """One measured number of one model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    metric: str
+    value: Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+    n: int
+    masks: str
+    blocks: Annotated[Blocks | None, BeforeValidator(_finite)] = None
 
 
 class CellRow(BaseModel):
@@ -129,70 +140,70 @@ class TaskRow(CellRow):
 
 AnyRow = MetricRow | CurveRow | EndRow | TaskRow
 ResultRow = Annotated[AnyRow, Field(discriminator="kind")]
-FOREIGN = ("union_tag_not_found", "union_tag_invalid", "dict_type")
-"""What pydantic calls a whole line that is no row of ours."""
 ADAPTER: TypeAdapter[AnyRow] = TypeAdapter(ResultRow)
 
 
-def read(path: Path) -> list[AnyRow]:
-    """The rows of a results file; a last line cut short by a kill is left out.
+def of_lines(lines: Iterable[bytes]) -> list[AnyRow]:
+    """Return the rows of lines of either form: of five kinds, or `lingraft.report.row.Score`."""
+    found: list[AnyRow] = []
+    scores: dict[str, list[Present]] = {}
+    for line in lines:
+        if b'"kind": ' in line:
+            found.append(ADAPTER.validate_json(line))
+        else:
+            one = Present.model_validate_json(line)
+            axes = {key: of for key, of in one.axes.items() if not key.startswith(TUNING)}
+            scores.setdefault(repr(sorted(axes.items())), []).append(one)
+    for of_cell in scores.values():
+        found += _of_cell(of_cell)
+    return found
 
-    Raises:
-        DataError: the file is missing or another program's, or another line is broken.
-    """
-    try:
-        lines = path.read_bytes().rstrip(b"\n").split(b"\n")
-    except FileNotFoundError:
-        raise DataError(f"{path}: is missing; lingraft study run makes it") from None
-    except IsADirectoryError:
-        raise DataError(f"{path}: is a folder, not a file of results") from None
+
+TUNING = "finetune."
+
+
+def _of_cell(scores: Sequence[Present]) -> list[AnyRow]:
+    """Return a cell's rows of before from its scores."""
+    first = next(one for one in scores if not one.data)
+    common: dict[str, Any] = {"study": "", "cell": first.model, "fingerprint": first.inputs}
+    common["axes"] = first.axes
+    facts: dict[str, Any] = dict(first.facts)
     rows: list[AnyRow] = []
-    for number, text in enumerate(lines, 1):
-        try:
-            rows.append(ADAPTER.validate_json(text))
-        except ValidationError as error:
-            first, is_row = error.errors()[0], text[:1] in (b"{", b"")
-            if number == len(lines) and first["type"] == "json_invalid" and is_row:
-                break
-            if first["type"] in FOREIGN or not is_row:
-                raise DataError(f"{path}: is no results file of lingraft study") from None
-            where = ".".join(map(str, first["loc"])) or "is broken"
-            raise DataError(
-                f"{path}, line {number}: {where}: {first['msg']}; mend the line, or delete it and "
-                "the others of its cell, which then runs again"
-            ) from None
+    tasks: dict[tuple[str, str, int], list[Present]] = {}
+    for one in scores:
+        if one.data:
+            size = one.axes.get(f"{TUNING}train_examples")
+            name = f"{one.data}@{size}" if size else one.data
+            tasks.setdefault((name, one.inputs, one.seed), []).append(one)
+        elif one.points is not None:
+            if one.metric == "curve/loss":
+                rows.append(CurveRow(**common, phase="all", split="valid", points=one.points))
+        else:
+            rows.append(
+                MetricRow(**common, metric=one.metric, value=one.value, n=one.n, masks=one.masks,
+                          blocks=one.blocks, words=one.words, seed=one.seed,
+                          tokens=facts["tokens"], seconds=facts["training_seconds"])
+            )  # fmt: skip
+    versions = ("lingraft", "python", "torch", "transformers", "tokenizers")
+    rows.append(
+        EndRow(**common, status="done", seconds=facts["seconds"], tokens=facts["tokens"],
+               parameters=facts["parameters"],
+               machine={key: of for key, of in facts.items() if key not in versions},
+               versions={key: facts[key] for key in versions if key in facts})
+    )  # fmt: skip
+    for (name, inputs, seed), own in tasks.items():
+        shown = [one for one in own if one.reported]
+        named = {one.metric: f"task/{name}/{one.metric}" for one in shown}
+        of_task: dict[str, Any] = dict(own[0].facts)
+        rows.append(
+            TaskRow(**common, task=name, task_fingerprint=inputs, seed=seed, status="done",
+                    scores=tuple(Score(metric=named[one.metric], value=one.value, n=one.n,
+                                       masks=one.masks, blocks=one.blocks) for one in shown),
+                    shown=tuple(named.values()), splits=of_task.get("splits", ""),
+                    train_examples=of_task.get("train_examples", 0),
+                    learning_rate=of_task.get("learning_rate"), seconds=of_task.get("seconds", 0.0))
+        )  # fmt: skip
     return rows
-
-
-def append(path: Path, lines: Iterable[str]) -> None:
-    """Add lines of rows that a results file lacks; half a line that a kill left there goes.
-
-    Args:
-        path: the file, which need not exist. One process at a time writes it.
-        lines: as `line` makes them.
-    """
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    *present, last = text.split("\n")
-    if _is_row(last):  # whole but for its end
-        present.append(last)
-    known = set(present)
-    added = [one for one in lines if one not in known]
-    if added:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, "".join(f"{one}\n" for one in (*present, *added)))
-
-
-def line(row: AnyRow) -> str:
-    """Return a row as a line of a results file."""
-    return json_line(row.model_dump(mode="json")).rstrip("\n")
-
-
-def _is_row(text: str) -> bool:
-    try:
-        ADAPTER.validate_json(text)
-    except ValidationError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
