@@ -119,7 +119,7 @@ def pair(ids: Array, pattern: Pattern, new_id: int) -> Snippet:
     """Return a snippet in both forms.
 
     Args:
-        ids: as `find` gives it.
+        ids: as `find_snippets` gives them.
         pattern: the piece's source tokens.
         new_id: its id in the whole form.
     """

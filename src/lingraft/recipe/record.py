@@ -43,7 +43,7 @@ class MethodRecord:
     summary: str
     graft: dict[str, Any]
     stretches: tuple[Stretch, ...]
-    """None: it does not train."""
+    """Phases; none where the method does not train."""
     tokenizer: dict[str, Any] = field(default_factory=dict)
     preset: str = AUTO
     """Whose hyper-parameters it takes where the recipe names no preset."""

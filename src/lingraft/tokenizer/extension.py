@@ -70,7 +70,7 @@ def make(
         source: the source's tokenizer; None where a model is trained from nothing.
         sentences: gives the training text anew at each call.
         pad_id: the id that the padding token must have; None where it does not matter.
-        seed: as in `tokenizer.train`.
+        seed: as in `files.train`.
         causal: whether it is for a causal model, which needs no mask token and none around a text.
             A new vocabulary then follows the source in everything, as 'replace' does.
 
@@ -80,7 +80,7 @@ def make(
         many were left out (`removed`).
 
     Raises:
-        RecipeError, DataError, UnsupportedModelError: as `tokenizer.train`; there is no source
+        RecipeError, DataError, UnsupportedModelError: as `files.train`; there is no source
         tokenizer to keep, it has another padding id than the model, or its kind does not allow it.
     """
     mode, given = check(section, source, pad_id=pad_id, causal=causal)
