@@ -231,7 +231,7 @@ def read_recipe(path: str | Path, settings: Mapping[str, Any] | Sequence[str] = 
 
 
 def load(model: str | Path, revision: str | None = None) -> PreTrainedModel:
-    """A model in fp32 on the CPU, with the modules that lingraft put into it, if any.
+    """Load a model in fp32 on the CPU, with the modules that lingraft put into it, if any.
 
     Models without such modules load as well with transformers alone.
 

@@ -43,7 +43,7 @@ FIRST = "lingraft demo", "lingraft adapt --source MODEL --text FILES --lang ko -
 
 
 class Built(UserDict[str, Any]):
-    """What typer makes of the commands; it imports and reads the one that is asked for."""
+    """Command line that typer makes of the commands; it imports only the one that is asked for."""
 
     def __getitem__(self, name: str) -> Any:
         if isinstance(self.data[name], str):
@@ -116,7 +116,7 @@ def everywhere(
         devices.Device, typer.Option(help="What computes; auto: a GPU where there is one.")
     ] = "auto",
 ) -> None:
-    """Options of every command."""
+    """Set what holds for every command."""
     devices.choose(command=device)
     log.set_up(verbose=verbose, quiet=quiet)
     if not options.is_first_process():
@@ -124,7 +124,7 @@ def everywhere(
 
 
 COMMAND_LINE: Any = typer.main.get_command(app)
-"""What typer makes of the app, once a process."""
+"""Click command that typer makes of the app, once a process."""
 
 
 LESS = (
@@ -170,7 +170,7 @@ def call() -> None:
 
 
 def main() -> None:
-    """Entry point: errors that the user can mend are one line, and the exit status is 1.
+    """Run the command line: errors that the user can mend are one line, and the exit status is 1.
 
     What standard output cannot encode is escaped, as on standard error, and ends no command.
     """

@@ -1,4 +1,4 @@
-"""What Python and the command line ask `adapt` for, as a recipe."""
+"""Request of Python and the command line to `adapt`, as a recipe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(kw_only=True)
 class AdaptConfig:
-    """What to adapt, to what, and for how long; `lingraft.adapt` and `lingraft adapt` take it.
+    """Settings of an adaptation, which `lingraft.adapt` and `lingraft adapt` take.
 
     What stays None is decided by source, text and budget.
     """
@@ -42,13 +42,14 @@ class AdaptConfig:
     """Raw text: files, folders or hub:DATASET; of several languages a dict of them by language, or
     LANGUAGE=PATH each."""
     language: str | None = None
-    """Of the text, a BCP 47 code such as "ko"."""
+    """Language of the text, a BCP 47 code such as "ko"."""
     out: str | Path | None = None
     """The run's folder; runs/LANGUAGE by default."""
     budget: str | None = None
-    """Of the whole run: "8h", "30m", "5Mtok", "300steps", "2 epochs", or "paper", the preset's."""
+    """Budget of the whole run: "8h", "30m", "5Mtok", "300steps", "2 epochs", or "paper", the
+    preset's."""
     method: str | None = None
-    """How to adapt: one of `lingraft show methods`."""
+    """Method, one of `lingraft show methods`."""
     preset: str | None = None
     """Whose settings: "auto", or a paper's of `lingraft show presets`."""
     tokenizer: str | Path | None = None
@@ -58,7 +59,7 @@ class AdaptConfig:
     join: str | Path | None = None
     """A finished run, in the place of `source`; the languages of `text` join its own."""
     seed: int | None = None
-    """Of weights, order and masks."""
+    """Seed of weights, order and masks."""
     settings: Settings = field(default_factory=dict)
     """More keys of a recipe, such as {"training.batch": "2048 tokens"}."""
 

@@ -1,4 +1,4 @@
-"""Which device computes: what a recipe or `--device` says, else a GPU where there is one.
+"""Device that computes: what a recipe or `--device` says, else a GPU where there is one.
 
 torch is imported by the functions that need it, and named nowhere else: recipes and the command
 line do without it.

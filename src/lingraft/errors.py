@@ -12,10 +12,10 @@ class LingraftError(Exception):
     """Base of every error that a user can cause and mend."""
 
     exit_status = 1
-    """What the command line ends with."""
+    """Exit status of the command line."""
 
     def __str__(self) -> str:
-        """The message on one line, whatever names and values of the user stand in it."""
+        """Return the message on one line, whatever names and values of the user stand in it."""
         return " ".join(super().__str__().splitlines())
 
 
@@ -74,11 +74,11 @@ def writing(place: Path, mend: str, *, inside: bool = False) -> Iterator[None]:
 
 
 NO_MEMORY = re.compile("DefaultCPUAllocator|could not create a primitive|annot allocate memory")
-"""What torch and oneDNN say on a CPU whose memory is full; torch has a class for GPUs alone."""
+"""Words of torch and oneDNN on a CPU whose memory is full; torch has a class for GPUs alone."""
 
 
 def is_memory_full(error: BaseException) -> bool:
-    """Whether an error says that the machine's own memory is full."""
+    """Return whether an error says that the machine's own memory is full."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     if isinstance(error, MemoryError):
@@ -88,11 +88,11 @@ def is_memory_full(error: BaseException) -> bool:
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
-"""What numpy says, without an error number, when not all of an array could be written."""
+"""Words of numpy, without an error number, when not all of an array could be written."""
 
 
 def explain(error: OSError, path: object = None) -> str:
-    """What the operating system refused, on one line.
+    """Return what the operating system refused, on one line.
 
     Args:
         error: not one of ours.
@@ -106,7 +106,7 @@ def explain(error: OSError, path: object = None) -> str:
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether an error, or one that it was made from, is that of a full disk."""
+    """Return whether an error, or one that it was made from, is that of a full disk."""
     while error is not None:
         if isinstance(error, NoRoomError):
             return True

@@ -1,4 +1,4 @@
-"""Whether the Hugging Face Hub answers, asked once before anything waits for it."""
+"""Check that the Hugging Face Hub answers, made once before anything waits for it."""
 
 from __future__ import annotations
 

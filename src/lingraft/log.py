@@ -24,7 +24,7 @@ LINE_EVERY_SECONDS = 30.0
 ROOMY = 100
 """Characters of a terminal that has room for the time so far beside a bar, rates and a loss."""
 WINDOW_SECONDS = 60.0
-"""Of the moving mean of a rate, at least."""
+"""Seconds of the moving mean of a rate, at least."""
 LONGEST_LEFT = 100 * 86_400.0
 """Seconds beyond which an estimate of the time left says nothing."""
 FEWEST_SAMPLES = 10
@@ -38,7 +38,7 @@ console = Console(stderr=True, markup=False, emoji=False)
 
 
 def results_console() -> Console:
-    """What prints a command's results on standard output; every text as it is, no mark-up."""
+    """Return the console of a command's results: standard output, text as it is, no mark-up."""
     width = None if sys.stdout.isatty() else PAGE_WIDTH
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
@@ -62,7 +62,7 @@ def set_up(*, verbose: bool = False, quiet: bool = False) -> None:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it: 0.8 s, 45 s, 3 min 20 s, 2 h 5 min."""
+    """Return a time as people say it: 0.8 s, 45 s, 3 min 20 s, 2 h 5 min."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -122,7 +122,7 @@ class Ticker:
         self.update(self.count + amount)
 
     def speed(self, now: float) -> str:
-        """The moving mean of the rate, and the time that is left by it where that is known."""
+        """Return the rate's moving mean, and the time that is left by it where that is known."""
         since, before = self.seen[0]
         rate = (self.count - before) / max(now - since, 1e-9)
         left = ""
@@ -132,7 +132,7 @@ class Ticker:
         return left.rstrip(", ") if self.unit == "seconds" else f"{left}{rate:,.1f} {self.unit}/s"
 
     def line(self, now: float, note: str) -> str:
-        """One line for a log file: count, share, time left, rate."""
+        """Return one line for a log file: count, share, time left, rate."""
         of_all = (
             f"/{self.total:,.0f} {self.unit} ({self.count / self.total:.0%})"
             if (self.total)

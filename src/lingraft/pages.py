@@ -1,4 +1,4 @@
-"""What tells a page of ours from another file."""
+"""Recognition of pages that lingraft wrote, so that no other file is overwritten."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD_BYTES = 4_096
 
 
 def is_page(path: Path) -> bool:
-    """Whether this is a page that lingraft wrote, or an empty file, which nobody misses."""
+    """Return whether this is a page that lingraft wrote, or an empty file, which nobody misses."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 RENAMING = "for example: convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
-"""How names that are not UTF-8 become so."""
+"""Command that makes such names UTF-8, for advice."""
 
 
 def not_utf8(name: str) -> str | None:
@@ -23,12 +23,12 @@ def not_utf8(name: str) -> str | None:
 
 
 def as_shown(name: str) -> str:
-    """A name with a mark for each byte that is not UTF-8, which stands as half of a pair in it."""
+    """Return a name with a mark for each byte that is not UTF-8, half of a surrogate pair in it."""
     return name.encode("utf-8", "replace").decode()
 
 
 def path_of(name: str | Path) -> Path:
-    """A name as a path, with `~` for the home of a user.
+    """Return a name as a path, with `~` for the home of a user.
 
     Of a user who is not there it stays as it is, and so names nothing: `Path.expanduser` raises.
     """
@@ -44,7 +44,7 @@ def use_umask(folder: Path) -> None:
 
 @functools.cache
 def _umask() -> int:
-    """The process' own, which can be read only by setting it."""
+    """Return the process' umask, which can be read only by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

@@ -23,14 +23,14 @@ def _end(number: int, _: object) -> NoReturn:
 
 
 def is_command() -> bool:
-    """Whether this process was started as `lingraft` or `python -m lingraft`, not to import it."""
+    """Return whether this process was started as `lingraft` or `python -m lingraft`."""
     if sys.argv[:1] == ["-m"]:  # while Python looks for the module
         return ("-m", "lingraft") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
     return Path((sys.argv or [""])[0]).name == "lingraft"
 
 
 def loaded() -> None:
-    """From here on Ctrl-C is Python's KeyboardInterrupt again."""
+    """Give Ctrl-C back to Python's KeyboardInterrupt."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, ...]
-"""Of a run: its seed of training, and that of fine-tuning where there is one."""
+"""Key of a run: its seed of training, and that of fine-tuning where there is one."""
 
 RESAMPLES = 4_000
 LEVEL = 0.95
@@ -37,7 +37,7 @@ CELLS = 2_000_000
 
 @dataclass(frozen=True)
 class Difference:
-    """How much higher a score is for one model than for another."""
+    """Difference of a score between two models: how much higher the first one's is."""
 
     value: float
     low: float | None
@@ -47,15 +47,15 @@ class Difference:
     """Two-sided; never below 2 / (resamples + 1)."""
     resamples: int
     seeds: int
-    """How many runs both have: seeds, or fine-tunings."""
+    """Number of runs that both have: seeds, or fine-tunings."""
     trained: int
-    """How many seeds of training both have."""
+    """Number of seeds of training that both have."""
     p_seeds: float | None
     """Two-sided, of a paired t-test over the seeds of training; None for one, or equal gains."""
 
     @property
     def larger_p(self) -> float | None:
-        """What decides whether it is more than luck; None where the bootstrap's is not known.
+        """Return the p that decides whether a gain is more than luck; None without the bootstrap's.
 
         With two to five seeds the bootstrap's alone is below 0.05 for up to a third of equal
         models, where seeds differ more than texts do.
@@ -77,7 +77,7 @@ class Resampling:
         self._drawn: dict[tuple[int, str], Array] = {}
 
     def parts(self, number: int, name: str, count: int | None = None) -> Iterator[Array]:
-        """[r, number] How often each of `number` things is drawn when `count` are, in parts.
+        """Yield how often each of `number` things is drawn when `count` are, [r, number], in parts.
 
         Args:
             number: of things.
@@ -92,13 +92,13 @@ class Resampling:
             yield generator.multinomial(count, shares, size=size).astype(np.float64)
 
     def draws(self, number: int, name: str, count: int | None = None) -> Array:
-        """[R, number] All draws of so many things; arguments as `parts`."""
+        """Return all draws of so many things, [R, number]; arguments as `parts`."""
         if (number, name) not in self._drawn:
             self._drawn[number, name] = np.concatenate(list(self.parts(number, name, count)))
         return self._drawn[number, name]
 
     def mean(self, scores_RS: Array, keys: Sequence[Key], name: str = "seeds") -> Array:
-        """[R] The mean score of the runs that each resample draws.
+        """Return the mean score of the runs that each resample draws, [R].
 
         Args:
             scores_RS: of each run on the blocks drawn.
@@ -122,7 +122,7 @@ class Resampling:
         return weights_RS
 
     def difference(self, gains: Mapping[Key, float], gains_RS: Array | None) -> Difference:
-        """What one model has more than another, over the runs that both have.
+        """Return what one model has more than another, over the runs that both have.
 
         p is twice the smaller share of resamples on one side of 0, the sample itself counted in.
 
@@ -144,7 +144,7 @@ class Resampling:
         return Difference(float(np.mean(means)), low, high, p, *counts, paired_t_test(means))
 
     def between_texts(self, sums_2B: Array, counts_B: Array) -> Difference | None:
-        """How much higher a mean over a text is for one model than for another.
+        """Return how much higher a mean over a text is for one model than for another.
 
         Args:
             sums_2B: of both, over each block of the same text.
@@ -165,7 +165,7 @@ class Resampling:
     def between_blocks(
         self, own: Sequence[Sequence[float]], other: Sequence[Sequence[float]]
     ) -> Difference | None:
-        """As `between_texts`, of [sum, count] by block; None too where they are of other texts."""
+        """Compare as `between_texts`, from [sum, count] by block; None too if the texts differ."""
         if len(own) != len(other):
             return None
         sums_2B, counts_2B = np.array([own, other]).transpose(2, 0, 1)
@@ -188,13 +188,13 @@ def drawn(number: int) -> int:
 
 
 def interval(replicates_R: Array, method: Any = "linear") -> tuple[float, float]:
-    """Bounds of the 95 % interval of what was drawn; `method` is that of `numpy.quantile`."""
+    """Return bounds of the 95 % interval of draws; `method` is that of `numpy.quantile`."""
     low, high = np.quantile(replicates_R, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method=method)
     return float(low), float(high)
 
 
 def paired_t_test(gains: Sequence[float]) -> float | None:
-    """Two-sided p that the mean gain of a seed is 0; None for fewer than two, or no numbers.
+    """Return two-sided p that a seed's mean gain is 0; None for fewer than two, or no numbers.
 
     None too where all gains are equal but for rounding, as on a small test set: that seeds differ
     by less than a score can show is no deviation of 0, and p not 0.

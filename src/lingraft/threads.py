@@ -7,9 +7,9 @@ import sys
 
 COUNT = "OMP_NUM_THREADS"
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-"""What a user may have set: OpenMP's own, GNU's, and that of LLVM and Intel."""
+"""Variables that a user may have set: OpenMP's own, GNU's, and that of LLVM and Intel."""
 QUOTA = "/sys/fs/cgroup/cpu.max"
-"""Of a container: microseconds of processor time in so many microseconds, or "max"."""
+"""Quota of a container: microseconds of processor time in so many microseconds, or "max"."""
 limited = False
 """Whether the number of threads is `stay_within_quota`'s, not the user's."""
 
@@ -43,12 +43,12 @@ def leave_to_jobs() -> None:
 
 
 def visible_cores() -> int:
-    """Cores that this process may run on."""
+    """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cores() -> int:
-    """How many of them it may use at a time, in whole ones."""
+    """Return how many of the cores this process may use at a time, in whole ones."""
     try:
         with open(QUOTA, encoding="ascii") as file:  # noqa: PTH123 - a kernel file, not a path of ours
             time, period = map(int, file.read().split())

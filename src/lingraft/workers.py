@@ -37,7 +37,7 @@ class Pool(ProcessPoolExecutor):
 
 
 def pool(processes: int) -> Pool:
-    """A pool of fresh processes, not forked ones: this process may hold threads of a library."""
+    """Return a pool of fresh processes, not forked ones: this process may hold library threads."""
     fresh = multiprocessing.get_context("spawn")
     return Pool(processes, mp_context=fresh, initializer=end_with_parent)
 

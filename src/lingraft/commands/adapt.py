@@ -22,7 +22,7 @@ FIELDS = {"language": "lang", "out": "out_dir", "baselines": "baseline"}
 FIELDS |= {name: name for name in ALIKE}
 """Parameters by the field of `AdaptConfig` that they give."""
 LONG = ("blocks", "samples", "generated")
-"""What an evaluation has for pages and comparisons, and JSON for people has no room for."""
+"""Parts of an evaluation for pages and comparisons, which JSON for people has no room for."""
 
 
 @takes(lambda: (Recipe,), listed=False)

@@ -25,14 +25,14 @@ SCORES = ("reference", "dev", "base", "outside", "resamples")
 
 
 class Linking(Keys):
-    """How words are linked, and links scored."""
+    """Settings of linking words and of scoring links."""
 
     layers: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False)] | None = None
     """Layers, as [8]; 0 is the embeddings. Default: all with --gold, else one 2/3 deep."""
     method: str = "ot"
     """ot, simalign-inter, itermax or awesome."""
     clamp: bool = True
-    """Of ot; false gives the released aligner's links."""
+    """For ot: false gives the released aligner's links."""
     dev: Annotated[int, Field(ge=0)] = 0
     """Choose the layer on the first N sentences of every set."""
     reference: str | None = None
@@ -166,7 +166,7 @@ def _write_file(
 def _sets(
     gold: Sequence[str], text: Sequence[Path], base: int | None, outside: Outside
 ) -> tuple[GoldSet, ...]:
-    """The gold sets; those without sentences take the texts in order."""
+    """Return the gold sets; those without sentences take the texts in order."""
     from lingraft.corpus.readers.lines import kind
     from lingraft.crosslingual import bitext, links
 
@@ -187,7 +187,7 @@ def _sets(
 
 
 def _named(entry: str) -> tuple[str, Path]:
-    """Name and file of `NAME=FILE`; a file alone is called as it is, without its suffix."""
+    """Return name and file of `NAME=FILE`; a file alone is called as it is, without its suffix."""
     name, path = ask.named_file(entry, "--gold")
     if not name:
         name = re.sub(r"(\.(jsonl|txt|gz|xz|bz2|zst|tsv))+$", "", path.name.lower())

@@ -1,4 +1,4 @@
-"""How commands print: results on standard output, tables alike."""
+"""Printing of commands: results on standard output, tables alike."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def show(table: Table, best: str = "*") -> None:
 
 
 def summary(*facts: tuple[str, object], next_step: NextStep | None = None) -> None:
-    """The box at the end of a command: what, where, how good, what next.
+    """Print the box at the end of a command: what, where, how good, what next.
 
     Between two rules on a terminal, plain lines elsewhere; no border at the sides, so that a path
     or a command can be copied.

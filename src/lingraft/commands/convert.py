@@ -23,7 +23,7 @@ command = typer.Typer(
 
 
 class Pooling(Keys):
-    """What a sentence's vector is."""
+    """Settings of a sentence's vector."""
 
     layer: int | None = None
     """Whose states are pooled; the last by default."""
@@ -34,7 +34,7 @@ class Pooling(Keys):
 
 
 class Shape(Keys):
-    """What the encoder-decoder is made of."""
+    """Shape of the encoder-decoder."""
 
     decoder_layers: int | None = None
     """Layers of the decoder; by default a quarter of the encoder's, as in VECO."""
@@ -46,7 +46,7 @@ class Shape(Keys):
     random: bool = False
     """Draw all weights anew: the shape alone is kept."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Of weights that are drawn: random, cross-attention."""
+    """Seed of weights that are drawn: random, cross-attention."""
     trim: Names = ()
     """Text of both languages, plain or TAB-separated: pieces that it does not have leave vocabulary
     and embeddings."""

@@ -76,7 +76,7 @@ def command(
 
 
 def _answer(run: Run, sentence: str) -> None:
-    """What the model puts into a gap."""
+    """Print what the model puts into a gap."""
     from transformers import pipeline
 
     from lingraft.tokenizer import files as tokenizer_files

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Searching(Keys):
-    """How translations are looked for."""
+    """Settings of the search for translations."""
 
     layer: int | None = None
     """Whose states are pooled; 0 is the embeddings. Default: the best on dev, else the usual."""
@@ -34,7 +34,7 @@ class Searching(Keys):
 
 
 class Mining(Searching):
-    """How translations are mined."""
+    """Settings of mining translations."""
 
     threshold: float | None = None
     """The lowest margin of a mined pair, instead of dev's."""
@@ -123,7 +123,7 @@ def _pool(pool: str | None, parity: str | None, *, mining: bool) -> Pool:
 def records_of(
     task: str | None, data: Path | None, languages: Sequence[str], *, mining: bool = False
 ) -> list[Retrieval]:
-    """The records of a benchmark in some languages, or in all that it has.
+    """Return the records of a benchmark in some languages, or in all that it has.
 
     Raises:
         RecipeError: there is no such benchmark, it is not in a language, for another command, or
@@ -183,7 +183,7 @@ def _texts(files: Sequence[Path], given: Mining, options: Options) -> list[Task]
 
 
 def _mined(records: Sequence[Retrieval], data: Path, options: Options) -> list[Task]:
-    """A benchmark's texts; those of `dev` where they have to choose the threshold."""
+    """Return a benchmark's texts; those of `dev` where they have to choose the threshold."""
     from lingraft.crosslingual.mining import Texts
     from lingraft.crosslingual.mining_run import Task
     from lingraft.tasks import retrieval

@@ -84,7 +84,7 @@ Resamples = Annotated[int, Field(ge=100, le=1_000_000)]
 
 
 def command_line() -> str:
-    """How this process was called, for the record."""
+    """Return how this process was called, for the record."""
     return shlex.join(["lingraft", *sys.argv[1:]])
 
 
@@ -92,13 +92,13 @@ SAME = "the same command"
 
 
 def going_on(message: str) -> str:
-    """What a message says of the same command, which with --force would begin afresh."""
+    """Return a message on going on with the same command, which --force would begin afresh."""
     same = f"{SAME} without --force"
     return message.replace(SAME, same) if "--force" in sys.argv else message
 
 
 def is_first_process() -> bool:
-    """Whether this process speaks; under torchrun there are others."""
+    """Return whether this process speaks; under torchrun there are others."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
@@ -140,7 +140,7 @@ def check_idle(context: typer.Context, names: Iterable[str], why: str) -> None:
 
 
 def labelled(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
-    """Models, as directories or Hub ids, by what tables and folders call them.
+    """Return models, as directories or Hub ids, by what tables and folders call them.
 
     Raises:
         RecipeError: labels are too many or too few, no name of a folder, or two models have the
@@ -168,7 +168,7 @@ def labelled(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
 
 
 def named_file(entry: str, option: str) -> tuple[str, Path]:
-    """Name and file of NAME=FILE; of a file alone no name.
+    """Return name and file of NAME=FILE; of a file alone no name.
 
     Raises:
         RecipeError: the name cannot be that of a folder.

@@ -1,4 +1,4 @@
-"""How a command reads its words: lists by spaces, KEY=VALUE settings, and --json."""
+"""Words of a command, read: lists by spaces, KEY=VALUE settings, and --json."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Finding(Searching):
-    """How translations are found."""
+    """Settings of finding translations."""
 
     max_sentences: Annotated[int, Field(ge=1)] | None = None
     """The first so many pairs of each language alone."""

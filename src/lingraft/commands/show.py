@@ -66,7 +66,7 @@ def _methods() -> Table:
 
 
 def _phases(record: MethodRecord) -> str:
-    """How many, and how many where the output projection is tied."""
+    """Return how many phases a method has, and how many if the output projection is tied."""
     counts = dict.fromkeys((len(record.stretches), len(record.tied or record.stretches)))
     return ", tied: ".join(map(str, counts))
 
@@ -113,7 +113,7 @@ def _tasks() -> Table:
 
 
 def _retrieval(group: Group) -> tuple[str, ...]:
-    """The row of a benchmark that is not fine-tuned on."""
+    """Return the row of a benchmark that is not fine-tuned on."""
     from lingraft.tasks import RETRIEVALS
 
     record = RETRIEVALS[group.member(group.languages[0])]

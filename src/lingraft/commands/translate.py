@@ -16,10 +16,10 @@ from lingraft.report.next_step import NextStep
 
 
 class Decoding(Keys):
-    """How a text is translated."""
+    """Settings of translating a text."""
 
     beams: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """Of beam search; 1 is greedy and fastest. As the model says."""
+    """Beams of the search; 1 is greedy and fastest. As the model says."""
     max_new_tokens: Annotated[int, Field(ge=1)] | None = None
     """Longest translation, in tokens. As the model says, or 200."""
     batch_tokens: Annotated[int, Field(ge=1)] = 4_096

@@ -30,9 +30,9 @@ class Initializer:
     where: str
     """A file of this package and a function in it."""
     summary: str
-    """What it does, in a line."""
+    """Summary of the initializer, in a line."""
     paper: str
-    """Where it comes from."""
+    """Paper that the initializer comes from."""
     learns_from_text: bool = False
     """Whether it learns from the target's text (static vectors, unless they are given)."""
     runs_model: bool = False
@@ -40,7 +40,7 @@ class Initializer:
 
     @property
     def plan(self) -> Callable[[Inputs], Plan]:
-        """The function, whose docstring says what of the material it needs; loads torch."""
+        """Load the function (and torch), whose docstring says what of the material it needs."""
         module, name = self.where.split(".")
         return getattr(import_module(f"{__name__}.{module}"), name)
 
@@ -54,7 +54,7 @@ class Initializer:
         copy_special_tokens: bool = False,
         material: Material | None = None,
     ) -> Initialised:
-        """The new rows.
+        """Make the new rows.
 
         Args:
             source_VD: [V, D] the source's word embeddings, of any floating type.

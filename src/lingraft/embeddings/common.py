@@ -1,4 +1,4 @@
-"""What all initializers share: drawing, padding, special tokens, where each row came from.
+"""Ground of all initializers: drawing, padding, special tokens, where each row came from.
 
 Shape letters: V source vocabulary, U target vocabulary, D width of the embeddings.
 """
@@ -58,7 +58,7 @@ class Combination(NamedTuple):
 
     @classmethod
     def mean(cls, source_ids: Iterable[int], rule: str = "mean") -> Combination:
-        """The mean of rows; a row that is named twice counts twice."""
+        """Return the mean of rows; a row that is named twice counts twice."""
         ids = list(source_ids)
         return cls.weighted(ids, [1.0] * len(ids), rule)
 
@@ -66,7 +66,7 @@ class Combination(NamedTuple):
     def weighted(
         cls, source_ids: Sequence[int], weights: Sequence[float], rule: str = "combined"
     ) -> Combination:
-        """A mean of rows with weights; those of a row that is named twice add up."""
+        """Return a mean of rows with weights; those of a row that is named twice add up."""
         ids, places = np.unique(np.asarray(source_ids, np.int64), return_inverse=True)
         shares = np.bincount(places, np.asarray(weights, np.float64))
         return cls(ids, (shares / shares.sum()).astype(np.float32), rule)
@@ -74,7 +74,7 @@ class Combination(NamedTuple):
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where each row of the new embeddings came from."""
+    """Origin of each row of the new embeddings."""
 
     rules: tuple[str, ...]
     """[U] one of `RULES` for each target id."""
@@ -85,19 +85,19 @@ class Provenance:
 
     @property
     def made(self) -> NDArray[np.int64]:
-        """Ids of rows that are no copy of the source's; padding and unused ones left out."""
+        """Return the ids of rows that are no copy of the source's; neither padding nor unused."""
         excluded = ("pad", "unused")
         indices = [i for i, rule in enumerate(self.rules) if rule not in excluded]
         ids = np.array(indices, np.int64)
         return ids[self.source_ids[ids] == FRESH]
 
     def counts(self) -> dict[str, int]:
-        """Rows by rule, in the order of `RULES`; rules without a row are left out."""
+        """Count the rows by rule, in the order of `RULES`; rules without a row are left out."""
         counts = Counter(self.rules)
         return {rule: counts[rule] for rule in RULES if counts[rule]}
 
     def carry(self, source_V: torch.Tensor) -> torch.Tensor:
-        """Values of the source's pieces, such as its output bias, carried over as the rows were.
+        """Carry values of the source's pieces, such as its output bias, over as the rows were.
 
         Args:
             source_V: [V] of any floating type.
@@ -114,7 +114,7 @@ class Provenance:
         generator: torch.Generator,
         statistics: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Rows of an output projection that is not tied, carried over as the embeddings were.
+        """Carry rows of an output projection that is not tied over as the embeddings were.
 
         Rows without a piece are zero.
 
@@ -204,7 +204,7 @@ def _combine(
 
 
 class Plan(NamedTuple):
-    """Of what an initializer makes the new rows."""
+    """Plan of an initializer: what each new row is made of."""
 
     matches: Mapping[int, tuple[str, int]]
     """For a target id, the rule and the source id to copy; special tokens have no place in it."""
@@ -215,8 +215,8 @@ class Plan(NamedTuple):
     learnt: Mapping[int, torch.Tensor] = {}
     """For a target id, a row [D] that was trained; what it is combined of is where it started."""
     lexicons: tuple[dict[str, Any], ...] = ()
-    """What each dictionary gave: `file`, its `pairs`, how many pieces it has as `words`, and for
-    how many a translation was found by each `rule` of the cascade."""
+    """Yield of each dictionary: `file`, its `pairs`, how many pieces it has as `words`, and for how
+    many a translation was found by each `rule` of the cascade."""
 
 
 def build(
@@ -284,7 +284,7 @@ def build(
 def _specials(
     source: Vocabulary, target: Vocabulary, *, by_role: bool
 ) -> dict[int, tuple[str, int]]:
-    """Tokens whose rows are copied whatever the plan; by role and name where that is wanted."""
+    """Return the tokens whose rows are copied whatever the plan, by role and name if wanted."""
     copies: dict[int, tuple[str, int]] = {}
     if by_role:
         copies |= _of_the_same_name(source, target)
@@ -295,7 +295,7 @@ def _specials(
 
 
 def _of_the_same_name(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:
-    """What no text is matched by and both have: bytes, chat and reserved tokens without a role."""
+    """Return the pieces of both that no text is matched by: bytes, chat and reserved tokens."""
     source_ids = {
         piece: index
         for index, (piece, form) in enumerate(zip(source.pieces, source.canonical, strict=True))

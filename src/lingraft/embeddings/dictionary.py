@@ -89,7 +89,7 @@ def _check_use(lexicons: Mapping[str, Lexicon], hits: Mapping[str, Counter[str]]
 def _told(
     lexicons: Mapping[str, Lexicon], hits: Mapping[str, Counter[str]]
 ) -> tuple[dict[str, Any], ...]:
-    """What each dictionary gave, also into the log."""
+    """Return what each dictionary gave, and log it."""
     rows = []
     for name, lexicon in lexicons.items():
         rules = {rule: hits[name][rule] for rule in CASCADE}
@@ -143,7 +143,7 @@ def check_direction(
 
 
 def _unmatched(target: Vocabulary, matched: Container[int]) -> dict[int, str]:
-    """The text of the pieces that start a word and are not matched."""
+    """Return the text of the pieces that start a word and are not matched."""
     words = {}
     for target_id, form in enumerate(target.canonical):
         if form is None or target_id in matched or not form.word_start:
@@ -154,10 +154,10 @@ def _unmatched(target: Vocabulary, matched: Container[int]) -> dict[int, str]:
 
 
 def _translations(lexicon: Lexicon, word: str) -> list[str]:
-    """Of a word as it is spelt, else in lower case."""
+    """Return the translations of a word as it is spelt, else in lower case."""
     return lexicon.translations.get(word) or lexicon.translations.get(lower(word)) or []
 
 
 def _row(translation: str, cascade: Cascade) -> tuple[str, int] | None:
-    """The rule and the id of the source's piece that is the translation."""
+    """Return the rule and the id of the source's piece that is the translation."""
     return cascade.find(Canonical(True, translation.encode()))

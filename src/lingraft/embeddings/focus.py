@@ -55,7 +55,7 @@ def focus(inputs: Inputs) -> Plan:
 def find_anchors(
     vectors_UE: torch.Tensor, matches: Mapping[int, tuple[str, int]], initializer: str
 ) -> dict[int, int]:
-    """The source id of each target id that is matched and has a static vector.
+    """Return the source id of each target id that is matched and has a static vector.
 
     Raises:
         DataError: there is none.
@@ -74,7 +74,7 @@ def find_anchors(
 def without_row(
     vectors_UE: torch.Tensor, target: Vocabulary, matches: Mapping[int, tuple[str, int]]
 ) -> list[int]:
-    """The target ids with a static vector that are neither matched nor special tokens."""
+    """Return the target ids with a static vector that are neither matched nor special tokens."""
     ids = vectors_UE.any(dim=1).nonzero().flatten().tolist()
     return [i for i in ids if i not in matches and target.canonical[i] is not None]
 
@@ -82,7 +82,7 @@ def without_row(
 def combine_alike(
     vectors_UE: torch.Tensor, anchors: Mapping[int, int], target_ids: Iterable[int]
 ) -> dict[int, Combination]:
-    """FOCUS, eq. 2-4: sparsemax of the cosines to the anchors.
+    """Combine source rows by FOCUS, eq. 2-4: sparsemax of the cosines to the anchors.
 
     Args:
         vectors_UE: [U, E] of unit length.
@@ -104,14 +104,14 @@ def combine_alike(
 
 
 def added_up(origins_A: np.ndarray, weights_A: np.ndarray) -> Combination:
-    """A combination in which each source id stands once, without weights of zero."""
+    """Return a combination in which each source id stands once, without weights of zero."""
     places = weights_A.nonzero()[0]
     ids, inverse = np.unique(origins_A[places], return_inverse=True)
     return Combination(ids, np.bincount(inverse, weights_A[places]).astype(np.float32))
 
 
 def sparsemax(scores_BA: torch.Tensor) -> torch.Tensor:
-    """The point of the simplex that is nearest to each row (Martins and Astudillo 2016, eq. 2).
+    """Find the simplex point nearest to each row (Martins and Astudillo 2016, eq. 2).
 
     The threshold is found without sorting: the mean excess over it, taken again and again over the
     entries that lie above it, reaches it in a few rounds (Michelot 1986).

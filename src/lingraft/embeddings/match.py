@@ -42,17 +42,17 @@ def match(inputs: Inputs) -> Plan:
 
 
 def nfkc(text: str) -> str:
-    """Unicode compatibility form: "ﬁ" is "fi"."""
+    """Return the Unicode compatibility form: "ﬁ" is "fi"."""
     return unicodedata.normalize("NFKC", text)
 
 
 def lower(text: str) -> str:
-    """Compatibility form in lower case."""
+    """Return the compatibility form in lower case."""
     return nfkc(text).lower()
 
 
 def without_accents(text: str) -> str:
-    """Compatibility form in lower case without accents: "Café" is "cafe"."""
+    """Return the compatibility form in lower case without accents: "Café" is "cafe"."""
     stripped = ACCENTS.sub("", unicodedata.normalize("NFKD", text))
     return nfkc(stripped).lower()
 
@@ -61,7 +61,7 @@ STAGES: dict[str, Callable[[str], str]] = {"nfkc": nfkc, "lower": lower, "accent
 
 
 def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canonical | None:
-    """The form with its text normalised; None where there is no text, or half a character."""
+    """Return the form with its text normalised; None where that is nothing or half a character."""
     if form is None:
         return None
     try:
@@ -72,7 +72,7 @@ def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canon
 
 
 def _first(forms: Iterable[Canonical | None]) -> dict[Canonical, int]:
-    """The lowest id of each form."""
+    """Return the lowest id of each form."""
     ids: dict[Canonical, int] = {}
     for index, form in enumerate(forms):
         if form is not None:
@@ -98,7 +98,7 @@ class Cascade:
         return cls(exact, stages)
 
     def find(self, form: Canonical) -> tuple[str, int] | None:
-        """The rule that hits first and the id of the source piece, None if no rule does."""
+        """Return the rule that hits first and the id of the source piece; None if no rule does."""
         if form in self.exact:
             return "exact", self.exact[form]
         for rule, index in self.stages.items():
@@ -109,7 +109,7 @@ class Cascade:
 
 
 def find_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:
-    """For each target id that has one: the rule and the id of the source piece that it matches."""
+    """Return the rule and the matching source piece's id for each target id that has one."""
     cascade = Cascade.of(source)
     matches = find_exact_matches(source, target)
     for target_id, form in enumerate(target.canonical):
@@ -122,7 +122,7 @@ def find_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str,
 
 
 def find_exact_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:
-    """As `find_matches`, the exact ones only: the same word start and the same bytes.
+    """Return the exact matches of `find_matches` only: the same word start and the same bytes.
 
     Where the source has a piece of the very same spelling, that is the one.
     """

@@ -1,4 +1,4 @@
-"""What initializers learn from beside the two vocabularies: tokenizers, text, lexicons, vectors."""
+"""Material of initializers beside the two vocabularies: tokenizers, text, lexicons, vectors."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Pretrained:
     """The target's input rows, where rows of the output projection are wanted; None where input
     rows are."""
     folder: Path | None = None
-    """Where half-done work may lie; None keeps none."""
+    """Folder for half-done work; None keeps none."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """What is said of the work in the report; filled in."""
+    """Facts of the work for the report; filled in."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """What an initializer may learn from; each call of `sentences` reads the text anew."""
+    """Material that an initializer may learn from; each call of `sentences` reads the text anew."""
 
     source_tokenizer: PreTrainedTokenizerFast
     target_tokenizer: PreTrainedTokenizerFast
@@ -54,24 +54,24 @@ class Material:
     """Training text, a sentence a string; at most `embeddings.max_sentences` of each language."""
     resources: recipe.Embeddings
     seed: int
-    """Of everything that is trained here, whatever the generator of the fresh rows."""
+    """Seed of everything that is trained here, whatever the generator of the fresh rows."""
     pretrained: Pretrained | None = None
     """The source model, for what runs it; None where nobody may."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What every initializer is given."""
+    """Inputs of every initializer."""
 
     source_VD: torch.Tensor
     """[V, D] the source's word embeddings, of any floating type."""
     source: Vocabulary
     target: Vocabulary
     material: Material | None
-    """What there is to learn from; most initializers need it."""
+    """Material to learn from; most initializers need it."""
 
     def needed(self, initializer: str) -> Material:
-        """The material, where an initializer cannot do without.
+        """Return the material, which an initializer cannot do without.
 
         Raises:
             RecipeError: there is none.
@@ -125,7 +125,7 @@ def read_lexicons(resources: recipe.Embeddings, initializer: str) -> Lexicon:
 
 
 def read_each(resources: recipe.Embeddings, initializer: str) -> dict[str, Lexicon]:
-    """As `read_lexicons`, each file by itself, in their order.
+    """Read each file of `read_lexicons` by itself, in order.
 
     Returns:
         By the file's name; by its whole path where two files have the same name.

@@ -71,7 +71,7 @@ def calibrated(
 def _medians(
     source_VD: torch.Tensor, source: Vocabulary, *, by_script: bool
 ) -> Mapping[str, float]:
-    """Median length of the source's rows by script, and of all under the empty name."""
+    """Return the median length of the source's rows by script, and of all under the empty name."""
     norms_V = source_VD.detach().to("cpu", torch.float32).norm(dim=1)
     groups = defaultdict(list)
     for index, form in enumerate(source.canonical):
@@ -85,7 +85,7 @@ def _medians(
 
 
 def script_of(form: Canonical | None) -> str:
-    """The script of most letters of a piece; empty where it has none."""
+    """Return the script of most letters of a piece; empty where no letter has one."""
     if form is None:
         return ""
     letters = letters_by_script(form.text.decode(errors="ignore"))

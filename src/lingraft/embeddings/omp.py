@@ -62,7 +62,7 @@ def omp(inputs: Inputs) -> Plan:
 def combine_sparsely(
     vectors_UE: torch.Tensor, anchors: Mapping[int, int], target_ids: Sequence[int], terms: int
 ) -> dict[int, Combination]:
-    """The coefficients of `pursue` as combinations of source rows, by target id.
+    """Return the coefficients of `pursue` as combinations of source rows, by target id.
 
     Args:
         vectors_UE: [U, E] of unit length.
@@ -85,7 +85,7 @@ def combine_sparsely(
 def pursue(
     targets_BE: torch.Tensor, anchors_AE: torch.Tensor, terms: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Orthogonal matching pursuit (Pati et al. 1993) of many vectors at once.
+    """Run orthogonal matching pursuit (Pati et al. 1993) on many vectors at once.
 
     Args:
         targets_BE: [B, E] the vectors to approximate, of unit length.
@@ -124,7 +124,7 @@ def pursue(
 def shortened(
     combinations: Mapping[int, Combination], source_VD: torch.Tensor, ids: Sequence[int]
 ) -> dict[int, Combination]:
-    """The combinations, those that are longer than every row `ids` of the source scaled down."""
+    """Return the combinations, those longer than every row `ids` of the source scaled down."""
     results: dict[int, Combination] = {}
     device = source_VD.device
     longest = float(source_VD.detach()[torch.tensor(ids, device=device)].float().norm(dim=1).max())

@@ -58,7 +58,7 @@ def find_snippets(
     most: int,
     tokens: int,
 ) -> dict[int, list[Array]]:
-    """The first snippets of each piece, at most one a sentence.
+    """Find the first snippets of each piece, at most one a sentence.
 
     Args:
         patterns: a piece's source tokens, and its number.
@@ -97,7 +97,7 @@ def find_snippets(
 def _occurrences(
     ids: Sequence[int], patterns: Mapping[Pattern, int], lengths: Mapping[int, Sequence[int]]
 ) -> list[tuple[int, int, int]]:
-    """The first place of each piece in a sentence: its number, start and length."""
+    """Return the first place of each piece in a sentence: its number, start and length."""
     places: dict[int, tuple[int, int, int]] = {}
     for start, first in enumerate(ids):
         for length in lengths.get(first, ()):
@@ -108,7 +108,7 @@ def _occurrences(
 
 
 def _window(ids: Sequence[int], start: int, length: int, room: int) -> Sequence[int]:
-    """At most `room` tokens with a piece in the middle, as far as the sentence goes."""
+    """Return at most `room` tokens with a piece in the middle, as far as the sentence goes."""
     free = room - length
     after = min(len(ids) - start - length, max(free - start, free // 2))
     begin = max(0, start - (free - after))
@@ -116,10 +116,10 @@ def _window(ids: Sequence[int], start: int, length: int, room: int) -> Sequence[
 
 
 def pair(ids: Array, pattern: Pattern, new_id: int) -> Snippet:
-    """A snippet in both forms.
+    """Return a snippet in both forms.
 
     Args:
-        ids: as `find` gives it.
+        ids: as `find_snippets` gives them.
         pattern: the piece's source tokens.
         new_id: its id in the whole form.
     """
@@ -137,7 +137,7 @@ CHECKPOINT_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained how; what a step sees is a function of the seed and its number."""
+    """Training of new rows; what a step sees is a function of the seed and its number."""
 
     what: str
     """For the progress bar."""
@@ -147,7 +147,7 @@ class Training:
     """A checkpoint now and then; None keeps none."""
 
     def run(self, start_ND: torch.Tensor, examples: Sequence[Snippet], loss: Loss) -> torch.Tensor:
-        """[N, D] The rows after all epochs, on the CPU.
+        """Train the rows, and return them ([N, D], on the CPU) after all epochs.
 
         Args:
             start_ND: where they start.
@@ -181,7 +181,7 @@ class Training:
 
     @torch.no_grad()
     def measure(self, rows_ND: torch.Tensor, examples: Sequence[Snippet], loss: Loss) -> float:
-        """Mean loss of examples, each batch weighed by how many it has."""
+        """Return the mean loss of examples, each batch weighed by how many it has."""
         size, total = self.settings.batch, 0.0
         for start in range(0, len(examples), size):
             batch = examples[start : start + size]
@@ -189,7 +189,7 @@ class Training:
         return total / len(examples)
 
     def mark(self, start_ND: torch.Tensor, examples: Sequence[Snippet]) -> str:
-        """Names what is trained, so that another training's checkpoint is not taken."""
+        """Return a hash of what is trained, so that another training's checkpoint is not taken."""
         tokens = [int(pair.whole.sum()) for pair in examples]
         numbers = [float(start_ND.double().sum()), list(start_ND.shape)]
         return fingerprint(self.what, self.settings, self.seed, numbers, tokens)

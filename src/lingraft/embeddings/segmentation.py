@@ -44,7 +44,7 @@ class Segmenter:
         self.bare = {index for form, index in self.ids.items() if not form.text}
 
     def __call__(self, form: Canonical) -> list[int]:
-        """The ids of the pieces, unknown and other special ones left out; none where none fit.
+        """Return the ids of the pieces without unknown and other special ones; none where none fit.
 
         A bare word start is no piece of a word of which nothing else is known.
         """
@@ -81,7 +81,7 @@ class Segmenter:
         ]
 
     def _begins_word(self, text: str) -> bool:
-        """Whether text begins a word behind a letter too, as signs and Chinese characters do."""
+        """Return whether text begins a word behind a letter too, as signs and Chinese do."""
         if self.pre_tokenizer is None:
             return False
         behind = (
@@ -91,7 +91,7 @@ class Segmenter:
         return bool(words) and words[0][0] == "a"
 
     def _longest_matches(self, word_start: bool, text: str) -> list[int]:
-        """WordPiece: the longest piece first; a word that does not come out even gives nothing."""
+        """Cut into longest pieces first (WordPiece); a word that leaves a rest gives none."""
         words = [text]
         if self.pre_tokenizer is not None:
             words = [word for word, _ in self.pre_tokenizer.pre_tokenize_str(text)]

@@ -100,7 +100,7 @@ def token_distillation(inputs: Inputs) -> Plan:
 
 
 def _began(inputs: Inputs) -> tuple[Plan, dict[Pattern, int]]:
-    """The plan of `mean`, and its new rows by the several tokens that the source writes instead.
+    """Return `mean`'s plan, and its new rows by the several tokens that the source writes instead.
 
     Of rows that are written alike, the first.
     """
@@ -119,7 +119,7 @@ def _began(inputs: Inputs) -> tuple[Plan, dict[Pattern, int]]:
 
 
 def _fitting(pretrained: Pretrained | None) -> Pretrained:
-    """The source model, where it can be run on text.
+    """Return the source model; refuse one that cannot be run on text.
 
     Raises:
         RecipeError, UnsupportedModelError: as `token_distillation`.
@@ -152,7 +152,7 @@ def _row(plan: Plan, source_VD: torch.Tensor, index: int) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _running(owner: Pretrained) -> Iterator[PackedModel]:
-    """The source model on packed rows, frozen, on a GPU where there is one; then as it was."""
+    """Lend the source model on packed rows, frozen, on a GPU if there is one; then restore it."""
     model: Any = owner.model  # transformers' decorators hide signatures
     attention, training = model.config._attn_implementation, model.training
     trainable = {name: p.requires_grad for name, p in model.named_parameters()}
@@ -182,11 +182,11 @@ class _Work:
 
     @property
     def size(self) -> int:
-        """V: ids from here on are new rows."""
+        """Return V: ids from here on are new rows."""
         return len(self.packed.model.get_input_embeddings().get_parameter("weight"))
 
     def learnt(self, start_ND: torch.Tensor, samples: Mapping[int, list[Array]]) -> torch.Tensor:
-        """[N, D] The trained rows, on the CPU; what is reported of them goes into `owner.facts`.
+        """Return the trained rows [N, D], on the CPU; the report's part goes into `owner.facts`.
 
         Args:
             start_ND: [N, D] where they start.
@@ -232,7 +232,7 @@ class _Work:
         return rows_ND
 
     def difference(self, rows_ND: torch.Tensor, pairs: Sequence[Snippet]) -> torch.Tensor:
-        """Mean squared difference of the hidden states of both forms, over M tokens and D."""
+        """Return the mean squared difference of both forms' hidden states, over M tokens and D."""
         split, whole = self.batches(pairs)
         with torch.no_grad():
             expected_MD = self.states(split)
@@ -242,7 +242,7 @@ class _Work:
     def next_token(
         self, inputs_ND: torch.Tensor, rows_ND: torch.Tensor, pairs: Sequence[Snippet]
     ) -> torch.Tensor:
-        """Mean nats of the next token in the whole form; only new rows have a gradient."""
+        """Return mean nats of the next token in the whole form; only new rows have a gradient."""
         texts = [pair.whole for pair in pairs]
         places = [np.arange(len(text) - 1) for text in texts]
         gold = [text[1:] for text in texts]
@@ -258,7 +258,7 @@ class _Work:
     def chunk_nats(
         self, x_CD: torch.Tensor, targets_C: torch.Tensor, rows_ND: torch.Tensor
     ) -> torch.Tensor:
-        """Summed -log p over both the source's vocabulary and the new rows."""
+        """Return the summed -log p over both the source's vocabulary and the new rows."""
         with torch.no_grad():
             old_CV = self.packed.head(x_CD).float()
             total_C = old_CV.logsumexp(-1)
@@ -271,7 +271,7 @@ class _Work:
         return (both_C - torch.where(is_old_C, gold_C, new_gold_C)).sum()
 
     def batches(self, pairs: Sequence[Snippet]) -> tuple[PackedBatch, PackedBatch]:
-        """Both forms in packed rows; the tokens that are compared stand in the same order."""
+        """Pack both forms in rows; the tokens that are compared stand in the same order."""
         split = self.laid_out([pair.split for pair in pairs], [pair.kept for pair in pairs])
         everywhere = [np.arange(len(pair.whole)) for pair in pairs]
         return split, self.laid_out([pair.whole for pair in pairs], everywhere)
@@ -279,14 +279,14 @@ class _Work:
     def laid_out(
         self, texts: Sequence[Array], places: Sequence[Array], gold: Sequence[Array] | None = None
     ) -> PackedBatch:
-        """A snippet a row, so that both forms have the same order."""
+        """Lay out a snippet a row, so that both forms have the same order."""
         rows = [[number] for number in range(len(texts))]
         width = -(-max(map(len, texts)) // ROW_MULTIPLE) * ROW_MULTIPLE
         batch = assemble(texts, places, gold or places, rows, width, FILLER)
         return batch.to(self.packed.model.device)
 
     def states(self, batch: PackedBatch) -> torch.Tensor:
-        """[M, D] Hidden states of the layer that is compared, at the batch's tokens."""
+        """Return the hidden states [M, D] of the layer that is compared, at the batch's tokens."""
         with _up_to(self.packed, self.owner.settings.layer) as outputs:
             last_NTD = self.packed.hidden(batch)
         x_NTD = outputs[0] if outputs else last_NTD

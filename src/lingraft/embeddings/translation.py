@@ -73,7 +73,7 @@ def learn(pairs: Sequence[Pair], *, nothing: int, iterations: int = 5) -> Transl
 
 
 def _parts(pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
-    """The pairs in parts of about `LINKS_AT_ONCE` links."""
+    """Yield the pairs in parts of about `LINKS_AT_ONCE` links."""
     part: list[Pair] = []
     links = 0
     for pair in pairs:
@@ -87,7 +87,7 @@ def _parts(pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
 
 
 def _numbers(part: list[Pair], nothing: int, width: int) -> NDArray[np.int64]:
-    """For each link the number `target id * width + source id`; those of one reader in a row."""
+    """Return `target id * width + source id` of each link; those of one reader in a row."""
     keys = []
     for target, source in part:
         targets_T = np.append(target.astype(np.int64), nothing)
@@ -96,6 +96,6 @@ def _numbers(part: list[Pair], nothing: int, width: int) -> NDArray[np.int64]:
 
 
 def _readers(part: list[Pair]) -> NDArray[np.int64]:
-    """How many links each source piece has: the pieces of the target sentence, and nothing."""
+    """Return how many links each source piece has: the target sentence's pieces, and nothing."""
     target_sizes = np.array([len(target) + 1 for target, _ in part])
     return np.repeat(target_sizes, [len(source) for _, source in part])

@@ -78,13 +78,13 @@ class Units:
             begin = end
 
     def counts(self) -> dict[str, int]:
-        """How often each unit occurs."""
+        """Count how often each unit occurs."""
         counts = np.bincount(np.asarray(self.ids, dtype=np.int64), minlength=len(self.names))
         return dict(zip(self.names, counts.tolist(), strict=True))
 
 
 def target_piece_vectors(material: Material) -> torch.Tensor:
-    """Static vectors of the target's pieces.
+    """Read or learn static vectors of the target's pieces.
 
     From `embeddings.target_vectors` where given, averaged over the words that each piece is in;
     else learnt from the training text as the target tokenizer cuts it.
@@ -114,7 +114,7 @@ def target_piece_vectors(material: Material) -> torch.Tensor:
 
 
 def target_word_vectors(material: Material) -> WordVectors:
-    """Vectors of the target language's words: read, or learnt from the training text.
+    """Read vectors of the target language's words, or learn them from the training text.
 
     Raises:
         RecipeError: gensim is not installed.
@@ -125,7 +125,7 @@ def target_word_vectors(material: Material) -> WordVectors:
 
 
 def source_word_vectors(material: Material, initializer: str) -> WordVectors:
-    """Vectors of the source language's words: read, or learnt from `embeddings.source_text`.
+    """Read vectors of the source language's words, or learn them from `embeddings.source_text`.
 
     Raises:
         RecipeError: neither is given; gensim is not installed.
@@ -151,7 +151,7 @@ def _word_vectors(path: str | None, side: str, sentences: Iterable[str], seed: i
 
 
 def _spread(material: Material) -> Iterator[str]:
-    """The sentences to learn pieces from: with `embeddings.vector_units` every so many-th alone."""
+    """Yield the sentences to learn from: with `embeddings.vector_units` every so many-th alone."""
     budget, every = material.resources.vector_units, 1
     if budget is not None:
         first = list(islice(material.sentences(), SENTENCES_AT_ONCE))
@@ -162,7 +162,7 @@ def _spread(material: Material) -> Iterator[str]:
 
 
 def cut(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> Iterator[list[int]]:
-    """The ids of each sentence's pieces, without special tokens around them."""
+    """Yield the ids of each sentence's pieces, without special tokens around them."""
     for some in batched(sentences, SENTENCES_AT_ONCE):
         yield from tokenizer(
             some,
@@ -227,7 +227,7 @@ def learn(
 
 
 def _hash(text: str) -> int:
-    """Python's own hash of a string changes from process to process."""
+    """Hash a string alike in every process, which Python's own hash does not."""
     return zlib.crc32(text.encode())
 
 
@@ -296,7 +296,7 @@ def read_word_vectors(path: Path, key: str) -> WordVectors:
 
 
 def average_over_words(words: WordVectors, segment: Segmenter) -> torch.Tensor:
-    """Vectors of pieces: the mean of the words that they are in, weighted by frequency.
+    """Average the vectors of the words that each piece is in, weighted by frequency.
 
     Source: WECHSEL (Minixhofer et al. 2022), §3.1, for vectors without n-grams. It needs no
     spelling of the piece, so that half a character has a vector too.
@@ -328,6 +328,6 @@ def average_over_words(words: WordVectors, segment: Segmenter) -> torch.Tensor:
 
 
 def unit_length(vectors_NE: torch.Tensor) -> torch.Tensor:
-    """Rows [N, E] of length one; zero rows stay zero."""
+    """Scale rows [N, E] to length one; zero rows stay zero."""
     lengths_N = vectors_NE.norm(dim=1, keepdim=True)
     return vectors_NE / torch.where(lengths_N > 0, lengths_N, 1.0)

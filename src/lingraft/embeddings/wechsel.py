@@ -80,7 +80,7 @@ def combine_nearest(
     neighbours: int,
     temperature: float,
 ) -> dict[int, Combination]:
-    """WECHSEL, eq. 3-4: softmax over the nearest source pieces, by target id.
+    """Combine the nearest source pieces by softmax, by target id (WECHSEL, eq. 3-4).
 
     Args:
         target_UE: [U, E] of unit length.
@@ -155,13 +155,13 @@ def _forms(word: str) -> tuple[str, str, str]:
 
 
 def procrustes(from_PE: NDArray[np.float32], to_PE: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The orthogonal [E, E] matrix Q for which `from_PE @ Q` is nearest to `to_PE`."""
+    """Return the orthogonal [E, E] matrix Q for which `from_PE @ Q` is nearest to `to_PE`."""
     left_EE, _, right_EE = np.linalg.svd(from_PE.T.astype(np.float64) @ to_PE)
     return (left_EE @ right_EE).astype(np.float32)
 
 
 def principal_components(vectors_NF: NDArray[np.float32], width: int) -> NDArray[np.float32]:
-    """Vectors [N, F] on their first `width` principal axes; as they are where that is F."""
+    """Project vectors [N, F] on their first `width` principal axes, unless that is F."""
     if vectors_NF.shape[1] == width:
         return vectors_NF
     centred_NF = vectors_NF - vectors_NF.mean(axis=0)

@@ -1,4 +1,4 @@
-"""Where a model's files lie, and whether they need Python code of their own. No torch here."""
+"""Places of a model's files, and whether they need Python code of their own. No torch here."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from lingraft.recipe import Tokenizer
 
 ENDINGS = (".safetensors", ".bin")
-"""Of files of weights."""
+"""Endings of files of weights."""
 WEIGHTS = tuple(f"*{ending}" for ending in ENDINGS)
 
 
 def folder_of(name: str) -> Path | None:
-    """The directory that a model's name stands for; None where it is an id on the Hub.
+    """Return the directory that a model's name stands for; None where it is an id on the Hub.
 
     Raises:
         DataError: it is a path without a directory, or nothing that the Hub could have.
@@ -58,7 +58,7 @@ def folder_of(name: str) -> Path | None:
 
 
 def without_config(name: str, folder: Path) -> DataError:
-    """What is wrong with a folder that holds no config.json.
+    """Return the error for a folder that holds no config.json.
 
     Args:
         name: as the user gave it.
@@ -100,7 +100,7 @@ def check_shards(folder: Path) -> None:
 
 
 def named_weights(name: str) -> Any:
-    """What names a model's weights for a fingerprint: its files' contents, or its id on the Hub."""
+    """Return what names a model's weights for a fingerprint: file contents, or an id on the Hub."""
     folder = folder_of(name)
     return name if folder is None else checkpoint_digests(folder)
 
@@ -119,13 +119,13 @@ def named_tokenizer(section: Tokenizer) -> list[Any]:
 
 
 def weights_fingerprint(folder: Path) -> str:
-    """SHA-256 of the weight files, in the order of their names."""
+    """Return the SHA-256 of the weight files, in the order of their names."""
     pattern = next(pattern for pattern in WEIGHTS if any(folder.glob(pattern)))
     return files_digest(folder.glob(pattern))
 
 
 def files_digest(paths: Iterable[Path]) -> str:
-    """SHA-256 of files' names and contents, in the order of the names."""
+    """Return the SHA-256 of files' names and contents, in the order of the names."""
     files = hashlib.sha256()
     for path in sorted(paths):
         files.update(path.name.encode() + bytes.fromhex(digest(path)))
@@ -154,7 +154,7 @@ def refuse_code(name: str, settings: Mapping[str, Any], stock: bool) -> None:
 
 
 def quantised(config: Mapping[str, Any]) -> str | None:
-    """Why a checkpoint with quantised weights is refused; None where they are whole."""
+    """Return why a checkpoint with quantised weights is refused; None where they are whole."""
     settings = config.get("quantization_config")
     if not settings:
         return None
@@ -166,7 +166,7 @@ def quantised(config: Mapping[str, Any]) -> str | None:
 
 
 def _modules(auto_map: Any) -> str:
-    """The modules that `auto_map` names: `modeling_x.XModel`, a list of such, or by class."""
+    """Return the modules that `auto_map` names: `modeling_x.XModel`, a list of such, or a dict."""
     values = list(auto_map.values()) if isinstance(auto_map, dict) else [auto_map]
     flat = [part for value in values for part in (value if isinstance(value, list) else [value])]
     names = {part.rpartition(".")[0] or part for part in flat if isinstance(part, str)}

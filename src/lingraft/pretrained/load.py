@@ -57,7 +57,7 @@ COUNTS_FROM_PADDING = (
 )
 """Architectures whose first position is the padding id + 1."""
 PANIC = "PanicException"
-"""What tokenizers raises over a file that contradicts itself; it is no Exception."""
+"""Name of what tokenizers raises over a file that contradicts itself; it is no Exception."""
 LEAST_BYTES = 0.5
 """To a parameter, in weights of 4 bits."""
 CHANGED = f"copy or make the model again, or delete {checksums.FILE} if you changed it yourself"
@@ -101,7 +101,7 @@ def one_line(problem: str, advice: str) -> Iterator[None]:
 def load_config(
     name: str, revision: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> PreTrainedConfig:
-    """The configuration of a checkpoint.
+    """Load the configuration of a checkpoint.
 
     Args:
         name: directory or Hub id.
@@ -150,7 +150,7 @@ def load_config(
 
 
 def load_generation(name: str, config: PreTrainedConfig) -> GenerationConfig:
-    """How a checkpoint writes: its generation_config.json, else what its configuration says.
+    """Load how a checkpoint writes: its generation_config.json, else its configuration's settings.
 
     Raises:
         DataError: the file cannot be read.
@@ -172,7 +172,7 @@ def load_model(
     may_lack: Callable[[str], bool] = lambda name: False,
     **options: Any,
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """A model in fp32 on the CPU, by a stock class.
+    """Load a model in fp32 on the CPU, by a stock class.
 
     Args:
         auto: AutoModel or another of its kind.
@@ -241,12 +241,12 @@ def _check_class(auto: Any, name: str, config: PreTrainedConfig) -> None:
 
 
 def first_position(config: PreTrainedConfig, pad_id: int) -> int:
-    """The position of a text's first token: so many of a model's positions are never used."""
+    """Return the position of a text's first token: a model never uses so many of its positions."""
     return pad_id + 1 if config.model_type in COUNTS_FROM_PADDING else 0
 
 
 def longest_text(config: PreTrainedConfig, pad_id: int, usual: int = USUAL_LENGTH) -> int:
-    """Tokens that a model reads at once, special tokens included.
+    """Return the tokens that a model reads at once, special tokens included.
 
     Args:
         config: of the model.
@@ -277,7 +277,7 @@ def check_longest(name: str | None, longest: int) -> int:
 
 
 def _generates(auto: Any, name: str, config: PreTrainedConfig, folder: Path | None) -> bool:
-    """Whether a model of this configuration writes; refuse one of none, or of a much larger one."""
+    """Return whether a model of this configuration writes; refuse one of none, or much larger."""
     made: Any = type(config)
     with one_line(
         f"source model '{name}': no model can be made of its config.json",
@@ -297,7 +297,7 @@ def _generates(auto: Any, name: str, config: PreTrainedConfig, folder: Path | No
 
 @functools.lru_cache(maxsize=64)
 def _outline(auto: Any, kind: Any, settings: str) -> tuple[int, bool]:
-    """Parameters of the model of a configuration as JSON, and whether it writes.
+    """Return how many parameters a configuration's model has, and whether it writes.
 
     They are remembered, for a run loads its few models many times.
     """

@@ -46,13 +46,14 @@ LINES = (
     "中文没有空格，今天天气很好。𠮷野家 🙂👩‍👩‍👧",
     "தமிழ் மொழி ብርሃን ქართული Հայերեն",
 )
-"""What pipelines cut differently: scripts, digits, case, forms, spaces, contractions, line ends."""
+"""Text that pipelines cut differently: scripts, digits, case, forms, spaces, contractions, line
+ends."""
 EVERY_BYTE = "".join(
     map(chr, (*range(0x20, 0xC0), *range(0xC0, 0x800, 0x40), *range(0x800, 0xD000, 0x800)))
 )
 """A text with nearly all bytes of UTF-8, and characters that hardly any vocabulary has."""
 PIECES = 500
-"""Of the vocabulary, about so many make up one more line."""
+"""Number of pieces of the vocabulary, roughly, that make up one more line."""
 OTHER_MODEL = "choose a model with a tokenizer.json that transformers loads"
 SENTENCEPIECE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 
@@ -244,7 +245,7 @@ def _stock(
 def _unequal(
     tokenizer: PreTrainedTokenizerBase, backend: Tokenizer, *, special: bool = True
 ) -> bool:
-    """Whether a tokenizer gives other ids of `LINES`, or of a line of pieces, than a backend."""
+    """Return whether a tokenizer's ids of `LINES`, or of a line of pieces, are not a backend's."""
     size = backend.get_vocab_size()
     pieces = backend.decode(list(range(0, size, max(size // PIECES, 1))))
     return any(

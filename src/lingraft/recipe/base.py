@@ -1,4 +1,4 @@
-"""What every table of a recipe is built from: names, ranges, the strict base class."""
+"""Ground of every table of a recipe: names, ranges, the strict base class."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ Initializer = Literal[
 ]
 Objective = Literal["mlm", "ca_mlm", "tlm", "denoise", "clm"]
 READ_PAIRS = ("ca_mlm", "tlm")
-"""Those that read pairs, not sentences."""
+"""Objectives that read pairs, not sentences."""
 
 
 class Section(BaseModel):
-    """One table of a recipe: frozen, strict, no unknown keys."""
+    """A table of a recipe: frozen, strict, no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def stage_order(phases: Iterable[str]) -> list[str]:
-    """The stages of a run with these phases, in their order; the report is written after them."""
+    """Return the stages of a run with these phases, in order; the report is written after them."""
     return ["corpus", "tokenizer", "graft", *phases, "evaluation", "model"]

@@ -52,7 +52,7 @@ def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
 def _at_peak(
     optimizer: Optimizer, peak: float, factor: float | None, train: Sequence[str]
 ) -> Optimizer:
-    """At another learning rate; of parts' own rates that of the embeddings alone, by a factor."""
+    """Set another learning rate; of parts' own rates that of the embeddings alone, by a factor."""
     rates = own_rates(peak, factor, train)
     return optimizer.model_copy(update={"learning_rate": peak, "rates": rates, "weight_decays": {}})
 
@@ -66,7 +66,7 @@ def _of_method(section: S, own: dict[str, Any], other: dict[str, Any]) -> S:
 
 
 def baseline(recipe: Recipe, index: int) -> Recipe:
-    """The recipe of a baseline: another method on the same budget, batch, schedule and masks.
+    """Make the recipe of a baseline: another method on the same budget, batch, schedule and masks.
 
     The budget is the sum over the run's phases; the settings are those of its last phase. What the
     run's own method prescribes of the graft is taken back first. Drawn layers have one rate.

@@ -56,7 +56,7 @@ COLUMNS = tuple(Known.__dataclass_fields__)
 
 @cache
 def models() -> dict[str, Known]:
-    """All models by name."""
+    """Return all models by name."""
     text = resources.files("lingraft.recipe").joinpath(DATA).read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
     assert tuple(rows.fieldnames or ()) == COLUMNS
@@ -64,7 +64,7 @@ def models() -> dict[str, Known]:
 
 
 def find(name: str) -> str:
-    """The Hub id of a model of the catalogue.
+    """Return the Hub id of a model of the catalogue.
 
     Args:
         name: its name or title, in any case.
@@ -87,7 +87,7 @@ def find(name: str) -> str:
 
 
 def resolve(name: str) -> str:
-    """What a name stands for where a model is loaded: the Hub id of one of the catalogue's.
+    """Return the Hub id of one of the catalogue's models; other names stay as they are.
 
     A directory of that name comes first. What is not in the catalogue stays as it is, and so does a
     name that is also the model's old id on the Hub (roberta-base): recipes hold those.
@@ -102,7 +102,7 @@ def resolve(name: str) -> str:
 
 
 def hint(name: str) -> str:
-    """For messages on a model that is not there: the nearest names, in brackets; or nothing."""
+    """Return the nearest names, in brackets, for messages on a missing model; or nothing."""
     if "/" in name or name in models():
         return ""
     close = difflib.get_close_matches(name.casefold(), list(models()), n=3, cutoff=0.7)

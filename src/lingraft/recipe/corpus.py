@@ -13,21 +13,21 @@ class Repetition(Section):
     """Above these shares a document is dropped; the defaults are Gopher's (Rae et al. 2021)."""
 
     lines: Share = 0.30
-    """Of the lines (or paragraphs), those that occurred before in the document."""
+    """Share of the lines (or paragraphs) that occurred before in the document."""
     line_characters: Share = 0.20
-    """Of the characters, those in such lines (or paragraphs)."""
+    """Share of the characters in such lines (or paragraphs)."""
     frequent: Annotated[tuple[Share, ...], Field(strict=False, min_length=3, max_length=3)] = (
         0.20, 0.18, 0.16,
     )  # fmt: skip
-    """Of the words' characters, those in the most frequent run of 2, 3 and 4 words."""
+    """Shares of the words' characters in the most frequent run of 2, 3 and 4 words."""
     repeated: Annotated[tuple[Share, ...], Field(strict=False, min_length=6, max_length=6)] = (
         0.15, 0.14, 0.13, 0.12, 0.11, 0.10,
     )  # fmt: skip
-    """Of the words' characters, those in runs of 5, 6 … 10 words that occurred before."""
+    """Shares of the words' characters in runs of 5, 6 … 10 words that occurred before."""
     bullets: Share = 0.90
-    """Of the lines, those that begin with a bullet."""
+    """Share of the lines that begin with a bullet."""
     ellipses: Share = 0.30
-    """Of the lines, those that end with an ellipsis."""
+    """Share of the lines that end with an ellipsis."""
     min_words: Annotated[int, Field(ge=1)] = 50
     """Shorter documents are not judged."""
 
@@ -48,8 +48,8 @@ class Corpus(Section):
     """Read only the rows with these values in these fields, as {lang = "de"} of a file in several
     languages; of .jsonl, .parquet and Hub datasets."""
     document: Literal["line", "block", "file"] | None = None
-    """What one document of a .txt file is: a line, a block between empty lines, or the file; None
-    guesses it, and says so. Wrapped lines are joined, but with "line"."""
+    """A document of a .txt file: a line, a block between empty lines, or the file; None guesses it,
+    and says so. Wrapped lines are joined, but with "line"."""
     split_sentences: bool = True
     """Cut documents into sentences; False keeps every line as it is."""
     whole_documents: bool = False

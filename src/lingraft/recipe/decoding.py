@@ -56,7 +56,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _parsed(text: str, where: str) -> dict[str, Any]:
-    """TOML as plain data that everything downstream can hold.
+    """Parse TOML as plain data that everything downstream can hold.
 
     Raises:
         TOMLDecodeError: it is not TOML.
@@ -198,7 +198,7 @@ def _assign(data: Any, keys: list[str], value: Any, assignment: str) -> None:
 
 
 def to_toml(recipe: Recipe) -> str:
-    """The recipe as TOML, every value written out; decoding it gives an equal recipe."""
+    """Write the recipe as TOML, every value written out; decoding it gives an equal recipe."""
     return tomli_w.dumps(_without_none(recipe.model_dump(mode="json")))
 
 
@@ -219,11 +219,11 @@ TYPES = {
     "float_type": "a number",
     "bool_type": "true or false",
 }
-"""What pydantic's kinds of errors call for, in the words of TOML."""
+"""Advice by pydantic's kinds of errors, in the words of TOML."""
 
 
 def explain(error: ValidationError, root: type[Section] = Recipe) -> str:
-    """The first thing that is wrong, on one line; `root` is what was decoded."""
+    """Return the first thing that is wrong, on one line; `root` is what was decoded."""
     first = error.errors(include_url=False)[0]
     path = [str(step) for step in first["loc"]]
     where = ".".join(path) or root.__name__.lower()

@@ -28,7 +28,7 @@ FOCUS_CHARACTERS, FOCUS_SECONDS = 20_000, 60.0
 CHARACTERS_A_TOKEN, TOKENS_PER_SENTENCE = 3.0, 30
 """Rough figures, for text that no tokenizer has read."""
 FEWEST_TOKENS, TOKENS_A_PIECE = 300_000, 50
-"""Of training, for a model and for each of its pieces."""
+"""Tokens of training at least, for a model and for each of its pieces."""
 SIZES, LARGEST = ((3e6, 4_000), (3e7, 8_000), (3e8, 16_000), (3e9, 32_000)), 50_000
 """Characters below which a vocabulary has so many pieces; those of larger texts."""
 LATIN, LATIN_TOKENS, LATIN_CHARACTERS, MOST_NEW = 8_000, 250_000, 500_000, 10_000
@@ -42,16 +42,16 @@ VALIDATING, VALIDATIONS, EVALUATING, FORWARD = 0.05, 10, 0.10, 3.0
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known before a run."""
+    """Facts that are known before a run."""
 
     kind: str
-    """Of the source: masked, causal or seq2seq."""
+    """Kind of the source: masked, causal or seq2seq."""
     width: int
     """Numbers in a hidden state of the source."""
     characters: float
-    """Of the training text of all streams."""
+    """Characters of the training text of all streams."""
     tokens: float
-    """Of training; of a budget in time at a rough speed."""
+    """Tokens of training; of a budget in time at a rough speed."""
     seconds: float | None = None
     """The budget of the whole run where it is in time."""
     method: str | None = None
@@ -67,7 +67,7 @@ class Facts:
     has_vectors: bool = False
     """Static word vectors can be learnt here (gensim is installed)."""
     share: float = 1.0
-    """Of the text that the phases read."""
+    """Share of the text that the phases read."""
     latin: bool = False
     """All text is in languages that are written in Latin letters."""
     step: int | None = None
@@ -76,7 +76,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Default:
-    """What was decided for a key of the recipe."""
+    """Decision for a key of the recipe."""
 
     key: str
     value: Any
@@ -268,7 +268,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         guess(partial(evaluated, "max_words", 100), "timed !causal", "all take 10 % of the time"),
     ),
 }
-"""Of the rows for a key the first whose words hold decides; `!` negates a word."""
+"""Rows by key: the first whose words hold decides; `!` negates a word."""
 
 
 def hold(words: str, known: dict[str, bool]) -> bool:

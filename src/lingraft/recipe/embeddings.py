@@ -23,7 +23,7 @@ FROM_OUTSIDE = (
 
 
 class Embeddings(Section):
-    """How the embeddings start, and what their initializer learns from beside source and text."""
+    """Start of the embeddings, and what their initializer learns from beside source and text."""
 
     init: Initializer = "random"
     """Initializer of the new word embeddings: `lingraft show initializers`."""
@@ -37,7 +37,7 @@ class Embeddings(Section):
     output_norms: Literal["made", "all", "script"] = "made"
     """The same for an output projection that is not tied."""
     token_distillation: TokenDistillation = TokenDistillation()
-    """How the initializer of this name learns."""
+    """Settings of the initializer of this name."""
     copy_special_tokens: bool | None = None
     """Copy the rows of the special tokens (all but padding) from the source, by role. If left out,
     all initializers do this but 'random' and 'random-statistics', which draw every row (the
@@ -58,28 +58,28 @@ class Embeddings(Section):
     vector_width: Annotated[int, Field(ge=1)] = 300
     """Numbers in a static vector of a piece, as in FOCUS."""
     vector_units: Annotated[int, Field(ge=1)] | None = None
-    """How many pieces are read for them; None: all text 3 times, up to 20 for five million."""
+    """Pieces read for static vectors; None: all text 3 times, up to 20 for five million."""
 
     @property
     def of_output(self) -> tuple[str, ...]:
-        """Keys that are given and are of an output projection that is not tied."""
+        """Return the given keys that are of an output projection that is not tied."""
         untold = {"output_init": None, "output_norms": "made"}
         return tuple(key for key, value in untold.items() if getattr(self, key) != value)
 
     @property
     def initializers(self) -> tuple[Initializer, ...]:
-        """Of the word embeddings and, where it has its own, of the output projection."""
+        """Return the initializers of the word embeddings and, where it has its own, the output."""
         output = self.output_init
         return (self.init,) if output is None else (self.init, output)
 
     @property
     def copies_special_tokens(self) -> bool:
-        """Whether the rows of the special tokens are copied, said or not."""
+        """Return whether the rows of the special tokens are copied, said or not."""
         if self.copy_special_tokens is None:
             return self.init not in DRAWN
         return self.copy_special_tokens
 
     @property
     def decisive(self) -> Embeddings:
-        """For fingerprints: a default written out is the same as one left out."""
+        """Return the table for fingerprints: a default written out is the same as one left out."""
         return self.model_copy(update={"copy_special_tokens": self.copies_special_tokens or None})

@@ -36,10 +36,10 @@ class Evaluation(Section):
     """Masked sentences with predictions for the report; of a causal model, beginnings of documents
     that it goes on with."""
     untouched: bool = True
-    """Of a causal model: score the source too, as it is and in its own vocabulary, on the same
+    """For a causal model: score the source too, as it is and in its own vocabulary, on the same
     bytes. A model must beat it to have gained anything."""
     kept: Names = ()
-    """Of a causal model: texts of the source's language, files that took no part in training. The
+    """For a causal model: texts of the source's language, files that took no part in training. The
     model and the source are scored on them: how much of the source's language is left."""
     seed: int = 0
     """Decides the masks and what samples of text draw; leave it when you change the run's seed, so

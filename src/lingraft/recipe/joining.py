@@ -32,7 +32,7 @@ def joined(
     pieces: int | None = None,
     fewest: int = FEWEST,
 ) -> dict[str, Any]:
-    """Plain data of a recipe in which new languages join those of a finished run.
+    """Return plain data of a recipe in which new languages join those of a finished run.
 
     The source is the run's model. Its vocabulary is extended by pieces of the new languages' text
     alone. Each of these languages gets as many as one of those that the run's own pieces were
@@ -86,6 +86,6 @@ def joined(
 
 
 def _named(stream: Stream) -> dict[str, Any]:
-    """A stream as plain data; that of the short form is called by its language."""
+    """Return a stream as plain data; that of the short form is called by its language."""
     plain = stream.model_dump(mode="json", exclude_none=True)
     return plain | {"name": stream.name or stream.language.lower()}

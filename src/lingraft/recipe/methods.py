@@ -47,12 +47,12 @@ EVERY_TABLE = {"embeddings", "hardware", "export"}  # the recipe that a run leav
 
 
 def preset_of(method: Training) -> Preset:
-    """The preset that the recipe names, else that of the method's own paper."""
+    """Return the preset that the recipe names, else that of the method's own paper."""
     return PRESETS[method.preset or method_named(method.method).preset]
 
 
 def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
-    """The phases that the recipe's method stands for; none where it does not train."""
+    """Return the phases that the recipe's method stands for; none where it does not train."""
     method, preset = recipe.training, preset_of(recipe.training)
     record = method_named(method.method)
     stretches, budget = record.stretches, method.budget or preset.budget
@@ -94,14 +94,14 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
 
 
 def own_rates(peak: float, factor: float | None, train: Sequence[str]) -> dict[str, float]:
-    """Rates of parts that have their own: of the embeddings, where they train."""
+    """Return the rates of parts that have their own: of the embeddings, where they train."""
     if factor is None or not {"all", EMBEDDINGS}.intersection(train):
         return {}
     return {EMBEDDINGS: float(f"{peak * factor:.6g}")}
 
 
 def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
-    """What a phase reads, and in what units."""
+    """Return the keys of what a phase reads, and in what units."""
     if stretch.objectives:
         if recipe.training.replay:
             raise RecipeError(
@@ -116,20 +116,20 @@ def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
 
 
 def _warmup(preset: Preset, steps: float) -> float:
-    """The preset's warm-up; of one in steps a short phase takes its first 6 % instead."""
+    """Return the preset's warm-up; of one in steps a short phase takes its first 6 % instead."""
     warmup = preset.schedule.warmup
     return warmup if warmup < 1 or warmup < steps / 4 else 0.06
 
 
 def _steps(unit: str, value: float, batch: Batch) -> float:
-    """Of a budget; 0 where only the run will know, so that it counts as short."""
+    """Return the steps of a budget; 0, which counts as short, where only the run will know."""
     if unit == "tokens" and batch.unit == "tokens":
         return value / batch.size
     return value if unit == "steps" else 0
 
 
 def pairs_of(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
-    """What a phase reads where its method reads pairs: every stream, and how they are mixed."""
+    """Return what a phase reads if its method reads pairs: every stream, and how they are mixed."""
     if not stretch.objectives:
         return {}
     first, *more = stretch.objectives
@@ -156,7 +156,7 @@ def pairs_of(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]
 
 
 def masked_sentences(phase: Phase) -> dict[str, Any]:
-    """What turns a phase on pairs into one of masked sentences of the same text."""
+    """Return the keys that make masked sentences of the same text of a phase on pairs."""
     objectives = [phase.objective, *(entry.objective for entry in phase.data)]
     if not any(name in READ_PAIRS for name in objectives):
         return {}
@@ -164,12 +164,12 @@ def masked_sentences(phase: Phase) -> dict[str, Any]:
 
 
 def _first(values: Sequence[float | None]) -> float:
-    """The first value that is given; the last always is."""
+    """Return the first value that is given; the last always is."""
     return next(value for value in values if value is not None)
 
 
 def with_tied_head(recipe: Recipe) -> Recipe:
-    """The recipe for a source whose output projection is its word embeddings.
+    """Return the recipe for a source whose output projection is its word embeddings.
 
     A method whose record says so has other phases there; they keep the settings of those of their
     names, and share the whole budget. Doing it twice changes nothing.
@@ -363,7 +363,7 @@ def recipe_from(
 
 
 def _with_known_source(recipe: Recipe) -> Recipe:
-    """The same, the source by its Hub id where it was named as `lingraft show models` does."""
+    """Return the recipe with the Hub id of a source named as in `lingraft show models`."""
     name = recipe.source.model
     if name is None or (model := catalogue.resolve(name)) == name:
         return recipe

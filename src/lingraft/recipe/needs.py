@@ -1,4 +1,4 @@
-"""What an initializer cannot do without."""
+"""Needs of an initializer: what must be given for it."""
 
 from __future__ import annotations
 

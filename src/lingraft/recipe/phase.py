@@ -20,7 +20,7 @@ SPREAD = 0.02
 
 
 AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\s*([kMB]?)\s*([a-z]+)", re.ASCII)
-"""How much: a number, thousands of it, and a unit."""
+"""Pattern of an amount: a number, thousands of it, and a unit."""
 THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000, "B": 1_000_000_000}
 UNITS = {
     "tok": "tokens", "token": "tokens", "step": "steps", "epoch": "epochs", "sentence": "sentences",
@@ -59,14 +59,14 @@ class Amount(Section):
 
 
 SECONDS = {"minutes": 60, "hours": 3_600}
-"""Of the units of time of a budget."""
+"""Seconds of a budget's units of time."""
 
 
 class Budget(Amount):
-    """How long a phase lasts."""
+    """Length of a phase."""
 
     value: Annotated[float, Field(gt=0)]
-    """How many."""
+    """Number of units."""
     unit: Literal["steps", "tokens", "epochs", "minutes", "hours"] = "steps"
     """Optimizer steps, real tokens (padding never counts), or passes over the training sentences
     (of several streams: as many draws as all have sentences). Minutes and hours are the phase's
@@ -74,16 +74,16 @@ class Budget(Amount):
 
     @property
     def seconds(self) -> float | None:
-        """Of the clock; None where it is not in time."""
+        """Return the seconds of the clock; None where the budget is not in time."""
         unit = SECONDS.get(self.unit)
         return None if unit is None else self.value * unit
 
 
 class Batch(Amount):
-    """What one optimizer step sees, over all processes and micro-batches together."""
+    """Sentences or tokens of one optimizer step, over all processes and micro-batches together."""
 
     size: Annotated[int, Field(ge=1)] = 256
-    """How many."""
+    """Number of units."""
     unit: Literal["sentences", "tokens"] = "sentences"
     """The papers count sentences; preset 'auto' counts tokens, and asks for the unit."""
 
@@ -110,13 +110,13 @@ class Optimizer(Section):
 
     @property
     def peaks(self) -> str:
-        """The peak learning rate, and those of parts that have their own, in words."""
+        """Return the peak learning rate, and those of parts that have their own, in words."""
         own = [f"{part.replace('_', ' ')} {rate:g}" for part, rate in self.rates.items()]
         return "; ".join([f"{self.learning_rate:g}", *own])
 
     @property
     def highest(self) -> float:
-        """The highest learning rate: a part, such as the embeddings, may have its own."""
+        """Return the highest learning rate: a part, such as the embeddings, may have its own."""
         return max([self.learning_rate, *self.rates.values()])
 
 
@@ -132,7 +132,7 @@ class Schedule(Section):
     warmup: Annotated[float, Field(ge=0)] = 0.06
     """Below 1 a share of the phase, else a number of steps."""
     floor: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Where the fall ends, as a share of the peak."""
+    """End of the fall, as a share of the peak."""
     decay: Annotated[float, Field(gt=0, le=1)] = 0.1
     """With 'wsd' the share of the phase, at its end, in which the rate falls."""
 
@@ -144,7 +144,7 @@ class Schedule(Section):
 
 
 class Masking(Section):
-    """Which tokens are predicted (masked language modelling, denoising)."""
+    """Choice of the tokens that are predicted (masked language modelling, denoising)."""
 
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of a sentence's tokens that is predicted; at least one token, never special tokens."""
@@ -157,7 +157,7 @@ class Masking(Section):
 
 
 class Validation(Section):
-    """How a phase watches the validation text."""
+    """Validation of a phase: when, on how much text, and when to stop."""
 
     every_steps: Annotated[int, Field(ge=1)] | None = None
     """Steps between two validations; None validates ten times a phase."""
@@ -168,7 +168,7 @@ class Validation(Section):
 
 
 class Data(Section):
-    """One thing that a phase reads: a stream, under an objective."""
+    """An entry of what a phase reads: a stream, under an objective."""
 
     stream: str
     """The name of one of [[streams]]."""
@@ -185,7 +185,7 @@ class Data(Section):
     reset_positions: bool = False
     """For tlm: positions of the second sentence start anew, as in XLM."""
     weight: Annotated[float, Field(gt=0)] | None = None
-    """How often it is drawn, relative to the others. If all have none, size decides
+    """Weight of its draws, relative to the others. If all have none, size decides
     (mixture.alpha)."""
     share: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the phase's tokens, on average. Entries without a share divide the rest by their
@@ -193,7 +193,7 @@ class Data(Section):
 
 
 class Mixture(Section):
-    """How a phase draws from several streams."""
+    """Mixture of several streams in a phase."""
 
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.7
     """A stream of N sentences is drawn with a probability that is proportional to N^alpha. With 1,
@@ -239,7 +239,7 @@ class Lora(Section):
 
 
 class Phase(Section):
-    """One stretch of training: what trains, on which objective and data, for how long."""
+    """A stretch of training: what trains, on which objective and data, for how long."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     """The folder in the run: lower-case letters, digits and '-'."""
@@ -251,13 +251,13 @@ class Phase(Section):
     objective: Objective = "mlm"
     """`lingraft show objectives`."""
     data: Annotated[tuple[Data, ...], Field(strict=False)] = ()
-    """What it reads; nothing written takes all streams, under the phase's own objective."""
+    """Streams to read; nothing written takes all, under the phase's own objective."""
     mixture: Mixture = Mixture()
-    """How it draws from several streams."""
+    """Mixture of several streams."""
     distil: Distil | None = None
     """Also draw the states of one stream's sentences to those of a teacher; None does not."""
     budget: Budget
-    """How long."""
+    """Length of the phase."""
     max_train_sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences of the training text (of each stream's) only; smaller sets are
     contained in larger ones. The vocabulary is still that of the whole text. None takes all."""
@@ -266,13 +266,13 @@ class Phase(Section):
     into tokenizer.max_tokens, in the order of the text, also over the end of a document (MetaXLM).
     False: it reads single sentences. Validation always does."""
     batch: Batch = Batch()
-    """How much a step sees."""
+    """Sentences or tokens of a step."""
     optimizer: Optimizer = Optimizer()
     """AdamW's settings."""
     schedule: Schedule = Schedule()
     """Learning rate over the phase."""
     masking: Masking = Masking()
-    """What is predicted."""
+    """Tokens that are predicted."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
     """Dropout probability everywhere in the model while this phase trains; None keeps the source's
     own."""
@@ -281,12 +281,12 @@ class Phase(Section):
 
     @property
     def trained(self) -> frozenset[str]:
-        """The parts that train, 'all' written out (`selectors.trained_parts`)."""
+        """Return the parts that train, 'all' written out (`selectors.trained_parts`)."""
         return trained_parts(self.train, self.name)
 
     @property
     def crosses_alone(self) -> bool:
-        """Whether nothing but cross-attention trains, so that states without it learn nothing."""
+        """Return whether only cross-attention trains, so that states without it learn nothing."""
         return self.trained == {"cross_attention"} and self.lora is None
 
     def warmup_share(self, steps: float) -> float:
@@ -306,7 +306,7 @@ class Phase(Section):
         return self.optimizer.highest * steps * mean
 
     def objectives_of(self, entry: Data) -> tuple[Objective, ...]:
-        """What an entry is read under, first its own or the phase's."""
+        """Return the objectives that an entry is read under, first its own or the phase's."""
         return (entry.objective or self.objective, *entry.also)
 
     @model_validator(mode="after")
@@ -317,7 +317,7 @@ class Phase(Section):
 
 
 def most_sentences(phases: Iterable[Phase]) -> int | None:
-    """Of the phases' shares of the training text the largest; None where one takes all of it."""
+    """Return the largest of the phases' shares of the text; None where one takes all of it."""
     sizes = [phase.max_train_sentences for phase in phases]
     limits = [size for size in sizes if size is not None]
     return max(limits) if limits and len(limits) == len(sizes) else None

@@ -1,4 +1,4 @@
-"""Where layers are inserted into a list of layers: arithmetic alone, asked by recipe and models."""
+"""Places of layers inserted into a list of layers: arithmetic alone, asked by recipe and models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Places(NamedTuple):
-    """Where layers are inserted, as [graft] says it.
+    """Places of inserted layers, as [graft] says them.
 
     Source: before and after all layers, Lee et al. 2021, §3.3; after every k-th, LLaMA Pro (Wu et
     al. 2024).
@@ -17,20 +17,20 @@ class Places(NamedTuple):
     after: int = 0
     """Layers after the last, behind what `every` puts there."""
     every: int = 0
-    """One layer after every k-th source layer; 0 puts none between them."""
+    """Insert a layer after every k-th source layer; 0 puts none between them."""
 
     def number(self, num_layers: int) -> int:
-        """How many layers are inserted into a source list of so many."""
+        """Return how many layers are inserted into a source list of so many."""
         between = num_layers // self.every if self.every else 0
         return self.before + self.after + between
 
     def source_layers(self, depth: int) -> int:
-        """How many layers of a target list of `depth` were the source's."""
+        """Return how many layers of a target list of `depth` were the source's."""
         inner = depth - self.before - self.after
         return inner - inner // (self.every + 1) if self.every else inner
 
     def neighbours(self, num_layers: int) -> list[tuple[int, bool]]:
-        """For each layer of the target a source layer, and whether it is inserted.
+        """Return a source layer for each layer of the target, and whether that one is inserted.
 
         An inserted layer has the source layer next to it: the first one behind those before all,
         the one before it elsewhere.
@@ -43,6 +43,6 @@ class Places(NamedTuple):
         return layers + [(num_layers - 1, True)] * self.after
 
     def inserted(self, depth: int) -> frozenset[int]:
-        """Indices of the inserted layers in a target list of `depth`."""
+        """Return the indices of the inserted layers in a target list of `depth`."""
         layers = self.neighbours(self.source_layers(depth))
         return frozenset(index for index, (_, is_new) in enumerate(layers) if is_new)

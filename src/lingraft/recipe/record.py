@@ -1,4 +1,4 @@
-"""What a method and a preset are, as records: the schema of `records.py`."""
+"""Records of methods and presets: the schema of `records.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_ITL = {"inserted_before": 0, "inserted_after": 0}
 
 @dataclass(frozen=True)
 class Stretch:
-    """One phase of a method."""
+    """A phase of a method."""
 
     name: str
     train: tuple[str, ...] | None
@@ -26,14 +26,14 @@ class Stretch:
     distil: bool = False
     """Whether it also learns from the source's sentence states (`phases.distil`)."""
     objectives: tuple[str, ...] = ()
-    """Of every stream, as pairs; from the second on of streams of translations alone. Empty: masked
-    sentences."""
+    """Objectives of every stream, as pairs; from the second on of streams of translations alone.
+    Empty: masked sentences."""
     share: float | None = None
-    """Of the budget; all phases of a method have one, or none. None: [training] divides two."""
+    """Share of the budget; all phases have one, or none. None: [training] divides two."""
     rate: float = 1.0
     """Its peak learning rate as a share of the method's."""
     lora: Lora | None = None
-    """What trains by LoRA beside `train`."""
+    """Parts that train by LoRA beside `train`."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class MethodRecord:
     summary: str
     graft: dict[str, Any]
     stretches: tuple[Stretch, ...]
-    """None: it does not train."""
+    """Phases; none where the method does not train."""
     tokenizer: dict[str, Any] = field(default_factory=dict)
     preset: str = AUTO
     """Whose hyper-parameters it takes where the recipe names no preset."""
     tied: tuple[Stretch, ...] = ()
-    """What is left of the phases, by their names, where the source's output projection is its word
+    """Stretches that are left, by their names, where the source's output projection is its word
     embeddings; empty: the same ones."""
     embeddings: dict[str, Any] = field(default_factory=dict)
     kind: KindName | None = None
@@ -56,7 +56,7 @@ class MethodRecord:
 
     @property
     def has_shares(self) -> bool:
-        """Whether it says itself what each phase gets of the budget."""
+        """Return whether the record says itself what each phase gets of the budget."""
         return any(stretch.share is not None for stretch in self.stretches)
 
 
@@ -66,7 +66,7 @@ class Preset:
 
     summary: str
     first_phase: tuple[str, ...]
-    """What trains while the rest is frozen."""
+    """Parts that train while the rest is frozen."""
     budget: Budget
     batch: Batch
     optimizer: Optimizer
@@ -77,4 +77,4 @@ class Preset:
     packing: bool = False
     """Whether a sample is a block of sentences; of methods that read no pairs."""
     bilingual_batch: int | None = None
-    """Of methods that read pairs; None: as much as the others."""
+    """Batch of translations, of methods that read pairs; None: as much as the others."""

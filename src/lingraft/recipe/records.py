@@ -37,7 +37,7 @@ def _metaxlm(
     stretches: tuple[Stretch, ...] = ONE_PHASE,
     graft: dict[str, Any] = NO_ITL,
 ) -> MethodRecord:
-    """MetaXLM or what it is compared with: the source's depth, its own paper's settings."""
+    """Make MetaXLM or a rival of it: the source's depth, its own paper's settings."""
     return MethodRecord(summary, graft, stretches, preset="metaxlm2021", embeddings=embeddings)
 
 
@@ -204,7 +204,7 @@ PRESETS: dict[str, Preset] = OF_DECODERS | {
 
 
 def method_named(name: str) -> MethodRecord:
-    """The record of a method.
+    """Return the record of a method.
 
     Raises:
         RecipeError: there is none of that name.

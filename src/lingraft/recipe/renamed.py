@@ -20,7 +20,7 @@ OF_TRAINING = (
 )  # fmt: skip
 
 NUMBER = re.compile(r"\.\d+(?=\.)")
-"""Of a phase or a stream in a key."""
+"""Number of a phase or a stream in a key."""
 RENAMED = {
     "corpus.sentences": "corpus.max_train_sentences",
     "streams.corpus.sentences": "streams.corpus.max_train_sentences",

@@ -44,37 +44,37 @@ class Source(Section):
 KEEPING = ("keep", "extend", "append", "add", "trim")
 """Actions in which pieces of the source's vocabulary go on, and with them their rows."""
 UNSIZED = ("keep", "extend", "trim")
-"""Those of them that `tokenizer.vocab_size` says nothing about."""
+"""Actions of these that `tokenizer.vocab_size` says nothing about."""
 OLD = ("keep", "trim")
-"""Those without a new piece."""
+"""Actions without a new piece."""
 
 
 class Tokenizer(Section):
     """The target language's own vocabulary."""
 
     action: Literal["new", "replace", "keep", "extend", "append", "add", "trim", "use"] = "new"
-    """What is done. 'new': a vocabulary of the text's own, by `algorithm`. 'replace': the same by
+    """Action to take. 'new': a vocabulary of the text's own, by `algorithm`. 'replace': the same by
     the source's algorithm, which also takes over the source's split pattern, digits, byte fallback
     and all special tokens; 'new' does so too where a causal model's algorithm is the source's.
     'keep': the source's vocabulary, unchanged. 'trim': those of its pieces that the text uses.
     'extend': the source's, and more pieces, by going on with its byte-pair merges on the text.
     'append': the source's, and what it lacks of a vocabulary of `vocab_size` pieces that is trained
     on the text alone. That works for all kinds, but some pieces can be unreachable. 'add': by up to
-    `vocab_size` pieces as 'extend' does where the source has merges, else 'append'. 'use': one
-    that exists already, `model`."""
+    `vocab_size` pieces as 'extend' does where the source has merges, else 'append'. 'use': one that
+    exists already, `model`."""
     algorithm: Literal["source", "unigram", "byte-bpe", "wordpiece"] = "source"
-    """Of 'new': how the vocabulary is trained; 'source': as that of the source's tokenizer was."""
+    """With 'new': the vocabulary's algorithm; 'source': that of the source's tokenizer."""
     model: str | None = None
-    """Of 'use': the folder of a tokenizer, or the Hub id of a model that has one."""
+    """With 'use': the folder of a tokenizer, or the Hub id of a model that has one."""
     revision: str | None = None
-    """Of 'use': branch, tag or commit on the Hub."""
+    """With 'use': branch, tag or commit on the Hub."""
     vocab_size: Annotated[int, Field(ge=32, le=2_000_000)] = 50_000
     """Pieces of a vocabulary that is trained, special tokens included; a small corpus may give
     fewer. Has no effect with 'keep', 'trim' and 'extend'; of 'use' it is counted."""
     new_pieces: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """The most pieces that 'extend' adds."""
     min_count: Annotated[int, Field(ge=1)] = 2
-    """How often a piece that 'extend' adds must occur when it is learnt; of no other kind."""
+    """Occurrences that a piece which 'extend' adds must have when learnt; of no other action."""
     use_reserved: bool = False
     """'extend' first replaces tokens that the source holds in reserve, such as
     <|reserved_special_token_3|> or <unused7>: new pieces take their ids."""
@@ -122,7 +122,7 @@ class Tokenizer(Section):
         return self
 
     def most_rows(self, source: int) -> int:
-        """Rows that the embeddings of the target have at most, from how many the source has."""
+        """Return the most rows that the target's embeddings have, by how many the source has."""
         added = {"keep": 0, "extend": self.new_pieces, "trim": 0}
         if self.action in KEEPING:
             return source + added.get(self.action, self.vocab_size)
@@ -130,7 +130,7 @@ class Tokenizer(Section):
 
 
 class Graft(Section):
-    """How the target model starts."""
+    """Start of the target model."""
 
     source_weights: Literal["pretrained", "random"] = "pretrained"
     """'random' keeps the architecture and draws every weight anew (scratch, and the 'w/ random'
@@ -140,9 +140,9 @@ class Graft(Section):
     inserted_after: Annotated[int, Field(ge=0, le=1_000)] = 1
     """Implicit translation layers after the last source layer."""
     inserted_every: Annotated[int, Field(ge=0, le=1_000)] = 0
-    """One more layer after every so many source layers (LLaMA Pro); 0 has none between them."""
+    """Insert a layer after every so many source layers (LLaMA Pro); 0 has none between them."""
     inserted_init: Literal["random", "copy", "identity"] = "random"
-    """How inserted layers start. 'random': drawn as the family draws its own (the paper). 'copy': a
+    """Start of inserted layers. 'random': drawn as the family draws its own (the paper). 'copy': a
     copy of the neighbouring source layer. 'identity': such a copy that adds nothing at first, so
     that the model starts as the source was. Not all families can: `lingraft show families`."""
     adapters: Annotated[int, Field(ge=0)] | Literal["matched"] = 0
@@ -156,7 +156,7 @@ class Graft(Section):
 
     @property
     def places(self) -> Places:
-        """Where layers are inserted."""
+        """Return the places of inserted layers."""
         return Places(self.inserted_before, self.inserted_after, self.inserted_every)
 
 
@@ -166,14 +166,14 @@ FROZEN_IN_FP32 = (
     'hardware.frozen_weights: "bf16" needs products in bf16; set hardware.precision="bf16" too, '
     'or frozen_weights="fp32"'
 )
-"""What is said of frozen weights in bf16 beside products in fp32."""
+"""Message on frozen weights in bf16 beside products in fp32."""
 
 
 class Hardware(Section):
-    """How the machine is used. Nothing here changes what is learnt, up to rounding."""
+    """Use of the machine. Nothing here changes what is learnt, up to rounding."""
 
     device: Device = "auto"
-    """What computes; auto: CUDA's first GPU that CUDA_VISIBLE_DEVICES shows, else the CPU."""
+    """Device: auto is CUDA's first GPU that CUDA_VISIBLE_DEVICES shows, else the CPU."""
     precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
     """auto: bf16 (weights stay fp32) where it is fast, else on a GPU fp16, else fp32."""
     row_tokens: Annotated[int, Field(ge=16, le=65_536)] = 128
@@ -214,12 +214,12 @@ class Hardware(Section):
 
     @property
     def at_once(self) -> int:
-        """`micro_batch_tokens`, or 4,096."""
+        """Return `micro_batch_tokens`, or 4,096."""
         return self.micro_batch_tokens or MICRO_BATCH
 
 
 class Export(Section):
-    """What is written about the model that comes out."""
+    """Files and uploads of the model that comes out."""
 
     license: str | None = None
     """Licence identifier for the model card, as the Hub spells it; None leaves it open and says so.
@@ -256,9 +256,9 @@ class Recipe(Section):
     training: Training = Training()
     """Shorthand for graft, embeddings and phases."""
     graft: Graft = Graft()
-    """How the model starts."""
+    """Start of the model."""
     embeddings: Embeddings = Embeddings()
-    """How its embeddings start."""
+    """Start of its embeddings."""
     phases: Annotated[tuple[Phase, ...], Field(strict=False)] = ()
     """Training, in order; filled in by the method where absent."""
     baselines: Annotated[tuple[Baseline, ...], Field(strict=False)] = ()
@@ -272,7 +272,7 @@ class Recipe(Section):
 
     @property
     def texts(self) -> tuple[Stream, ...]:
-        """The streams; `language` and [corpus] are the short form of one."""
+        """Return the streams; `language` and [corpus] are the short form of one."""
         if self.streams:
             return self.streams
         language, corpus = self.language, self.corpus
@@ -280,23 +280,23 @@ class Recipe(Section):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Each language once, in the order of the streams."""
+        """Return each language once, in the order of the streams."""
         return tuple(dict.fromkeys(code for stream in self.texts for code in stream.languages))
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether pieces of the source's vocabulary go on, with the rows that the source learnt."""
+        """Return whether pieces of the source's vocabulary go on, with the rows that it learnt."""
         return self.tokenizer.action in KEEPING and self.graft.source_weights == "pretrained"
 
     def read_in(self, phase: Phase) -> list[tuple[Data, Stream]]:
-        """What a phase reads, and of which stream; all of them where it says nothing."""
+        """Return what a phase reads, and of which stream; all streams where it says nothing."""
         streams = {stream.name: stream for stream in self.texts}
         entries = phase.data or [Data(stream=name) for name in streams]
         return [(entry, streams[entry.stream]) for entry in entries]
 
     @property
     def split_seed(self) -> int:
-        """Decides which sentences are held out and in smaller sets; the first stream's."""
+        """Return the seed that decides which sentences are held out and in smaller sets."""
         return self.texts[0].corpus.split_seed
 
     @model_validator(mode="after")

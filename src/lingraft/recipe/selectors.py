@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MATRICES = ("embeddings", "head", "output_bias")
-"""What has a row for each piece of the vocabulary."""
+"""Matrices with a row for each piece of the vocabulary."""
 Rows = Literal["new", "old", "rows"]
 ROWS = {f"{matrix}.{rows}": (matrix, rows) for matrix in MATRICES for rows in ("new", "old")}
 ROWS |= {f"{matrix}.rows": (matrix, "rows") for matrix in ("embeddings", "head")}
@@ -41,26 +41,26 @@ ITEM = re.compile(r"-?\d{1,4}|(-?\d{1,4})?:(-?\d{1,4})?(:-?\d{1,4})?")
 
 @dataclass(frozen=True)
 class Selector:
-    """One such name, read."""
+    """A parsed name of this kind."""
 
     name: str
     part: str | None = None
     """A whole part."""
     matrix: str | None = None
-    """One of `MATRICES`, with `rows`."""
+    """Name of one of `MATRICES`, with `rows`."""
     rows: Rows | None = None
     items: tuple[str, ...] = ()
-    """Of layers: numbers and slices."""
+    """Numbers and slices of layers."""
 
     @property
     def depth(self) -> int:
-        """How close it looks: of two that name the same weight the closer one counts."""
+        """Return how narrow the selector is: of two that name a weight the narrower one counts."""
         if self.part is not None:
             return 2 if self.part == GAINS else 0
         return 1 if self.items or self.rows == "rows" else 2
 
     def layers(self, count: int) -> frozenset[int]:
-        """The layers that it names, of `count`.
+        """Return the layers that the selector names, of `count`.
 
         Raises:
             IndexError: one does not exist.
@@ -118,21 +118,21 @@ def _layered(name: str) -> str:
 
 
 Part = Annotated[str, AfterValidator(_trained)]
-"""What a phase can train."""
+"""Part that a phase can train."""
 RatedPart = Annotated[str, AfterValidator(_rated)]
-"""What can have a learning rate of its own."""
+"""Part that can have a learning rate of its own."""
 LayerPart = Annotated[str, AfterValidator(_layered)]
-"""What LoRA can be put on."""
+"""Part that LoRA can be put on."""
 
 
 def described(train: Sequence[str], lora: Sequence[str] = ()) -> str:
-    """What trains, in words, for tables."""
+    """Say what trains, in words, for tables."""
     names = ["all" if "all" in train else ", ".join(train)] if train else []
     return ", ".join([*names, *([f"LoRA on {' and '.join(lora)}"] if lora else [])])
 
 
 def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
-    """The parts that a phase trains, 'all' written out.
+    """Return the parts that a phase trains, 'all' written out.
 
     Rows and layers stay as they are named.
 

@@ -1,4 +1,4 @@
-"""What each phase of a method gets of the budget, and each stream of a phase's tokens."""
+"""Shares of the budget for each phase of a method, and of a phase's tokens for each stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def shares_of(stretches: Sequence[Stretch], method: Training) -> list[float]:
-    """What each phase gets of a budget: what the recipe says, else what the method's record does.
+    """Return what each phase gets of a budget: the recipe's shares, else the method record's.
 
     Args:
         stretches: of the method, which need not be the one that `method` names.
@@ -30,7 +30,7 @@ def shares_of(stretches: Sequence[Stretch], method: Training) -> list[float]:
 
 
 def split(budget: Budget, shares: Sequence[float]) -> list[float]:
-    """A budget in parts; of steps each part has one at least, and they add up."""
+    """Split a budget in parts; of steps each part has one at least, and they add up."""
     if not shares:
         return []
     if budget.unit != "steps":
@@ -49,7 +49,7 @@ def split(budget: Budget, shares: Sequence[float]) -> list[float]:
 
 
 def replayed(recipe: Recipe) -> tuple[Data, ...]:
-    """What a phase reads where the method replays streams; nothing (all alike) where it does not.
+    """Return what a phase reads if the method replays streams; nothing (all alike) if it does not.
 
     Raises:
         RecipeError: such a stream is not there, is all there is, or the shares leave nothing.

@@ -15,14 +15,14 @@ CHECKOUT = Path(__file__).parents[3] / "recipes"
 
 
 def files() -> dict[str, Path]:
-    """Recipes and studies by name, in the order of the alphabet; those for a start first."""
+    """Return recipes and studies by name, in alphabetic order; those for a start first."""
     folder = PACKAGED if PACKAGED.is_dir() else CHECKOUT
     paths = {path.stem: path for path in sorted(folder.glob("*.toml"))}
     return {name: paths.pop(name) for name in ("start", "demo") if name in paths} | paths
 
 
 def summary(path: Path) -> str:
-    """The first sentence of a recipe's comment."""
+    """Return the first sentence of a recipe's comment."""
     lines = path.read_text(encoding="utf-8").splitlines()
     comment = ""
     for line in lines:
@@ -33,7 +33,7 @@ def summary(path: Path) -> str:
 
 
 def text(name: str) -> str:
-    """A recipe as it was written, comments and all.
+    """Return a recipe as it was written, comments and all.
 
     Raises:
         RecipeError: there is none of that name.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lingraft.recipe.phase import Phase
 
 CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
-"""What a BCP 47 code looks like."""
+"""Pattern of a BCP 47 code."""
 UNTAUGHT = {"head", "output_bias", "cross_attention"}
 """Parts that the states of a sentence do not depend on."""
 SHORT_FORM = ""
@@ -38,23 +38,23 @@ class Stream(Section):
 
     @property
     def pair(self) -> tuple[str, str] | None:
-        """The two languages of sentence pairs; None for plain text."""
+        """Return the two languages of sentence pairs; None for plain text."""
         first, slash, second = self.language.partition("/")
         return (first, second) if slash else None
 
     @property
     def bilingual(self) -> bool:
-        """Whether it is sentence pairs."""
+        """Return whether the stream is sentence pairs."""
         return self.pair is not None
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Of its text."""
+        """Return the languages of the stream's text."""
         return tuple(self.language.split("/"))
 
     @property
     def prefix(self) -> str:
-        """What its token files' names begin with."""
+        """Return the beginning of the names of the stream's token files."""
         return f"{self.name}-" if self.name else ""
 
 
@@ -151,7 +151,7 @@ def check_data(phase: Phase, names: tuple[str, ...]) -> None:
 
 
 def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
-    """The stream whose sentences a teacher reads too.
+    """Return the stream whose sentences a teacher reads too.
 
     Raises:
         RecipeError: there is none, the phase does not read it, or trains nothing that it teaches.
@@ -178,7 +178,7 @@ def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
 
 
 def standard(code: str) -> str:
-    """The usual form of a language code: `en` of `eng`; what is no code as it is."""
+    """Return the usual form of a language code: `en` of `eng`; what is no code as it is."""
     import langcodes  # compiles a large expression
     from langcodes.tag_parser import LanguageTagError
 
@@ -189,7 +189,7 @@ def standard(code: str) -> str:
 
 
 def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
-    """What of a recipe the command line's texts stand for; nothing where no language is given.
+    """Return what of a recipe the command line's texts stand for; nothing without a language.
 
     Args:
         texts: paths, or LANGUAGE=PATH each: then every language is a stream.
@@ -216,7 +216,7 @@ def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
 
 
 def _by_language(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Paths of LANGUAGE=PATH by language; those of a path alone are left out."""
+    """Return the paths of LANGUAGE=PATH by language; those of a path alone are left out."""
     paths: dict[str, list[str]] = {}
     for text in texts:
         code, _, path = text.partition("=")

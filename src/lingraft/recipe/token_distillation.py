@@ -12,7 +12,7 @@ LAST = -1
 
 
 class TokenDistillation(Section):
-    """How 'token-distillation' learns new rows (Dobler et al. 2026, arXiv 2505.20133)."""
+    """Learning of new rows by 'token-distillation' (Dobler et al. 2026, arXiv 2505.20133)."""
 
     layer: Annotated[int, Field(ge=LAST)] = LAST
     """Whose hidden states are compared: -1 the last, behind the final norm, or the output of the

@@ -60,7 +60,7 @@ class Sample:
             self.chosen = np.random.default_rng(seed).integers(bounds[:-1], bounds[1:]).tolist()
 
     def __iter__(self) -> Iterator[str]:
-        """The sentences, in the order of the corpus."""
+        """Yield the sentences, in the order of the corpus."""
         if self.chosen is None:
             yield from self.sentences()
             return
@@ -72,11 +72,11 @@ class Sample:
                 following = next(indices, None)
 
     def normalised(self, normaliser: Any, title: str) -> Iterator[str]:
-        """The sentences in the tokenizer's own normal form, with a progress bar named `title`."""
+        """Yield the sentences in the tokenizer's own normal form, with a progress bar."""
         return map(normaliser.normalize_str, self.shown(title))
 
     def shown(self, title: str) -> Iterator[str]:
-        """The sentences, with a progress bar named `title`."""
+        """Yield the sentences, with a progress bar named `title`."""
         with progress(f"tokenizer: {title}", self.size, "sentences") as ticker:
             for count, sentence in enumerate(self, start=1):
                 yield sentence
@@ -87,7 +87,7 @@ class Sample:
 def train_unigram(
     sample: Sample, normaliser: Any, section: recipe.Tokenizer, frame: Frame
 ) -> models.Unigram:
-    """Unigram pieces by `sentencepiece` (Kudo 2018), on one thread, over normalised text.
+    """Train Unigram pieces by `sentencepiece` (Kudo 2018), on one thread, over normalised text.
 
     Raises:
         RecipeError: `vocab_size` is smaller than the number of characters to cover.
@@ -135,7 +135,7 @@ def train_unigram(
 def train_byte_bpe(
     sample: Sample, normaliser: Any, pre_tokenizer: Any, section: recipe.Tokenizer, frame: Frame
 ) -> models.BPE:
-    """Byte-level BPE (Radford et al. 2019): every byte is a piece, so no text is unknown.
+    """Train byte-level BPE (Radford et al. 2019): every byte is a piece, so no text is unknown.
 
     Raises:
         RecipeError: `vocab_size` has no room for the 256 bytes.
@@ -158,7 +158,7 @@ def train_byte_bpe(
 def train_sp_bpe(
     words: Counter[str], digits: bool, section: recipe.Tokenizer, frame: Frame
 ) -> models.BPE:
-    """BPE with byte fallback, as SentencePiece has it.
+    """Train BPE with byte fallback, as SentencePiece has it.
 
     Characters beyond `character_coverage` are left to their bytes.
 
@@ -201,7 +201,7 @@ def train_wordpiece(
     frame: Frame,
     pre_tokenizer: Any = None,
 ) -> models.WordPiece:
-    """WordPiece vocabulary from byte-pair merges with `##`, as `tokenizers` has it, reproducibly.
+    """Train WordPiece by byte-pair merges with `##`, as `tokenizers` does, but reproducibly.
 
     Characters beyond `character_coverage` are left out, with the words that they stand in. A first
     training without merges finds which characters continue a word; the second gets all of them in
@@ -247,7 +247,7 @@ def train_wordpiece(
 
 
 def _rare_characters(sample: Sample, normaliser: Any, coverage: float) -> set[str]:
-    """The characters beyond the commonest ones that make up `coverage`."""
+    """Return the characters beyond the commonest ones that make up `coverage`."""
     counts: Counter[str] = Counter()
     for sentence in sample.normalised(normaliser, "counting characters"):
         counts.update(sentence)
@@ -257,7 +257,7 @@ def _rare_characters(sample: Sample, normaliser: Any, coverage: float) -> set[st
 
 
 def _common_characters(counts: Counter[str], coverage: float) -> set[str]:
-    """The commonest characters that make up a share of a text."""
+    """Return the commonest characters that make up a share of a text."""
     allowed, covered, total = set(), 0, counts.total()
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if covered >= coverage * total:

@@ -46,13 +46,13 @@ logger = logging.getLogger(__name__)
 Array = np.ndarray[Any, Any]
 
 BETWEEN_LINES = "\n"
-"""What stood between two lines of a document: blank lines are gone since the corpus stage."""
+"""Text between two lines of a document: blank lines are gone since the corpus stage."""
 AT_ONCE = 1 << 21
 """Characters of documents that are tokenised together, more where one is longer."""
 
 
 def _marked(text_path: Path) -> Iterator[tuple[str, bool]]:
-    """Each line of a corpus file, and whether a document begins with it.
+    """Yield each line of a corpus file, and whether a document begins with that line.
 
     Raises:
         DataError: the file is missing or not UTF-8.
@@ -67,7 +67,7 @@ def _marked(text_path: Path) -> Iterator[tuple[str, bool]]:
 
 
 def read(text_path: Path) -> Iterator[str]:
-    """The text of each document of a corpus file, in order.
+    """Yield the text of each document of a corpus file, in order.
 
     Raises:
         DataError: it is missing or not UTF-8.
@@ -83,7 +83,7 @@ def read(text_path: Path) -> Iterator[str]:
 
 
 def lines_within(text_path: Path) -> Iterator[str]:
-    """The lines of a corpus file, with the ends of lines before and behind them in a document.
+    """Yield the lines of a corpus file, with the line ends before and behind them in a document.
 
     Raises:
         DataError: it is missing or not UTF-8.
@@ -99,7 +99,7 @@ def lines_within(text_path: Path) -> Iterator[str]:
 
 
 def reader_for(section: recipe.Tokenizer, source_kind: str) -> Callable[[Path], Iterator[str]]:
-    """How to read the text that a causal model's vocabulary is made of: as the model reads it.
+    """Return the reader of text for a causal model's vocabulary: it reads text as the model does.
 
     Some pieces hold the end of a line (in Qwen and Llama 3 a full stop and it), and SentencePiece's
     first word of a line is another piece than that of a text.
@@ -128,12 +128,12 @@ def _portions(texts: Iterator[str]) -> Iterator[list[str]]:
 
 
 def end_of(tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    """The token that a document ends with; none where the tokenizer has no such role."""
+    """Return the token that a document ends with; none where the tokenizer has no such role."""
     return [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
 
 
 def before(tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    """The special tokens that the tokenizer puts before a text; mostly one or none."""
+    """Return the special tokens that the tokenizer puts before a text; mostly one or none."""
     return special_ids_around(plain_backend(tokenizer))[0]
 
 
@@ -215,17 +215,17 @@ class Documents:
         return cls(tokens, owners, begins, context, np.array(prefix, tokens.ids.dtype))
 
     def __len__(self) -> int:
-        """How many pieces."""
+        """Return the number of pieces."""
         return len(self.owners)
 
     @property
     def lengths(self) -> Array:
-        """[P] tokens that are read of each, which is as many as are predicted (int32)."""
+        """Return the tokens read of each piece, [P] int32, which is as many as are predicted."""
         whole = self.tokens.lengths[self.owners] - 1 - self.begins
         return np.minimum(whole, self.context).astype(np.int32)
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
-        """Pieces by index: one token more than is read, which is predicted last."""
+        """Return pieces by index: one token more than is read, which is predicted last."""
         subset = self.subset(indices)
         starts = self.tokens.offsets[subset.owners].astype(np.int64) + subset.begins
         ids, lengths = self.tokens.ids, subset.lengths
@@ -236,5 +236,5 @@ class Documents:
         return [np.concatenate([self.prefix, row[size:]]) for row in rows] if size else rows
 
     def subset(self, indices: Sequence[int] | Array) -> Documents:
-        """Some of the pieces, in the order that is given."""
+        """Return some of the pieces, in the order that is given."""
         return dataclasses.replace(self, owners=self.owners[indices], begins=self.begins[indices])

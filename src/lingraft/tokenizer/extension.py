@@ -63,14 +63,14 @@ def make(
     seed: int,
     causal: bool = False,
 ) -> tuple[PreTrainedTokenizerFast, dict[str, int] | None]:
-    """The target's tokenizer, whatever the recipe asks for.
+    """Make the target's tokenizer, whatever the recipe asks for.
 
     Args:
         section: what is asked for.
         source: the source's tokenizer; None where a model is trained from nothing.
         sentences: gives the training text anew at each call.
         pad_id: the id that the padding token must have; None where it does not matter.
-        seed: as in `tokenizer.train`.
+        seed: as in `files.train`.
         causal: whether it is for a causal model, which needs no mask token and none around a text.
             A new vocabulary then follows the source in everything, as 'replace' does.
 
@@ -80,7 +80,7 @@ def make(
         many were left out (`removed`).
 
     Raises:
-        RecipeError, DataError, UnsupportedModelError: as `tokenizer.train`; there is no source
+        RecipeError, DataError, UnsupportedModelError: as `files.train`; there is no source
         tokenizer to keep, it has another padding id than the model, or its kind does not allow it.
     """
     mode, given = check(section, source, pad_id=pad_id, causal=causal)
@@ -141,7 +141,7 @@ def check(
 def _mode(
     section: recipe.Tokenizer, source: PreTrainedTokenizerFast | None, *, causal: bool
 ) -> str:
-    """What is made: the recipe's action, but 'replace' where 'new' means it."""
+    """Return the action to take: the recipe's, but 'replace' where 'new' means that."""
     action, algorithm = section.action, section.algorithm
     if source is None:
         if action not in ("new", "use") or (action == "new" and algorithm == "source"):
@@ -261,7 +261,7 @@ def _lacking(state: dict[str, Any]) -> list[str]:
 def _merged(
     vocabulary: dict[str, int], lacking: list[str], model: dict[str, Any], learnt: dict[str, Any]
 ) -> tuple[dict[str, int], list[tuple[str, str]], list[str]]:
-    """Pieces and merges of both; those learnt behind the source's, and the pieces added."""
+    """Return pieces and merges of both, those learnt behind the source's, and the pieces added."""
     merges = [(left, right) for left, right in model["merges"]]
     known_merges, end, added = set(merges), max(vocabulary.values()) + 1, list(lacking)
     if model["byte_fallback"]:  # else every character is made of bytes that are there
@@ -279,7 +279,7 @@ def _merged(
 
 
 def _closed(state: dict[str, Any]) -> tuple[dict[str, int], int]:
-    """All pieces of a tokenizer, added tokens too, and the id behind the last."""
+    """Return all pieces of a tokenizer, added tokens too, and the id behind the last."""
     vocabulary = pieces_of(state) | outside(state)
     return vocabulary, max(vocabulary.values()) + 1
 
@@ -298,7 +298,7 @@ CHANGES: dict[str, Callable[[recipe.Tokenizer, dict[str, Any], Sample], Made]] =
 
 
 def _reached(state: dict[str, Any], pieces: Sequence[str]) -> list[bool]:
-    """Whether the model answers with a piece when a word (or the end of one) is spelt like it."""
+    """Return for each piece whether the model answers with it to a word (or word end) spelt so."""
     model = bare_tokenizer(state["model"])
     if state["model"]["type"] != "WordPiece":
         return [model.encode(piece).tokens == [piece] for piece in pieces]
@@ -324,7 +324,7 @@ def take(
     pad_id: int | None,
     causal: bool,
 ) -> PreTrainedTokenizerFast:
-    """The tokenizer that the recipe names: its pieces, their ids, and how it cuts text.
+    """Return the tokenizer that the recipe names: its pieces, their ids, and how it cuts text.
 
     What the model reads is the source's: one that tells no first sentence from a second is given
     no types of tokens.

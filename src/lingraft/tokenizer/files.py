@@ -68,7 +68,7 @@ WORDS = (
 
 
 def kind_of(tokenizer: PreTrainedTokenizerBase) -> Kind:
-    """The algorithm of a tokenizer, from its model and pre-tokenizer.
+    """Return the algorithm of a tokenizer, from its model and pre-tokenizer.
 
     Raises:
         UnsupportedModelError: it is none of the four, or has no `tokenizers` backend.
@@ -77,7 +77,7 @@ def kind_of(tokenizer: PreTrainedTokenizerBase) -> Kind:
 
 
 def lower_cases(tokenizer: PreTrainedTokenizerFast) -> bool:
-    """Whether the tokenizer lower-cases its text."""
+    """Return whether the tokenizer lower-cases its text."""
     normalisers = steps(state_of(tokenizer)["normalizer"])
     return any(step["type"] == "Lowercase" or step.get("lowercase", False) for step in normalisers)
 
@@ -180,7 +180,7 @@ def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample
 
 
 def _sides(source: PreTrainedTokenizerBase) -> dict[str, str]:
-    """Where a tokenizer pads and cuts, as settings; nothing where it does both on the right."""
+    """Return the sides on which a tokenizer pads and cuts, as settings; right ones are left out."""
     sides = {"padding_side": source.padding_side, "truncation_side": source.truncation_side}
     return {key: side for key, side in sides.items() if side != "right"}
 
@@ -215,7 +215,7 @@ def _wrap(
 def wrapped(
     state: dict[str, Any], source: PreTrainedTokenizerFast, inputs: Sequence[str] = ()
 ) -> PreTrainedTokenizerFast:
-    """The tokenizer around a backend, with the source's special tokens, inputs and length.
+    """Wrap a backend as a tokenizer with the source's special tokens, inputs and length.
 
     Args:
         state: what tokenizer.json is to hold.
@@ -298,7 +298,7 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
-    """A copy of the backend for raw text: nothing cut or padded, a literal "<mask>" is text."""
+    """Copy the backend for raw text: nothing cut or padded, a literal "<mask>" is text."""
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     backend.no_truncation()
     backend.no_padding()
@@ -307,12 +307,12 @@ def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
 
 
 def name_of(backend: Tokenizer) -> str:
-    """Names a tokenizer, by all that decides how it cuts raw text (`plain_backend`)."""
+    """Return a hash of all that decides how a tokenizer cuts raw text (`plain_backend`)."""
     return hashlib.blake2b(backend.to_str().encode(), digest_size=8).hexdigest()
 
 
 def fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
-    """The same tokenizer.
+    """Return the same tokenizer; refuse one without a `tokenizers` backend.
 
     Raises:
         UnsupportedModelError: it has no `tokenizers` backend.
@@ -323,6 +323,6 @@ def fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
 
 
 def state_of(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
-    """What its tokenizer.json holds, as plain data of its own; nothing is cut or padded."""
+    """Return the content of its tokenizer.json, as a copy; nothing is cut or padded."""
     state: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
     return state | {"truncation": None, "padding": None}

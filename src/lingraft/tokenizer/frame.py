@@ -1,4 +1,4 @@
-"""What a tokenizer puts around text: special tokens by role, and sentence templates."""
+"""Tokens that a tokenizer puts around text: special tokens by role, and sentence templates."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NO_LIMIT = int(1e30)  # transformers' own number for "no maximal length"
 
 
 def kept_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
-    """Ids of the tokens whose role is their name, which a new vocabulary keeps."""
+    """Return the ids of tokens whose role is their name, which a new vocabulary keeps."""
     sentinels = enumerate(sentinel_ids(tokenizer.get_vocab()))
     ids = {f"<extra_id_{number}>": index for number, index in sentinels}
     return ids | language_codes(tokenizer)
 
 
 def language_codes(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
-    """Ids of the special tokens that name a language."""
+    """Return the ids of the special tokens that name a language."""
     return {
         token.content: index
         for index, token in tokenizer.added_tokens_decoder.items()
@@ -37,7 +37,7 @@ def language_codes(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
 
 
 def languages(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
-    """Ids of the languages that `src_lang` and `tgt_lang` can name, in their spelling.
+    """Return the ids of the languages that `src_lang` and `tgt_lang` can name, in their spelling.
 
     M2M's token is `__ko__` and its code ko; its files need not list them as special tokens. Most
     tokenizers can be told none.
@@ -49,7 +49,7 @@ def languages(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
 
 
 def target_setting(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The key of `generate()` that says the target language, by its id.
+    """Return the key of `generate()` that says the target language, by its id.
 
     The decoder of the first mBART starts with the language; in later models it comes next.
     """
@@ -72,7 +72,7 @@ class Frame:
     stripping: str | None
     """The token that takes the space before it along (the mask token, in most families)."""
     input_names: tuple[str, ...] = ("input_ids", "attention_mask")
-    """What the tokenizer returns for the model."""
+    """Names of the inputs that the tokenizer returns for the model."""
     max_length: int = NO_LIMIT
     """Longest input of the model, in tokens."""
     last: tuple[str, ...] = ()
@@ -80,11 +80,11 @@ class Frame:
 
     @property
     def specials(self) -> int:
-        """How many special tokens there are."""
+        """Return the number of special tokens."""
         return len(self.tokens) + len(self.last)
 
     def with_pad_at(self, pad_id: int | None) -> Frame:
-        """The same frame with the padding token at a given id; the others keep their order.
+        """Return the same frame with the padding token at a given id; the others keep their order.
 
         Raises:
             UnsupportedModelError: there are too few special tokens for that.
@@ -106,7 +106,7 @@ class Frame:
 
 
 def default_frame(kind: str, *, causal: bool = False) -> Frame:
-    """RoBERTa's special tokens (Unigram, byte-level BPE) or BERT's (WordPiece), to start anew.
+    """Return RoBERTa's special tokens (Unigram, byte-level BPE) or BERT's (WordPiece).
 
     A causal model's are Llama's: a text begins with one and has none behind it, so that it can go
     on.
@@ -161,7 +161,7 @@ def frame_of(
     kind: str = "byte-bpe",
     name: str = "the source tokenizer",
 ) -> Frame:
-    """The frame of a source tokenizer; ids are closed up to 0, 1, 2 …, in the source's order.
+    """Return the frame of a source tokenizer; ids are closed up to 0, 1, 2 …, in its order.
 
     Args:
         source: the tokenizer.
@@ -193,13 +193,13 @@ def frame_of(
 
 
 def code_of(frame: Frame) -> str | None:
-    """The language code that stands around sentences; None where none does."""
+    """Return the language code that stands around sentences; None where none does."""
     tokens = (piece.rsplit(":", 1)[0] for piece in frame.single)
     return next((token for token in tokens if LANGUAGE_CODE.fullmatch(token)), None)
 
 
 def code_for(source: PreTrainedTokenizerFast, setting: str | None, language: str) -> str | None:
-    """The code that is to stand around the target's sentences; None where none does.
+    """Return the code that is to stand around the target's sentences; None where none does.
 
     Args:
         source: the source's tokenizer.

@@ -41,7 +41,7 @@ SPELT_WORD = re.compile(f"{WORD_START}*[^{WORD_START}\n]+|{WORD_START}+")
 
 
 class Continued(NamedTuple):
-    """What continued training learnt, in order."""
+    """Pieces and merges that continued training learnt, in order."""
 
     characters: list[str]
     """Pieces of one character, which need no merge."""
@@ -50,7 +50,7 @@ class Continued(NamedTuple):
 
     @property
     def pieces(self) -> list[str]:
-        """All new pieces."""
+        """Return all new pieces."""
         return [*self.characters, *(left + right for left, right in self.merges)]
 
 
@@ -95,7 +95,7 @@ def continue_merges(
 
 
 def count_words(state: Mapping[str, Any], sample: Sample) -> Counter[str]:
-    """How often each word of the text occurs, as the tokenizer spells and separates words."""
+    """Count each word of the text, as the tokenizer spells and separates words."""
     backend = Tokenizer.from_str(json.dumps(state))
     before, spelt = backend.pre_tokenizer, kind_of_state(state) == "sp-bpe"
     words: Counter[str] = Counter()
@@ -107,7 +107,7 @@ def count_words(state: Mapping[str, Any], sample: Sample) -> Counter[str]:
 
 
 def count_characters(words: Mapping[str, int]) -> Counter[str]:
-    """How often each character occurs in counted words."""
+    """Count each character in counted words."""
     counts: Counter[str] = Counter()
     for word, count in words.items():
         for character in word:
@@ -149,7 +149,7 @@ def _sort(character: str) -> str:
 
 
 def bare_tokenizer(model: Mapping[str, Any]) -> Tokenizer:
-    """A tokenizer that is nothing but its model, of the form that tokenizer.json has it in."""
+    """Return a tokenizer that is nothing but its model, in the form of tokenizer.json."""
     parts = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
     bare: dict[str, Any] = {
         "version": "1.0",
@@ -167,7 +167,7 @@ def _learn(
     min_count: int,
     fits: Callable[[str], bool],
 ) -> list[tuple[str, str]]:
-    """The next merges of words that are spelt in tokens.
+    """Learn the next merges of words that are spelt in tokens.
 
     A merge that gives a piece which does not fit, or is there already (made of other parts), is
     left out, with those that need it, so that each piece has one way to come about.
@@ -263,7 +263,7 @@ def _trained(
 
 
 def repeated(words: Mapping[str, int]) -> Iterator[str]:
-    """Lines in which each word stands as often as it was counted."""
+    """Yield lines in which each word stands as often as it was counted."""
     for word, count in words.items():
         for start in range(0, count, REPEATED):
             yield " ".join([word] * min(REPEATED, count - start))

@@ -28,19 +28,19 @@ Array = np.ndarray[Any, Any]
 
 
 class Edges(NamedTuple):
-    """How many special tokens stand around a row."""
+    """Numbers of special tokens around a row."""
 
     before: int
     after: int
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerFast) -> Edges:
-        """Those of a tokenizer."""
+        """Count the special tokens that a tokenizer puts around a row."""
         return cls(*map(len, special_ids_around(plain_backend(tokenizer))))
 
 
 def translations(tokens: Tokens) -> Array:
-    """[pairs, 2, 2] of each side its first row and the one behind its last: two lines a document.
+    """Return each side's first row and the one behind its last, [pairs, 2, 2]: 2 lines a document.
 
     A pair of which a side is more than a row, or has no tokens, is left out: which rows are whose
     is not known.
@@ -52,7 +52,7 @@ def translations(tokens: Tokens) -> Array:
 
 
 def neighbours(tokens: Tokens, edges: Edges, limit: int) -> Array:
-    """[pairs, 2, 2] as `translations`, of stretches 1 and 2, 3 and 4 … of each document.
+    """Pair stretches 1 and 2, 3 and 4 … of each document: [pairs, 2, 2] as `translations`.
 
     A stretch is as many whole rows as fit into `limit`, one at least. Of an odd number
     the last makes a pair with the one before it; a document of one stretch has none.
@@ -102,12 +102,12 @@ class TokenPairs:
     """Whether positions of the second side start anew; of joined pairs."""
 
     def __len__(self) -> int:
-        """How many pairs."""
+        """Return the number of pairs."""
         return len(self.sides)
 
     @property
     def lengths(self) -> Array:
-        """[pairs] tokens of both sides together, as they are read (int32)."""
+        """Return the tokens of both sides together, as they are read ([pairs] int32)."""
         texts_P2 = self._texts()
         special = sum(self.edges)
         total = texts_P2.sum(1) + (special * 2 if self.longest is None else self._joined_specials)
@@ -118,7 +118,7 @@ class TokenPairs:
         return self.edges.before + 2 * self.edges.after
 
     def _texts(self) -> Array:
-        """[pairs, 2] tokens of text of each side that are read."""
+        """Return the tokens of text of each side that are read, [pairs, 2]."""
         begins = self.tokens.offsets[self.sides].astype(np.int64)
         special = np.diff(self.sides)[..., 0] * sum(self.edges)
         whole = np.diff(begins)[..., 0] - special
@@ -128,7 +128,7 @@ class TokenPairs:
         return fitted(texts_P2, self.longest - self._joined_specials)
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
-        """Both sides of each pair one behind the other, or joined: token ids with special ones."""
+        """Return both sides of each pair one behind the other, or joined: ids with special ones."""
         before, after = self.edges
         subset = self.subset(indices)
         rows: list[Array] = []
@@ -144,18 +144,18 @@ class TokenPairs:
         return [np.concatenate([first, second[before:]]) for first, second in pairs]
 
     def restarts(self, indices: Sequence[int] | Array) -> list[int] | None:
-        """Where in each row of `rows` positions start from 0 again; None nowhere."""
+        """Return where in each row of `rows` positions start from 0 again; None if nowhere."""
         if not self.resets or self.longest is None:
             return None
         return [int(text) + sum(self.edges) for text in self.subset(indices)._texts()[:, 0]]
 
     def subset(self, indices: Sequence[int] | Array) -> TokenPairs:
-        """Some of the pairs, in the order that is given."""
+        """Return some of the pairs, in the order that is given."""
         return dataclasses.replace(self, sides=self.sides[indices])
 
 
 def fitted(texts_P2: Array, room: int) -> Array:
-    """[pairs, 2] lengths of two texts cut to `room` together, the longer one first."""
+    """Return the lengths [pairs, 2] of two texts cut to `room` together, the longer one first."""
     over = np.maximum(texts_P2.sum(1) - room, 0)
     total = texts_P2.sum(1) - over
     first = np.minimum(texts_P2[:, 0], np.maximum(total - texts_P2[:, 1], (total + 1) // 2))
@@ -191,19 +191,19 @@ class Blocks:
         return cls(tokens, np.array(bounds, np.int64).reshape(-1, 2), edges.before)
 
     def __len__(self) -> int:
-        """How many blocks."""
+        """Return the number of blocks."""
         return len(self.bounds)
 
     @property
     def lengths(self) -> Array:
-        """[blocks] tokens in each, special ones included (int32)."""
+        """Return the tokens in each block, special ones included ([blocks] int32)."""
         filled = _filled(self.tokens, self.before)
         return (filled[self.bounds[:, 1]] - filled[self.bounds[:, 0]] + self.before).astype(
             np.int32
         )
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
-        """Blocks by index: token ids with special ones."""
+        """Return blocks by index: token ids with special ones."""
         rows: list[Array] = []
         for start, stop in self.bounds[indices]:
             first, *following = self.tokens.rows(np.arange(start, stop))
@@ -211,10 +211,10 @@ class Blocks:
         return rows
 
     def subset(self, indices: Array) -> Blocks:
-        """Some of the blocks, in the order that is given."""
+        """Return some of the blocks, in the order that is given."""
         return dataclasses.replace(self, bounds=self.bounds[indices])
 
 
 def _filled(tokens: Tokens, before: int) -> Array:
-    """[rows + 1] tokens up to each row, without the special ones at its head."""
+    """Return the tokens up to each row, [rows + 1], without the special ones at its head."""
     return np.concatenate([[0], np.cumsum(tokens.lengths - before, dtype=np.int64)])

@@ -34,7 +34,7 @@ LEARNT = ("vocab", "merges", "unk_id")
 
 
 def learn(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> dict[str, Any]:
-    """The model part of tokenizer.json of a vocabulary trained on text as the source reads it.
+    """Train a vocabulary on text as the source reads it: the model part of tokenizer.json.
 
     Args:
         section: size and coverage.
@@ -106,7 +106,7 @@ def _unknown(state: dict[str, Any]) -> str | None:
 
 
 def _frame(state: dict[str, Any]) -> Frame:
-    """The source's added tokens and its unknown token: those that every new vocabulary keeps."""
+    """Return the source's added tokens and its unknown token, which every new vocabulary keeps."""
     tokens = [token["content"] for token in state["added_tokens"]]
     unknown = _unknown(state)
     if unknown is not None and unknown not in tokens:

@@ -1,4 +1,4 @@
-"""What a tokenizer must have for a model and puts around sentences, as plain data: no torch."""
+"""Tokens that a model needs of a tokenizer, and those around sentences, as plain data: no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SENTINEL = re.compile(r"▁?<extra_id_(\d+)>")
 
 
 def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
-    """Ids of `<extra_id_0>`, `<extra_id_1>` … in this order."""
+    """Return the ids of `<extra_id_0>`, `<extra_id_1>` … in this order."""
     lowest = sorted(vocabulary.items(), key=lambda entry: -entry[1])  # of two spellings, if any
     sentinels = {m[1]: index for piece, index in lowest if (m := SENTINEL.fullmatch(piece))}
     return tuple(sentinels[number] for number in sorted(sentinels, key=int))
@@ -25,7 +25,7 @@ def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
 def completed(
     roles: Mapping[str, str], kept: Iterable[str], *, causal: bool, kind: str, name: str
 ) -> dict[str, str]:
-    """Tokens by role, with those that stand in for others; refuses a tokenizer that lacks one."""
+    """Return tokens by role, with those that stand in for others; refuse where one is missing."""
     roles = {role: token for role, token in roles.items() if role in ROLES}
     needed: tuple[str, ...] = ROLES[2:]
     if causal:
@@ -50,7 +50,7 @@ def completed(
 def templates(
     processor: dict[str, Any] | None, known: set[str], name: str, *, bare: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The templates of one sentence and of two, in the short form (`Frame.single`).
+    """Return the templates of one sentence and of two, in the short form (`Frame.single`).
 
     Args:
         processor: the post-processor of tokenizer.json.
@@ -86,7 +86,7 @@ def templates(
 
 
 def _written(template: list[dict[str, Any]]) -> tuple[str, ...]:
-    """A template of tokenizer.json in the short form."""
+    """Return a template of tokenizer.json in the short form."""
     pieces = []
     for piece in template:
         ((kind, value),) = piece.items()

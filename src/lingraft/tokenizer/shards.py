@@ -66,7 +66,7 @@ def encode(
 
 @dataclass(frozen=True)
 class Layout:
-    """How texts become rows."""
+    """Layout of texts as rows."""
 
     prefix: Array
     """Special tokens before a row's text, in the type of the file."""
@@ -88,7 +88,7 @@ class Layout:
         *,
         cuts: bool = True,
     ) -> Layout:
-        """Of rows of at most so many tokens."""
+        """Return the layout of rows of at most `longest` tokens."""
         dtype = np.uint16 if len(tokenizer) <= SMALL else np.uint32
         room = longest - len(prefix) - len(suffix)
         assert room > 0, f"{longest} tokens leave no room for text"
@@ -156,7 +156,7 @@ def write_rows(
 def _encoded(
     backend: Tokenizer, chunks: Iterator[list[str]], dtype: np.dtype[Any]
 ) -> Iterator[tuple[Array, Array]]:
-    """Ids of a chunk of texts, one after the other, and how many each has.
+    """Yield the ids of a chunk of texts, one after the other, and how many each text has.
 
     The library tokenises the next chunk (in Rust, without Python's lock) while this one is used.
     """
@@ -172,7 +172,7 @@ def _encoded(
 
 
 def document_starts(text_path: Path) -> Array:
-    """The lines at which the documents of a corpus file begin; all is one where nobody says it."""
+    """Return the lines at which a corpus file's documents begin; without such marks all is one."""
     path = text_path.with_suffix(".documents.npy")
     return np.load(path, mmap_mode="r") if path.is_file() else np.zeros(1, np.int64)
 
@@ -186,7 +186,7 @@ def _flat(encodings: list[Encoding], dtype: np.dtype[Any]) -> tuple[Array, Array
 def _with_specials(
     ids: Array, lengths: Array, room: int, prefix: Array, suffix: Array
 ) -> tuple[Array, Array]:
-    """Rows of at most `room` ids each between special tokens.
+    """Cut sentences into rows of at most `room` ids each between special tokens.
 
     Args:
         ids: of all sentences, one after the other.
@@ -213,7 +213,7 @@ def _with_specials(
 
 
 def _save_offsets(sizes_path: Path, path: Path) -> tuple[int, int]:
-    """From the size of each row to where it begins, a stretch at a time.
+    """Turn the size of each row into where the row begins, a stretch at a time.
 
     Returns:
         The number of rows, and of tokens.
@@ -231,7 +231,7 @@ def _save_offsets(sizes_path: Path, path: Path) -> tuple[int, int]:
 
 
 def special_ids_around(backend: Tokenizer) -> tuple[list[int], list[int]]:
-    """The special tokens before and after a sentence."""
+    """Return the special tokens before and after a sentence."""
     encoded = backend.encode("0")
     text = encoded.special_tokens_mask.index(0)
     end = len(encoded.ids) - encoded.special_tokens_mask[::-1].index(0)
@@ -239,7 +239,7 @@ def special_ids_around(backend: Tokenizer) -> tuple[list[int], list[int]]:
 
 
 def chunks_of(path: Path) -> Iterator[list[str]]:
-    """The lines of a corpus file, some thousands at a time.
+    """Yield the lines of a corpus file, some thousands at a time.
 
     Raises:
         DataError: it is missing or not UTF-8.
@@ -254,7 +254,7 @@ def chunks_of(path: Path) -> Iterator[list[str]]:
 
 
 def _lengths(offsets: Array) -> Array:
-    """[rows] the size of each row (int32), worked out a stretch at a time."""
+    """Return the size of each row ([rows] int32), worked out a stretch at a time."""
     lengths = np.empty(len(offsets) - 1, np.int32)
     for start in range(0, len(lengths), STRETCH):
         lengths[start : start + STRETCH] = np.diff(offsets[start : start + STRETCH + 1])
@@ -312,11 +312,11 @@ class Tokens:
         return cls(ids, offsets, _lengths(offsets), starts)
 
     def __len__(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         return len(self.lengths)
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
-        """Rows by index, each a view of the mapped file."""
+        """Return rows by index, each a view of the mapped file."""
         starts = self.offsets[indices].astype(np.int64)
         lengths = self.lengths[indices]
         return [
@@ -324,7 +324,7 @@ class Tokens:
         ]
 
     def documents(self) -> list[Array]:
-        """The indices of each document's rows, in order.
+        """Return the indices of each document's rows, in order.
 
         Raises:
             DataError: nobody knows where they begin.
@@ -338,11 +338,11 @@ class Tokens:
         return np.split(np.arange(len(self)), self.starts[1:])
 
     def subset(self, indices: Array) -> Tokens:
-        """Some of the rows, in the order that is given; nothing is copied."""
+        """Return some of the rows, in the order that is given; nothing is copied."""
         return Tokens(self.ids, self.offsets[indices], self.lengths[indices])
 
     def counts(self, size: int) -> Array:
-        """[size] how often each id occurs in the rows, counted a stretch at a time."""
+        """Count how often each id occurs in the rows, [size], a stretch at a time."""
         total = np.zeros(size, dtype=np.int64)
         if len(self.offsets) > len(self):  # all rows, one after the other
             for start in range(0, len(self.ids), STRETCH):
@@ -353,6 +353,6 @@ class Tokens:
         return total
 
     def chunks(self) -> Iterator[list[Array]]:
-        """All rows in order, some thousands at a time."""
+        """Yield all rows in order, some thousands at a time."""
         for start in range(0, len(self), CHUNK_LINES):
             yield self.rows(np.arange(start, min(start + CHUNK_LINES, len(self))))

@@ -1,4 +1,4 @@
-"""How large the vocabulary of a finished run is, for one that joins it."""
+"""Size of the vocabulary of a finished run, for one that joins it."""
 
 from __future__ import annotations
 

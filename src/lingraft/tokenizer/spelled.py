@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 def without_special(tokenizer: PreTrainedTokenizerBase, dtype: type = np.int64) -> Array | None:
-    """[V] each id itself, special ones that a text can spell unknown; None where it can none.
+    """Return [V] each id, but unknown for special ones that a text can spell; None without any.
 
     Unigram segments a text into them, whatever its tokenizer is told, for they are its pieces.
     """
@@ -36,7 +36,7 @@ def without_special(tokenizer: PreTrainedTokenizerBase, dtype: type = np.int64) 
 
 
 def as_text(ids: Sequence[int], around: Sequence[int], read_as: Array | None) -> Array:
-    """Token ids of a text in which only those around it are special.
+    """Return the token ids of a text in which only those around it are special.
 
     Args:
         ids: what a tokenizer makes of the text with `split_special_tokens`.
@@ -50,7 +50,7 @@ def as_text(ids: Sequence[int], around: Sequence[int], read_as: Array | None) ->
 def cut(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest: int, read_as: Array | None
 ) -> BatchEncoding:
-    """Texts as a tokenizer reads them, in which only the tokens around them are special.
+    """Tokenise texts so that only the tokens around them are special.
 
     Args:
         tokenizer: any.

@@ -1,4 +1,4 @@
-"""What tokenizer.json holds, as plain data: no torch, no transformers."""
+"""Content of tokenizer.json, as plain data: no torch, no transformers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
-"""One of these every tokenizer has."""
+"""Files, one of which every tokenizer has."""
 NEAREST = {
     "BertJapaneseTokenizer": "google-bert/bert-base-multilingual-cased",
     "BertweetTokenizer": "FacebookAI/roberta-base",
@@ -37,17 +37,17 @@ PLACEHOLDER = re.compile(
 WRITTEN_AS_PATTERN = re.compile(r"\\[pPsSwWdD]|\(\?|\[\^")
 """In a string: what only a regular expression holds."""
 LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__")
-"""Of mBART (ko_KR), NLLB (kor_Hang) and M2M (__ko__)."""
+"""Language codes of mBART (ko_KR), NLLB (kor_Hang) and M2M (__ko__)."""
 CHAT_TOKEN = re.compile(
     r"<\|(?:im_start|im_end|im_sep|eot_id|start_header_id|end_header_id|start_of_role|end_of_role)\|>"
     r"|<(?:start|end)_of_turn>"
 )
-"""What chat templates spell that is always a token (ChatML, Llama 3, Granite, Gemma); <|user|> is
-text in many models."""
+"""Spellings in chat templates that are always a token (ChatML, Llama 3, Granite, Gemma); <|user|>
+is text in many models."""
 
 
 def _bytes_of_characters() -> dict[str, int]:
-    """The byte that each character of byte-level BPE stands for: GPT-2's table, inverted."""
+    """Return the byte that each character of byte-level BPE stands for: GPT-2's table, inverted."""
     printable = [
         *range(ord("!"), ord("~") + 1),
         *range(ord("¡"), ord("¬") + 1),
@@ -96,7 +96,7 @@ def without_backend(name: str, kind: str) -> UnsupportedModelError:
 
 
 def kind_of_state(state: Mapping[str, Any]) -> Kind:
-    """The algorithm of a tokenizer, from its model and pre-tokenizer.
+    """Return the algorithm of a tokenizer, from its model and pre-tokenizer.
 
     Raises:
         UnsupportedModelError: it is none of the four.
@@ -139,7 +139,7 @@ def check_continues(state: Mapping[str, Any]) -> None:
 
 
 def merges_are_lost(state: Mapping[str, Any]) -> bool:
-    """Whether merges of characters are all that could make the longer pieces, and there are none.
+    """Return whether only merges of characters could make the longer pieces, and there are none.
 
     So it is where a class for byte-pair merges has written a Unigram tokenizer anew.
     """
@@ -164,7 +164,7 @@ def dead_pattern(state: Mapping[str, Any]) -> str | None:
 
 
 def chat_tokens(template: str) -> list[str]:
-    """Tokens around the turns of a chat that a template uses."""
+    """Return the tokens around the turns of a chat that a template uses."""
     return list(dict.fromkeys(CHAT_TOKEN.findall(template)))
 
 
@@ -195,7 +195,7 @@ def check_chat(template: str, tokens: Collection[str], algorithm: str) -> None:
 
 
 def steps(component: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The steps of a normaliser, pre-tokenizer or post-processor; sequences may be nested."""
+    """Return the steps of a normaliser, pre-tokenizer or post-processor, nested sequences too."""
     if component is None:
         return []
     if component["type"] != "Sequence":
@@ -205,7 +205,7 @@ def steps(component: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def pieces_of(state: Mapping[str, Any]) -> dict[str, int]:
-    """The pieces of the model's own vocabulary with their ids."""
+    """Return the pieces of the model's own vocabulary with their ids."""
     vocabulary = state["model"]["vocab"]
     if isinstance(vocabulary, dict):
         return vocabulary
@@ -213,7 +213,7 @@ def pieces_of(state: Mapping[str, Any]) -> dict[str, int]:
 
 
 def outside(state: Mapping[str, Any]) -> dict[str, int]:
-    """Added tokens that the model's own vocabulary lacks, by id.
+    """Return added tokens that the model's own vocabulary lacks, by id.
 
     A backend gives such tokens the next free ids when it is loaded, so they have to enter the
     vocabulary before anything is put behind them.
@@ -238,7 +238,7 @@ def missing_bytes(state: Mapping[str, Any]) -> list[str]:
 
 
 def reserved_ids(state: Mapping[str, Any], in_use: Iterable[str]) -> list[int]:
-    """Ids of tokens in reserve, ascending; those that have a role or stand in a template are not.
+    """Return the ids of tokens in reserve, ascending, without those in a role or a template.
 
     Args:
         state: tokenizer.json.
@@ -265,7 +265,7 @@ def renumber(state: dict[str, Any], ids: Mapping[str, int]) -> None:
 
 
 def single_digits(pieces: Collection[str]) -> bool:
-    """Whether a vocabulary has digits, and no piece with two of them (Llama 2, Gemma)."""
+    """Return whether a vocabulary has digits, and no piece with two of them (Llama 2, Gemma)."""
     text = [piece for piece in pieces if not BYTE_PIECE.fullmatch(piece)]
     return any(re.search(r"\d", piece) for piece in text) and not any(
         re.search(r"\d\d", piece) for piece in text if not piece.startswith(("<", "["))
@@ -275,7 +275,7 @@ def single_digits(pieces: Collection[str]) -> bool:
 def code_among(
     codes: list[str], before: str | None, setting: str | None, language: str
 ) -> str | None:
-    """As `code_for`, of a tokenizer's codes and the one that stands around its sentences."""
+    """Choose a code as `code_for` does, of a tokenizer's codes and the one around its sentences."""
     if before is None:
         if setting is not None:
             raise RecipeError(
@@ -299,7 +299,7 @@ def code_among(
 
 
 def _code_of(language: str, codes: list[str]) -> str | None:
-    """The code of a language, however long (ko, kor), in its script where there are several."""
+    """Return a language's code, however long (ko, kor), in its script where there are several."""
     wanted = langcodes.get(language)
     names = {code: langcodes.get(code.strip("_").partition("_")[0]).language for code in codes}
     own = [code for code in codes if names[code] == wanted.language]

@@ -1,4 +1,4 @@
-"""How well a tokenizer fits a text: fertility, coverage, what comes back from its tokens."""
+"""Measures of a tokenizer on a text: fertility, coverage, what comes back from its tokens."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _marks(text: str) -> int:
 def changed_tokens(
     before: PreTrainedTokenizerFast, after: PreTrainedTokenizerFast, sentences: Iterable[str]
 ) -> dict[str, float | int | None]:
-    """How much of a text falls into other tokens than it did.
+    """Measure how much of a text falls into other tokens than before.
 
     Args:
         before: the source's tokenizer.

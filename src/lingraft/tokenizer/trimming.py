@@ -62,7 +62,7 @@ def trim(
 def without_unused(
     state: dict[str, Any], sentences: Iterable[str], up_to: int = -1, also: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """tokenizer.json without the pieces that sentences do not use.
+    """Return tokenizer.json without the pieces that sentences do not use.
 
     Args:
         state: tokenizer.json; it is not changed.
@@ -108,7 +108,7 @@ def without_unused(
 
 
 def _used(state: dict[str, Any], sentences: Iterable[str]) -> set[str]:
-    """Pieces that occur in the text."""
+    """Return the pieces that occur in the text."""
     backend = Tokenizer.from_str(json.dumps(state))
     backend.encode_special_tokens = True
     ids: set[int] = set()
@@ -119,7 +119,7 @@ def _used(state: dict[str, Any], sentences: Iterable[str]) -> set[str]:
 
 
 def _parts(model: dict[str, Any], pieces: Iterable[str]) -> set[str]:
-    """What is merged on the way to the pieces, characters too: the commonest pair first."""
+    """Return every part merged on the way to the pieces, characters too: commonest pair first."""
     ranks = {tuple(merge): rank for rank, merge in enumerate(model["merges"])}
     parts: set[str] = set()
     for piece in pieces:
@@ -139,6 +139,6 @@ def _parts(model: dict[str, Any], pieces: Iterable[str]) -> set[str]:
 
 
 def _letters(pieces: Iterable[str]) -> set[str]:
-    """Every character of the pieces, at the start of a word and inside one."""
+    """Return every character of the pieces, at the start of a word and inside one."""
     letters = {character for piece in pieces for character in piece.removeprefix(CONTINUES)}
     return letters | {CONTINUES + letter for letter in letters}

@@ -47,7 +47,7 @@ class Vocabulary:
     """Pieces by id, as they are spelt and in canonical form, and the special tokens by role."""
 
     size: int
-    """One more than the highest id."""
+    """Number of ids: one more than the highest."""
     pieces: list[str]
     """As the tokenizer spells them; empty for an id that it does not use."""
     canonical: list[Canonical | None]
@@ -65,14 +65,14 @@ class Vocabulary:
 
     @property
     def code_ids(self) -> frozenset[int]:
-        """Ids of all language codes."""
+        """Return the ids of all language codes."""
         return frozenset(
             index for name, index in self.kept.items() if LANGUAGE_CODE.fullmatch(name)
         )
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
-        """The vocabulary of a tokenizer.
+        """Return the vocabulary of a tokenizer.
 
         Raises:
             UnsupportedModelError: the tokenizer is of another kind than those of `state.Kind`.
@@ -105,12 +105,12 @@ class Vocabulary:
         return cls(len(pieces), pieces, canonical, specials, frozenset(special), kept_tokens, code)
 
     def unmatched(self, ids: Collection[int]) -> Vocabulary:
-        """The same without a form of these ids' pieces, so that nothing is matched by them."""
+        """Return the same without a form of these ids' pieces, so that none is matched by them."""
         forms = [None if i in ids else form for i, form in enumerate(self.canonical)]
         return dataclasses.replace(self, canonical=forms)
 
     def within(self, rows: int) -> Vocabulary:
-        """The pieces of a model with so many rows of embeddings.
+        """Return the pieces of a model with so many rows of embeddings.
 
         It may lack rows of special tokens without a role, which no text gives: Gemma 3's tokenizer
         has one for images, its small models have no row for it.
@@ -134,7 +134,7 @@ class Vocabulary:
 
 
 def canonical_form(piece: str, kind: Kind) -> Canonical | None:
-    """The canonical form of a piece that is no special token.
+    """Return the canonical form of a piece that is no special token.
 
     Args:
         piece: as the tokenizer spells it.
@@ -161,5 +161,5 @@ def canonical_form(piece: str, kind: Kind) -> Canonical | None:
 
 
 def _raw(piece: str) -> Canonical:
-    """Tokens added to a byte-level vocabulary (runs of spaces, say) are plain text."""
+    """Return the form of plain text: of a token added to byte-level pieces (spaces, say)."""
     return Canonical(piece.startswith(" "), piece.removeprefix(" ").encode())
