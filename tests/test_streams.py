@@ -126,10 +126,8 @@ def test_each_stream_is_evaluated_and_the_first_heads_the_report(finished):
 
 def test_a_study_has_rows_of_each_stream_that_are_those_of_the_evaluation(finished):
     axes = {"method": "xpt", "sentences": None, "seed": 0}
-    common = {"study": "two", "cell": "one", "fingerprint": "f", "axes": axes}
-    rows = {
-        row.metric: row for row in collect.training(common, finished)[:-1] if row.kind == "metric"
-    }
+    common = {"model": "one", "inputs": "f", "axes": axes}
+    rows = {row.metric: row for row in collect.training(common, finished)}
     found = finished.stage("evaluation").result()["streams"]
 
     for stream in ("ko", "en"):

@@ -25,6 +25,7 @@ from lingraft.report.variants import labelled, scores
 from lingraft.rundir import Run, read_json, write_record
 from lingraft.stats import Resampling
 from lingraft.study import collect, figures, page
+from lingraft.study.analysis import CURVE, LEARNT
 from lingraft.study.results import collect as results_of
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -291,7 +292,7 @@ def study(run):
     rows = []
     for cell in (run, Run(run.path / "baselines/scratch", parent=run.path)):
         method = cell.path.name if cell.parent else "xpt"
-        common = {"study": "s", "cell": method, "fingerprint": method}
+        common = {"model": method, "inputs": method}
         axes = {"method": method, "sentences": None, "seed": 0}
         if cell.parent:  # a study's cell has the text and the vocabulary in its own folder
             for name in ("corpus", "tokenizer", "environment.json"):
@@ -315,7 +316,7 @@ def test_a_study_shows_causal_models_by_the_byte(study, result):
 
 
 def test_a_study_compares_bits_and_kept_text_with_intervals(study, monkeypatch):
-    monkeypatch.setattr("lingraft.study.analysis.FEWEST_BLOCKS", 5)
+    monkeypatch.setattr("lingraft.report.scored.FEWEST_BLOCKS", 5)
     found, _ = study
     metrics = ["likelihood/bits_per_byte", "kept/en.txt/bits_per_byte"]
     less = page.differences(found, None, metrics, Resampling(200))
@@ -327,14 +328,14 @@ def test_a_studys_curve_is_in_bits_per_byte_over_characters_seen(study, run):
     found, rows = study
     drawn = figures.learning(found, None)
     assert "characters seen" in drawn.description
-    curve = next(row for row in rows if row.kind == "curve" and row.split == "valid")
     statistics = run.stage("tokenizer").result()["statistics"]
-    assert curve.characters_per_token == statistics["train"]["characters_per_token"]
-    (tokens, nats), *_ = curve.points
-    (cell,) = [cell for cell in found.cells if cell.name == curve.cell]
-    assert figures._curve(cell)[0] == (
-        pytest.approx(tokens * curve.characters_per_token),
-        pytest.approx(nats / math.log(2) / statistics["test"]["bytes_per_token"]),
+    losses, bits = (
+        next(row.points for row in rows if row.metric == name and row.model == "xpt")
+        for name in (CURVE, LEARNT)
+    )
+    assert bits[0] == (
+        pytest.approx(losses[0][0] * statistics["train"]["characters_per_token"]),
+        pytest.approx(losses[0][1] / math.log(2) / statistics["test"]["bytes_per_token"]),
     )
     assert page.verdict(found, Resampling(200)).count("bits per byte") == 1
     assert "<svg" in page.render("s", found)

@@ -90,13 +90,13 @@ def mask_text(
 
 
 def _written(ids: Array, target: Array, vocabulary: TokenIds) -> Item:
-    """An item whose words a decoder writes; special tokens among them are not asked for."""
+    """Return an item whose words a decoder writes; special tokens among them are not asked for."""
     places = np.flatnonzero(~np.isin(target, vocabulary.special))
     return Item(ids, places, target[places], target)
 
 
 def ranks(logits_MV: torch.Tensor, targets_M: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rank of each target, from 1, and how many other tokens tie with it.
+    """Return the rank of each target, from 1, and how many other tokens tie with it.
 
     Ties count half: rank = 1 + #{higher} + #{equal} / 2, so that a collapsed model does not look
     perfect.
@@ -113,7 +113,7 @@ def ranks(logits_MV: torch.Tensor, targets_M: torch.Tensor) -> tuple[torch.Tenso
 
 
 def _count(true_MV: torch.Tensor) -> torch.Tensor:
-    """How many are true in each row; on a CPU numpy counts eight times as fast as torch sums."""
+    """Count true values in each row; on a CPU numpy counts eight times as fast as torch sums."""
     if true_MV.device.type == "cpu":
         return torch.from_numpy(np.count_nonzero(true_MV.numpy(), axis=1))
     return true_MV.sum(1)
@@ -128,15 +128,15 @@ class Scores:
     hits_I: dict[int, Array]
     """By k: tokens of rank k or better."""
     reciprocal_I: Array
-    """Of 1 / rank."""
+    """Sum of 1 / rank."""
     rank_I: Array
     ties: int
     nats_P: Array
-    """Of each hidden token, in the order of the items."""
+    """Loss of each hidden token, in the order of the items."""
     rank_P: Array
 
     def metrics(self) -> dict[str, float]:
-        """Averages over all hidden tokens.
+        """Average over all hidden tokens.
 
         Returns:
             perplexity, loss (nats), hits@k (percent), mrr (0 to 1), mr (rank from 1), positions,
@@ -155,7 +155,7 @@ class Scores:
         }
 
     def blocks(self) -> dict[str, Blocks]:
-        """By block of the text, sums and positions; hits are counted, not in percent."""
+        """Return sums and positions by block of the text; hits are counted, not in percent."""
         sums = {
             "loss": self.nats_I,
             **{f"hits@{k}": hits for k, hits in self.hits_I.items()},
@@ -196,12 +196,12 @@ def measure(scorer: Scorer, text: MaskedText) -> Scores:
 
 
 def score(scorer: Scorer, text: MaskedText) -> dict[str, float]:
-    """The intrinsic metrics of a model on masked text: `Scores.metrics`."""
+    """Return the intrinsic metrics of a model on masked text: `Scores.metrics`."""
     return measure(scorer, text).metrics()
 
 
 def unigram_entropy(counts: Array, targets: Array, ordinary: Array) -> float:
-    """Cross-entropy in nats of the targets under the training text's token frequencies.
+    """Return the targets' cross-entropy in nats under the training text's token frequencies.
 
     One is added to each count. The frequencies are over the tokens that can be targets: special
     tokens, which stand around every sentence, are never asked for. The unknown one is where it

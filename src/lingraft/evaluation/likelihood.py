@@ -1,4 +1,4 @@
-"""How likely a causal model holds whole documents: every token, every byte of the text.
+"""Likelihood of whole documents under a causal model: every token, every byte of the text.
 
 Bits per byte are the negative log-likelihood of a text over the bytes of its UTF-8 form: the text
 is the same whatever the tokenizer, so models with different vocabularies compare. All tokens of the
@@ -57,14 +57,14 @@ class Text:
     counts_D: Array
     """Tokens of each document's text."""
     bytes_D: Array
-    """Of each document's UTF-8 text."""
+    """Bytes of each document's UTF-8 text."""
     characters_D: Array
     unknown: int
     """Tokens that stand for text which the vocabulary lacks."""
 
 
 def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], context: int) -> Text:
-    """Documents ready to be scored by a `Scorer` of a causal model.
+    """Make documents ready to be scored by a `Scorer` of a causal model.
 
     Args:
         tokenizer: of the model.
@@ -111,7 +111,7 @@ def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], contex
 
 
 def nats(text: Text, scores: Scores) -> Array:
-    """[D] negative log-likelihood of each document.
+    """Return the negative log-likelihood [D] of each document.
 
     Args:
         text: the documents.
@@ -121,7 +121,7 @@ def nats(text: Text, scores: Scores) -> Array:
 
 
 def likelihood(text: Text, scores: Scores) -> dict[str, float | int]:
-    """Averages over the text; arguments as `nats`.
+    """Average over the text; arguments as `nats`.
 
     Returns:
         bits_per_byte, bits_per_character; documents, bytes, characters, tokens (of the text), and
@@ -142,7 +142,7 @@ def likelihood(text: Text, scores: Scores) -> dict[str, float | int]:
 
 
 def likelihood_blocks(text: Text, scores: Scores) -> dict[str, Blocks]:
-    """Bits by block of the documents, for paired intervals; arguments as `nats`."""
+    """Return bits by block of the documents, for paired intervals; arguments as `nats`."""
     bits_D = nats(text, scores) / math.log(2)
     sizes = {"bits_per_byte": text.bytes_D, "bits_per_character": text.characters_D}
     return {name: blocks(bits_D, size) for name, size in sizes.items()}

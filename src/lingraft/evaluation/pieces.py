@@ -1,4 +1,4 @@
-"""How well a causal model predicts the next token: all, those new to its vocabulary, and the rest.
+"""Ranks of a causal model's next token: all, those new to its vocabulary, and the rest.
 
 A piece is new where the source's vocabulary has none that is spelt like it. Ranks count from 1;
 of tokens whose scores are equal each has the middle rank.
@@ -26,7 +26,7 @@ HITS = (1, 5, 10)
 
 
 def new_pieces(target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast) -> Array:
-    """Ids of the pieces of a vocabulary that the source's lacks, special tokens left out.
+    """Return ids of a vocabulary's pieces that the source's lacks, special tokens left out.
 
     Args:
         target: the tokenizer that is judged.
@@ -40,7 +40,7 @@ def new_pieces(target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast)
 
 
 def by_piece(text: Text, scores: Scores, new: Array) -> dict[str, dict[str, float]]:
-    """Ranks of the next token, of all tokens and apart for new and old pieces.
+    """Rank the next token, for all tokens and apart for new and old pieces.
 
     Args:
         text: the documents.

@@ -1,4 +1,4 @@
-"""What a comparison of two models needs beside the averages: blocks of the test text, and words.
+"""Records that compare two models beside the averages: blocks of the test text, and words.
 
 Two models scored on the same text are compared block by block (paired bootstrap): a hard passage is
 hard for both. Words are the same for every tokenizer, but a word with an unknown token, or one that
@@ -30,7 +30,7 @@ Blocks = list[list[float]]
 
 BLOCKS = 50
 NEXT_TOKEN = "next-token"
-"""What the metrics of every token of a text are named by, where masked ones are by their scheme."""
+"""Name of the metrics of every token of a text, where masked ones go by their scheme."""
 WORDS_FILE = "words.tsv"
 BEFORE_FILE = "before-words.tsv"
 """The same words as the source scored them."""
@@ -39,7 +39,7 @@ HEAD = ("word", "characters", "tokens", "right", "nats")
 
 @dataclass(frozen=True)
 class WordRecord:
-    """One word as one model scored it."""
+    """Word as one model scored it."""
 
     word: str
     """Key: hash of its sentence, and its place there in characters."""
@@ -61,7 +61,7 @@ class WordRecord:
 
     @property
     def block(self) -> int:
-        """Which of the BLOCKS the word is in; words of one sentence share it."""
+        """Return the number of the word's block, of BLOCKS; words of one sentence share it."""
         return int(self.word.partition(":")[0], 16) * BLOCKS >> 64
 
 
@@ -77,13 +77,13 @@ class Common:
 
 
 def key(sentence: str, start: int, end: int) -> str:
-    """A name for a word that is the same for every tokenizer."""
+    """Return a name for a word that is the same for every tokenizer."""
     digest = hashlib.blake2b(sentence.encode(), digest_size=8).hexdigest()
     return f"{digest}:{start}-{end}"
 
 
 def rounded(value: float) -> float:
-    """Six significant digits: as much as a sum over a block is good for."""
+    """Round to six significant digits: as much as a sum over a block is good for."""
     return float(f"{value:.6g}")
 
 
@@ -102,7 +102,7 @@ def blocks(sums: Array, counts: Array, where: Array | None = None) -> Blocks:
 
 
 def by_place(number: int) -> Array:
-    """[number] The block of each sentence: BLOCKS pieces of the text, or one a sentence if fewer.
+    """Return each sentence's block [number]: BLOCKS pieces of the text, or one a sentence if fewer.
 
     A piece is contiguous, so that sentences of one document, which resemble each other, mostly stay
     together and the intervals are not too narrow.
@@ -111,7 +111,7 @@ def by_place(number: int) -> Array:
 
 
 def word_blocks(records: Sequence[WordRecord]) -> dict[str, Blocks]:
-    """Blocks of bits per character, and of words exactly right."""
+    """Return blocks of bits per character, and of words exactly right."""
     words = [record for record in records if record.scored]
     where = np.array([record.block for record in words], dtype=np.int64)
     bits = np.array([record.nats / math.log(2) for record in words])
@@ -124,7 +124,7 @@ def word_blocks(records: Sequence[WordRecord]) -> dict[str, Blocks]:
 
 
 def word_metrics(records: Sequence[WordRecord]) -> dict[str, Any]:
-    """Averages over the words that the model did not drop.
+    """Average over the words that the model did not drop.
 
     Returns:
         words, dropped, characters, bits_per_character and exact (percent); the last two are None if
@@ -179,14 +179,14 @@ def paired(own: Iterable[WordRecord], other: Iterable[WordRecord]) -> Paired | N
 
 
 def text_of(records: Iterable[WordRecord]) -> str:
-    """The records as a table with tabs; a dropped word has 0 tokens."""
+    """Format the records as a table with tabs; a dropped word has 0 tokens."""
     lines = ["\t".join(HEAD)]
     lines += [f"{r.word}\t{r.characters}\t{r.tokens}\t{r.right}\t{r.nats:.6g}" for r in records]
     return "\n".join(lines) + "\n"
 
 
 def read(path: Path) -> list[WordRecord]:
-    """The records of a words.tsv.
+    """Read the records of a words.tsv.
 
     Raises:
         DataError: the file is missing or broken.

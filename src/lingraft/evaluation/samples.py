@@ -33,13 +33,13 @@ GUESSES = 5
 BROKEN = "\N{REPLACEMENT CHARACTER}"
 SHORTEST, LONGEST = 8, 40
 CHARACTERS = 100
-"""Of the beginning of a document."""
+"""Length of the beginning of a document."""
 TOP_P = 0.9
 """Share of the probability that a drawn continuation keeps to (Holtzman et al. 2020)."""
 
 
 def choose(text: MaskedText, number: int) -> list[int]:
-    """Indices of sentences of a readable length, spread over the text."""
+    """Choose indices of sentences of a readable length, spread over the text."""
     fitting = [i for i, item in enumerate(text.items) if SHORTEST <= len(item.ids) <= LONGEST]
     fitting = fitting or list(range(len(text.items)))
     step = max(1, len(fitting) // max(1, number))
@@ -49,7 +49,7 @@ def choose(text: MaskedText, number: int) -> list[int]:
 def predictions(
     scorer: Scorer, tokenizer: PreTrainedTokenizerBase, text: MaskedText, indices: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """The chosen sentences with the five likeliest tokens at each hidden place.
+    """Return the chosen sentences with the five likeliest tokens at each hidden place.
 
     Args:
         scorer: the model.
@@ -86,7 +86,7 @@ def predictions(
 
 
 def readable(token: int, tokenizer: PreTrainedTokenizerBase) -> str:
-    """A vocabulary piece as a person reads it: bytes decoded, a space in front shown as '▁'.
+    """Write a vocabulary piece as a person reads it: bytes decoded, a space in front as '▁'.
 
     Bytes that are no whole character are told apart: as ‹ed 95›, or <0xED> where they stand so.
     """
@@ -121,7 +121,7 @@ def stock_generation(model: PreTrainedModel) -> Iterator[None]:
 def _settings(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, **more: Any
 ) -> GenerationConfig:
-    """Nothing of the checkpoint's own settings but its special tokens; no id without a piece."""
+    """Return settings with only the checkpoint's special tokens; no id without a piece."""
     empty = {*range(int(model.config.vocab_size))} - {*tokenizer.get_vocab().values()}
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
     return GenerationConfig(

@@ -41,13 +41,13 @@ Array = np.ndarray[Any, Any]
 
 TOKENS_AT_ONCE = 4_096
 TOKENS_IN_A_ROW = 16_384
-"""Where a model attends by segments (a GPU): one row, as wide for every portion."""
+"""Tokens of the one row, for every portion, where a model attends by segments (a GPU)."""
 POSITIONS_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True)
 class Item:
-    """One sentence with hidden tokens."""
+    """Sentence with hidden tokens."""
 
     ids: Array
     masked: Array
@@ -55,11 +55,11 @@ class Item:
     targets: Array
     """The tokens that stand there."""
     written: Array | None = None
-    """What a decoder writes: then `masked` are places in it; None without a decoder."""
+    """Tokens that a decoder writes: then `masked` are places in it; None without a decoder."""
 
     @property
     def room(self) -> int:
-        """How much of a row it takes."""
+        """Return how much of a row the item takes."""
         return max(len(self.ids), 0 if self.written is None else len(self.written))
 
 
@@ -107,7 +107,7 @@ class Scorer:
         kind: KindName = "masked",
         revision: str | None = None,
     ) -> Scorer:
-        """A scorer for a checkpoint of a kind, of masked models any, of others one with a record.
+        """Load a scorer of a kind's checkpoint: of masked models any, of others one with a record.
 
         Raises:
             DataError: no checkpoint, a broken one, or one without a head.
@@ -118,7 +118,7 @@ class Scorer:
 
     @torch.no_grad()
     def logits(self, items: Sequence[Item]) -> Iterator[tuple[Array, torch.Tensor]]:
-        """Logits of all hidden tokens, in portions.
+        """Yield the logits of all hidden tokens, in portions.
 
         Args:
             items: sentences; they are taken longest first.
@@ -188,7 +188,7 @@ class Scorer:
 
 
 def surprisals(scorer: Scorer, items: Sequence[Item], label: str) -> tuple[Array, Array]:
-    """How likely the hidden tokens of each item are.
+    """Compute the surprisal of each item's hidden tokens.
 
     Args:
         scorer: the model.

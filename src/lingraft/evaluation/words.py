@@ -42,7 +42,7 @@ class Word:
 
 
 def choose(sentences: Iterable[str], number: int, seed: int) -> list[Word]:
-    """At most `number` words, one a sentence at most, the same for every model.
+    """Choose at most `number` words, one a sentence at most, the same for every model.
 
     The sentences are those with the smallest hash of (text, seed), so that a longer text keeps most
     of a shorter one's.
@@ -62,7 +62,7 @@ def choose(sentences: Iterable[str], number: int, seed: int) -> list[Word]:
 def _tokens_of(
     word: Word, tokenizer: PreTrainedTokenizerFast, max_tokens: int, read_as: Array | None
 ) -> tuple[list[int], list[int]] | None:
-    """Token ids of the sentence and positions of the word's tokens.
+    """Return token ids of the sentence and positions of the word's tokens.
 
     Of a sentence of more than `max_tokens`, the tokens around the word, as many before it as
     behind it where there are so many; special tokens stay at its ends, and are text where the
@@ -103,7 +103,7 @@ def _tokens_of(
 
 
 def _is_read_as_written(word: str, tokenizer: PreTrainedTokenizerFast) -> bool:
-    """Whether a tokenizer leaves a word as it is.
+    """Return whether a tokenizer leaves a word as it is.
 
     One that it lower-cases, say, is easier to guess than what stands there.
     """
@@ -115,7 +115,7 @@ def _is_read_as_written(word: str, tokenizer: PreTrainedTokenizerFast) -> bool:
 
 
 def _items(words: Sequence[tuple[list[int], list[int]]], mask_id: int) -> Iterator[Item]:
-    """For each word one item per token, which is to predict; it and all later ones are hidden."""
+    """Yield an item per token of each word: it is asked for, and hidden with all later ones."""
     for ids, places in words:
         for done, place in enumerate(places):
             hidden = np.array(ids, dtype=np.int64)
@@ -126,7 +126,7 @@ def _items(words: Sequence[tuple[list[int], list[int]]], mask_id: int) -> Iterat
 def measure(
     scorer: Scorer, tokenizer: PreTrainedTokenizerFast, words: Sequence[Word], max_tokens: int
 ) -> list[WordRecord]:
-    """Surprisal of each word, in the order given; dropped words have no tokens."""
+    """Measure the surprisal of each word, in the order given; dropped words have no tokens."""
     read_as = without_special(tokenizer)
     tokens = [_tokens_of(word, tokenizer, max_tokens, read_as) for word in words]
     items = list(_items([pair for pair in tokens if pair], int(tokenizer.mask_token_id)))

@@ -33,7 +33,7 @@ CUT = 2.0
 
 
 class Bottleneck(nn.Module):
-    """One adapter."""
+    """Bottleneck adapter of one site."""
 
     def __init__(self, layer_width: int, width: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Bottleneck(nn.Module):
             )
 
     def forward(self, x_D: torch.Tensor) -> torch.Tensor:
-        """[…, D] to [..., D]."""
+        """Add the bottleneck's output to the states [..., D]."""
         return x_D + self.up(nn.functional.gelu(self.down(x_D)))
 
 
@@ -75,7 +75,7 @@ def insert(model: PreTrainedModel, family: Family, width: int, seed: int = 0) ->
 
 
 def settings(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """What adapters.json says of adapters with these tensors."""
+    """Return the contents of adapters.json for adapters with these tensors."""
     down = [tensor for name, tensor in tensors.items() if name.endswith(".down.weight")]
     return {
         "width": int(down[0].shape[0]),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import EncoderDecoderModel, PreTrainedConfig
 
 NORM_EPSILON = 1e-5
-"""Which BART's classes fix."""
+"""Epsilon that BART's classes fix."""
 FIRST_POSITION = 2
 """BART's first position row."""
 NAMES = {
@@ -87,7 +87,7 @@ def _config(model: EncoderDecoderModel) -> BartConfig:
 
 @torch.no_grad()
 def of(model: EncoderDecoderModel) -> BartForConditionalGeneration:
-    """The same layers as BART: equal hidden states, and logits without the head's transform.
+    """Return the same layers as BART: equal hidden states, and logits without the head's transform.
 
     BART has no token types: row 0 of theirs is added into the positions. Its position rows start at
     2, whatever the padding id, and count padding too: pad sources on the right.

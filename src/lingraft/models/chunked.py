@@ -34,14 +34,14 @@ FUSED = "liger_kernel"
 
 
 def chunk_size(vocabulary: int) -> int:
-    """How many tokens go through the head at once."""
+    """Return the number of tokens that go through the head at once."""
     return max(1, LOGITS_AT_ONCE // vocabulary // CHUNK_MULTIPLE) * CHUNK_MULTIPLE
 
 
 def chunked_cross_entropy(
     packed: PackedModel, x_MD: torch.Tensor, targets_M: torch.Tensor
 ) -> torch.Tensor:
-    """Σ −log p over the targets that count, in nats; softmax in fp32.
+    """Return Σ −log p over the targets that count, in nats; softmax in fp32.
 
     Args:
         packed: whose head it is.
@@ -64,7 +64,7 @@ def chunked_cross_entropy(
 
 
 def fused_weight(packed: PackedModel, device: torch.device) -> torch.Tensor | None:
-    """The head's one matrix where the packaged kernel can take it; None where ours is used."""
+    """Return the head's one matrix where the packaged kernel takes it; None where ours is used."""
     if device.type != "cuda" or importlib.util.find_spec(FUSED) is None:
         return None
     first, *more = (packed.model.get_submodule(path) for path in packed.family.head)
@@ -76,7 +76,7 @@ def fused_weight(packed: PackedModel, device: torch.device) -> torch.Tensor | No
 def _fused(
     packed: PackedModel, weight_VD: torch.Tensor, x_MD: torch.Tensor, targets_M: torch.Tensor
 ) -> torch.Tensor:
-    """By liger-kernel; a scale of the logits is one of what the head reads."""
+    """Compute the loss by liger-kernel; the logits' scale is applied to the head's input."""
     from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
 
     config, family = packed.model.config, packed.family
@@ -129,7 +129,7 @@ class _InChunks(torch.autograd.Function):
 def loss_and_slope(
     logits_CV: torch.Tensor, targets_C: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The summed cross-entropy of a chunk, and its gradient for the logits in their own format."""
+    """Return a chunk's summed cross-entropy, and its gradient for the logits in their format."""
     counts_C1 = (targets_C != IGNORED)[:, None]
     gold_C1 = targets_C.clamp_min(0)[:, None]
     log_CV = torch.log_softmax(logits_CV, 1, dtype=torch.float32)

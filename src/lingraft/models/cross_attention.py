@@ -81,11 +81,11 @@ class CrossAttention(nn.Module):
         self.self = _Projections(width, heads, float(getattr(config, site.attention_dropout)))
         self.output = _Output(width, float(getattr(config, site.norm_epsilon)), dropout)
         self.layer_input_NTD: torch.Tensor | None = None
-        """Of a pre-norm layer that runs: what self-attention's output will be added to."""
+        """Input of a pre-norm layer that runs: self-attention's output will be added to it."""
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator) -> None:
-        """Fresh weights: N(0, 0.02), biases 0, norm 1 and 0."""
+        """Draw fresh weights: N(0, 0.02), biases 0, norm 1 and 0."""
         for linear in (self.self.query, self.self.key, self.self.value, self.output.dense):
             linear.weight.normal_(0.0, STANDARD_DEVIATION, generator=generator)
             linear.bias.zero_()
@@ -94,7 +94,7 @@ class CrossAttention(nn.Module):
     def forward(
         self, a_NTD: torch.Tensor, memory_NTD: torch.Tensor, mask_N1TT: torch.Tensor | Segments
     ) -> torch.Tensor:
-        """[N, T, D] What it adds to the residual stream.
+        """Return the addition to the residual stream [N, T, D].
 
         Args:
             a_NTD: the residual stream behind self-attention.
@@ -107,7 +107,7 @@ class CrossAttention(nn.Module):
 
 
 def _before(cross: CrossAttention) -> Any:
-    """The hook on the norm of a pre-norm layer's input: no module sees the sum with self-attention.
+    """Return the hook on a pre-norm layer's input norm: no module sees the sum with self-attention.
 
     On that norm, not on the layer: what computes activations again calls the layer's `forward`, and
     so no hook of its own.
@@ -120,7 +120,7 @@ def _before(cross: CrossAttention) -> Any:
 
 
 def _behind(cross: CrossAttention) -> Any:
-    """The hook on self-attention, whose output is a tuple with the states first."""
+    """Return the hook on self-attention, whose output is a tuple with the states first."""
 
     def hook(_: nn.Module, __: Any, kwargs: dict[str, Any], output: tuple[Any, ...]) -> Any:
         memory_NTD = kwargs.get(MEMORY)
@@ -173,7 +173,7 @@ def insert(model: PreTrainedModel, family: Family, size: int, seed: int = 0) -> 
 
 
 def settings(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """What cross_attention.json says of cross-attention with these tensors."""
+    """Return the contents of cross_attention.json for cross-attention with these tensors."""
     return {
         "layers": sum(name.endswith(".self.query.weight") for name in tensors),
         "parameters": sum(tensor.numel() for tensor in tensors.values()),

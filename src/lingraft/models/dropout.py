@@ -19,7 +19,7 @@ PATTERNS = {torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float
 
 
 def keep_mask(shape: torch.Size, dropped: int) -> torch.Tensor:
-    """int16, -1 (all bits) where a number is kept and 0 where it is dropped.
+    """Draw an int16 mask: -1 (all bits) where a number is kept and 0 where it is dropped.
 
     The bits follow torch's generator: the same `torch.manual_seed` gives the same mask.
 
@@ -68,7 +68,7 @@ def dropout(x: torch.Tensor, p: float) -> torch.Tensor:
 
 
 class Dropout(nn.Dropout):
-    """As torch's, by `dropout`."""
+    """Dropout as torch's, by `dropout`."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - torch's name
         return dropout(input, self.p) if self.training and self.p else input

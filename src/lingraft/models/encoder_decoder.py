@@ -65,17 +65,17 @@ LONGEST_TRANSLATION = 200
 
 @dataclass(frozen=True)
 class Options:
-    """What is wanted of an encoder–decoder."""
+    """Settings of an encoder–decoder to build."""
 
     decoder_layers: int | None = None
     """None for a quarter of the encoder's."""
     keep: Literal["last", "first"] = "last"
-    """Which of the encoder's layers the decoder starts from."""
+    """End of the encoder whose layers the decoder starts from."""
     format: Format = "encoder-decoder"
     random: bool = False
     """Keep the shape alone."""
     seed: int = 0
-    """Of fresh weights."""
+    """Seed of fresh weights."""
     trim: tuple[Path, ...] = ()
     """Files of text; pieces that they do not have are left out."""
     decoder_start: str | None = None
@@ -84,21 +84,21 @@ class Options:
 
 @dataclass(frozen=True)
 class Made:
-    """What was written."""
+    """Summary of what was written."""
 
     depth: int
     """Layers of the encoder."""
     keep: list[int]
-    """Of these, from 0, the decoder's."""
+    """Encoder layers, from 0, that the decoder has."""
     parameters: int
     """Embeddings counted once."""
     pieces: tuple[int, int]
-    """Of the vocabulary, and before trimming."""
+    """Pieces of the vocabulary, and those before trimming."""
     fresh_cross_attention: bool
 
 
 def family_for(name: str, config: PreTrainedConfig) -> Family:
-    """The record of a checkpoint that an encoder–decoder can be built from; loads no weights.
+    """Return the record of a checkpoint that an encoder–decoder can be built from; load no weights.
 
     Args:
         name: directory or Hub id.
@@ -133,7 +133,7 @@ def family_for(name: str, config: PreTrainedConfig) -> Family:
 
 
 def _known() -> list[str]:
-    """Architectures whose layers, with cross-attention, are those of a stock decoder."""
+    """Return architectures whose layers, with cross-attention, are those of a stock decoder."""
     return [
         name
         for name, family in FAMILIES.items()
@@ -142,7 +142,7 @@ def _known() -> list[str]:
 
 
 def kept_layers(depth: int, decoder_layers: int | None, keep: str = "last") -> list[int]:
-    """The encoder layer that each decoder layer starts from.
+    """Return the encoder layer that each decoder layer starts from.
 
     Args:
         depth: layers of the encoder.
@@ -222,7 +222,7 @@ def assemble(
 def _weights(
     model: PreTrainedModel, family: Family, keep: Sequence[int], rows: Sequence[int] | None
 ) -> dict[str, torch.Tensor]:
-    """The tensors of both stacks from an encoder's with cross-attention."""
+    """Return the tensors of both stacks from an encoder's with cross-attention."""
     tensors, base = model.state_dict(), f"{model.base_model_prefix}."
     state: dict[str, torch.Tensor] = {}
     for name in tied_once(tensors, family):
@@ -240,7 +240,7 @@ def _weights(
 
 
 def _generation(ids: Mapping[str, int], longest: int) -> GenerationConfig:
-    """How `generate` decodes unless it is told otherwise."""
+    """Return the settings by which `generate` decodes unless it is told otherwise."""
     return GenerationConfig(
         num_beams=5,
         length_penalty=1.0,
@@ -318,7 +318,7 @@ def make(name: str, out: Path, options: Options) -> Made:
 def _tokenizer(
     source: PreTrainedTokenizerFast, config: PreTrainedConfig, family: Family, options: Options
 ) -> tuple[PreTrainedTokenizerFast, list[int] | None]:
-    """The tokenizer, and the old id of each of its ids where pieces were left out."""
+    """Return the tokenizer, and the old id of each of its ids where pieces were left out."""
     state, rows = state_of(source), None
     if options.trim:
         fixed = int(config.pad_token_id) if family.pad_decides_positions else -1
@@ -334,7 +334,7 @@ def _tokenizer(
 
 
 def _sentences(texts: Sequence[Path]) -> Iterator[str]:
-    """The lines of files; in a table of translations each column is a sentence."""
+    """Yield the lines of files; in a table of translations each column is a sentence."""
     for path in texts:
         filled = False
         for line in lines(path):

@@ -36,7 +36,7 @@ OF_PIECES = (
 
 
 def special_ids(model_type: str, specials: Mapping[str, int]) -> dict[str, int | None]:
-    """Configuration keys of the special tokens; None where the vocabulary lacks the role."""
+    """Return configuration keys of the special tokens; None where the vocabulary lacks the role."""
     keys = KINDS[family_of(model_type).kind].special_ids
     return {key: specials.get(role) for key, role in keys.items()}
 
@@ -44,7 +44,7 @@ def special_ids(model_type: str, specials: Mapping[str, int]) -> dict[str, int |
 def vocabulary_settings(
     config: PreTrainedConfig, vocabulary: Vocabulary, origin: Vocabulary | None = None
 ) -> dict[str, Any]:
-    """Configuration values that follow from a vocabulary; ids empty in the source stay empty.
+    """Return configuration values that follow from a vocabulary; ids empty in the source stay so.
 
     Args:
         config: of the source.
@@ -64,7 +64,7 @@ def vocabulary_settings(
 def generation_settings(
     model: PreTrainedModel, vocabulary: Vocabulary, origin: Vocabulary
 ) -> dict[str, Any]:
-    """Values of the generation configuration that follow from a vocabulary."""
+    """Return values of the generation configuration that follow from a vocabulary."""
     if not model.can_generate():
         return {}
     present = model.generation_config.to_dict()
@@ -74,7 +74,7 @@ def generation_settings(
 def generation_ids(
     present: Mapping[str, Any], vocabulary: Vocabulary, origin: Vocabulary
 ) -> dict[str, Any]:
-    """Special ids of a generation configuration, for another vocabulary.
+    """Return the special ids of a generation configuration, for another vocabulary.
 
     Roles stay roles. Of several ids at which writing stops (Llama 3, Gemma), those stay whose
     tokens the new vocabulary has. Lists of ids that are favoured or forbidden lose their meaning
@@ -97,7 +97,7 @@ def generation_ids(
 def _moved(
     present: Mapping[str, Any], keys: Mapping[str, str], vocabulary: Vocabulary, origin: Vocabulary
 ) -> dict[str, Any]:
-    """Ids of special tokens in another vocabulary, of those keys that are not empty.
+    """Return ids of special tokens in another vocabulary, of those keys that are not empty.
 
     An id gets its role's; where the tokenizer has no such role, that of the same special token. Of
     several ids each gets that of its own token, and those without one go.
@@ -122,7 +122,7 @@ def _moved(
 def _kept(
     model_type: str, present: Mapping[str, Any], vocabulary: Vocabulary, origin: Vocabulary
 ) -> dict[str, Any]:
-    """Ids whose role depends on the model, where it has them."""
+    """Return ids whose role depends on the model, where it has them."""
     return {
         key: _same_role(key, int(present[key]), origin, vocabulary)
         for key in KINDS[family_of(model_type).kind].kept_ids
@@ -131,7 +131,7 @@ def _kept(
 
 
 def _same_role(key: str, old: int, origin: Vocabulary, vocabulary: Vocabulary) -> int:
-    """The id in a vocabulary of what has an id in another; a language gives way to the target's."""
+    """Return the id in a vocabulary that has an id's role; a language gives way to the target's."""
     if old in origin.code_ids and vocabulary.code is not None:
         return vocabulary.code
     roles = (origin.specials | origin.kept).items()
@@ -198,7 +198,7 @@ def finish_config(folder: Path, more: dict[str, Any]) -> None:
 
 
 def settings_for_4_57(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys under which transformers 4.57 looks for what version 5 stores elsewhere.
+    """Return keys under which transformers 4.57 looks for what version 5 stores elsewhere.
 
     Args:
         config: a config.json as version 5 writes it.

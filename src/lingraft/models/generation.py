@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_NEW_TOKENS = 200
-"""Where neither caller nor checkpoint says, as fairseq's --max-len-b; transformers takes 20."""
+"""Limit where neither caller nor checkpoint has one, as fairseq's --max-len-b; transformers: 20."""
 BATCH_TOKENS = 4_096
 LEFT_OUT = (
     *("prompt_lookup_num_tokens", "assistant_early_exit", "is_assistant", "use_mtp"),
@@ -139,7 +139,7 @@ def check(name: str, generation: GenerationConfig, *beams: int | None) -> None:
 
 @contextlib.contextmanager
 def _evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Without dropout, and without the checkpoint's own settings of generation.
+    """Run without dropout, and without the checkpoint's own settings of generation.
 
     transformers takes those wherever a setting is None, also for one that is left out.
     """
@@ -154,7 +154,7 @@ def _evaluating(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _decoding(generation: GenerationConfig, beams: int | None) -> GenerationConfig:
-    """The checkpoint's own, changed as asked, without sampling and what is `LEFT_OUT`."""
+    """Return the checkpoint's settings, changed as asked, without sampling and `LEFT_OUT`."""
     settings = copy.deepcopy(generation)
     settings.do_sample, settings.num_return_sequences = False, 1
     settings.return_dict_in_generate = False  # ids alone are wanted
@@ -168,7 +168,7 @@ def _decoding(generation: GenerationConfig, beams: int | None) -> GenerationConf
 def _settings(
     model: PreTrainedModel, beams: int | None, max_new_tokens: int | None
 ) -> GenerationConfig:
-    """As `_decoding`, and never past the last position."""
+    """Return the settings of `_decoding`, and never past the last position."""
     settings = _decoding(model.generation_config, beams)
     if max_new_tokens is None and settings.max_new_tokens is None and settings.max_length is None:
         max_new_tokens = MOST_NEW_TOKENS
@@ -184,7 +184,7 @@ def _settings(
 
 
 def _cache(model: PreTrainedModel, settings: GenerationConfig) -> dict[str, Any]:
-    """What `generate()` would make itself, but for its reordering."""
+    """Return the cache that `generate()` would make itself, but for its reordering."""
     no_beams = (settings.num_beams or 1) == 1
     if no_beams or settings.use_cache is False or settings.cache_implementation:
         return {}
@@ -193,7 +193,7 @@ def _cache(model: PreTrainedModel, settings: GenerationConfig) -> dict[str, Any]
 
 
 def _positions(config: PreTrainedConfig) -> int:
-    """Tokens that a stack reads at once; a stack with relative positions reads any number."""
+    """Return the number of tokens that a stack reads at once; any with relative positions."""
     if not hasattr(config, "max_position_embeddings"):
         return 1 << 30
     return longest_text(config, config.pad_token_id or 0)
@@ -202,7 +202,7 @@ def _positions(config: PreTrainedConfig) -> int:
 def _encoded(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
 ) -> list[list[int]]:
-    """Token ids with the special tokens; too long texts lose their end, which a warning says."""
+    """Return token ids with the special tokens; too long texts lose their end, with a warning."""
     if not texts:
         return []
     longest = min(_positions(model.get_encoder().config), tokenizer.model_max_length)

@@ -36,7 +36,7 @@ FATES = ("copied", "fresh", "resized", "dropped")
 
 @dataclass(frozen=True)
 class Entry:
-    """What became of one tensor."""
+    """Fate of one tensor."""
 
     tensor: str
     """Name in the target model; in the source for 'dropped'."""
@@ -56,7 +56,7 @@ class Account:
     notes: list[str] = field(default_factory=list)
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """Tensors and parameters by kind."""
+        """Count tensors and parameters by kind."""
         tensors: Counter[str] = Counter()
         parameters: Counter[str] = Counter()
         for entry in self.entries:
@@ -65,12 +65,12 @@ class Account:
         return {kind: {"tensors": tensors[kind], "parameters": parameters[kind]} for kind in FATES}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Plain data for account.json."""
+        """Return plain data for account.json."""
         return [asdict(entry) for entry in self.entries]
 
 
 def is_tied(model: PreTrainedModel) -> bool:
-    """Whether the output projection is the word embeddings.
+    """Return whether the output projection is the word embeddings.
 
     T5's and mT5's configurations say so in transformers 5 even where it is not.
     """
@@ -80,7 +80,7 @@ def is_tied(model: PreTrainedModel) -> bool:
 def deeper_config(
     config: PreTrainedConfig, family: Family, plan: Plans, changes: Mapping[str, Any]
 ) -> PreTrainedConfig:
-    """The configuration of the target: other depth and vocabulary settings, all else as it was.
+    """Return the target's configuration: other depth and vocabulary settings, all else as it was.
 
     An inserted layer attends as its nearest source layer does: lists with an entry a layer
     (ModernBERT's and Gemma's local and global layers, SmolLM3's without rotary positions) are
@@ -104,7 +104,7 @@ def deeper_config(
 def build(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int
 ) -> PreTrainedModel:
-    """A model with fresh weights, drawn as the family draws them, from `seed` alone."""
+    """Build a model with fresh weights, drawn as the family draws them, from `seed` alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = model_class(config)
@@ -206,7 +206,7 @@ class VocabularyTensors:
 
     @classmethod
     def of(cls, model: PreTrainedModel, family: Family, note: str) -> VocabularyTensors:
-        """The vocabulary of a model."""
+        """Return the vocabulary of a model."""
         tensors, tied = model.state_dict(), is_tied(model)
         biases = [tensors[name].flatten() for name in family.output_bias]
         return cls(
@@ -218,7 +218,7 @@ class VocabularyTensors:
         )
 
     def tensors(self, family: Family) -> dict[str, torch.Tensor]:
-        """By every name that they have in a model."""
+        """Return the tensors by every name that they have in a model."""
         tensors = {family.word_embeddings: self.embeddings_VD}
         if self.bias_V is not None:
             tensors |= dict.fromkeys(family.output_bias, self.bias_V)
@@ -229,20 +229,20 @@ class VocabularyTensors:
 
 @dataclass
 class _Filling:
-    """One pass over the target's tensors."""
+    """Pass over the target's tensors."""
 
     target: PreTrainedModel
     available: Mapping[str, torch.Tensor]
     family: Family
     plans: Sequence[Plan]
-    """One for each list of layers."""
+    """Plan of each list of layers."""
     account: Account
     keep_source: bool
     missing: frozenset[str]
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:
-        """The target's, to write into."""
+        """Return the target's tensors, to write into."""
         return self.target.state_dict()
 
     def run(self, vocabulary: VocabularyTensors | None) -> set[str]:
@@ -294,7 +294,7 @@ class _Filling:
         self.account.entries.append(Entry(name, kind, source, shape, note))
 
     def start_of(self, name: str) -> tuple[LayerList, int, int | None]:
-        """Of a layer's tensor: its list of layers, its layer's index there, and its plan."""
+        """Return the list of layers of a layer's tensor, its layer's index there, and its plan."""
         number = layer_index(name, self.family)
         assert number is not None, f"{name} belongs to no layer"
         stack, plan = next(
@@ -305,12 +305,12 @@ class _Filling:
         return stack, number - stack.first, plan[number - stack.first]
 
     def is_silent(self, name: str) -> bool:
-        """Whether a tensor belongs to a layer that adds nothing."""
+        """Return whether a tensor belongs to a layer that adds nothing."""
         of_layer = layer_index(name, self.family) is not None
         return of_layer and isinstance(self.start_of(name)[2], Silent)
 
     def origin(self, name: str) -> str | None:
-        """The source's name for what this tensor starts from; None in a fresh layer."""
+        """Return the source's name for what a tensor starts from; None in a fresh layer."""
         if layer_index(name, self.family) is None or goes_with_place(name, self.family):
             return name
         stack, index, source = self.start_of(name)

@@ -19,14 +19,14 @@ BOTH_ENDS = {"pad_token_id": "pad", "bos_token_id": "bos", "eos_token_id": "eos"
 
 @dataclass(frozen=True)
 class Kind:
-    """What all families of a kind have in common."""
+    """Kind of language model: what all its families have in common."""
 
     title: str
     """For messages."""
     auto_class: str
     """The class of transformers that loads it with its head."""
     attention: Literal["both sides", "before"]
-    """What a position sees of its sentence, in the stack that predicts."""
+    """Part of a sentence that a position sees, in the stack that predicts."""
     special_ids: Mapping[str, str] = field(default_factory=lambda: BOTH_ENDS)
     """Configuration key of a special token -> its role in a vocabulary."""
     objective: str | None = None

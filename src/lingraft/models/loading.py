@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def auto_class(config: PreTrainedConfig) -> Any:
-    """The class of transformers that loads an architecture with its head.
+    """Return the class of transformers that loads an architecture with its head.
 
     An architecture without a record is asked for as a masked language model.
     """
@@ -44,18 +44,18 @@ def auto_class(config: PreTrainedConfig) -> Any:
 
 
 def stock_class(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
-    """The stock class of an architecture; None where transformers has none with such a head."""
+    """Return an architecture's stock class; None where transformers has none with such a head."""
     return auto_class(config)._model_mapping.get(type(config), None)
 
 
 def variant_of(modules: Sequence[Module]) -> str | None:
-    """What stands in the name of the stock tensors' file; None for the usual name."""
+    """Return the addition to the name of the stock tensors' file; None for the usual name."""
     parts = [module.part for module in modules if not module.exportable]
     return f"without-{'-'.join(parts)}" if parts else None
 
 
 def own_tensors(model: PreTrainedModel, module: Module) -> dict[str, torch.Tensor]:
-    """A module's parameters by name; none where the model does not have it."""
+    """Return a module's parameters by name; none where the model does not have it."""
     return {name: value.detach() for name, value in model.named_parameters() if module.owns(name)}
 
 
@@ -95,7 +95,7 @@ def _write(model: PreTrainedModel, folder: Path, **options: Any) -> None:
 
 
 def _stored(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """Its tensors; what stacks share and the stock class keeps apart is there once for each."""
+    """Return a model's tensors; what stacks share and the stock class does not, once for each."""
     tensors = model.state_dict()
     tied, parameter_ids = set(model.all_tied_weights_keys), set[int]()
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -111,7 +111,7 @@ def load(
     settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """A model with its head, and with the modules that the checkpoint has.
+    """Load a model with its head, and with the modules that the checkpoint has.
 
     Args:
         name: directory or Hub id.
@@ -166,7 +166,7 @@ def _fill(model: PreTrainedModel, module: Module, path: Path | None, name: str) 
 
 
 def _file(name: str, file: str, revision: str | None) -> Path | None:
-    """A file of a checkpoint; None where it has no such file."""
+    """Return the path of a checkpoint's file; None where it has no such file."""
     folder = folder_of(name)
     if folder is not None:
         path = folder / file

@@ -39,12 +39,12 @@ def check_installed(where: str) -> None:
 
 
 def is_low_rank(name: str) -> bool:
-    """Whether a parameter is one of LoRA's own."""
+    """Return whether a parameter is one of LoRA's own."""
     return LOW_RANK in name
 
 
 def stock_name(name: str) -> str:
-    """The name that a parameter has in the stock model."""
+    """Return the name that a parameter has in the stock model."""
     return name.replace(f".{BASE}.", ".")
 
 
@@ -86,7 +86,7 @@ def insert(
 
 @contextlib.contextmanager
 def merged(model: PreTrainedModel) -> Iterator[None]:
-    """The stock model with LoRA added to its weights, for a while; bit-identical behind it."""
+    """Merge LoRA into the stock model's weights, for a while; bit-identical behind it."""
     from peft.tuners.lora import LoraLayer
 
     lora_layers: list[tuple[str, Any, nn.Parameter]] = [

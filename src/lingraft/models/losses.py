@@ -16,7 +16,7 @@ attention mask."""
 
 
 def scaled(x: Tensor, config: PreTrainedConfig, family: Family) -> Tensor:
-    """Logits, or what a head without bias makes them of, with the scale that its family has."""
+    """Scale logits, or the input of a head without bias, as the model's family does."""
     if family.logits_divided_by is not None:
         x = x / getattr(config, family.logits_divided_by)
     if family.logits_multiplied_by is not None:
@@ -25,7 +25,7 @@ def scaled(x: Tensor, config: PreTrainedConfig, family: Family) -> Tensor:
 
 
 def summed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Σ −log p over the targets that count, in nats; softmax in fp32.
+    """Return Σ −log p over the targets that count, in nats; softmax in fp32.
 
     With label smoothing ε, Σ of (1−ε)·(−log p) + ε/C·Σ_c −log p_c (Szegedy et al. 2016; fairseq).
 
@@ -46,7 +46,7 @@ def summed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0
 
 
 def cross_entropies(logits_MV: Tensor, targets_M: Tensor) -> Tensor:
-    """[M] −log p of each target in nats, 0 for those that do not count; softmax in fp32."""
+    """Return −log p [M] of each target in nats, 0 for those that do not count; softmax in fp32."""
     from torch.nn import functional
 
     return functional.cross_entropy(

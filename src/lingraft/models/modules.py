@@ -1,4 +1,4 @@
-"""What adds parameters to a stock model, as records. No torch here.
+"""Modules that add parameters to a stock model, as records. No torch here.
 
 To add a module, add a record to `MODULES`, its part to `recipe/base.py`, a key of the same name to
 [graft], and a file of the same name with what `Code` asks for.
@@ -28,56 +28,56 @@ class Stack:
     family: Family
     depth: int
     layer_width: int
-    """Of the hidden states."""
+    """Width of the hidden states."""
     layer_parameters: int
-    """Of one layer."""
+    """Parameters of one layer."""
 
 
 class Code(Protocol):
-    """What the module's own file does; it loads torch, so models and tensors have no type here."""
+    """Functions of the module's own file; it loads torch: models and tensors have no type here."""
 
     def insert(self, model: Any, family: Family, size: int, seed: int = 0) -> None:
-        """Put it into a stock model, in place, with fresh weights that the seed fixes."""
+        """Put the module into a stock model, in place, with fresh weights that the seed fixes."""
         ...
 
     def settings(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
-        """What its settings file holds; `size` is under the record's `size_key`."""
+        """Return the contents of the settings file; `size` is under the record's `size_key`."""
         ...
 
 
 @dataclass(frozen=True)
 class Module:
-    """One kind of module."""
+    """Record of one kind of module."""
 
     part: str
-    """One of `recipe.PARTS`; also the key in [graft], the file of the code, and the stem of the
+    """Part, of `recipe.PARTS`; also the key in [graft], the file of the code, and the stem of the
     files beside a checkpoint's weights."""
     child: str
     """Name of the module within the stock module that it stands behind."""
     size_key: str
-    """What the settings file calls its size."""
+    """Name of the size in the settings file."""
     exportable: bool
     """Whether the stock tensors alone are a model worth having: then they keep the name under which
     transformers looks for weights."""
     account: str
-    """Of a fresh tensor, with the place {size}."""
+    """Note on a fresh tensor, with the place {size}."""
     card: str
-    """What the model card says that the model has, with the place {size}."""
+    """Description of the module in the model card, with the place {size}."""
     size: Callable[[int | str, Stack], int]
     """From the key's value in [graft]; 0 has none."""
     fits: Callable[[Family], bool] = lambda _: True
     """Whether a family has a place for it."""
 
     def owns(self, name: str) -> bool:
-        """Whether a tensor belongs to it."""
+        """Return whether a tensor belongs to the module."""
         return f".{self.child}." in name
 
     def wanted(self, graft: Graft) -> int | str:
-        """The key's value; 0 where the recipe does not ask for it."""
+        """Return the key's value; 0 where the recipe does not ask for the module."""
         return cast("int | str", getattr(graft, self.part))
 
     def check_fits(self, family: Family) -> None:
-        """Refuse a family that has no place for it.
+        """Refuse a family that has no place for the module.
 
         Raises:
             UnsupportedModelError: it has none.
@@ -103,7 +103,7 @@ class Module:
 
 
 def adapter_width(setting: int | str, stack: Stack) -> int:
-    """The bottleneck's width that a recipe asks for; 0 for no adapters.
+    """Return the bottleneck's width that a recipe asks for; 0 for no adapters.
 
     'matched' is the width at which all adapters together have as nearly as can be as many
     parameters as two implicit translation layers: 384 for 12 layers of width 768.
@@ -139,21 +139,21 @@ MODULES: dict[str, Module] = {
 
 
 def owner_of(name: str) -> Module | None:
-    """The module that a tensor belongs to; None for a stock tensor."""
+    """Return the module that a tensor belongs to; None for a stock tensor."""
     return next((module for module in MODULES.values() if module.owns(name)), None)
 
 
 def owners_of(names: Iterable[str]) -> list[Module]:
-    """The modules that a model with these tensors has."""
+    """Return the modules that a model with these tensors has."""
     names = list(names)
     return [module for module in MODULES.values() if any(map(module.owns, names))]
 
 
 def in_folder(folder: Path) -> list[Module]:
-    """The modules that a checkpoint has."""
+    """Return the modules that a checkpoint has."""
     return [module for module in MODULES.values() if (folder / module.settings_file).is_file()]
 
 
 def wanted_by(graft: Graft) -> list[Module]:
-    """The modules that a recipe asks for."""
+    """Return the modules that a recipe asks for."""
     return [module for module in MODULES.values() if module.wanted(graft)]

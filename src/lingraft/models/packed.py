@@ -45,18 +45,18 @@ class PackedBatch:
     positions_NT: torch.Tensor
     """Index of the token within its sentence, from 0."""
     segments_NT: torch.Tensor
-    """Which sentence of the row a token belongs to, from 1; 0 is padding."""
+    """Number of the sentence that a token belongs to, from 1 within its row; 0 is padding."""
     masked_M: torch.Tensor
-    """Where the predicted tokens stand, as indices into the flattened rows."""
+    """Places of the predicted tokens, as indices into the flattened rows."""
     targets_M: torch.Tensor
     """The tokens to predict."""
     objective: str = "mlm"
     """Whose loss it is for: a key of `objectives.OBJECTIVES`."""
     bounds: Bounds = NOTHING
-    """Of the sentences, known without asking a GPU."""
+    """Bounds of the sentences, known without asking a GPU."""
 
     def to(self, device: torch.device) -> PackedBatch:
-        """The batch on another device."""
+        """Move the batch to another device."""
         moved: dict[str, Any] = {
             name: value.to(device, non_blocking=True)
             for name, value in vars(self).items()
@@ -66,15 +66,15 @@ class PackedBatch:
 
     @property
     def num_tokens(self) -> int:
-        """Real tokens, padding left out."""
+        """Count real tokens, padding left out."""
         return int((self.segments_NT > 0).sum())
 
     def rounded(self, _multiple: int, _pad_id: int) -> PackedBatch:
-        """With rows as wide as a multiple, if they are as wide as what they hold."""
+        """Return the batch as it is: its rows are not cut to what they hold."""
         return self
 
     def filled(self) -> PackedBatch:
-        """With predicted positions, of ignored targets, up to a multiple: 64, a GPU's row / 32.
+        """Fill predicted positions up, by ignored targets, to a multiple: 64, a GPU's row / 32.
 
         Else nearly every batch has another number of them, and a CPU makes and keeps a kernel for
         every shape of a matrix product that it meets: steps took longer, and what is kept cut the
@@ -149,7 +149,7 @@ def packed_attention(
     position_bias: torch.Tensor | None = None,
     **more: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention under an additive mask: plain products for gradients on a CPU, else fused.
+    """Attend under an additive mask: plain products for gradients on a CPU, else fused.
 
     Under `Segments` (a GPU's) by `segments.attend`. T5 adds its `position_bias` to the scores too.
     Heads that share keys and values have them repeated. With `softcap` (Gemma 2) scores pass
@@ -195,12 +195,12 @@ def packed_attention(
 
 
 def number_format(device: str, otherwise: torch.dtype) -> torch.dtype:
-    """What products are computed in: autocast's format where it is on."""
+    """Return the format in which products are computed: autocast's where it is on."""
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else otherwise
 
 
 def padding_mask(*, dtype: torch.dtype, device: torch.device, **rest: Any) -> Any:
-    """Transformers' additive mask, in the format of the scores; on a GPU `padded.of_padding`.
+    """Return transformers' mask, in the format of the scores; on a GPU `padded.of_padding`.
 
     In a wider format its lowest number would be -inf here, and padding that sees nothing NaN.
     """
@@ -250,11 +250,11 @@ class PackedModel(nn.Module):
 
     @staticmethod
     def takes_attention(model: PreTrainedModel) -> bool:
-        """Whether a model runs with an attention that is not transformers' own."""
+        """Return whether a model runs with an attention that is not transformers' own."""
         return bool(model.is_backend_compatible())
 
     def attention_masks(self, segments_NT: torch.Tensor, dtype: torch.dtype) -> Any:
-        """Additive masks [N, 1, T, T]: zero on what is seen of a sentence, else the lowest number.
+        """Return additive masks [N, 1, T, T]: zero on what a token sees, else the lowest number.
 
         A dict by type of layer where the family has several (ModernBERT, Gemma).
         """
@@ -269,7 +269,7 @@ class PackedModel(nn.Module):
         return self.by_type(make)
 
     def by_type(self, make: Callable[[bool], Any]) -> Any:
-        """A mask, or a dict by type of layer, of what makes one with the window or without."""
+        """Return a mask, or a dict by type of layer, made with the window or without."""
         config = self.model.config
         if not self.family.types_of_layers:
             return make(self.family.window_everywhere and config.sliding_window is not None)
@@ -279,7 +279,7 @@ class PackedModel(nn.Module):
         return masks
 
     def segments(self, batch: PackedBatch) -> Any:
-        """As `attention_masks`, by segments: no mask of all pairs."""
+        """Return `attention_masks` as segments: no mask of all pairs."""
         starts = Starts.of(batch.segments_NT, batch.bounds)
         codes_P = segments.codes(batch.segments_NT, batch.bounds.segments + 2)
 
@@ -291,7 +291,7 @@ class PackedModel(nn.Module):
         return self.by_type(make)
 
     def near(self, order: torch.Tensor) -> torch.Tensor:
-        """Which places [T, T] lie within the sliding window of each other.
+        """Return which places [T, T] lie within the sliding window of each other.
 
         As transformers counts: `sliding_window` to each side where both are seen; where only what
         stands before is, that many with the token itself.
@@ -301,7 +301,7 @@ class PackedModel(nn.Module):
         return apart < window if self.before_only else apart <= window
 
     def mask(self, batch: PackedBatch) -> Any:
-        """`segments` of a batch, or `attention_masks` in the format of products."""
+        """Return `segments` of a batch, or `attention_masks` in the format of products."""
         if self.by_segments:
             return self.segments(batch)
         dtype = number_format(batch.input_ids_NT.device.type, self.model.dtype)
@@ -309,17 +309,17 @@ class PackedModel(nn.Module):
 
     @property
     def by_segments(self) -> bool:
-        """Whether no mask of all pairs is needed."""
+        """Return whether no mask of all pairs is needed."""
         return self.family.attention == "replaced" and segments.uses_segments(self.model.device)
 
     @staticmethod
     def additive(allowed: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """Zero where attention is allowed, else the lowest number of the format."""
+        """Return zero where attention is allowed, else the lowest number of the format."""
         mask = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
         return mask.masked_fill_(~allowed, torch.finfo(dtype).min)
 
     def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
-        """Last hidden states [N, T, D]; `more` is passed on to the layers."""
+        """Return the last hidden states [N, T, D]; `more` is passed on to the layers."""
         output = self.model.base_model(
             input_ids=batch.input_ids_NT,
             position_ids=batch.positions_NT + self.first_position,
@@ -330,7 +330,7 @@ class PackedModel(nn.Module):
         return output.last_hidden_state
 
     def head(self, x_MD: torch.Tensor) -> torch.Tensor:
-        """Logits [M, V] of hidden states."""
+        """Return the logits [M, V] of hidden states."""
         for path in self.family.head:
             x_MD = self.model.get_submodule(path)(x_MD)
         config, family = self.model.config, self.family
@@ -339,11 +339,11 @@ class PackedModel(nn.Module):
         return x_MD if cap is None else torch.tanh(x_MD / cap) * cap
 
     def logits(self, batch: PackedBatch) -> torch.Tensor:
-        """Logits [M, V] at the masked positions alone."""
+        """Return the logits [M, V] at the masked positions alone."""
         return self.predictions(self.hidden(batch), batch)
 
     def predictions(self, x_NTD: torch.Tensor, batch: PackedBatch) -> torch.Tensor:
-        """Logits [M, V] at the masked positions, of hidden states [N, T, D]."""
+        """Return the logits [M, V] at the masked positions, of hidden states [N, T, D]."""
         return self.head(x_NTD.flatten(0, 1).index_select(0, batch.masked_M))
 
     def probe(
@@ -353,12 +353,12 @@ class PackedModel(nn.Module):
         width: int,
         pad_id: int,
     ) -> PackedBatch:
-        """Sentences with every position predicted, for `check_isolation`."""
+        """Lay out sentences with every position predicted, for `check_isolation`."""
         everywhere = [np.arange(len(sentence)) for sentence in sentences]
         return assemble(sentences, everywhere, sentences, rows, width, pad_id)
 
     def alone(self, sentence: np.ndarray[Any, Any]) -> torch.Tensor:
-        """Logits [T, V] of one sentence of `probe` by the stock forward pass."""
+        """Return the logits [T, V] of one sentence of `probe` by the stock forward pass."""
         ids = torch.from_numpy(sentence)[None].to(self.model.device)
         return self.model(input_ids=ids).logits[0]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def serves(config: PreTrainedConfig, device: torch.device) -> bool:
-    """Whether padded batches of an architecture attend by segments there.
+    """Return whether padded batches of an architecture attend by segments on a device.
 
     They do where `LINGRAFT_ATTENTION=segments` asks for it: under dropout this takes two flex
     kernels, and no GPU has told yet whether these are faster than fused attention under a mask.
@@ -33,7 +33,7 @@ def serves(config: PreTrainedConfig, device: torch.device) -> bool:
 
 
 def of_padding(asked: Mapping[str, Any]) -> Segments | None:
-    """Segments of a padded batch, in place of a mask; None where the mask of all pairs stays.
+    """Return segments of a padded batch in place of a mask; None where the mask of all pairs stays.
 
     Whatever asks sees the real tokens of its row, which stand together; where order matters,
     padding sees padding. It stays on a CPU, in architectures without a record, where a caller has
@@ -70,7 +70,7 @@ def of_padding(asked: Mapping[str, Any]) -> Segments | None:
 
 
 def window_of(asked: Mapping[str, Any]) -> tuple[int, int] | None:
-    """What is seen before and behind a token, as `of_padding` is asked; None is another rule."""
+    """Return how far a token sees to each side, as `of_padding` is asked; None is another rule."""
     seen, reach, is_causal = (
         asked.get(name) for name in ("mask_function", "local_size", "allow_is_causal_skip")
     )
@@ -85,7 +85,7 @@ def window_of(asked: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _within(cuts_B3: torch.Tensor, tokens: int) -> Starts:
-    """Three segments in each row of so many tokens, from these places on."""
+    """Return three segments in each row of so many tokens, from these places on."""
     size = len(cuts_B3) * tokens
     firsts_B1 = torch.arange(0, size, tokens, device=cuts_B3.device)[:, None]
     places = torch.nn.functional.pad((firsts_B1 + cuts_B3).flatten(), (0, 1), value=size)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Places of sequences in batches, the longest first; of equal lengths the earlier.
+    """Yield places of sequences in batches, the longest first; of equal lengths the earlier.
 
     Args:
         lengths: in tokens.
@@ -30,7 +30,7 @@ def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]
 
 
 def padded(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids of a batch, and where tokens are.
+    """Pad token ids to a batch, and mark where tokens are.
 
     Args:
         sequences: token ids, one sequence or more.

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from lingraft.models.packed import PackedBatch, PackedModel
 
 TOLERANCE = 1e-2
-"""Of `packed.check_isolation`."""
+"""Tolerance of `packed.check_isolation`."""
 
 
 def partners(segments_NT: torch.Tensor) -> torch.Tensor:
-    """[N, T] the segment that a token's pair has beside its own; padding is its own partner."""
+    """Return the other segment [N, T] of each token's pair; padding is its own partner."""
     return torch.where(segments_NT > 0, ((segments_NT - 1) ^ 1) + 1, segments_NT)
 
 
 def partner_mask(packed: PackedModel, batch: PackedBatch) -> torch.Tensor | Segments:
-    """Mask under which a token sees the other side of its pair alone, of the kind of the model's.
+    """Return the mask under which a token sees its pair's other side alone, in the model's kind.
 
     [N, 1, T, T] where it is additive.
     """
@@ -47,7 +47,7 @@ def partner_mask(packed: PackedModel, batch: PackedBatch) -> torch.Tensor | Segm
 
 
 def plugged_in(packed: PackedModel, batch: PackedBatch, memory_NTD: torch.Tensor) -> torch.Tensor:
-    """States S [N, T, D].
+    """Return the states S [N, T, D].
 
     Args:
         packed: a model with cross-attention.
@@ -98,7 +98,7 @@ def check_pairs(packed: PackedModel, pad_id: int) -> float:
 def _states(
     packed: PackedModel, sides: list[np.ndarray], rows: list[list[int]], pad_id: int
 ) -> dict[int, torch.Tensor]:
-    """S of each side by its index."""
+    """Return S of each side by its index."""
     nothing = [np.zeros(0, np.int64)] * len(sides)
     width = max(sum(len(sides[index]) for index in row) for row in rows) + 2
     batch = assemble(sides, nothing, nothing, rows, width, pad_id).to(packed.model.device)

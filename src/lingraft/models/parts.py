@@ -1,4 +1,4 @@
-"""Which part of a model a tensor belongs to, by name. No torch."""
+"""Parts of a model that tensors belong to, by name. No torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def layer_index(name: str, family: Family) -> int | None:
-    """The number of the layer that a tensor belongs to; None if it lies outside the layers.
+    """Return the number of the layer that a tensor belongs to; None if it lies outside the layers.
 
     A decoder's layers behind an encoder are numbered from `families.DECODER` on.
     """
@@ -28,7 +28,7 @@ def layer_index(name: str, family: Family) -> int | None:
 
 
 def goes_with_place(name: str, family: Family) -> bool:
-    """Whether a tensor is the one that the first layer alone has, for all layers."""
+    """Return whether a tensor is the one that the first layer alone has, for all layers."""
     ending = family.first_layer_has
     return ending is not None and any(
         name == f"{stack.layers}.0.{ending}" for stack in family.lists
@@ -36,7 +36,7 @@ def goes_with_place(name: str, family: Family) -> bool:
 
 
 def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
-    """The part (one of `recipe.PARTS`) of a tensor.
+    """Return the part (one of `recipe.PARTS`) of a tensor.
 
     Args:
         name: tensor name in the stock masked-language-model class.
@@ -75,7 +75,7 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
 
 
 def translation_layers(config: Any, family: Family, places: Places) -> frozenset[int]:
-    """Numbers of the inserted layers of a grafted model, in each list of layers.
+    """Return the numbers of a grafted model's inserted layers, in each list of layers.
 
     Args:
         config: of the grafted model.
@@ -90,7 +90,7 @@ def translation_layers(config: Any, family: Family, places: Places) -> frozenset
 
 
 def sizes_by_part(sizes: Mapping[str, int], family: Family, itl: frozenset[int]) -> dict[str, int]:
-    """Parameters of each part.
+    """Count the parameters of each part.
 
     Args:
         sizes: number of parameters by tensor name, tied tensors once.
@@ -104,7 +104,7 @@ def sizes_by_part(sizes: Mapping[str, int], family: Family, itl: frozenset[int])
 
 
 def tied_once(names: Iterable[str], family: Family, *, tied: bool = True) -> list[str]:
-    """Tensor names without the second name of a tied tensor.
+    """Return tensor names without the second name of a tied tensor.
 
     Args:
         names: of all tensors.

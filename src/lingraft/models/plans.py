@@ -1,4 +1,4 @@
-"""Which layers a grafted model has, and what each of them starts from. No torch."""
+"""Layers of a grafted model, and what each of them starts from. No torch."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ Plan: TypeAlias = "Sequence[int | None]"
 """For each layer of the target, the source layer that it starts from; None for a fresh one,
 `Silent` for a copy that adds nothing."""
 Plans: TypeAlias = "Plan | tuple[Plan, ...]"
-"""One for each list of layers; a list alone is that of the first, and leaves the second as it is.
-"""
+"""Plan of each list of layers; one alone is that of the first, and leaves the second as it is."""
 STARTS: dict[str, Callable[[int], int | None]] = {
     "random": lambda _: None,
     "copy": int,
     "identity": Silent,
 }
-"""What an inserted layer starts from, by initializer and the source layer next to it."""
+"""Start of an inserted layer, by initializer and the source layer next to it."""
 
 
 def layer_plan(
     num_layers: int, before: int, after: int, initializer: str, every: int = 0
 ) -> list[int | None]:
-    """For each layer of the target, the source layer that it starts from; None for a fresh one.
+    """Return the source layer that each layer of the target starts from; None for a fresh one.
 
     Args:
         num_layers: layers of the source.
@@ -53,7 +52,7 @@ def layer_plan(
 def layer_plans(
     config: Any, family: Family, before: int, after: int, initializer: str, every: int = 0
 ) -> tuple[list[int | None], ...]:
-    """Of each list of layers its `layer_plan`.
+    """Return the `layer_plan` of each list of layers.
 
     An encoder–decoder gets as many in both: the language enters both through the embeddings and
     leaves through the head, and stock T5 does not generate where its decoder is the deeper one.
@@ -69,14 +68,14 @@ def layer_plans(
 
 
 def each_plan(config: Any, family: Family, plan: Plans) -> list[Plan]:
-    """The plan of each list of layers."""
+    """Return the plan of each list of layers."""
     plans = list(plan) if isinstance(plan, tuple) else [plan]
     stacks = family.lists[len(plans) :]
     return [*plans, *(range(int(getattr(config, stack.depth_key))) for stack in stacks)]
 
 
 def nearest(plan: Plan) -> list[int]:
-    """For each layer of the target the source layer that it is, or that stands nearest before it.
+    """Return, for each layer of the target, its source layer or the nearest one before it.
 
     Before the first source layer, it is the first one behind.
     """

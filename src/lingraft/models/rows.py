@@ -1,4 +1,4 @@
-"""Which sentences or documents share a row. No torch here."""
+"""Rows that sentences or documents share. No torch here."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 ROW_MULTIPLE = 32
 WIDE_MULTIPLE = 128
-"""Of rows that are a pass; attention looks at so many tokens at once."""
+"""Multiple for the width of rows that are a pass; attention looks at so many tokens at once."""
 
 
 class Laid(NamedTuple):
-    """Where the S sentences of rows stand, of T tokens in all; row by row."""
+    """Places of the S sentences of rows, of T tokens in all; row by row."""
 
     order_S: np.ndarray[Any, Any]
     """Their indices."""
@@ -26,9 +26,9 @@ class Laid(NamedTuple):
     starts_S: np.ndarray[Any, Any]
     """In the flattened rows."""
     along_T: np.ndarray[Any, Any]
-    """Of each token within its sentence."""
+    """Place of each token within its sentence."""
     places_T: np.ndarray[Any, Any]
-    """Of each token in the flattened rows."""
+    """Place of each token in the flattened rows."""
 
 
 def lay(lengths: np.ndarray[Any, Any], rows: Sequence[Sequence[int]], width: int) -> Laid:
@@ -80,7 +80,7 @@ def pack(lengths_S: np.ndarray[Any, Any], row_tokens: int) -> tuple[list[list[in
 def pack_by_length(
     lengths_S: np.ndarray[Any, Any], row_tokens: int
 ) -> list[tuple[list[list[int]], int]]:
-    """Like `pack`, but a long document makes only its own row longer, in halves of the longest.
+    """Pack as `pack`, but let a long document lengthen its own row only, in halves of the longest.
 
     Rows cost attention by their square. So rows stay as wide as the longest only where they hold
     something of more than half of it; short documents fill their gaps, and the rest goes into rows

@@ -32,7 +32,7 @@ BEFORE = (-1, 0)
 """The window of what writes: it sees what stands before, and itself."""
 HALF = (torch.bfloat16, torch.float16)
 WIDEST_HEAD = 256
-"""Of `varlen_attn`, which also wants multiples of 8."""
+"""Limit of `varlen_attn`, which also wants multiples of 8."""
 MOST_GRAPHS = 64
 """Compiled for shapes, formats and kinds of masks; beyond torch's own limit of 8 it would go on
 uncompiled, with a map of all pairs."""
@@ -41,7 +41,7 @@ FIRST_FUSED = (8, 0)
 
 
 def uses_segments(device: torch.device) -> bool:
-    """Whether models attend by segments there; a CPU keeps its products under a mask.
+    """Return whether models attend by segments on a device; a CPU keeps products under a mask.
 
     `LINGRAFT_ATTENTION=mask` in the environment keeps the mask of all pairs on a GPU too.
     """
@@ -49,7 +49,7 @@ def uses_segments(device: torch.device) -> bool:
 
 
 class Bounds(NamedTuple):
-    """What is known of a batch without asking its tensors."""
+    """Numbers known of a batch without asking its tensors."""
 
     segments: int
     longest: int
@@ -60,7 +60,7 @@ NOTHING = Bounds(0, 0)
 
 @dataclass(frozen=True)
 class Starts:
-    """Where segments start, for `varlen_attn`; segments of no length stand at the end."""
+    """Starts of segments, for `varlen_attn`; segments of no length stand at the end."""
 
     places: torch.Tensor
     """int32, P behind the last."""
@@ -68,7 +68,7 @@ class Starts:
 
     @classmethod
     def of(cls, segments_NT: torch.Tensor, bounds: Bounds) -> Starts:
-        """Both numbers are rounded up to powers of two, so that most batches have the same shapes.
+        """Find the starts; round both numbers up to powers of two, so that most shapes are equal.
 
         Padding is cut into segments no longer than the others.
         """
@@ -87,12 +87,12 @@ class Starts:
 
 
 def power_of_two(number: int) -> int:
-    """The least that is not below a number."""
+    """Return the least power of two that is not below a number."""
     return 1 << max(0, number - 1).bit_length()
 
 
 class Segments(BlockMask):
-    """Which tokens a token sees: those with its own code, within a window.
+    """Mask by segments: a token sees those with its own code, within a window.
 
     A `BlockMask`, for stock models hand those on untouched; what `flex_attention` is given is
     `blocks`.
@@ -122,16 +122,16 @@ class Segments(BlockMask):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As of a mask for all rows in one."""
+        """Return the shape of a mask for all rows in one."""
         return (1, 1, len(self.codes_Q), len(self.codes_P))
 
     @property
     def ndim(self) -> int:
-        """As of a mask."""
+        """Return the number of a mask's dimensions."""
         return len(self.shape)
 
     def is_fused_for(self, q_NHTK: torch.Tensor) -> bool:
-        """Whether `varlen_attn` can take these queries."""
+        """Return whether `varlen_attn` can take these queries."""
         width = q_NHTK.shape[-1]
         fits = q_NHTK.dtype in HALF and width <= WIDEST_HEAD and width % 8 == 0
         return fits and self.starts is not None and has_fused(q_NHTK.device)
@@ -139,12 +139,12 @@ class Segments(BlockMask):
 
 @functools.cache
 def has_fused(device: torch.device) -> bool:
-    """Whether a device has `varlen_attn`."""
+    """Return whether a device has `varlen_attn`."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= FIRST_FUSED
 
 
 def codes(segments_NT: torch.Tensor, most: int) -> torch.Tensor:
-    """[P] a number for each segment of all rows, in order; the padding of a row is one at its end.
+    """Return a number [P] for each segment of all rows, in order; a row's padding is its last.
 
     Args:
         segments_NT: which sentence of its row a token belongs to, from 1; 0 is padding.
@@ -156,7 +156,7 @@ def codes(segments_NT: torch.Tensor, most: int) -> torch.Tensor:
 
 
 def blocks(codes_Q: torch.Tensor, codes_P: torch.Tensor, window: tuple[int, int]) -> BlockMask:
-    """Which blocks of 128 × 128 hold a pair that is seen, arguments as of `Segments`.
+    """Return which blocks of 128 × 128 hold a pair that is seen, arguments as of `Segments`.
 
     By the least and the largest code of each block alone: torch's `create_block_mask` would first
     make the mask of all pairs.
@@ -190,7 +190,7 @@ def blocks(codes_Q: torch.Tensor, codes_P: torch.Tensor, window: tuple[int, int]
 
 
 def _ends(codes_P: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The least and the largest code of each block."""
+    """Return the least and the largest code of each block."""
     more = codes_P[-1:].expand(-len(codes_P) % BLOCK)
     whole = torch.cat([codes_P, more]).view(-1, BLOCK)
     return whole.amin(1), whole.amax(1)
@@ -205,11 +205,11 @@ class Heads(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What is made of the products of queries and keys."""
+    """Treatment of the products of queries and keys."""
 
     scale: float
     softcap: float | None = None
-    """Which they cannot exceed, by tanh."""
+    """Bound that scores cannot exceed, by tanh."""
     by_distance: torch.Tensor | None = None
     """[H, 2L + 1] added to those of keys L before to L behind the query."""
     dropout: float = 0.0
@@ -217,12 +217,12 @@ class Scores(NamedTuple):
 
     @property
     def are_plain(self) -> bool:
-        """Whether they are scaled alone."""
+        """Return whether products are scaled alone."""
         return self.softcap is None and self.by_distance is None and not self.dropout
 
 
 def attend(heads_NHTK: Heads, segments: Segments, scores: Scores) -> torch.Tensor:
-    """Attention within segments, [N, T, H, K].
+    """Attend within segments, [N, T, H, K].
 
     Args:
         heads_NHTK: of all rows.
@@ -265,13 +265,13 @@ def attend(heads_NHTK: Heads, segments: Segments, scores: Scores) -> torch.Tenso
 
 
 def distances(bias_1HQP: torch.Tensor) -> torch.Tensor:
-    """[H, 2L + 1] of a bias by distance, or by pair: the last and first row hold all distances."""
+    """Return [H, 2L + 1] of a bias by distance, or by pair: last and first row hold them all."""
     last_HP, first_HP = bias_1HQP[0, :, -1], bias_1HQP[0, :, 0]
     return first_HP if bias_1HQP.shape[2] == 1 else torch.cat([last_HP, first_HP[:, 1:]], 1)
 
 
 def score_of(scores: Scores) -> Score | None:
-    """What is made of a scaled score before weights are dropped; None where nothing is."""
+    """Return the change to a scaled score before weights are dropped; None where there is none."""
     softcap, by_distance = scores.softcap, scores.by_distance
     if softcap is None and by_distance is None:
         return None
@@ -288,7 +288,7 @@ def score_of(scores: Scores) -> Score | None:
 
 
 def kept_of(score: Score | None, dropout: float, device: torch.device) -> Score:
-    """The score where a weight is kept, -inf where it is dropped.
+    """Return the score where a weight is kept, -inf where it is dropped.
 
     Which ones is a hash of the place and of a number from torch's generator.
     """
@@ -303,7 +303,7 @@ def kept_of(score: Score | None, dropout: float, device: torch.device) -> Score:
 
 
 def hash24(seed: torch.Tensor, *place: torch.Tensor) -> torch.Tensor:
-    """24 bits that depend on all numbers (xor, shift and multiply, in 64 bits, twice for each)."""
+    """Hash all numbers to 24 bits (xor, shift and multiply, in 64 bits, twice for each)."""
     x = seed.long()
     for number in place:
         x = x ^ number.long()
@@ -315,14 +315,14 @@ def hash24(seed: torch.Tensor, *place: torch.Tensor) -> torch.Tensor:
 
 @functools.cache
 def compiled_flex() -> Callable[..., Any]:
-    """`flex_attention` as one kernel, which it is only when compiled."""
+    """Compile `flex_attention` to one kernel, which it is only then."""
     settings: Any = {"recompile_limit": MOST_GRAPHS}
     compiled: Callable[..., Any] = torch.compile(flex_attention, **settings)
     return compiled
 
 
 def flex(device: torch.device) -> Callable[..., Any]:
-    """`flex_attention` as fast as a device has it; within compiled layers it is compiled anyway."""
+    """Return `flex_attention` as fast as a device has it; compiled layers compile it anyway."""
     eager = device.type != "cuda" or torch.compiler.is_compiling()
     plain: Callable[..., Any] = flex_attention
     return plain if eager else compiled_flex()

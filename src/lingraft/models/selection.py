@@ -1,4 +1,4 @@
-"""What of a model a phase trains, tensor by tensor and row by row. No torch.
+"""Selection of what a phase trains, tensor by tensor and row by row. No torch.
 
 The names are those of `recipe/selectors.py`.
 """
@@ -26,19 +26,19 @@ Kept = Literal["new", "old"]
 
 @dataclass(frozen=True)
 class Piece:
-    """What trains of a tensor, with settings of its own."""
+    """Tensor or rows of one that train, with settings of their own."""
 
     rows: Kept | None
     """None: the tensor as a whole."""
     rate: float
     """Peak learning rate."""
     weight_decay: float
-    """Of a matrix; vectors have none."""
+    """Weight decay of a matrix; vectors have none."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What of a model decides which tensor a name means."""
+    """Properties of a model that decide which tensor a name means."""
 
     family: Family
     itl: frozenset[int]
@@ -51,7 +51,7 @@ class Layout:
     """Tensors by which its inserted blocks begin as the identity, where these are norms."""
 
     def matrix_of(self, name: str) -> str | None:
-        """Which of `selectors.MATRICES` a tensor is."""
+        """Return which of `selectors.MATRICES` a tensor is."""
         family = self.family
         if name in (family.word_embeddings, *family.embedding_aliases):
             return "embeddings"
@@ -60,16 +60,16 @@ class Layout:
         return "output_bias" if name in family.output_bias else None
 
     def is_unread(self, name: str) -> bool:
-        """Whether a tensor is an untied head's first bias, which the model has but never reads."""
+        """Return whether a tensor is an untied head's first bias, which is never read."""
         return not self.tied and name in self.family.output_bias[:-1]
 
     def layers(self, entry: Selector) -> frozenset[int]:
-        """Numbers of the layers that a name means, in every list."""
+        """Return the numbers of the layers that a name means, in every list."""
         lists = zip(self.family.lists, self.depths, strict=True)
         return frozenset(stack.first + i for stack, depth in lists for i in entry.layers(depth))
 
     def means(self, entry: Selector, name: str, rows: Kept | None) -> bool:
-        """Whether a name means a tensor, or of a tensor that is divided these rows."""
+        """Return whether a name means a tensor, or these rows of a tensor that is divided."""
         if entry.name == GAINS:
             return name in self.gains
         if entry.part is not None:
@@ -82,7 +82,7 @@ class Layout:
 def gains_of(
     dimensions: Iterable[tuple[str, int]], family: Family, itl: frozenset[int]
 ) -> frozenset[str]:
-    """Norms by which inserted blocks begin as the identity.
+    """Return norms by which inserted blocks begin as the identity.
 
     Args:
         dimensions: of each tensor its name and how many it has.
@@ -118,17 +118,17 @@ class Selection:
 
     @cached_property
     def trained(self) -> tuple[Selector, ...]:
-        """What trains as it is."""
+        """Return names of what trains as it is."""
         return tuple(map(selector, sorted(self.phase.trained)))
 
     @cached_property
     def adapted(self) -> tuple[Selector, ...]:
-        """What LoRA is put on."""
+        """Return names of what LoRA is put on."""
         return tuple(map(selector, self.phase.lora.parts)) if self.phase.lora else ()
 
     @cached_property
     def rated(self) -> tuple[Selector, ...]:
-        """What has settings of its own."""
+        """Return names of what has settings of its own."""
         section = self.phase.optimizer
         return tuple(map(selector, {**section.rates, **section.weight_decays}))
 
@@ -201,7 +201,7 @@ class Selection:
                 )
 
     def pieces(self, name: str) -> tuple[Piece, ...]:
-        """What trains of a tensor, by its stock name; nothing where it is frozen.
+        """Return what trains of a tensor, by its stock name; nothing where it is frozen.
 
         Rows are told apart only where the phase names some of them.
 
@@ -221,7 +221,7 @@ class Selection:
         )
 
     def piece(self, name: str, rows: Kept | None) -> Piece:
-        """A tensor, or rows of one, with its settings."""
+        """Return a tensor, or rows of one, with its settings."""
         section = self.phase.optimizer
         rate = self._own(section.rates, name, rows)
         decay = self._own(section.weight_decays, name, rows)
@@ -232,13 +232,13 @@ class Selection:
         )
 
     def low_rank(self) -> Piece:
-        """Settings of what LoRA adds."""
+        """Return the settings of what LoRA adds."""
         section = self.phase.optimizer
         rate = section.rates.get(LORA, section.learning_rate)
         return Piece(None, rate, section.weight_decays.get(LORA, section.weight_decay))
 
     def _own(self, values: Mapping[str, float], name: str, rows: Kept | None) -> float | None:
-        """Of the names that mean it the closest one's value; None where there is none."""
+        """Return the value of the closest name that means a tensor; None where there is none."""
         matches = [s for s in map(selector, values) if self.layout.means(s, name, rows)]
         closest = [s for s in matches if s.depth == max(s.depth for s in matches)]
         if len({values[s.name] for s in closest}) > 1:
@@ -249,14 +249,14 @@ class Selection:
         return values[closest[0].name] if closest else None
 
     def adapts(self, name: str) -> bool:
-        """Whether LoRA is put on a layer's matrix, by its stock name."""
+        """Return whether LoRA is put on a layer's matrix, by its stock name."""
         return layer_index(name, self.layout.family) is not None and any(
             self.layout.means(s, name, None) for s in self.adapted
         )
 
 
 def chosen_maps(section: Lora, maps: Sequence[str], where: str) -> list[str]:
-    """The linear maps that LoRA is put on.
+    """Return the linear maps that LoRA is put on.
 
     Args:
         section: the maps by the end of their names; none named takes all.

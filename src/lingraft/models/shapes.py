@@ -48,7 +48,7 @@ def load_shapes(folder: Path) -> LoadedSource:
 
 
 def _is_tied_by_values(folder: Path, loaded: LoadedSource) -> bool:
-    """Whether transformers ties a head that is stored beside the embeddings: if both are equal."""
+    """Return whether transformers ties a head stored beside the embeddings: if both are equal."""
     said = bool(loaded.model.config.tie_word_embeddings)
     matrices = {loaded.family.word_embeddings, loaded.family.decoder}
     found = dict(stored(folder, loaded.family, matrices)) if said else {}

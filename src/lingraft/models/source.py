@@ -55,7 +55,7 @@ def load_model(
     settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> LoadedSource:
-    """A source model in fp32 on the CPU, with the modules that it has.
+    """Load a source model in fp32 on the CPU, with the modules that it has.
 
     A masked language model may lack its head, or a part of it, which then starts fresh.
 
@@ -102,7 +102,7 @@ def load_model(
 
 
 def _is_of_head(tensor: str, family: Family) -> bool:
-    """Whether a tensor belongs to what a masked language model predicts with."""
+    """Return whether a tensor belongs to the head of a masked language model."""
     own = {family.decoder, *family.output_bias}
     return tensor in own or tensor.startswith(family.head_tensors)
 
@@ -121,7 +121,7 @@ def _read_bias(model: PreTrainedModel, family: Family, missing: Collection[str])
 
 
 def config_of(source: Source) -> PreTrainedConfig:
-    """The configuration of the source, which may be `source.architecture`.
+    """Return the configuration of the source, which may be `source.architecture`.
 
     Raises:
         DataError: as `load_config`.
@@ -137,7 +137,7 @@ def config_of(source: Source) -> PreTrainedConfig:
 def from_architecture(
     source: Source, vocab_size: int, special_ids: Mapping[str, int | None], seed: int
 ) -> LoadedSource:
-    """A model with random weights from `source.architecture`, to train from nothing.
+    """Build a model with random weights from `source.architecture`, to train from nothing.
 
     Raises:
         RecipeError: transformers does not accept the table.

@@ -42,11 +42,11 @@ class PackedOwn(PackedModel):
     """
 
     def attend(self, *, packed: bool) -> None:
-        """As the class does, packed or not."""
+        """Keep the class's own attention, packed or not."""
 
     @staticmethod
     def takes_attention(model: PreTrainedModel) -> bool:
-        """The class's own is kept; `check_isolation` says whether the mask holds."""
+        """Return whether the class's own attention is eager; `check_isolation` tests the mask."""
         return model.config._attn_implementation == "eager"
 
 
@@ -58,7 +58,7 @@ class PackedAlibi(PackedOwn):
     """
 
     def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
-        """Last hidden states [N, T, D]."""
+        """Return the last hidden states [N, T, D]."""
         body: Any = self.model.base_model
         stock = type(body).build_alibi_tensor
 
@@ -90,7 +90,7 @@ class PackedDisentangled(PackedOwn):
     """
 
     def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
-        """Last hidden states [N, T, D]."""
+        """Return the last hidden states [N, T, D]."""
         body: Any = self.model.base_model
         embedded_NTD = body.embeddings(
             input_ids=batch.input_ids_NT,
@@ -118,7 +118,7 @@ class StacksBatch(PackedBatch):
     target_bounds: Bounds = NOTHING
 
     def rounded(self, multiple: int, pad_id: int) -> StacksBatch:
-        """Of both stacks; the batch is one row."""
+        """Widen both stacks' rows to a multiple; the batch is one row."""
         wider: dict[str, Any] = {
             name: torch.nn.functional.pad(
                 side, (0, -side.shape[1] % multiple), value=pad_id if "_ids_" in name else 0
@@ -187,7 +187,7 @@ class PackedStacks(PackedModel):
         self.start = int(start)
 
     def attend(self, *, packed: bool) -> None:
-        """As of `PackedModel`; T5's distances are by pair of tokens until a batch comes."""
+        """Attend as `PackedModel`; T5's distances are by pair of tokens until a batch comes."""
         super().attend(packed=packed)
         self.give_distances(by_segments=False)
 
@@ -199,7 +199,7 @@ class PackedStacks(PackedModel):
 
     @staticmethod
     def takes_attention(model: PreTrainedModel) -> bool:
-        """As of `PackedModel`; these classes take it without saying so."""
+        """Return whether a model takes another attention; these classes do without saying so."""
         return bool(model._can_set_attn_implementation())
 
     @contextlib.contextmanager
@@ -219,7 +219,7 @@ class PackedStacks(PackedModel):
             del module.forward
 
     def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
-        """Last hidden states of the decoder [N, U, D], which has read the target so far."""
+        """Return the decoder's last hidden states [N, U, D], which has read the target so far."""
         assert isinstance(batch, StacksBatch)
         reads, writes, crosses = self.masks(batch)
         with self.positions_of(0, batch.positions_NT):
@@ -240,7 +240,7 @@ class PackedStacks(PackedModel):
         return output.last_hidden_state
 
     def masks(self, batch: StacksBatch) -> tuple[Any, Any, Any]:
-        """What an encoder's token sees, a decoder's of its own stack, and of the encoder."""
+        """Return masks of the encoder, of the decoder's own stack, and from it to the encoder."""
         segments_NT, written_NU = batch.segments_NT, batch.target_segments_NU
         self.give_distances(by_segments=self.by_segments)
         if self.by_segments:
@@ -263,12 +263,12 @@ class PackedStacks(PackedModel):
         )
 
     def shifted(self, batch: StacksBatch) -> torch.Tensor:
-        """What the decoder reads [N, U]: the start token, then each target but its last token."""
+        """Return the decoder's input [N, U]: the start token, then targets but their last token."""
         before_NU = torch.roll(batch.target_ids_NU, 1, dims=1)
         return torch.where(batch.target_positions_NU == 0, self.start, before_NU)
 
     def head(self, x_MD: torch.Tensor) -> torch.Tensor:
-        """Logits [M, V] of hidden states."""
+        """Return the logits [M, V] of hidden states."""
         key = self.family.head_scale_key
         if key is not None and getattr(self.model.config, key):
             x_MD = x_MD * x_MD.shape[-1] ** -0.5
@@ -280,13 +280,13 @@ class PackedStacks(PackedModel):
     def probe(
         self, sentences: Sequence[Array], rows: list[list[int]], width: int, pad_id: int
     ) -> PackedBatch:
-        """Sentences that are written backwards, each position predicted."""
+        """Lay out sentences that are written backwards, each position predicted."""
         everywhere = [np.arange(len(sentence)) for sentence in sentences]
         written = [sentence[::-1] for sentence in sentences]
         return assemble_stacks(sentences, everywhere, written, rows, width, pad_id)
 
     def alone(self, sentence: Array) -> torch.Tensor:
-        """Logits [T, V] of one sentence of `probe` by the stock forward pass."""
+        """Return the logits [T, V] of one sentence of `probe` by the stock forward pass."""
         ids = torch.from_numpy(sentence[None].copy()).to(self.model.device)
         start = torch.full_like(ids[:, :1], self.start)
         before = torch.cat([start, ids.flip(1)[:, :-1]], 1)
@@ -327,10 +327,10 @@ OWN: dict[str, type[PackedModel]] = {
     "alibi": PackedAlibi,
     "disentangled": PackedDisentangled,
 }
-"""Of models whose attention cannot be replaced, by `Family.attention`."""
+"""Packed models whose attention cannot be replaced, by `Family.attention`."""
 LAYOUTS = {"masked": assemble, "causal": assemble, "seq2seq": assemble_stacks}
 
 
 def packed_model(model: PreTrainedModel, family: Family) -> PackedModel:
-    """A stock model on packed rows, whatever its kind."""
+    """Wrap a stock model for packed rows, whatever its kind."""
     return OWN.get(family.attention, PASSES[family.kind])(model, family)

@@ -24,5 +24,5 @@ OBJECTIVES: dict[str, Objective] = {
 
 
 def objective_for(name: str, phase: Phase) -> Objective:
-    """One of `OBJECTIVES`, without terms that could move nothing that the phase trains."""
+    """Return one of `OBJECTIVES`, without terms that could move nothing that the phase trains."""
     return PLUGGED if name == CA_MLM.name and phase.crosses_alone else OBJECTIVES[name]

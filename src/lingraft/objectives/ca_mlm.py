@@ -39,7 +39,7 @@ GIVEN = ("x_given_y", "y_given_x")
 
 
 def _by_side(corrupted: Corrupted, lengths: Array) -> tuple[int, int]:
-    """Predicted tokens of all first and of all second sides."""
+    """Count predicted tokens of all first and of all second sides."""
     ends = np.cumsum(lengths)
     sides = np.searchsorted(ends, corrupted.masked, side="right") % 2
     second = int(sides.sum())
@@ -47,7 +47,7 @@ def _by_side(corrupted: Corrupted, lengths: Array) -> tuple[int, int]:
 
 
 def counts(corrupted: Corrupted, lengths: Array) -> dict[str, int]:
-    """Every hidden token is predicted twice."""
+    """Count predicted tokens by term: every hidden token is predicted twice."""
     return dict(zip((*ALONE, *GIVEN), _by_side(corrupted, lengths) * 2, strict=True))
 
 
@@ -58,7 +58,7 @@ def _counts_plugged(corrupted: Corrupted, lengths: Array) -> dict[str, int]:
 def _terms(
     names: tuple[str, str], packed: PackedModel, states_NTD: torch.Tensor, batch: PackedBatch
 ) -> Losses:
-    """The terms of both sides, of one kind of states."""
+    """Return the terms of both sides, of one kind of states."""
     filled = batch.filled()
     nats_M = cross_entropies(packed.predictions(states_NTD, filled), filled.targets_M)
     is_second_M = batch.segments_NT.flatten()[filled.masked_M] % 2 == 0
@@ -70,7 +70,7 @@ def _terms(
 
 
 def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
-    """Summed cross-entropy of the masked tokens from H and from S."""
+    """Return the summed cross-entropy of the masked tokens from H and from S."""
     from lingraft.models.paired import plugged_in
 
     states_NTD = packed.hidden(batch)
@@ -79,7 +79,7 @@ def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
 
 
 def _loss_plugged(packed: PackedModel, batch: PackedBatch) -> Losses:
-    """From S alone, H without gradient."""
+    """Return the loss from S alone, H without gradient."""
     import torch
 
     from lingraft.models.paired import plugged_in
@@ -99,4 +99,4 @@ CA_MLM = Objective(
     reads="pairs",
 )
 PLUGGED = replace(CA_MLM, counts=_counts_plugged, loss=_loss_plugged)
-"""Where nothing but cross-attention trains."""
+"""Objective where nothing but cross-attention trains."""

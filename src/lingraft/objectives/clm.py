@@ -27,7 +27,7 @@ TERM = "clm"
 def shifted(
     ids: Array, lengths: Array, _keys: Array, _vocabulary: TokenIds, _masking: Masking
 ) -> Corrupted:
-    """What is read of each unit, and what is predicted at each place; arguments as `mlm.corrupt`.
+    """Return each unit's inputs and the targets at each place; arguments as `mlm.corrupt`.
 
     Args:
         ids: [T] token ids of the units, one after the other; a unit of one token predicts nothing.
@@ -43,7 +43,7 @@ def shifted(
 
 
 def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
-    """Summed cross-entropy of all predicted tokens, whose logits are never there all at once."""
+    """Return the summed cross-entropy of all predicted tokens, without all their logits at once."""
     from lingraft.models.chunked import chunked_cross_entropy  # a table of objectives has no torch
 
     filled = batch.filled()

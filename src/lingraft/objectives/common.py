@@ -1,4 +1,4 @@
-"""What every objective is: a corruption of token ids, and a loss that returns sums by term.
+"""Objective: a corruption of token ids, and a loss that returns sums by term.
 
 Sums, not means: the training loop divides each term once by its own global number of predicted
 tokens, so that accumulated micro-batches, ragged batches and several processes give the same
@@ -33,12 +33,12 @@ Reads = Literal["sentences", "documents", "pairs", "joined pairs"]
 
 
 class LossSum(NamedTuple):
-    """One term of a loss in sums."""
+    """Term of a loss, in sums."""
 
     nats: torch.Tensor
     """Summed negative log-likelihood, a scalar."""
     positions: int
-    """How many tokens were predicted."""
+    """Number of tokens that were predicted."""
 
 
 Losses = dict[str, LossSum]
@@ -47,7 +47,7 @@ Losses = dict[str, LossSum]
 
 @dataclass(frozen=True)
 class TokenIds:
-    """What an objective must know of a vocabulary."""
+    """Token ids that an objective must know of a vocabulary."""
 
     size: int
     mask: int | None
@@ -59,11 +59,11 @@ class TokenIds:
     sentinels: tuple[int, ...] = ()
     """T5's `<extra_id_0>`, `<extra_id_1>` …, which stand for spans; none in other vocabularies."""
     unk: int | None = None
-    """What stands for text that the vocabulary lacks: special, but text."""
+    """Token that stands for text which the vocabulary lacks: special, but text."""
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, kind: KindName = "masked") -> TokenIds:
-        """The ids of a tokenizer.
+        """Return the ids of a tokenizer.
 
         Args:
             tokenizer: of a model.
@@ -98,7 +98,7 @@ class TokenIds:
 
     @functools.cached_property
     def ordinary(self) -> Array:
-        """All other ids."""
+        """Return all ids that are not special."""
         return np.setdiff1d(np.arange(self.size), self.special)
 
 
@@ -117,7 +117,7 @@ class Corrupted(NamedTuple):
     """[S] likewise; `masked` are then places in `targets`."""
 
     def by_sentence(self, lengths: Array) -> tuple[list[Array], list[Array], list[Array]]:
-        """Ids, predicted places within the sentence (or its target) and targets of each.
+        """Return ids, predicted places within the sentence (or its target) and targets of each.
 
         Args:
             lengths: [S] tokens in each sentence before it was corrupted.
@@ -137,7 +137,7 @@ class Corrupted(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective:
-    """One training objective."""
+    """Training objective."""
 
     name: str
     summary: str
@@ -150,19 +150,19 @@ class Objective:
     loss: Callable[[PackedModel, PackedBatch], Losses]
     """(packed model, batch) -> term -> LossSum."""
     kind: KindName = "masked"
-    """What kind of model it trains: a key of `kinds.KINDS`."""
+    """Kind of model that the objective trains: a key of `kinds.KINDS`."""
     reads: Reads = "sentences"
     """Its units: sentences; pieces of documents; pairs, whose two sides are two sentences one
     behind the other; or pairs that are one sentence."""
 
     @property
     def sides(self) -> int:
-        """Sentences of a unit."""
+        """Return the number of sentences in a unit."""
         return 2 if self.reads == "pairs" else 1
 
 
 def of_one_term(name: str, **fields: Any) -> Objective:
-    """An objective of one term, called as itself; it may have a loss of its own."""
+    """Build an objective of one term, called as itself; it may have a loss of its own."""
     of_term: dict[str, Any] = {
         "counts": functools.partial(_counts, name),
         "loss": functools.partial(_cross_entropy, name),
@@ -171,12 +171,12 @@ def of_one_term(name: str, **fields: Any) -> Objective:
 
 
 def _counts(term: str, corrupted: Corrupted, _: Array) -> dict[str, int]:
-    """Every target is of the one term."""
+    """Count every target for the one term."""
     return {term: len(corrupted.targets)}
 
 
 def _cross_entropy(term: str, packed: PackedModel, batch: PackedBatch) -> Losses:
-    """The summed cross-entropy of the targets, softmax in fp32.
+    """Return the summed cross-entropy of the targets, softmax in fp32.
 
     The head sees the places of the targets alone, and those that fill up the batch.
     """

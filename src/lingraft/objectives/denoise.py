@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def spans_mask(length: int, rate: float, mean_span: float, generator: np.random.Generator) -> Array:
-    """[n] which tokens are noise: T5's `random_spans_noise_mask`.
+    """Return [n] which tokens are noise: T5's `random_spans_noise_mask`.
 
     A sentence begins with text and ends with noise, and the two take turns.
 
@@ -52,7 +52,7 @@ def spans_mask(length: int, rate: float, mean_span: float, generator: np.random.
 
 
 def _cut(number: int, parts: int, generator: np.random.Generator) -> Array:
-    """[parts] random sizes above 0 that add up to a number."""
+    """Draw [parts] random sizes above 0 that add up to a number."""
     ends = 1 + np.sort(generator.permutation(number - 1)[: parts - 1])
     return np.diff(np.concatenate([[0], ends, [number]]))
 
@@ -60,7 +60,7 @@ def _cut(number: int, parts: int, generator: np.random.Generator) -> Array:
 def span_corrupted(
     text: Array, sentinels: tuple[int, ...], masking: Masking, generator: np.random.Generator
 ) -> tuple[Array, Array]:
-    """What the encoder reads and the decoder writes of a sentence, without what stands around it.
+    """Return the encoder's input and the decoder's output of a sentence, without what is around.
 
     Args:
         text: [n] its tokens.
@@ -74,7 +74,7 @@ def span_corrupted(
 
 
 def _with_sentinels(text: Array, noise: Array, sentinels: tuple[int, ...]) -> Array:
-    """The text with one sentinel, each time the next, for each stretch that is gone."""
+    """Replace each stretch of noise by one sentinel, each time the next."""
     begins = noise & ~np.concatenate([[False], noise[:-1]])
     number = np.cumsum(begins) - 1
     marked = np.where(begins, np.array(sentinels)[np.minimum(number, len(sentinels) - 1)], text)
@@ -82,7 +82,7 @@ def _with_sentinels(text: Array, noise: Array, sentinels: tuple[int, ...]) -> Ar
 
 
 def infilled(text: Array, mask: int, masking: Masking, generator: np.random.Generator) -> Array:
-    """The sentence with a mask token for each span that is gone.
+    """Replace spans of the sentence by a mask token each.
 
     No two spans touch: each has a place of its own between two tokens that stay.
 

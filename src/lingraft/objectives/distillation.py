@@ -37,7 +37,7 @@ ROW_TOKENS = 128
 
 
 def pooled(states_NTD: torch.Tensor, segments_NT: torch.Tensor) -> torch.Tensor:
-    """[S, D] The mean state of every sentence, in fp32: row by row, in the order of a row.
+    """Return the mean state of every sentence [S, D], in fp32: row by row, in the order of a row.
 
     Args:
         states_NTD: of packed rows.
@@ -54,7 +54,7 @@ def pooled(states_NTD: torch.Tensor, segments_NT: torch.Tensor) -> torch.Tensor:
 
 
 def sentences_of(batch: PackedBatch) -> list[list[int]]:
-    """Token ids of every sentence, in the order of `pooled`."""
+    """Return token ids of every sentence, in the order of `pooled`."""
     ids_NT, segments_NT = batch.input_ids_NT.tolist(), batch.segments_NT.tolist()
     sentences: list[list[int]] = []
     for ids, segments in zip(ids_NT, segments_NT, strict=True):
@@ -99,7 +99,7 @@ class Teacher:
         return cls(packed, tokenizer, student_tokenizer, longest, weight)
 
     def _text(self, ids: list[int]) -> str:
-        """What the student's ids say; between the sentences of a block stands a space."""
+        """Return the text of the student's ids; between a block's sentences stands a space."""
         special = set(self.student_tokenizer.all_special_ids)
         parts = [list(part) for hidden, part in groupby(ids, special.__contains__) if not hidden]
         return " ".join(self.student_tokenizer.batch_decode(parts))
@@ -110,7 +110,7 @@ class Teacher:
 
     @torch.no_grad()
     def states(self, sentences: list[list[int]], device: torch.device) -> torch.Tensor:
-        """[S, D] The teacher's mean states of sentences that are given as the student's ids."""
+        """Return the teacher's mean states [S, D] of sentences, given as the student's ids."""
         texts = [self._text(ids) for ids in sentences]
         rows = spelled.cut(self.tokenizer, texts, self.longest, self._read_as)["input_ids"]
         nothing = [np.zeros(0, dtype=np.int64)] * len(rows)
@@ -122,7 +122,7 @@ class Teacher:
         return torch.empty_like(states_SD).index_copy(0, places, states_SD)
 
     def loss(self, student: PackedModel, batch: PackedBatch) -> Losses:
-        """Squared distance to the teacher, summed over the sentences; `nats` are none."""
+        """Return the squared distance to the teacher, summed over sentences; `nats` are none."""
         device = batch.input_ids_NT.device
         if next(self.packed.parameters()).device != device:
             self.packed.to(device)
@@ -133,7 +133,7 @@ class Teacher:
 
     @property
     def objective(self) -> Objective:
-        """For the batches of the teacher's language; it hides nothing."""
+        """Return the objective for the batches of the teacher's language; it hides nothing."""
         return Objective(
             name=TERM,
             summary="sentence states of a monolingual teacher, beside another objective",

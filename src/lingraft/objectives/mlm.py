@@ -27,7 +27,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hash64(values: Array) -> Array:
-    """SplitMix64's finaliser (Steele et al. 2014): uint64 -> well mixed uint64, elementwise."""
+    """Mix uint64 elementwise by SplitMix64's finaliser (Steele et al. 2014)."""
     x = values.astype(np.uint64) + GOLDEN
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -35,12 +35,12 @@ def hash64(values: Array) -> Array:
 
 
 def uniform(values: Array) -> Array:
-    """Hash to float64 in [0, 1)."""
+    """Map a hash to float64 in [0, 1)."""
     return (hash64(values) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def sentence_keys(indices: Array, *numbers: int) -> Array:
-    """One key for each sentence from its index and any number of seeds (seed, phase, epoch …)."""
+    """Return each sentence's key from its index and any number of seeds (seed, phase, epoch …)."""
     key = np.zeros(1, dtype=np.uint64)  # an array: numpy's scalars warn where arrays wrap around
     for number in numbers:
         key = hash64(key ^ np.uint64(number % 2**64))
@@ -50,7 +50,7 @@ def sentence_keys(indices: Array, *numbers: int) -> Array:
 def corrupt(
     ids: Array, lengths: Array, keys: Array, vocabulary: TokenIds, masking: Masking
 ) -> Corrupted:
-    """Choose the tokens to predict and hide them.
+    """Choose the tokens to predict, and hide these.
 
     Args:
         ids: [T] token ids of the sentences, one after the other.
@@ -87,7 +87,7 @@ def corrupt(
 
 
 def _smallest(owner: Array, token_keys: Array, ordinary: Array, num_masked: Array) -> Array:
-    """Indices of each sentence's `num_masked` ordinary tokens with the smallest keys, ascending."""
+    """Return each sentence's `num_masked` ordinary tokens with the smallest keys, ascending."""
     candidates = np.flatnonzero(ordinary)
     order = candidates[np.lexsort((token_keys[candidates], owner[candidates]))]
     counts = np.bincount(owner[candidates], minlength=len(num_masked))

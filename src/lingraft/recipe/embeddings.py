@@ -23,7 +23,7 @@ FROM_OUTSIDE = (
 
 
 class Embeddings(Section):
-    """Start of the embeddings, and what their initializer learns from beside source and text."""
+    """Embedding rows to start with, and what their initializer learns from."""
 
     init: Initializer = "random"
     """Initializer of the new word embeddings: `lingraft show initializers`."""

@@ -130,7 +130,7 @@ class Tokenizer(Section):
 
 
 class Graft(Section):
-    """Start of the target model."""
+    """Layers and weights that the model starts with."""
 
     source_weights: Literal["pretrained", "random"] = "pretrained"
     """'random' keeps the architecture and draws every weight anew (scratch, and the 'w/ random'
@@ -256,9 +256,9 @@ class Recipe(Section):
     training: Training = Training()
     """Shorthand for graft, embeddings and phases."""
     graft: Graft = Graft()
-    """Start of the model."""
+    """Layers and weights to start with."""
     embeddings: Embeddings = Embeddings()
-    """Start of its embeddings."""
+    """Embedding rows to start with."""
     phases: Annotated[tuple[Phase, ...], Field(strict=False)] = ()
     """Training, in order; filled in by the method where absent."""
     baselines: Annotated[tuple[Baseline, ...], Field(strict=False)] = ()

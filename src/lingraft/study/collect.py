@@ -53,9 +53,11 @@ def training(common: dict[str, Any], run: Run) -> list[Score]:
         **{key: str(environment[key]) for key in variants.VERSION_KEYS if key in environment},
     }
     own = common | {"facts": facts}
-    words = _words(run, variant.recipe.texts[0].prefix)
+    prefix = variant.recipe.texts[0].prefix
     rows = [
-        score.model_copy(update=own | ({"words": words} if score.metric == BITS else {}))
+        score.model_copy(
+            update=own | ({"words": _words(run, prefix)} if score.metric == BITS else {})
+        )
         for score in variants.scores(variant)
     ]
     return [*rows, *(row.model_copy(update=own) for row in _curves(variant))]

@@ -1,1 +1,1 @@
-"""One training loop: data, optimizer, checkpoints."""
+"""Training loop: data, optimizer, checkpoints."""

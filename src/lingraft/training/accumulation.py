@@ -1,4 +1,4 @@
-"""One step's gradients, summed over micro-batches; each term of the loss is divided once."""
+"""Gradients of a step, summed over micro-batches; each term of the loss is divided once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Totals:
-    """What the terms of a loss add up to, over micro-batches and steps, then over processes."""
+    """Sums of a loss's terms, over micro-batches and steps, then over processes."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -41,7 +41,7 @@ class Totals:
             self.sums[term][1] += positions * weight
 
     def means(self, accelerator: Accelerator) -> dict[str, float]:
-        """Mean nats of each term over all processes; 0 where it predicts nothing. A collective."""
+        """Return the mean nats of each term over all processes; 0 for no targets. A collective."""
         rows = accelerator.reduce(torch.stack(list(self.sums.values())), reduction="sum").tolist()
         sums = dict(zip(self.sums, rows, strict=True))
         counts = {term: int(count) for term, (_, count) in sums.items()}

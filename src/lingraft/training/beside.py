@@ -1,4 +1,4 @@
-"""What goes on beside training while a GPU computes: the next batch, and writing checkpoints.
+"""Work beside training while a GPU computes: the next batch, and writing checkpoints.
 
 On a CPU both would take cores from training, so there everything happens in turn. Nothing that is
 computed depends on it.
@@ -27,7 +27,7 @@ Coming = tuple["Position", Any, "Step"]
 
 
 def has_time(device: torch.device) -> bool:
-    """Whether the processor waits while a device computes."""
+    """Return whether the processor waits while a device computes."""
     return device.type != "cpu"
 
 
@@ -95,7 +95,7 @@ def arrival() -> Callable[[], object]:
 
 
 class Writer:
-    """Writes one thing at a time: at once, or in a thread."""
+    """Writer of one thing at a time: at once, or in a thread."""
 
     def __init__(self, *, threaded: bool) -> None:
         self.thread = ThreadPoolExecutor(1) if threaded else None

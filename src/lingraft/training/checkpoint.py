@@ -48,12 +48,12 @@ BROKEN = (
     *(OSError, LookupError, RuntimeError, ValueError, EOFError),
     *(SafetensorError, pickle.UnpicklingError),
 )
-"""What reading a damaged file raises."""
+"""Errors that reading a damaged file raises."""
 AGAIN = "delete the folder to start the phase again"
 
 
 def _by_step(folder: Path) -> dict[int, Path]:
-    """The whole checkpoints of a phase; what its cooldown begins with is one."""
+    """Return a phase's whole checkpoints by step; what its cooldown begins with is one."""
     checkpoints = {int(stable_state(folder)["step"]): path for path in _stable(folder)}
     for path in folder.glob("checkpoint-*"):
         match = NAME.fullmatch(path.name)
@@ -63,41 +63,41 @@ def _by_step(folder: Path) -> dict[int, Path]:
 
 
 def latest(folder: Path) -> Path | None:
-    """The newest whole checkpoint of a phase."""
+    """Return the newest whole checkpoint of a phase."""
     return max(_by_step(folder).items(), default=(0, None))[1]
 
 
 def last_step(folder: Path) -> int:
-    """The step that a phase goes on from; 0 where it begins."""
+    """Return the step that a phase goes on from; 0 where it begins."""
     return max(_by_step(folder), default=0)
 
 
 def last_state(folder: Path) -> dict[str, Any]:
-    """The state that a phase goes on from; nothing where it begins."""
+    """Return the state that a phase goes on from; nothing where it begins."""
     path = latest(folder)
     return read_json(path / "state.json") if path else {}
 
 
 def _stable(folder: Path) -> list[Path]:
-    """Where what a cooldown begins with is kept, if so: a kill may leave it under its old name."""
+    """Return the folder of what a cooldown begins with, if kept; a kill may leave its old name."""
     paths = (folder / STABLE, folder / OLD)
     return [path for path in paths if (path / "state.json").is_file()][:1]
 
 
 def stable_state(folder: Path) -> dict[str, Any]:
-    """The state with which the cooldown of a phase begins; nothing where it was not kept."""
+    """Return the state with which the cooldown of a phase begins; nothing where it was not kept."""
     return next((read_json(path / "state.json") for path in _stable(folder)), {})
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """The checkpoints of a phase, and those that a kill left half-written."""
+    """Return the checkpoints of a phase, and those that a kill left half-written."""
     return [path for path in sorted(folder.glob("*")) if LEFTOVER.fullmatch(path.name)]
 
 
 def weights(
     model: nn.Module, *, keep: bool = True, copy: Copy = torch.Tensor.cpu
 ) -> dict[str, torch.Tensor]:
-    """The model's tensors, tied ones once, whole, on the CPU; a collective where it is sharded.
+    """Return a model's tensors, tied ones once, whole, on the CPU; a collective if it is sharded.
 
     Args:
         model: the unwrapped model.
@@ -115,7 +115,7 @@ def weights(
 def moments(
     optimizer: torch.optim.Optimizer, *, keep: bool = True, copy: Copy = torch.Tensor.cpu
 ) -> dict[str, Any]:
-    """An optimizer's state as one process has it, on the CPU; arguments as `weights`."""
+    """Return an optimizer's state as one process has it, on the CPU; arguments as `weights`."""
     state = optimizer.state_dict()
     whole: dict[int, dict[str, Any]] = {}
     for number, values in state["state"].items():
@@ -191,7 +191,7 @@ def _write(
 
 
 def has_room(folder: Path, model: nn.Module) -> bool:
-    """Whether the disk has room for what a cooldown begins with, and for what comes after."""
+    """Return whether the disk has room for what a cooldown begins with and what comes after."""
     weights = sum(4 * parameter.numel() for parameter in model.parameters())
     return shutil.disk_usage(folder).free >= ROOM * weights
 
@@ -263,7 +263,7 @@ def keep_look(folder: Path, model: nn.Module, step: int, looks: int, *, main: bo
 
 
 def kept_looks(folder: Path) -> dict[int, Path]:
-    """Step → file of the looks that are there, the earliest first."""
+    """Return the files of the looks that are there, by step, the earliest first."""
     return {
         int(match[1]): path
         for path in sorted((folder / LOOKS).glob("*"))

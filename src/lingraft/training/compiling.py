@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def encoder_layers(module: nn.Module) -> list[nn.Module]:
-    """The layers of a stock model, in order; transformers marks them for activation checkpoints."""
+    """Return a stock model's layers in order, as transformers marks them for checkpointing."""
     return [part for part in module.modules() if isinstance(part, GradientCheckpointingLayer)]
 
 

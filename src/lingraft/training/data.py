@@ -36,20 +36,20 @@ Text = TypeVar("Text", "Tokens", "TokenPairs")
 
 
 def number_of(text: str) -> int:
-    """A fixed number for a name, to derive seeds from."""
+    """Return a fixed number for a name, to derive seeds from."""
     return zlib.crc32(text.encode())
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where in the data a run is: the next batch to draw."""
+    """Place of a run in the data: the next batch to draw."""
 
     epoch: int = 0
     index: int = 0
 
 
 def subset(tokens: Text, sentences: int, seed: int) -> Text:
-    """Some sentences of a text, in its order; a smaller set is contained in every larger one.
+    """Return some sentences of a text, in order; each larger set contains every smaller one.
 
     Which ones is a function of a sentence's index and of `seed` alone.
 
@@ -72,7 +72,7 @@ def subset(tokens: Text, sentences: int, seed: int) -> Text:
 
 @dataclass(frozen=True)
 class Reading:
-    """One thing that a phase reads: a stream under an objective."""
+    """Stream that a phase reads under an objective."""
 
     stream: str
     """Its name; empty for the one stream of the short form."""
@@ -92,12 +92,12 @@ class Reading:
 
     @property
     def size(self) -> int:
-        """Sentences, documents or pairs of its training text, in blocks and pieces or not."""
+        """Return the number of training sentences, documents or pairs, in blocks or not."""
         return len(self.train.tokens if isinstance(self.train, Blocks | Documents) else self.train)
 
     @property
     def label(self) -> str:
-        """For metrics."""
+        """Return the name for metrics."""
         return f"{self.stream}/{self.objective}"
 
 
@@ -105,15 +105,15 @@ class Plan(Protocol):
     """The order of a phase's sentences."""
 
     def steps_per_epoch(self) -> float:
-        """Batches in one pass; of several streams, in as many draws as they have sentences."""
+        """Return batches in one pass; of several streams, in as many draws as their sentences."""
         ...
 
     def tokens_per_epoch(self) -> float:
-        """Tokens of these."""
+        """Return the tokens of those batches."""
         ...
 
     def after(self, position: Position) -> Iterator[tuple[Position, Array]]:
-        """All batches from `position` on, without end, each with the position behind it."""
+        """Yield all batches from `position` on, without end, each with the position behind it."""
         ...
 
 
@@ -125,7 +125,7 @@ class BatchPlan:
         self.seed, self.phase = seed, number_of(phase)
 
     def epoch(self, epoch: int) -> list[Array]:
-        """The sentence indices of each batch of one pass; the last batch may be smaller."""
+        """Return the sentence indices of each batch of one pass; the last batch may be smaller."""
         order = np.random.default_rng([self.seed, self.phase, epoch]).permutation(len(self.lengths))
         if self.batch.unit == "sentences":
             return np.split(order, range(self.batch.size, len(order), self.batch.size))
@@ -140,7 +140,7 @@ class BatchPlan:
         return np.split(order, cuts)
 
     def steps_per_epoch(self) -> float:
-        """Batches in one pass (for batches in tokens: nearly)."""
+        """Return the number of batches in one pass (for batches in tokens: nearly)."""
         if self.batch.unit == "sentences":
             return float(-(-len(self.lengths) // self.batch.size))
         return max(
@@ -148,11 +148,11 @@ class BatchPlan:
         )
 
     def tokens_per_epoch(self) -> float:
-        """Tokens of one pass."""
+        """Return the tokens of one pass."""
         return float(self.lengths.sum())
 
     def after(self, position: Position) -> Iterator[tuple[Position, Array]]:
-        """All batches from `position` on, without end, each with the position behind it."""
+        """Yield all batches from `position` on, without end, each with the position behind it."""
         epoch, index = position.epoch, position.index
         while True:
             batches = self.epoch(epoch)
@@ -169,7 +169,7 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step's share of this process."""
+    """Share that one process has of an optimizer step."""
 
     micro_batches: list[PackedBatch]
     weights: list[float]
@@ -181,12 +181,12 @@ class Step:
 
     @property
     def global_targets(self) -> int:
-        """Predicted tokens of all terms; a teacher's is of sentences, and predicts none."""
+        """Return predicted tokens of all terms; a teacher's is of sentences, and predicts none."""
         return sum(count for term, count in self.targets.items() if term != TERM)
 
     @classmethod
     def together(cls, steps: Sequence[Step]) -> Step:
-        """One step made of several; terms of the same name are one term."""
+        """Join several steps into one; terms of the same name are one term."""
         terms = dict.fromkeys(term for step in steps for term in step.targets)
         return cls(
             [batch for step in steps for batch in step.micro_batches],
@@ -209,19 +209,19 @@ class Hidden:
     masked: list[Array]
     """Places of the hidden tokens, by sentence."""
     targets: list[Array]
-    """What stood there, by sentence."""
+    """Tokens that stood at those places, by sentence."""
     counts: dict[str, int]
     """Predicted tokens by term."""
     sides: int = 1
     """So many sentences, one behind the other, share a row and a process: 2 for pairs."""
     restarts: list[int] | None = None
-    """Where in each sentence positions start from 0 again; 0 nowhere."""
+    """Places in each sentence at which positions start from 0 again; 0 nowhere."""
     kind: KindName = "masked"
-    """Of the models that read it."""
+    """Kind of the models that read the sentences."""
 
     @property
     def room(self) -> Array:
-        """[S] how much of a row each takes: of two stacks the longer of both sides."""
+        """Return the room [S] that each takes in a row: of two stacks the longer of both sides."""
         if self.kind == "masked":
             return self.lengths
         sizes = (map(len, self.ids), map(len, self.targets))
@@ -229,7 +229,7 @@ class Hidden:
 
     @classmethod
     def together(cls, parts: Sequence[Hidden]) -> Hidden:
-        """Sentences of several streams, under the same objective."""
+        """Join sentences of several streams, under the same objective."""
         if len(parts) == 1:
             return parts[0]
         terms = dict.fromkeys(term for part in parts for term in part.counts)
@@ -250,7 +250,7 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Batcher:
-    """Turns sentence indices into packed, corrupted micro-batches."""
+    """Maker of packed, corrupted micro-batches from sentence indices."""
 
     tokens: Tokens | Blocks | Documents | TokenPairs
     objective: Objective
@@ -265,7 +265,7 @@ class Batcher:
     """Tokens of a pass that is one row (a GPU's), from `rows.even_width`; None for short rows."""
 
     def step(self, indices: Array, epoch: int, rank: int = 0, num_ranks: int = 1) -> Step:
-        """The micro-batches of one process.
+        """Return the micro-batches of one process.
 
         Args:
             indices: the sentences of the global batch.
@@ -296,7 +296,7 @@ class Batcher:
         )
 
     def whole(self, indices: Array, term: str) -> Hidden:
-        """Sentences with nothing hidden, for a term that counts sentences."""
+        """Return sentences with nothing hidden, for a term that counts sentences."""
         sentences = [sentence.astype(np.int64) for sentence in self.tokens.rows(indices)]
         nothing = [np.zeros(0, np.int64)] * len(sentences)
         lengths = np.array([len(sentence) for sentence in sentences])
@@ -369,7 +369,7 @@ def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
 
 
 def share(lengths: Array, rank: int, num_ranks: int) -> Array:
-    """The sentences of one process: longest first to the process with the fewest tokens."""
+    """Return one process's sentences: longest first to the process with the fewest tokens."""
     if num_ranks == 1:
         return np.arange(len(lengths))
     loads = [0] * num_ranks

@@ -192,12 +192,12 @@ class _Trainer:
 
     @property
     def done(self) -> float:
-        """Steps, tokens or seconds."""
+        """Return steps, tokens or seconds."""
         state = self.state
         return {"steps": state.step, "tokens": state.tokens}.get(self.progress.unit, state.passed)
 
     def take_step(self, steps: Iterator[Coming], ticker: Ticker) -> None:
-        """One optimizer step; a number of a GPU is read where it is logged alone."""
+        """Take one optimizer step; a GPU's number is read only where it is logged."""
         state, accelerator, phase = self.state, self.accelerator, self.job.phase
         started = time.monotonic()
         self.watch.begin()
@@ -266,12 +266,12 @@ class _Trainer:
         )
 
     def ceiling(self) -> float:
-        """Operations a second of the fastest matrix product, on all processes' devices."""
+        """Measure operations a second of the fastest matrix product, on all processes' devices."""
         ceiling = matrix_product_ceiling(self.accelerator.device, self.accelerator.mixed_precision)
         return ceiling * self.accelerator.num_processes
 
     def diverged(self, value: str) -> TrainingError:
-        """The error that stops a run whose numbers are not finite."""
+        """Return the error that stops a run whose numbers are not finite."""
         return metrics.diverged(self.job, self.state.step, value, self.last_checkpoint)
 
     def look(self, ended: bool) -> None:
@@ -311,7 +311,7 @@ class _Trainer:
         self.speed.restart()
 
     def result(self) -> dict[str, Any]:
-        """Plain data for done.json."""
+        """Return plain data for done.json."""
         more = self.scale.row(None)[1]
         return self.state.result | {"trainable_parameters": self.problem.trainable} | more
 

@@ -1,4 +1,4 @@
-"""What the machine can do, and how it is set up for training."""
+"""Machine of a run: its abilities, and how it is set up for training."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ DIVIDES = {
     "MEGATRON_LM": "Megatron-LM",
     "PARALLELISM_CONFIG": "a parallelism config",
 }
-"""What accelerate may be launched with that divides a model its own way: ACCELERATE_USE_…"""
+"""Launch options of accelerate that divide a model their own way: ACCELERATE_USE_…"""
 GLIBC_M_TRIM_THRESHOLD, GLIBC_M_TOP_PAD, GLIBC_M_MMAP_MAX = -1, -2, -4
 
 
 def multiplies_bf16(name: devices.Device = "auto") -> bool:
-    """Whether bf16 products are fast here: a GPU with them, or a CPU with AMX or AVX512-BF16."""
+    """Return whether bf16 is fast here: by a GPU that has it, or a CPU with AMX or AVX512-BF16."""
     device = device_for(name)
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
@@ -59,7 +59,7 @@ def multiplies_bf16(name: devices.Device = "auto") -> bool:
 
 
 def resolve_precision(hardware: Hardware) -> str:
-    """'bf16', 'fp16' or 'fp32'.
+    """Return 'bf16', 'fp16' or 'fp32'.
 
     Raises:
         RecipeError: a device does not have what was asked for.
@@ -75,7 +75,7 @@ def resolve_precision(hardware: Hardware) -> str:
 
 
 def accelerator_for(hardware: Hardware, folder: Path) -> Accelerator:
-    """The device, the processes and the precision of a run; one per process.
+    """Set up the device, the processes and the precision of a run; one per process.
 
     Raises:
         RecipeError: the machine, or how the processes were started, does not fit the recipe.
@@ -126,7 +126,7 @@ def keep_freed_memory() -> None:
 
 
 def environment(accelerator: Accelerator, command: str) -> dict[str, Any]:
-    """What a reader needs to reproduce a run; no names of users, machines or folders."""
+    """Return what a reader needs to reproduce a run; no names of users, machines or folders."""
     versions = {}
     for package in PACKAGES:
         try:

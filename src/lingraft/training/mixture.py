@@ -35,7 +35,7 @@ same."""
 
 
 def probabilities(readings: Sequence[Reading], mixture: Mixture) -> Array:
-    """[readings] how likely each is to be drawn: by their weights, else by N^alpha.
+    """Return the chance [readings] of each to be drawn: by their weights, else by N^alpha.
 
     A reading with a share of the tokens is drawn so often that it has it on average, however long
     its units are; the others divide the rest of the tokens, drawn among each other as above.
@@ -78,7 +78,7 @@ class MixturePlan:
         bilingual: Sequence[bool] | None = None,
         bilingual_batch: int | None = None,
     ) -> None:
-        """Nothing is drawn yet.
+        """Set the plan up; nothing is drawn yet.
 
         Args:
             lengths: of each stream [sentences], tokens in each; no stream is empty.
@@ -116,14 +116,14 @@ class MixturePlan:
 
     @property
     def expected(self) -> Array:
-        """[streams] share of all draws."""
+        """Return the share [streams] of all draws."""
         if len(self.kinds) == 1:
             return self.probabilities
         draws = np.array(self.draws)
         return draws @ np.stack(self.kinds) / draws.sum()
 
     def streams(self, step: int) -> Array:
-        """[draws] the stream of each of a step's sentences."""
+        """Draw the stream [draws] of each of a step's sentences."""
         generator = np.random.default_rng([self.seed, self.phase, DRAWS, step])
         kind = step % len(self.kinds)
         draws = self.draws[kind]
@@ -133,14 +133,14 @@ class MixturePlan:
         return np.full(draws, streams[0]) if self.whole_batches else streams
 
     def drawn(self, steps: int) -> Array:
-        """[streams] how often each was drawn in the first steps."""
+        """Count how often each stream was drawn in the first steps, [streams]."""
         counts = np.zeros(len(self.sizes), np.int64)
         for step in range(steps):
             counts += np.bincount(self.streams(step), minlength=len(self.sizes))
         return counts
 
     def tokens(self, draws: Array) -> Array:
-        """[streams] real tokens in the first so many draws of each."""
+        """Count real tokens in the first so many draws of each stream, [streams]."""
         totals = np.zeros(len(self.sizes), np.int64)
         for stream, lengths in enumerate(self.lengths):
             passes, rest = divmod(int(draws[stream]), int(self.sizes[stream]))
@@ -149,7 +149,7 @@ class MixturePlan:
         return totals
 
     def _places(self, streams: Array, counts: Array) -> Array:
-        """[n] how often each sentence's stream was drawn before it."""
+        """Return how often each sentence's stream was drawn before it, [n]."""
         places = np.empty(len(streams), np.int64)
         for stream in np.unique(streams):
             here = streams == stream
@@ -157,7 +157,7 @@ class MixturePlan:
         return places
 
     def _indices(self, streams: Array, places: Array) -> Array:
-        """[n] the sentences, by the index over all streams."""
+        """Return the sentences [n], by the index over all streams."""
         indices = np.empty(len(streams), np.int64)
         passes, within = np.divmod(places, self.sizes[streams])
         for stream, epoch in sorted({*zip(streams.tolist(), passes.tolist(), strict=True)}):
@@ -166,7 +166,7 @@ class MixturePlan:
         return indices
 
     def _order(self, stream: int, epoch: int) -> Array:
-        """The order of a stream's sentences in one pass; the last one asked for is kept."""
+        """Return the order of a stream's sentences in one pass; keep the last one asked for."""
         entry = self.orders.get(stream)
         if entry is None or entry[0] != epoch:
             numbers = [self.seed, self.phase, ORDER, stream, epoch]
@@ -175,20 +175,20 @@ class MixturePlan:
         return entry[1]
 
     def mean_length(self) -> float:
-        """Expected tokens of a draw."""
+        """Return the expected tokens of a draw."""
         means = [float(stream.mean()) for stream in self.lengths]
         return float(self.expected @ np.array(means))
 
     def steps_per_epoch(self) -> float:
-        """Batches in as many draws as the streams have sentences."""
+        """Return the number of batches in as many draws as the streams have sentences."""
         return float(np.ceil(self.sizes.sum() / (sum(self.draws) / len(self.draws))))
 
     def tokens_per_epoch(self) -> float:
-        """Expected tokens of as many draws as the streams have sentences."""
+        """Return the expected tokens of as many draws as the streams have sentences."""
         return float(self.sizes.sum()) * self.mean_length()
 
     def after(self, position: Position) -> Iterator[tuple[Position, Array]]:
-        """All batches from `position` on, without end, each with the position behind it.
+        """Yield all batches from `position` on, without end, each with the position behind it.
 
         A position's epoch is the step: a sentence that comes again at another step has new masks.
         """
@@ -202,17 +202,17 @@ class MixturePlan:
 
 @dataclass(frozen=True)
 class MixtureBatcher:
-    """Turns indices over all streams into micro-batches; what has one objective shares rows."""
+    """Maker of micro-batches from indices over all streams; what has one objective shares rows."""
 
     batchers: Sequence[Batcher]
-    """One a stream; they differ in text, objective and masking."""
+    """Batchers, one a stream; they differ in text, objective and masking."""
     distilled: int | None = None
     """The one whose sentences are also read whole, for the term of a teacher."""
     also: Sequence[Sequence[Batcher]] = ()
-    """Of each batcher those of the same units under more objectives; none where nobody has."""
+    """Batchers of the same units under more objectives, for each batcher; none where nobody has."""
 
     def step(self, indices: Array, epoch: int, rank: int = 0, num_ranks: int = 1) -> Step:
-        """The micro-batches of one process; arguments as `Batcher.step`."""
+        """Return the micro-batches of one process; arguments as `Batcher.step`."""
         ends = np.cumsum([len(batcher.tokens) for batcher in self.batchers])
         owners = np.searchsorted(ends, indices, side="right")
         by_objective: dict[str, list[Hidden]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What one phase of training is given, how far it has come, what it trains, and who looks on."""
+"""Parts of a phase of training: its inputs, how far it has come, what it trains, who looks on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Stopped(TrainingError):
-    """A signal asked the run to stop; it did so after a checkpoint."""
+    """Stop of a run that a signal asked for, after a checkpoint."""
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
@@ -48,13 +48,13 @@ class WithObjective(nn.Module):
         self.objectives = {objective.name: objective for objective in objectives}
 
     def forward(self, batch: PackedBatch) -> Losses:
-        """Summed loss by term, of the objective that the batch is for."""
+        """Return the summed loss by term, of the objective that the batch is for."""
         return self.objectives[batch.objective].loss(self.packed, batch)
 
 
 @dataclass
 class State:
-    """How far a phase has come; plain data, kept in the checkpoint."""
+    """Progress of a phase; plain data, kept in the checkpoint."""
 
     fingerprint: str
     step: int = 0
@@ -67,9 +67,9 @@ class State:
     passed: float = 0.0
     """Seconds since the first step, of everything, by the main process' clock."""
     step_seconds: float = 0.0
-    """How long the coming step may take."""
+    """Seconds that the coming step may take."""
     allowed: float = 0.0
-    """What `passed` may come to, of a budget in time; 0 before that is known."""
+    """Seconds that `passed` may come to, of a budget in time; 0 before that is known."""
     cooling: bool = False
     """Whether the cooldown of warm-up, stable, decay has begun."""
     stable_fingerprint: str = ""
@@ -92,7 +92,7 @@ class State:
 
     @property
     def result(self) -> dict[str, Any]:
-        """What done.json says of a phase."""
+        """Return what done.json says of a phase."""
         return {
             "steps": self.step,
             "tokens": self.tokens,
@@ -108,7 +108,7 @@ class State:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Where and how a phase runs, whatever it learns."""
+    """Settings of where and how a phase runs, whatever it learns."""
 
     phase: Phase
     hardware: Hardware
@@ -121,8 +121,8 @@ class Work:
     decay_all: bool = False
     """Weight decay on biases and normalisation weights too."""
     stable_fingerprint: str = ""
-    """Of what the phase is made from but for its budget: what the cooldown begins with is kept for
-    a longer phase of the same; none where nothing is to be kept."""
+    """Fingerprint of what the phase is made from but for its budget: what the cooldown begins with
+    is kept for a longer phase of the same; none where nothing is to be kept."""
     allow: Callable[[float, int], float] | None = None
     """Seconds that a phase with a budget in time may take from now on, by the seconds and tokens of
     a look at the validation text."""
@@ -171,7 +171,7 @@ def lighten(model: nn.Module) -> int:
 
 @contextlib.contextmanager
 def in_fp32(model: nn.Module, *, on_cpu: bool = True) -> Iterator[None]:
-    """All weights in fp32 for a while.
+    """Keep all weights in fp32 for a while.
 
     Args:
         model: some of its matrices may be in bf16.
@@ -209,16 +209,16 @@ def recompute_activations(model: PreTrainedModel) -> None:
 
 
 class Watch:
-    """Told of every step; this one does nothing. It may end the training by an error of its own."""
+    """Observer of every step; this one does nothing. It may end the training by its own error."""
 
     endless = False
     """Whether it alone ends the training, so that the budget says nothing of the time left."""
 
     def begin(self) -> None:
-        """A step begins."""
+        """Take note that a step begins."""
 
     def end(self, indices: np.ndarray[Any, Any], step: Step) -> None:
-        """It is done, with everything that belongs to it.
+        """Take note that a step is done, with everything that belongs to it.
 
         Args:
             indices: examples of the global batch.

@@ -1,4 +1,4 @@
-"""What a phase learns: data, loss, and how well it goes. The loop knows no more of it than this.
+"""Problem that a phase learns: data, loss, and how well it goes. The loop knows no more than this.
 
 Masked language modelling is one problem; fine-tuning on a task is another.
 """
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at the held-out data says."""
+    """Result of a look at the held-out data."""
 
     loss: float
     """Mean nats, or the task's own loss."""
     score: float | None = None
-    """What the best weights are chosen by, higher is better; None chooses by the loss."""
+    """Number that the best weights are chosen by, higher is better; None chooses by the loss."""
     metrics: dict[str, float] = field(default_factory=dict)
     """More numbers for metrics.jsonl."""
     tokens: int = 0
@@ -57,42 +57,42 @@ class Look:
 
     @property
     def to_minimise(self) -> float:
-        """The number by which looks are compared."""
+        """Return the number by which looks are compared."""
         return self.loss if self.score is None else -self.score
 
 
 class Problem(Protocol):
-    """What the loop asks for."""
+    """Problem of a phase, as the loop asks for it."""
 
     micro_batch_tokens: int
     """Tokens that go through the model at once; half as many where memory is full."""
 
     @property
     def lengths(self) -> np.ndarray[Any, Any]:
-        """Real tokens of each training example."""
+        """Return the real tokens of each training example."""
         ...
 
     @property
     def module(self) -> nn.Module:
-        """Takes one of `step`'s micro-batches; gives the summed losses, by term."""
+        """Return a module from one of `step`'s micro-batches to the summed losses, by term."""
         ...
 
     @property
     def trainable(self) -> int:
-        """Parameters that train."""
+        """Return the number of parameters that train."""
         ...
 
     @property
     def uneven(self) -> bool:
-        """Whether a step may leave parameters out that train."""
+        """Return whether a step may leave parameters out that train."""
         return False
 
     def plan(self, work: Work) -> Plan:
-        """The order of the examples."""
+        """Return the order of the examples."""
         ...
 
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
-        """One process' share of a global batch."""
+        """Return one process's share of a global batch."""
         ...
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
@@ -183,7 +183,7 @@ class MaskedText:
 
     @property
     def micro_batch_tokens(self) -> int:
-        """Tokens that go through the model at once."""
+        """Return the number of tokens that go through the model at once."""
         return self._at_once
 
     @micro_batch_tokens.setter
@@ -202,7 +202,7 @@ class MaskedText:
         self.batcher = batchers[0] if alone else MixtureBatcher(batchers, distilled, also)
 
     def batcher_of(self, reading: Reading) -> Batcher:
-        """What makes batches of a stream under an objective."""
+        """Build the batcher of a stream under an objective."""
         job = self.job
         return Batcher(
             reading.train,
@@ -217,7 +217,7 @@ class MaskedText:
         )
 
     def plan(self, work: Work) -> Plan:
-        """One stream's own order, or draws from several."""
+        """Return one stream's own order, or draws from several."""
         phase, readings = work.phase, self.job.readings
         if len(readings) == 1:
             return BatchPlan(self.lengths, phase.batch, work.seed, phase.name)
@@ -234,7 +234,7 @@ class MaskedText:
         )
 
     def streams(self, work: Work, steps: int) -> dict[str, dict[str, Any]]:
-        """Of each of several streams: sentences, samples, probability of a draw; what was drawn."""
+        """Return the sentences, samples, chance, draws and tokens of each of several streams."""
         plan = self.plan(work)
         if not isinstance(plan, MixturePlan):
             return {}
@@ -252,11 +252,11 @@ class MaskedText:
         }
 
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
-        """Packed rows with fresh masks."""
+        """Return packed rows with fresh masks."""
         return self.batcher.step(indices, epoch, rank, num_ranks)
 
     def useful_flops(self, indices: np.ndarray[Any, Any], targets: int) -> float:
-        """Floating-point operations that training on a global batch needs; none for padding.
+        """Return the floating-point operations to train on a global batch; none for padding.
 
         Args:
             indices: its sentences.
@@ -266,7 +266,7 @@ class MaskedText:
         return self.operations.training(self.lengths[indices], targets)
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
-        """Mean nats on the validation text; of several streams each, and as they are drawn."""
+        """Return mean nats on the validation text; of several streams each, and as drawn."""
         try:
             loss, metrics = self.held_out.losses(module, accelerator)
         except (RuntimeError, MemoryError) as error:
@@ -276,7 +276,7 @@ class MaskedText:
         return Look(loss, metrics=metrics, tokens=self.held_out.tokens)
 
     def save(self, folder: Path) -> None:
-        """A stock checkpoint with the source's own dropout."""
+        """Save a stock checkpoint with the source's own dropout."""
         changed = {key: getattr(self.model.config, key) for key in self.job.kept_config}
         self.model.config.update(self.job.kept_config)
         adapted = self.job.phase.lora is not None

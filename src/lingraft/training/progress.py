@@ -1,4 +1,4 @@
-"""How far a phase is: the share that is done of its steps, tokens, passes over the text, or time.
+"""Progress of a phase: the share that is done of its steps, tokens, passes over the text, or time.
 
 Warm-up, cooldown, looks at the validation text and the end are functions of this share, whatever
 its unit. Of a budget in time everything counts from the first step on: steps, looks, checkpoints.

@@ -31,7 +31,7 @@ class LossScale:
 
     @property
     def state(self) -> dict[str, Any]:
-        """For a checkpoint; waits for the device."""
+        """Return the state for a checkpoint; wait for the device."""
         return {} if self.scaler is None else self.scaler.state_dict()
 
     def resume(self, state: dict[str, Any]) -> None:

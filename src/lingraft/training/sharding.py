@@ -88,7 +88,7 @@ def shard(module: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Acce
 
 
 def _part_of(value: Any, like: nn.Parameter) -> Any:
-    """This process' part of a moment; a step count stays as it is."""
+    """Return this process's part of a moment; a step count stays as it is."""
     if not isinstance(value, torch.Tensor) or value.shape != like.shape or value.dim() == 0:
         return value
     assert isinstance(like, DTensor)
@@ -96,7 +96,7 @@ def _part_of(value: Any, like: nn.Parameter) -> Any:
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor put together from its shards; others as they are."""
+    """Put a tensor together from its shards; others stay as they are."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
@@ -109,7 +109,7 @@ def settle(module: nn.Module) -> None:
 
 @contextlib.contextmanager
 def gathered(module: nn.Module, accelerator: Accelerator) -> Iterator[None]:
-    """The main process has all weights of a module for a while, as plain tensors on the CPU.
+    """Gather all weights of a module on the main process for a while, as plain tensors on the CPU.
 
     Tied ones stay tied. Nothing changes on the other processes, or where nothing is sharded.
     """
@@ -158,7 +158,7 @@ def _hosts() -> distributed.ProcessGroup:
 
 
 def largest(numbers: list[int], accelerator: Accelerator) -> list[int]:
-    """The largest of all processes' numbers, each; their processors' own: no GPU is waited for."""
+    """Return the largest of all processes' numbers, each, by processors: no GPU is waited for."""
     if accelerator.num_processes == 1:
         return numbers
     tensor = torch.tensor(numbers)
@@ -168,17 +168,17 @@ def largest(numbers: list[int], accelerator: Accelerator) -> list[int]:
 
 
 def micros_of_main(seconds: float, accelerator: Accelerator) -> int:
-    """Microseconds of which `largest` gives all processes the main one's; 0 on the others."""
+    """Return microseconds of which `largest` gives all processes the main's; 0 on the others."""
     return round(seconds * MICROS) if accelerator.is_main_process else 0
 
 
 def agreed(seconds: float, accelerator: Accelerator) -> float:
-    """The main process' number of seconds."""
+    """Return the main process's number of seconds."""
     return largest([micros_of_main(seconds, accelerator)], accelerator)[0] / MICROS
 
 
 def all_finite(parameters: Iterable[torch.Tensor], accelerator: Accelerator) -> bool:
-    """Whether no number of any process' part is infinite or NaN."""
+    """Return whether no number of any process's part is infinite or NaN."""
     parts = (p.to_local() if isinstance(p, DTensor) else p for p in parameters)
     broken = torch.stack([~part.isfinite().all() for part in parts]).sum()  # read once
     return int(accelerator.reduce(broken, reduction="sum")) == 0

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class StopRequest:
-    """Whether a signal asked the run to stop, and which one."""
+    """Request of a signal to stop the run, and the signal's number."""
 
     def __init__(self) -> None:
         self.number: int | None = None

@@ -49,7 +49,7 @@ TOO_LOW = "other work slowed the machine down while the fastest matrix product w
 
 
 def flops_per_token(multiplied: float, trained: float) -> float:
-    """Operations that training takes for a token, from parameters alone (Kaplan et al. 2020, §2.1).
+    """Return operations of training per token, from parameters alone (Kaplan et al. 2020, §2.1).
 
     Two a parameter in the forward pass, two for the gradient of its activations and two for that of
     the parameters that train; attention is left out. An estimate for a model that is not built yet.
@@ -71,11 +71,11 @@ class Passes(NamedTuple):
     """For gradients of weights."""
 
     def plus(self, other: Passes) -> Passes:
-        """Both together."""
+        """Add other passes."""
         return Passes(*(a + b for a, b in zip(self, other, strict=True)))
 
     def times(self, number: float) -> Passes:
-        """So many of them."""
+        """Multiply the passes by a number."""
         return Passes(*(number * value for value in self))
 
 
@@ -95,7 +95,7 @@ class Operations:
     """Whether a token sees what stands before it alone."""
 
     def by_part(self, lengths: Array, targets: int) -> dict[str, Passes]:
-        """Useful operations for sentences.
+        """Return the useful operations for sentences, by part.
 
         Args:
             lengths: [S] tokens in each.
@@ -113,16 +113,16 @@ class Operations:
         return dict(totals)
 
     def training(self, lengths: Array, targets: int) -> float:
-        """Useful operations of a forward and a backward pass; arguments as in `by_part`."""
+        """Return useful operations of a forward and a backward pass; arguments as in `by_part`."""
         return sum(sum(passes) for passes in self.by_part(lengths, targets).values())
 
     def forward(self, lengths: Array, targets: int) -> float:
-        """Useful operations of a forward pass; arguments as in `by_part`."""
+        """Return useful operations of a forward pass; arguments as in `by_part`."""
         return sum(passes.forward for passes in self.by_part(lengths, targets).values())
 
 
 def pairs(lengths: Array, window: int | None, *, before_only: bool = False) -> float:
-    """Pairs of tokens of one sentence that see each other: both orders, and each with itself.
+    """Count pairs of tokens of one sentence that see each other: both orders, each with itself.
 
     Args:
         lengths: [S] tokens in each sentence.
@@ -141,7 +141,7 @@ def pairs(lengths: Array, window: int | None, *, before_only: bool = False) -> f
 
 
 def count(model: PreTrainedModel, family: Family, itl: frozenset[int]) -> Operations:
-    """The operations of a model, from its linear maps and its `requires_grad`.
+    """Count the operations of a model, from its linear maps and its `requires_grad`.
 
     Args:
         model: a stock masked language model; frozen as it will train.
@@ -165,14 +165,14 @@ def count(model: PreTrainedModel, family: Family, itl: frozenset[int]) -> Operat
 
 
 def _attention_width(model: PreTrainedModel) -> int:
-    """Width of all heads' queries together; of most models the hidden one."""
+    """Return the width of all heads' queries together; of most models the hidden one."""
     config = model.config
     of_head = getattr(config, "head_dim", None)
     return int(of_head * config.num_attention_heads if of_head else config.hidden_size)
 
 
 def _maps(model: PreTrainedModel, family: Family) -> Iterator[tuple[str, int, tuple[float, float]]]:
-    """Name, weights, and whether (0 or 1) input and weights have gradients, of each linear map.
+    """Yield name, weights, and whether (0, 1) input and weights have gradients, of each linear map.
 
     Body and embeddings are registered in the order in which they run, in all families. The head's
     modules may stand before them, its norm before its map; it predicts from all of them.
@@ -199,7 +199,7 @@ def _in_head(name: str, family: Family) -> bool:
 
 
 def _attentions(model: PreTrainedModel, family: Family) -> Iterator[tuple[bool, int | None]]:
-    """For each layer, whether queries, keys and values have gradients, and its window."""
+    """Yield for each layer whether queries, keys and values have gradients, and its window."""
     depth = int(getattr(model.config, family.depth_key))
     trained: set[int] = set()
     below = False
@@ -339,7 +339,7 @@ class Speedometer:
         self.restart()
 
     def share(self, speed: float, limit: float) -> float | None:
-        """Speed over the ceiling; None where it is above it although that was measured twice."""
+        """Return speed over the ceiling; None where it is above one that was measured twice."""
         if speed > limit and not self.measured_again:
             self.measured_again = True
             self.limit = limit = max(limit, self.ceiling())
@@ -349,7 +349,7 @@ class Speedometer:
 
     @property
     def shown(self) -> str:
-        """For a line of the log, the mean over the last readings; empty before the first."""
+        """Write the mean over the last readings for a line of the log; empty before the first."""
         if not self.recent:
             return ""
         tokens, seconds = map(sum, zip(*self.recent, strict=True))
@@ -357,5 +357,5 @@ class Speedometer:
 
     @property
     def utilisation(self) -> str:
-        """For a line of the log that has the speed already; empty where it is not known."""
+        """Write the MFU for a line of the log that has the speed; empty where it is not known."""
         return f", MFU {self.mfu:.0%}" if self.mfu is not None else ""

@@ -1,4 +1,4 @@
-"""What of a model trains: tensors as they are, and rows of a matrix as parameters of their own.
+"""Trained part of a model: tensors as they are, and rows of a matrix as parameters of their own.
 
 Behind that AdamW's parameter groups, the learning rate over a phase, and clipping.
 
@@ -50,7 +50,7 @@ class Rows:
 
     @property
     def matrix(self) -> nn.Parameter:
-        """The matrix as the model has it now."""
+        """Return the matrix as the model has it now."""
         return self.model.get_parameter(self.name)
 
     def refresh(self) -> None:
@@ -82,7 +82,7 @@ class Rows:
             matrix.index_copy_(0, self.ids_N, self.parameter)
 
     def _here(self, divided: DTensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Numbers of the rows that this process has of a divided matrix, and where in its part."""
+        """Return numbers of a divided matrix' rows that this process has, and their places here."""
         if self.here is not None:  # to count them is to wait for a GPU
             return self.here
         count, mesh = divided.shape[0], divided.device_mesh
@@ -95,22 +95,22 @@ class Rows:
 
 @dataclass
 class Trained:
-    """What the optimizer of a phase is given, with the settings of each."""
+    """Parameters that the optimizer of a phase is given, with the settings of each."""
 
     model: nn.Module
     pieces: list[tuple[nn.Parameter, Piece]] | None = None
     """None: all parameters that have a gradient, with the phase's settings."""
     rows: list[Rows] = field(default_factory=list)
     peaks: list[float] = field(default_factory=list)
-    """Of each of the optimizer's groups."""
+    """Peak learning rate of each of the optimizer's groups."""
 
     @property
     def count(self) -> int:
-        """Numbers that train."""
+        """Count the numbers that train."""
         return sum(parameter.numel() for parameter, _ in self.pieces or ())
 
     def optimizer(self, section: Optimizer, *, decay_all: bool = False) -> torch.optim.AdamW:
-        """AdamW over what trains; what is frozen is not given to it, and has no state."""
+        """Build AdamW over what trains; what is frozen is not given to it, and has no state."""
         parameters: list[tuple[nn.Parameter, Piece | None]] = list(self.pieces or ())
         if self.pieces is None:
             parameters = [(p, None) for p in self.model.parameters() if p.requires_grad]
@@ -129,7 +129,7 @@ class Trained:
             group["lr"] = peak * factor
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """The model's and the rows', for the norm of the gradients."""
+        """Return the model's and the rows' parameters, for the norm of the gradients."""
         return chain(self.model.parameters(), (rows.parameter for rows in self.rows))
 
     def collect(self) -> None:
@@ -187,7 +187,7 @@ def select(model: nn.Module, selection: Selection, new_rows: Callable[[], torch.
 
 
 def _row_numbers(new_V: torch.Tensor, rows: str, selection: Selection) -> torch.Tensor:
-    """Numbers of the rows that were added or kept.
+    """Return numbers of the rows that were added or kept.
 
     Raises:
         RecipeError: there are none.
@@ -208,7 +208,7 @@ def optimizer_groups(
     *,
     decay_all: bool = False,
 ) -> list[dict[str, Any]]:
-    """Groups of parameters with the same settings: `params`, `weight_decay`, `peak`.
+    """Group parameters with the same settings: `params`, `weight_decay`, `peak`.
 
     Biases and normalisation weights have no weight decay, unless `decay_all`.
 
@@ -236,7 +236,7 @@ def optimizer_groups(
 
 
 def learning_rate_factor(done: float, schedule: Schedule, warmup_share: float) -> float:
-    """The learning rate as a share of its peak.
+    """Return the learning rate as a share of its peak.
 
     Args:
         done: share of the phase that is done, in [0, 1]; the middle of the step that is taken.

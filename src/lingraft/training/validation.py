@@ -36,16 +36,16 @@ MASK_SEED = 0
 AT_A_TIME = 256
 """Sentences that are laid out together."""
 TOKENS_OF_A_SENTENCE = 32
-"""Of documents so many are looked at as hold that often the tokens of the sentences asked for."""
+"""Tokens of a sentence, by which documents are counted where sentences are asked for."""
 
 
 def by_term(means: dict[str, float]) -> dict[str, float]:
-    """Columns of metrics.jsonl for the terms of a loss; none where it has a single one."""
+    """Return columns of metrics.jsonl for the terms of a loss; none where it has a single one."""
     return {f"loss/{term}": mean for term, mean in means.items()} if len(means) > 1 else {}
 
 
 def documents_for(sentences: int, lengths: Array) -> int:
-    """How many documents, or pieces of them, are looked at in place of sentences; one at least.
+    """Return the number of documents, or pieces, to look at in place of sentences; one at least.
 
     Args:
         sentences: asked for.
@@ -55,7 +55,7 @@ def documents_for(sentences: int, lengths: Array) -> int:
 
 
 def hidden(reading: Reading, phase: Phase) -> Masking:
-    """What validation hides: of masked words 15 %, however many the phase hides in training.
+    """Return the masking of validation: of masked words 15 %, however many training hides.
 
     With more hidden the loss is higher, and compares with no other run. What an entry of the
     phase's data says itself is kept.
@@ -86,7 +86,7 @@ class Validator:
         masking: Masking | None = None,
         packed: PackedModel | None = None,
     ) -> Validator:
-        """The validator of a phase; `masking` where it is not the phase's own."""
+        """Build the validator of a phase; `masking` where it is not the phase's own."""
         batcher = Batcher(
             tokens,
             objective,
@@ -105,12 +105,12 @@ class Validator:
 
     @property
     def sample(self) -> Array:
-        """Indices of the sentences, spread evenly."""
+        """Return indices of the sentences, spread evenly."""
         return np.linspace(0, len(self.batcher.tokens) - 1, self.sentences).astype(np.int64)
 
     @torch.no_grad()
     def losses(self, module: nn.Module, accelerator: Accelerator) -> dict[str, float]:
-        """Mean nats of each term over all tokens that it predicts in the validation sentences."""
+        """Return mean nats of each term over all tokens it predicts in the validation sentences."""
         module.eval()
         sample = self.sample
         totals = Totals(accelerator.device)
@@ -145,7 +145,7 @@ class HeldOut:
         hardware: Hardware,
         packed: PackedModel | None = None,
     ) -> HeldOut:
-        """The validation text of what a phase reads, for a model."""
+        """Build the validation text of what a phase reads, for a model."""
         validators = {
             reading.label: tuple(
                 Validator.of(
@@ -165,7 +165,7 @@ class HeldOut:
 
     @property
     def objectives(self) -> list[Objective]:
-        """What a module must know to be judged, each once."""
+        """Return the objectives that a module must know to be judged, each once."""
         objectives = [
             validator.batcher.objective
             for validators in self.validators.values()
@@ -175,12 +175,12 @@ class HeldOut:
 
     @property
     def tokens(self) -> int:
-        """How many a look reads."""
+        """Return the number of tokens that a look reads."""
         every = (one for validators in self.validators.values() for one in validators)
         return sum(int(one.batcher.tokens.lengths[one.sample].sum()) for one in every)
 
     def losses(self, module: nn.Module, accelerator: Accelerator) -> tuple[float, dict[str, float]]:
-        """The loss, and columns of metrics.jsonl: its terms, or with several readings each one's.
+        """Return the loss, and columns of metrics.jsonl: its terms, or those of several readings.
 
         The loss of several is the mean of theirs, weighed as they are drawn.
         """

@@ -21,7 +21,7 @@ FAMILIES: dict[str, Family] = ENCODERS | DECODERS | ENCODER_DECODERS
 
 
 def family_of(model_type: str) -> Family:
-    """The record of an architecture.
+    """Return the record of an architecture.
 
     Raises:
         UnsupportedModelError: there is none.
@@ -35,7 +35,7 @@ def family_of(model_type: str) -> Family:
 
 
 def nearest(model_type: str) -> str:
-    """Return the family whose name begins like another, lies in it, or is most like it."""
+    """Return the family whose name begins like another, lies in that one, or is most like it."""
 
     def likeness(name: str) -> tuple[int, float]:
         same = takewhile(lambda pair: pair[0] == pair[1], zip(name, model_type, strict=False))

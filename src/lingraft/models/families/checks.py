@@ -1,4 +1,4 @@
-"""What transformers would load without a word, and no record holds for. No torch here."""
+"""Settings that transformers would load without a word, and no record holds for. No torch here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS: dict[str, tuple[tuple[str, ...], object, str]] = {
 }
 """By key of config.json: for which families, its default, which alone works, and why."""
 ATTENTIONS = ("full_attention", "sliding_attention")
-"""What packed rows are isolated for; not chunked or linear attention."""
+"""Attentions that packed rows are isolated for; not chunked or linear attention."""
 
 
 def check_config(name: str, config: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from lingraft.models.families import older
 from lingraft.models.families.record import Family, Identity
 
 PROJECTIONS = Identity(("self_attn.o_proj", "mlp.down_proj"))
-"""Of pre-norm layers; LLaMA Pro's rule."""
+"""Identity of pre-norm layers; LLaMA Pro's rule."""
 POST_NORMS = ("post_attention_layernorm", "post_feedforward_layernorm")
 """The norms behind attention and feed-forward, where the residual is added to what they give.
 
@@ -25,7 +25,7 @@ GEMMA: dict[str, object] = {
 
 
 def llama_like(model_type: str, **changes: object) -> Family:
-    """A family whose tensors are called as Llama's; `changes` are where it differs."""
+    """Return a family whose tensors are called as Llama's; `changes` are where it differs."""
     fields: dict[str, object] = {
         "model_type": model_type,
         "kind": "causal",

@@ -1,4 +1,4 @@
-"""What transformers 4.57 looks for in config.json where version 5 stores it elsewhere. No torch.
+"""Keys of config.json that transformers 4.57 reads and version 5 stores elsewhere. No torch.
 
 Version 4.57 takes the default where a key is missing, without a word, and computes other logits.
 Each function takes a config.json of version 5 and returns the keys to add; a family's record names
@@ -17,12 +17,12 @@ WITH_THE_BASE = ("rope_theta", "partial_rotary_factor")
 
 
 def nothing(_: Mapping[str, Any]) -> dict[str, Any]:
-    """For families whose config.json has not changed."""
+    """Return no keys, for families whose config.json has not changed."""
     return {}
 
 
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Rotary positions with one base for all layers (Llama, Qwen, Mistral, OLMo 2 …)."""
+    """Return rotary positions with one base for all layers (Llama, Qwen, Mistral, OLMo 2 …)."""
     parameters = config.get("rope_parameters")
     if not parameters:
         return {}
@@ -31,12 +31,12 @@ def rope(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """As `rope`, where one base holds for all layers: for models without a record."""
+    """Return `rope`'s keys where one base holds for all layers: for models without a record."""
     return rope(config) if "rope_theta" in (config.get("rope_parameters") or {}) else {}
 
 
 def phi(config: Mapping[str, Any]) -> dict[str, Any]:
-    """As `rope`; Phi 3 takes three keys in `rope_scaling` and no others."""
+    """Return `rope`'s keys for Phi 3, which takes three keys in `rope_scaling` and no others."""
     settings = rope(config)
     if (scaling := settings.get("rope_scaling")) is not None:
         factors = {key: scaling[key] for key in ("short_factor", "long_factor") if key in scaling}
@@ -45,7 +45,7 @@ def phi(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def neox(config: Mapping[str, Any]) -> dict[str, Any]:
-    """As `rope`, under GPT-NeoX's own names."""
+    """Return `rope`'s keys, and those of GPT-NeoX's own names."""
     parameters = config.get("rope_parameters") or {}
     names = {"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary_pct"}
     settings = {name: parameters[key] for key, name in names.items() if key in parameters}
@@ -53,13 +53,13 @@ def neox(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def olmo(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Rotary positions of which those of full attention alone are scaled (OLMo 3)."""
+    """Return rotary positions of which those of full attention alone are scaled (OLMo 3)."""
     parameters = config.get("rope_parameters") or {}
     return rope({"rope_parameters": parameters.get("full_attention", parameters)})
 
 
 def gemma(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Rotary positions with a base for each type of layer (Gemma 3)."""
+    """Return rotary positions with a base for each type of layer (Gemma 3)."""
     parameters = config.get("rope_parameters") or {}
     if "full_attention" not in parameters:
         return rope(config)
@@ -68,7 +68,7 @@ def gemma(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def modernbert(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Two bases, and a rhythm of global layers.
+    """Return two bases, and a rhythm of global layers.
 
     ModernBERT 4.57 counts its global layers from layer 0 in a fixed rhythm. An inserted layer can
     break the rhythm; then the model reads alike there only for texts shorter than half the local
@@ -93,7 +93,7 @@ def _scaling(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _rhythm(layer_types: list[str]) -> int:
-    """The n for which every n-th layer from 0 on is global; the nearest where there is none."""
+    """Return the n for which each n-th layer from 0 on is global; the nearest if there is none."""
 
     def wrong(n: int) -> int:
         return sum((i % n == 0) != (kind == "full_attention") for i, kind in enumerate(layer_types))

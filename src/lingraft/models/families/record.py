@@ -1,4 +1,4 @@
-"""What a record of a model family says. No torch here."""
+"""Record of a model family. No torch here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CrossSite:
-    """Where cross-attention stands in a layer: behind self-attention, before the feed-forward."""
+    """Place of cross-attention in a layer: behind self-attention, before the feed-forward."""
 
     behind: str
     """The module of a layer behind which it stands."""
@@ -33,7 +33,7 @@ class CrossSite:
 
 @dataclass(frozen=True)
 class Identity:
-    """What makes a layer give back what it reads."""
+    """Values of weights with which a layer gives back its input."""
 
     modules: tuple[str, ...]
     """Modules of a layer that write to the residual stream: weights and biases are set."""
@@ -43,13 +43,13 @@ class Identity:
     """Configuration key and the value that it must have for it to hold (OPT 350m is post-LN)."""
 
     def owns(self, name: str) -> bool:
-        """Whether a tensor, by its name within a layer or in the model, is one of them."""
+        """Return whether a tensor, by its name in a layer or the model, is of one of `modules`."""
         return any(f".{module}." in f".{name}" for module in self.modules)
 
 
 @dataclass(frozen=True)
 class LayerList:
-    """One list of layers: an encoder has one, an encoder–decoder two."""
+    """List of layers: an encoder has one, an encoder–decoder two."""
 
     layers: str
     """Prefix; a layer's tensors are `{layers}.{index}.…`."""
@@ -65,7 +65,7 @@ DECODER = 1_000
 
 @dataclass(frozen=True)
 class Family:
-    """Where one architecture keeps its parts."""
+    """Record of one architecture: where it keeps its parts."""
 
     model_type: str
     """`config.model_type`."""
@@ -99,15 +99,15 @@ class Family:
     """Whether every layer attends to `sliding_window` tokens alone, where the configuration has it;
     else that depends on the layer's entry in `layer_types`."""
     other_positions: str = ""
-    """What positions are where the other fields do not say: neither learned nor rotary."""
+    """Kind of positions where the other fields do not say: neither learned nor rotary."""
     attention: Literal["replaced", "own", "alibi", "disentangled"] = "replaced"
-    """How rows are packed: with lingraft's attention in the place of the class's; under a mask
-    alone, by the class's own attention; so, and with its own distances (`stacks.py`)."""
+    """Attention of packed rows: lingraft's in the place of the class's; the class's own, under a
+    mask alone; that one with its own distances (`stacks.py`)."""
     identity: Identity | None = None
-    """How an inserted layer leaves the model as it is; None where none can, for a layer ends with a
-    norm of the sum (post-LN)."""
+    """Identity by which an inserted layer leaves the model as it is; None where none can, for a
+    layer ends with a norm of the sum (post-LN)."""
     stored: tuple[tuple[str, str], ...] = ()
-    """How checkpoints name what the class names otherwise: a part of the stored name, ours."""
+    """Names in the class that checkpoints give otherwise: a part of the stored name, ours."""
     logits_divided_by: str | None = None
     """Configuration key of what the logits are divided by (Granite)."""
     logits_multiplied_by: str | None = None
@@ -129,9 +129,9 @@ class Family:
     layer_output: str = "output.dense.weight"
     """A tensor of every layer whose first axis is as long as the layer's output is wide."""
     cross_site: CrossSite | None = None
-    """Where cross-attention can be plugged in; None where no place is known."""
+    """Place where cross-attention can be plugged in; None where no place is known."""
     kind: KindName = "masked"
-    """What kind of language model it is: a key of `kinds.KINDS`."""
+    """Kind of language model: a key of `kinds.KINDS`."""
     depth_key: str = "num_hidden_layers"
     """Configuration key of the number of layers."""
     decoder_list: LayerList | None = None
@@ -139,32 +139,32 @@ class Family:
     embedding_aliases: tuple[str, ...] = ()
     """More names of the word embeddings, always tied."""
     position_modules: tuple[str, ...] = ()
-    """Of an encoder–decoder: modules that give positions, the encoder's and the decoder's, where
+    """Modules of an encoder–decoder that give positions, the encoder's and the decoder's, where
     they count along the row; empty where attention alone knows them."""
     first_layer_has: str | None = None
     """Tensor that the first layer of a list alone has, for all of them (T5's relative positions):
     it goes with the place, not with the layer, and is of the part positions."""
     decoder_start: Literal["pad", "eos"] = "eos"
-    """What a decoder that is trained from nothing starts with."""
+    """Token that a decoder which is trained from nothing starts with."""
     head_scale_key: str | None = None
     """Configuration key of whether states are multiplied by D^-½ before the head."""
     corruption: Literal["spans", "infilling"] | None = None
-    """What `denoise` does to text, as the family's own pretraining did."""
+    """Corruption of text by `denoise`, as the family's own pretraining did."""
 
     @property
     def lists(self) -> tuple[LayerList, ...]:
-        """Its lists of layers."""
+        """Return the architecture's lists of layers."""
         own = LayerList(self.layers, self.depth_key)
         return (own, self.decoder_list) if self.decoder_list else (own,)
 
     @property
     def types_of_layers(self) -> bool:
-        """Whether `layer_types` says which layers attend to a window."""
+        """Return whether `layer_types` says which layers attend to a window."""
         return "layer_types" in self.per_layer
 
     @property
     def kind_of_positions(self) -> str:
-        """How a token's place is known."""
+        """Return how a token's place is known."""
         if self.positions:
             return "learned"
         kind = "sinusoidal" if self.position_modules else self.other_positions or "rotary"
@@ -172,5 +172,5 @@ class Family:
 
     @property
     def pad_decides_positions(self) -> bool:
-        """Whether the padding id must be kept because position rows are counted from it."""
+        """Return whether the padding id must be kept because position rows are counted from it."""
         return self.first_position == "after padding"
