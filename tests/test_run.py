@@ -34,6 +34,8 @@ def test_scores_are_those_of_the_evaluation(run):
     assert table.loc["XPT", "perplexity"] == done["metrics"]["mask-only"]["perplexity"]
     assert table.loc["XPT", "bits_per_character"] == done["words"]["bits_per_character"]
     assert {"hits@1", "mrr", "seconds", "tokens"} <= set(table.columns)
+    rows = lingraft.read_scores(run.path).set_index(["model", "metric"])
+    assert rows.loc[("XPT", "mask-only/perplexity"), "value"] == table.loc["XPT", "perplexity"]
 
 
 def test_tokens_of_the_history_go_on_over_the_phases(run):

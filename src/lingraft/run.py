@@ -146,7 +146,7 @@ def read_scores(*folders: str | Path) -> pd.DataFrame:
     `lingraft.read_scores("runs/ko", "runs/tasks").query("reported")`.
 
     Args:
-        folders: each with a results.jsonl, or a run of `adapt`.
+        folders: each with a results.jsonl.
 
     Returns:
         A row a number: folder, model, data, split, metric, value, n, seed, reported (whether tables
@@ -155,17 +155,9 @@ def read_scores(*folders: str | Path) -> pd.DataFrame:
     Raises:
         DataError: a folder holds none, a file is broken, or pandas is not installed.
     """
-    from lingraft.report import row, variants
+    from lingraft.report import row
 
-    parts: list[tuple[str, Score]] = []
-    for folder in map(Path, folders):
-        run = rundir.Run(folder)
-        if run.recipe_path.is_file() and not (folder / row.RESULTS).is_file():
-            models = variants.labelled([rundir.Run.existing(folder)])
-            rows = [score for model in models for score in variants.scores(model)]
-        else:
-            rows = row.read(folder / row.RESULTS)
-        parts += [(str(folder), one) for one in rows]
+    parts = [(str(one), score) for one in folders for score in row.read(Path(one) / row.RESULTS)]
     found = scores_frame(one for _, one in parts)
     found.insert(0, "folder", [folder for folder, _ in parts])
     return found

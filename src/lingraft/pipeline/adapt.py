@@ -28,7 +28,9 @@ from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import as_written, read_recipe, time_budget
 from lingraft.report import card, choices
 from lingraft.report.pages import run as run_page
-from lingraft.report.variants import labelled
+from lingraft.report.row import RESULTS
+from lingraft.report.row import write as write_rows
+from lingraft.report.variants import labelled, scores
 from lingraft.rundir import DONE, FORMAT, Run, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.training.machine import accelerator_for, environment, note_environment
@@ -347,5 +349,7 @@ def push(run: Run, recipe: Recipe) -> None:
 
 
 def report(run: Run) -> Path:
-    """Write RUN/report.html from what the run holds so far."""
-    return run_page.write(labelled([run]), run.path / "report.html")
+    """Write RUN/report.html and the scores, RUN/results.jsonl, of what the run holds so far."""
+    models = labelled([run])
+    write_rows(run.path / RESULTS, (score for model in models for score in scores(model)))
+    return run_page.write(models, run.path / "report.html")

@@ -12,6 +12,7 @@ from lingraft.pipeline.evaluating import evaluation_fingerprint
 from lingraft.recipe import STAGE_NAMES
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import read_recipe
+from lingraft.report.row import RESULTS
 from lingraft.rundir import (
     DONE,
     ENVIRONMENT,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from lingraft.recipe import Recipe
     from lingraft.rundir import Run
 
+MADE = (ENVIRONMENT, "report.html", RESULTS)
+"""Files beside the stages that a run makes again."""
 FREE = ("name", "hardware", "export")
 """Sections that nothing is decided by, and that make no stage before the model another one."""
 PLACED = ("corpus", "streams", "source")
@@ -184,7 +187,7 @@ def empty(run: Run) -> None:
             done.unlink()
     for path in [*made, *(path for path in paths if path.name in TRACKER_FOLDERS)]:
         remove(path)  # of a study's cell, which shares text and vocabulary, the link alone
-    for path in (run.path / ENVIRONMENT, run.path / "report.html", run.metrics_path):
+    for path in (*(run.path / name for name in MADE), run.metrics_path):
         path.unlink(missing_ok=True)
     run.choices_path.unlink(missing_ok=True)
     run.recipe_path.unlink(missing_ok=True)

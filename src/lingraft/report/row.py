@@ -1,8 +1,8 @@
 """The one result row, its one writer and its one reader: `results.jsonl` of every folder.
 
 A row is a measured number with what is needed to compare it: which model, on which data, by which
-settings. Studies, fine-tuning, retrieval, mining and alignment write these rows, and every table of
-scores is made of them.
+settings. Runs, studies, fine-tuning, retrieval, mining and alignment write these rows, and every
+table of scores is made of them.
 """
 
 from __future__ import annotations
