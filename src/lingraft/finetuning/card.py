@@ -87,7 +87,7 @@ def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
 
 
 def _chosen(outcome: Outcome) -> str:
-    """What the development set decided."""
+    """Return what the development set decided."""
     if outcome.data["averaged"]:
         return "The weights are the mean of those at the last checks."
     also = f"; {ALSO_CHOSE}" if any(map(outcome.chosen_on, outcome.evaluation)) else ""

@@ -32,7 +32,7 @@ STAND_INS = ("eos_token", "bos_token", "unk_token")
 
 
 def is_causal(config: PreTrainedConfig) -> bool:
-    """Whether a model is a causal language model and nothing else.
+    """Return whether a model is a causal language model and nothing else.
 
     BERT's and BART's kinds have classes for that too, beside those that they were trained with.
     """

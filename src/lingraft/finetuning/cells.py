@@ -1,4 +1,4 @@
-"""One model on one task, and with one seed: weights, data, what decides a result."""
+"""A model on a task, alone and with one seed: weights, data, what decides a result."""
 
 from __future__ import annotations
 
@@ -38,36 +38,36 @@ if TYPE_CHECKING:
 
 AGAIN = "--update does it anew, or choose another --out or --label"
 GENERATION = "generation_config.json"
-"""Of a checkpoint: by it a translator writes, and no other task reads it."""
+"""File of a checkpoint: by it a translator writes, and no other task reads it."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one task."""
+    """A model on a task."""
 
     model: str
     """As it was given."""
     label: str
     folder: Path
-    """Of the checkpoint."""
+    """Folder of the checkpoint."""
     task: Task
     data: Data
     data_fingerprint: str
     transfer: Transfer | None = None
-    """Of a task in several languages: which are learnt, and which are scored."""
+    """Languages of a task in several: which are learnt, and which are scored."""
     plug_in: PlugIn | None = None
-    """How cross-attention is plugged in; None leaves it out."""
+    """Settings of plugged-in cross-attention; None leaves it out."""
     teacher: Path | None = None
-    """Of translations without tags."""
+    """Folder of the tagger for translations without tags."""
 
     @property
     def shown(self) -> str:
-        """What tables call it."""
+        """Return the name of the model in tables."""
         return f"{self.label} (plugged in)" if self.plug_in else self.label
 
     @property
     def place(self) -> Path:
-        """Of its seeds, below the folder of the results."""
+        """Return the folder of its seeds, below the folder of the results."""
         return Path(f"{self.label}-plugged-in" if self.plug_in else self.label, self.task.name)
 
     @property
@@ -88,11 +88,11 @@ class Cell:
         return [self.task_of(split).table.language for split in self.reported]
 
     def task_of(self, split: str) -> Task:
-        """The record that a split is scored with."""
+        """Return the record that a split is scored with."""
         return self.transfer.task_of(split) if self.transfer else self.task
 
     def read(self, split: str) -> str:
-        """What the examples of a split are read with."""
+        """Return a note of what the examples of a split are read with."""
         return partners.note(self.data, split)
 
     def said(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Cell:
 
     @cached_property
     def rules(self) -> dict[str, dict[str, dict[str, float]]]:
-        """What needs no model, by split, rule and score: the same for every seed."""
+        """Compute the scores of rules, by split, rule and score: the same for every seed."""
         splits = self.data.splits
         return {
             split: rules.scores(self.task_of(split), splits[TRAIN], splits[split])
@@ -122,7 +122,7 @@ class Cell:
         }
 
     def inputs(self, seed: int, precision: str) -> dict[str, Any]:
-        """What decides the result of a seed; plain data."""
+        """Return what decides the result of a seed, as plain data."""
         parts = {
             "format": FORMAT["fine-tuning"],
             "weights": self.weights,
@@ -147,13 +147,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Job:
-    """One cell with one seed."""
+    """A cell with one seed."""
 
     cell: Cell
     seed: int
     folder: Path
     inputs: dict[str, Any]
-    """What decides the result."""
+    """Everything that decides the result."""
 
     @property
     def name(self) -> str:
@@ -258,7 +258,7 @@ def _check_windows(cell: Cell) -> None:
 
 
 def _suited(task: Task, recipe: Finetune, model: tuple[str, str, Path]) -> Task:
-    """The task with the settings that a model can have.
+    """Return the task with the settings that a model can have.
 
     Raises:
         UnsupportedModelError: transformers has no head of the task's kind for the model, or the
@@ -274,7 +274,7 @@ def _suited(task: Task, recipe: Finetune, model: tuple[str, str, Path]) -> Task:
 
 
 def _alone(task: Task, recipe: Finetune, base: Path) -> Data:
-    """The examples of a task in one language; of models that are plugged in with translations."""
+    """Load a task in one language; for models that are plugged in with translations."""
     if recipe.plug == "out":
         return task_data.load(task, recipe, base)
     whole = recipe.model_copy(update={"train_examples": None})

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 SCRATCH = "scratch"
 AVERAGE, GAP = "average", "gap"
-"""Of the scores in all languages; in the place of one."""
+"""Names of the scores over all languages; in the place of one language's."""
 MEAN = "mean of scores"
-"""Of several scores of a task: XTREME's one number, (EM + F1) / 2 of answers."""
+"""Name of a mean of a task's scores: XTREME's one number, (EM + F1) / 2 of answers."""
 ANSWERS = ("exact_match", "f1")
 """Scores of answers in passages, whose mean is the one number of such a task."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One model with one seed, scored on one split of a task."""
+    """A model with one seed, scored on one split of a task."""
 
     label: str
     outcome: Outcome
@@ -62,7 +62,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Part:
-    """One split of one task in one language, and all runs on the same examples of it."""
+    """A split of a task in one language, and all runs on the same examples of it."""
 
     task: Task
     title: str
@@ -88,22 +88,22 @@ class Part:
 
     @cached_property
     def examples(self) -> list[Example]:
-        """As they were scored."""
+        """Return the examples as they were scored."""
         return outcomes.examples(self.first, self.split)
 
     @property
     def note(self) -> str:
-        """What the splits are."""
+        """Return a note of what the splits are."""
         return "; ".join(dict.fromkeys(run.outcome.split_note for run in self.all_runs))
 
     @property
     def languages(self) -> Languages | None:
-        """Of a task in several languages; None for one in one."""
+        """Return the languages of a task in several; None for a task in one."""
         return self.first.languages
 
     @property
     def family(self) -> str:
-        """What counts as one task in an average, with the languages that were trained on."""
+        """Return the name of what is one task in an average, with the languages trained on."""
         return self.languages.title() if self.languages else self.first.task
 
     @property
@@ -120,14 +120,14 @@ class Part:
 
     @property
     def rules(self) -> dict[str, dict[str, float]]:
-        """What needs no model, of the runs that were trained on the most examples."""
+        """Return the scores of rules, of the runs that were trained on the most examples."""
         data = max(
             (r.outcome for r in self.all_runs), key=lambda o: o.data.get("train_examples", 0)
         )
         return data.rules(self.split)
 
     def of_model(self, label: str) -> Sequence[Run]:
-        """The runs of a model; of one that was scored on other examples alone, those."""
+        """Return the runs of a model; where it was scored on other examples alone, those."""
         return self.runs.get(label) or self.apart.get(label, ())
 
     def rows(self, label: str, key: str) -> Rows:
@@ -197,7 +197,7 @@ class Setting:
         return MEAN if MEAN in self.keys else self.first.number[0]
 
     def columns(self, label: str, key: str) -> dict[str, BySeed]:
-        """The scores of a model by language, of the seeds that have all their average and gap.
+        """Return a model's scores by language, and average and gap of the seeds that have all.
 
         There is no average of scores on other examples, and no gap where there is nothing to
         transfer from or to.
@@ -355,7 +355,7 @@ def _part(runs: Sequence[Run], kind: str, reference: str) -> Part:
 
 
 def differing_settings(part: Part) -> tuple[str, ...]:
-    """What is not the same for all runs of a task: names of settings, and what was learnt from."""
+    """Return names of settings that differ between runs of a task, and what was learnt from."""
     data = [run.outcome.data for run in part.all_runs]
     settings = [{"selection": d.get("selection")} | d.get("settings", {}) for d in data]
     names = dict.fromkeys(name for of_run in settings for name in of_run if name != "source")

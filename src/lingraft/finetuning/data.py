@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 INPUTS = ("text", "pair", "question", "subject", "object")
-"""Of an example, what a model reads."""
+"""Fields of an example that a model reads."""
 
 
 def load(task: Task, recipe: Finetune, base: Path) -> Data:
-    """The splits of a task, as a recipe wants them.
+    """Load the splits of a task, as a recipe wants them.
 
     Args:
         task: one of the recipe's.
@@ -55,7 +55,7 @@ def load(task: Task, recipe: Finetune, base: Path) -> Data:
 
 
 def directory_of(task: Task, recipe: Finetune, base: Path, name: str = "") -> Path:
-    """Where a task's files are looked for; a user's own says where.
+    """Return the folder of a task's files; a user's own task says where they are.
 
     Raises:
         RecipeError: the recipe does not say where; `name` is of the benchmark, where it has
@@ -73,7 +73,7 @@ def directory_of(task: Task, recipe: Finetune, base: Path, name: str = "") -> Pa
 
 
 def own_files(task: Task) -> bool:
-    """Whether the task names its files by their full paths, as a user's own does."""
+    """Return whether the task names its files by their full paths, as a user's own does."""
     return all(
         Path(spelling).is_absolute()
         for split in task.splits.values()
@@ -83,7 +83,7 @@ def own_files(task: Task) -> bool:
 
 
 def part_of(data: Data, examples: int | None, name: str) -> Data:
-    """The same with a smaller training set; smaller ones are contained in larger ones.
+    """Return the data with a smaller training set; smaller ones are contained in larger ones.
 
     Raises:
         RecipeError: there are fewer examples.
@@ -132,7 +132,7 @@ def _line(example: Example) -> bytes:
 
 
 def digest_of(examples: Iterable[Example]) -> str:
-    """Of examples alone, in their order."""
+    """Return the fingerprint of examples alone, in their order."""
     digest = hashlib.blake2b(digest_size=16)
     for example in examples:
         digest.update(_line(example) + b"\n")
@@ -140,7 +140,7 @@ def digest_of(examples: Iterable[Example]) -> str:
 
 
 def fingerprint_of(data: Data) -> str:
-    """Of all examples and what the splits are."""
+    """Return the fingerprint of all examples and what the splits are."""
     digest = hashlib.blake2b(digest_size=16)
     for split in sorted(data.splits):
         digest.update(f"{split}: {data.names[split]}\n".encode())
@@ -154,7 +154,7 @@ def fingerprint_of(data: Data) -> str:
 
 
 def split_note(data: Data, task: Task) -> str:
-    """What the splits are that were cut; else `OFFICIAL`, or `OWN` of a user's own task."""
+    """Return a note of splits that were cut; else `OFFICIAL`, or `OWN` of a user's own task."""
     alike: dict[str, list[str]] = {}
     for split, name in data.names.items():
         if split != name:
@@ -167,7 +167,7 @@ def split_note(data: Data, task: Task) -> str:
 
 
 def from_hub(task: Task) -> Data:
-    """The official splits from the Hugging Face Hub.
+    """Load the official splits from the Hugging Face Hub.
 
     Raises:
         DataError: the data set or a column is not there.
@@ -181,7 +181,7 @@ def from_hub(task: Task) -> Data:
 
 
 def hub_split(task: Task, split: str) -> list[Example]:
-    """The examples of one official split from the Hugging Face Hub.
+    """Load the examples of one official split from the Hugging Face Hub.
 
     Raises:
         DataError: the data set or a column is not there.
@@ -225,7 +225,7 @@ def hub_rows(table: Any, columns: dict[str, str], name: str) -> Iterator[Row]:
 
 
 def _by_name(feature: Any, value: Any) -> Any:
-    """A class number as its name, also inside a list; -1 is a hidden answer and stays."""
+    """Return a class number as its name, also inside a list; -1 is a hidden answer and stays."""
     inner = getattr(feature, "feature", None)
     if inner is not None and isinstance(value, list):
         return [_by_name(inner, element) for element in value]

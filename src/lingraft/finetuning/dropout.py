@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLASSIFIER = ("classifier_dropout", "classifier_dropout_prob", "cls_dropout", "seq_classif_dropout")
-"""What architectures call the dropout before the last layer."""
+"""Names that architectures have for the dropout before the last layer."""
 HIDDEN = (
     *("hidden_dropout_prob", "dropout", "dropout_rate", "embedding_dropout", "mlp_dropout"),
     *("resid_pdrop", "embd_pdrop", "hidden_dropout"),
@@ -26,7 +26,7 @@ ATTENTION = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
 
 
 def settings_for(task: Task, config: PreTrainedConfig, head: str) -> dict[str, Any]:
-    """Configuration values for a task's dropout.
+    """Return configuration values for a task's dropout.
 
     Args:
         task: with the settings that are to be used.
@@ -56,7 +56,7 @@ def settings_for(task: Task, config: PreTrainedConfig, head: str) -> dict[str, A
 def whole_model(
     config: PreTrainedConfig, everywhere: float | None, attention: float | None
 ) -> dict[str, Any]:
-    """Configuration values for a dropout, in those of encoder and decoder too where it has them.
+    """Return configuration values for a dropout, in encoder and decoder too where there are both.
 
     Raises:
         UnsupportedModelError: the configuration has no such dropout.
@@ -81,7 +81,7 @@ def whole_model(
 
 
 def without_classifiers(task: Task, config: PreTrainedConfig, label: str) -> Task:
-    """The task without its own dropout before the last layer, where the model has none.
+    """Return the task without its own dropout before the last layer, where the model has none.
 
     The stock head for texts of a causal model has none, and many tasks set one for encoders.
 

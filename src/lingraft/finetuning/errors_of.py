@@ -1,4 +1,4 @@
-"""What models confuse, and the examples that they get wrong or are unsure of, side by side.
+"""Confusions of models, and the examples that they get wrong or are unsure of, side by side.
 
 Language Chameleon, tables 8 to 10, show what each gold label was taken for; the rest is ours.
 """
@@ -37,7 +37,7 @@ SHOWN_SAMPLES, FILED_SAMPLES = 5, 50
 SHOWN_GOLD, SHOWN_SAID = 16, 4
 LABELLED = ("classification", "pair", "relation")
 UNITS = {"tagging": "unit", "parsing": "word", "regression": "pair"}
-"""What counts once in confusions; of other kinds an example."""
+"""Names of what counts once in confusions; of other kinds an example."""
 
 
 class Errors(NamedTuple):
@@ -109,7 +109,7 @@ def _type(tag: str) -> str:
 
 
 def _confusion_table(task: Task, means: Mapping[str, Confusions]) -> Table:
-    """What each gold label was taken for, the commonest first."""
+    """Return a table of what each gold label was taken for, the commonest first."""
     sizes: defaultdict[str, float] = defaultdict(float)
     for (gold, _), count in next(iter(means.values())).items():
         sizes[gold] += count  # the same for all models
@@ -224,7 +224,7 @@ def _wrong_words(example: Any, prediction: Any) -> Judged:
 
 
 def _lost(task: Task, example: Any, prediction: Any) -> Judged:
-    """What an answer lacks of the last score shown (ROUGE-W, F1, chrF++), in percent."""
+    """Return what an answer lacks of the last score shown (ROUGE-W, F1, chrF++), in percent."""
     scores = task.score_functions([example], [prediction])
     lost = 100 - float(scores[task.shown[-1]](np.ones((1, 1)))[0])
     if task.kind == "translation":

@@ -45,7 +45,7 @@ class Family:
 
 
 def families() -> dict[str, Family]:
-    """The built-in tasks that have several languages, by name."""
+    """Return the built-in tasks that have several languages, by name."""
     return {
         name: Family(name, {code: TASKS[group.member(code)] for code in group.languages})
         for name, group in GROUPS.items()
@@ -53,7 +53,7 @@ def families() -> dict[str, Family]:
 
 
 def named(name: str, base: Path, train: Sequence[str]) -> Family:
-    """The family of this name, or that of a TOML file of a user's own.
+    """Return the family of this name, or that of a TOML file of a user's own.
 
     Args:
         name: as `lingraft show tasks` has it, without the language.
@@ -78,7 +78,7 @@ def named(name: str, base: Path, train: Sequence[str]) -> Family:
 
 
 def _own(path: Path, train: Sequence[str]) -> Family:
-    """A user's own task, with `languages` and `{lang}` in the names of its files."""
+    """Read a user's own task, with `languages` and `{lang}` in the names of its files."""
     table, base = load(path), path.resolve().parent
     languages: Any = table.get("languages")
     is_list = isinstance(languages, list) and all(isinstance(code, str) for code in languages)

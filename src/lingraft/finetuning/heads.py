@@ -86,7 +86,7 @@ SETTINGS = (
 
 
 def resolve(name: str, base: Path) -> Path:
-    """The folder of a checkpoint; one on the Hub is downloaded.
+    """Return the folder of a checkpoint; download one that is on the Hub.
 
     Args:
         name: directory, Hub id, or a name of `lingraft show models`.
@@ -115,7 +115,7 @@ def settings_fingerprint(folder: Path) -> str:
 
 
 def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
-    """The model's tokenizer; what the task needs it to do otherwise is changed in memory."""
+    """Load the model's tokenizer; what the task needs otherwise is changed in memory."""
     if task.kind == "translation":  # needs no offsets, so any kind will do
         return cast("PreTrainedTokenizerFast", load_tokenizer(str(folder)))
     tokenizer = tokenizer_files.load(folder)
@@ -135,7 +135,7 @@ def build(
     seed: int,
     plug_in: PlugIn | None = None,
 ) -> PreTrainedModel | Parser | Plugged:
-    """The pretrained encoder in fp32 with a new head; what is new depends on the seed alone.
+    """Build the pretrained model in fp32 with a new head; what is new depends on the seed alone.
 
     Args:
         folder: of the checkpoint.
@@ -227,7 +227,7 @@ def _stock(
 
 
 def _named_otherwise(model: PreTrainedModel) -> bool:
-    """Whether a class calls what is under its head by another name than pretraining did.
+    """Return whether a class names what is under its head otherwise than pretraining did.
 
     Llama's and Qwen's for questions do: transformers would read nothing of a pretrained model.
     """
@@ -240,14 +240,14 @@ def _size(module: nn.Module) -> int:
 
 
 def _with_modules(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
-    """The same for a model that has modules: its encoder is put under a new head."""
+    """Put the encoder of a model that has modules under a new head."""
     pretrained = load_model(str(folder), settings=settings).model
     encoder: Any = pretrained.base_model
     return encoder if head == "parser" else _under_new(head, pretrained)
 
 
 def _under_new(head: str, pretrained: PreTrainedModel) -> PreTrainedModel:
-    """A model's encoder under a head that is drawn."""
+    """Put a model's encoder under a head that is drawn."""
     encoder: Any = pretrained.base_model
     model: PreTrainedModel = HEADS[head].from_config(pretrained.config, trust_remote_code=False)
     pooler = getattr(model.base_model, "pooler", None)
@@ -331,7 +331,7 @@ def _fill(module: nn.Module, stored: dict[str, torch.Tensor], folder: Path) -> N
 
 
 def shape_of(folder: Path, task: Task, tokenizer: PreTrainedTokenizerFast) -> Shape:
-    """What a coder must know of a checkpoint.
+    """Return what a coder must know of a checkpoint.
 
     Raises:
         UnsupportedModelError: the architecture has no head for the task, or it cannot be padded.
@@ -344,7 +344,7 @@ def shape_of(folder: Path, task: Task, tokenizer: PreTrainedTokenizerFast) -> Sh
 
 
 def forward_of(config: PreTrainedConfig, head: str) -> Any:
-    """The forward function of the class that a head has for an architecture.
+    """Return the forward function of the class that a head has for an architecture.
 
     Raises:
         UnsupportedModelError: it has none, or one that reads a text where padding stands, or none

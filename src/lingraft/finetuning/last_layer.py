@@ -18,13 +18,13 @@ logger = logging.getLogger(__name__)
 NAMED = ("sequence", "token")
 """Heads with an output a label."""
 OUTPUTS = {"score": 1, "span": 2}
-"""Of others, whatever a checkpoint was fine-tuned on before."""
+"""Outputs of other heads, whatever a checkpoint was fine-tuned on before."""
 PROBLEMS = {"sequence": "single_label_classification", "score": "regression"}
-"""What config.json calls them, by which a stock class chooses its loss."""
+"""Names of problems in config.json, by which a stock class chooses its loss."""
 
 
 def settings(head: str, labels: Sequence[str]) -> dict[str, Any]:
-    """Configuration values of a head.
+    """Return the configuration values of a head.
 
     Args:
         head: a key of `heads.HEADS`.
@@ -53,7 +53,7 @@ class Exact(nn.Linear):
 
 
 def find(model: nn.Module, outputs: int) -> nn.Linear | None:
-    """The last linear map that does not belong to the encoder; None where it is no head's.
+    """Find the last linear map that does not belong to the encoder; None where it is no head's.
 
     Args:
         model: a stock model with a head, or a head alone.
@@ -73,7 +73,7 @@ def predict_in_fp32(model: nn.Module, outputs: int) -> None:
 
 
 def places(config: PreTrainedConfig, labels: Sequence[str]) -> list[int] | None:
-    """The row that each of a task's labels has in a checkpoint's head; None: it has others.
+    """Return the row of each of a task's labels in a checkpoint's head; None: it has others.
 
     Upper and lower case are the same, since MNLI's labels are spelled in both. A head without names
     (`LABEL_0` …) is taken to have the task's order.

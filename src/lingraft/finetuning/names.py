@@ -1,4 +1,4 @@
-"""What tasks, splits and trainings across languages are called in results and folders."""
+"""Names of tasks, splits and trainings across languages in results and folders."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ MANY = 8
 
 
 def unsized(task: str) -> str:
-    """The name of a task without the size of its training set."""
+    """Return the name of a task without the size of its training set."""
     return task.partition(SIZED)[0]
 
 
 def split_in(split: str, language: str) -> str:
-    """What a split of one of several languages is called, in scores.json and names of files."""
+    """Name a split of one of several languages, for scores.json and names of files."""
     return f"{split}-{language}"
 
 
 def language_of(split: str) -> str:
-    """The language of `split_in`'s name; empty for a task in one language."""
+    """Return the language of `split_in`'s name; empty for a task in one language."""
     return split.partition("-")[2]
 
 
 def without_language(name: str) -> str:
-    """The split of `split_in`'s name, or of one in one language."""
+    """Return the split of `split_in`'s name, or of one in one language."""
     return name.partition("-")[0]
 
 

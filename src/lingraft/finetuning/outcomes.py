@@ -1,4 +1,4 @@
-"""What fine-tuning leaves on disk, and how to read it: one folder a model, task and seed.
+"""Files that fine-tuning leaves, and how to read them: one folder a model, task and seed.
 
     OUT/MODEL/TASK/seed-N/
         inputs                      what decides the result
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 SCORES = "scores.json"
 FINISHED = f"*/*/seed-*/{SCORES}"
 MARKS = ("*/*/seed-*/inputs", "*/*/learning-rates/*/inputs")
-"""Of folders that hold fine-tunings: of seeds, and of trainings that choose a learning rate."""
+"""Marks of folders that hold fine-tunings: of seeds, and of trainings that choose a rate."""
 ROW, OLD_ROW = ("model", "data", "metric", "masks"), ("model", "task", "seed", "split_note")
-"""What every row of results.jsonl has, and had; where all seeds failed there is none."""
+"""Columns that every row of results.jsonl has, and had; where all seeds failed there is none."""
 OFFICIAL, OWN = "official", "those of its own files"
-"""What the splits are that were not cut: a benchmark's, and of a user's own task."""
+"""Notes of splits that were not cut: a benchmark's, and of a user's own task."""
 KINDS: dict[str, type[Any]] = {
     "text": TextExample,
     "tagged": TaggedExample,
@@ -55,12 +55,12 @@ KINDS: dict[str, type[Any]] = {
     "span": SpanExample,
     "translation": TranslationExample,
 }
-"""What a line of examples-SPLIT.jsonl says under `kind`."""
+"""Classes of examples, by the `kind` that a line of examples-SPLIT.jsonl names."""
 
 
 @dataclass(frozen=True)
 class Languages:
-    """What a training across languages learnt, was chosen by and is scored in (`transfer`)."""
+    """Languages that a training learnt, was chosen by and is scored in (`transfer`)."""
 
     task: str
     """Without a language."""
@@ -72,7 +72,7 @@ class Languages:
     names: Mapping[str, str]
     """The task's name in each language, as `lingraft show tasks` has it."""
     definitions: Mapping[str, dict[str, Any]]
-    """Of a user's own task, its table in each language."""
+    """Table in each language, of a user's own task."""
 
     def title(self, split: str = "") -> str:
         """`pawsx en→`, or `pawsx (dev) en→`: the tested language follows."""
@@ -81,11 +81,11 @@ class Languages:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One model on one task with one seed."""
+    """A model on one task with one seed."""
 
     folder: Path
     data: Mapping[str, Any]
-    """What scores.json holds."""
+    """Contents of scores.json."""
 
     @property
     def model(self) -> str:
@@ -98,7 +98,7 @@ class Outcome:
 
     @property
     def model_fingerprint(self) -> str:
-        """Of the weights that were fine-tuned."""
+        """Return the fingerprint of the weights that were fine-tuned."""
         return str(self.data["model_fingerprint"])
 
     @property
@@ -112,7 +112,7 @@ class Outcome:
 
     @property
     def languages(self) -> Languages | None:
-        """Of a task in several languages; None for one in one."""
+        """Return the languages of a task in several; None for a task in one."""
         transfer = self.data.get("transfer")
         if not transfer:
             return None
@@ -131,7 +131,7 @@ class Outcome:
 
     @property
     def split_note(self) -> str:
-        """What the splits are: `OFFICIAL`, `OWN`, or how they were cut."""
+        """Return a note of what the splits are: `OFFICIAL`, `OWN`, or how they were cut."""
         languages = self.languages
         own = self.task_definition or (languages and languages.definitions)
         note = str(self.data["split_note"])
@@ -139,7 +139,7 @@ class Outcome:
 
     @property
     def fingerprint(self) -> str:
-        """Of everything that decides the result."""
+        """Return the fingerprint of everything that decides the result."""
         return str(self.data["fingerprint"])
 
     @property
@@ -158,7 +158,7 @@ class Outcome:
         return tuple(self.data["shown"])
 
     def n(self, split: str) -> int:
-        """How many examples were scored."""
+        """Return the number of examples that were scored."""
         return int(self.data["splits"][split]["n"])
 
     def scores(self, split: str) -> dict[str, float]:
@@ -166,7 +166,7 @@ class Outcome:
         return {key: float(value) for key, value in self.data["splits"][split]["scores"].items()}
 
     def rules(self, split: str) -> dict[str, dict[str, float]]:
-        """What needs no model, by rule and metric (`tasks.rules`); empty in older results."""
+        """Return the scores of rules (`tasks.rules`), by rule and metric; none in older results."""
         return self.data["splits"][split].get("rules", {})
 
     @property
@@ -175,7 +175,7 @@ class Outcome:
         return tuple(self.data.get("evaluation", self.splits))
 
     def chosen_on(self, split: str) -> bool:
-        """Whether a split chose the best weights; a mean of weights is not chosen."""
+        """Return whether a split chose the best weights; a mean of weights is not chosen."""
         if self.data.get("averaged"):
             return False
         languages = self.languages
@@ -184,7 +184,7 @@ class Outcome:
 
 
 def is_cut(note: str) -> bool:
-    """Whether a note on splits says that they are not those of the task's files."""
+    """Return whether a note on splits says that they are not those of the task's files."""
     return note not in (OFFICIAL, OWN)
 
 
@@ -203,16 +203,16 @@ def tell(folder: Path, told: Mapping[str, Any]) -> bool:
 
 
 def metric_name(key: str) -> str:
-    """A score's key as people read it; those of a benchmark's own code say so."""
+    """Return a score's key as people read it; those of a benchmark's own code say so."""
     return key.replace("reference/", "reference ").replace("_", " ")
 
 
 ALSO_CHOSE = "the split that is reported also chose the best weights, so its scores are rather high"
-"""Of tasks without a test set."""
+"""Note for tasks without a test set."""
 
 
 def told(rules: Mapping[str, Mapping[str, float]], metrics: Iterable[str]) -> str:
-    """What every rule reaches in the scores that tables show, for a note; empty without rules."""
+    """Describe each rule's results in the scores that tables show; empty without rules."""
     keys = list(metrics)
     return "; ".join(
         ", ".join(f"{metric_name(key)} {scores[key]:.1f}" for key in keys) + f" ({rule})"
@@ -234,7 +234,7 @@ def outcomes(folder: Path) -> list[Outcome]:
 
 
 def predictions(outcome: Outcome, split: str) -> list[Prediction]:
-    """What the best weights said of a split.
+    """Read the predictions of the best weights for a split.
 
     Raises:
         DataError: the file is missing or broken.
@@ -243,7 +243,7 @@ def predictions(outcome: Outcome, split: str) -> list[Prediction]:
 
 
 def examples(outcome: Outcome, split: str) -> list[Example]:
-    """The examples of a split as they were scored.
+    """Read the examples of a split as they were scored.
 
     Raises:
         DataError: the file is missing or broken.
@@ -252,7 +252,7 @@ def examples(outcome: Outcome, split: str) -> list[Example]:
 
 
 def existing(path: Path) -> Path:
-    """The path, for a file that a finished seed must have; raises DataError where it is missing."""
+    """Return the path of a file that a finished seed must have, or raise DataError."""
     if not path.is_file():
         raise DataError(f"{path}: is missing; delete the folder and fine-tune this seed again")
     return path
@@ -298,10 +298,10 @@ def check_out(folder: Path) -> None:
 
 
 def is_older(path: Path) -> bool:
-    """Whether a results file is one of fine-tunings of before there was one row for all."""
+    """Return whether a results file is from before there was one row for all fine-tunings."""
     return begins_with(path, OLD_ROW)
 
 
 def _is_passing(path: Path) -> bool:
-    """Whether a file may be what a killed call left before its first seed began."""
+    """Return whether a file may be what a killed call left before its first seed began."""
     return path.name == ".lock" or TEMPORARY.fullmatch(path.name) is not None

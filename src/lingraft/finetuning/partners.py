@@ -57,7 +57,7 @@ def translations(task: Task, split: str, directory: Path) -> dict[str, Example]:
 
 
 def _is_empty(example: Example) -> bool:
-    """Whether it is a row that nobody has translated."""
+    """Return whether an example is a row that nobody has translated."""
     sides = (example.text, example.pair) if isinstance(example, TextExample) else ()
     return any(side is not None and not side.strip() for side in sides)
 
@@ -123,7 +123,7 @@ def add(
 
 
 def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
-    """The training set without examples that lack a translation; nothing without an answer."""
+    """Leave out training examples without a translation; refuse translations without an answer."""
     train = data.splits[TRAIN]
     kept_examples = [example for example in train if example.id in data.partners[TRAIN]]
     if not kept_examples:
@@ -154,7 +154,7 @@ def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
 
 
 def note(data: Data, split: str) -> str:
-    """What a split's examples are read with, for scores.json and the log."""
+    """Describe what a split's examples are read with, for scores.json and the log."""
     partners, examples = data.partners[split], data.splits[split]
     number = sum(example.id in partners for example in examples)
     if number == len(examples):
@@ -201,7 +201,7 @@ def items(
 
 
 def _answered(partner: Example, example: Example, task: Task) -> Example:
-    """A partner as coders want it; only of training partners the answer counts."""
+    """Return a partner as coders want it; only of training partners the answer counts."""
     if isinstance(partner, TextExample) and isinstance(example, TextExample):
         return replace(partner, label=example.label, score=example.score)
     if isinstance(partner, TaggedExample) and partner.tags is None:
@@ -229,7 +229,7 @@ class Teacher:
     """A fine-tuned model and what it reads."""
 
     def __init__(self, folder: Path, task: Task, accelerator: Accelerator, tokens: int) -> None:
-        """Loads it.
+        """Load a tagger.
 
         Args:
             folder: of a kept seed (`keep_models`).
@@ -245,7 +245,7 @@ class Teacher:
         self.model = model.to(accelerator.device)
 
     def tagged(self, examples: Sequence[Example]) -> list[Example]:
-        """The examples; those without tags with the likeliest ones."""
+        """Return the examples; those without tags get the likeliest ones."""
         outside = (self.task.labels[-1],)
         bare = {
             index: replace(example, tags=outside * len(example.units))

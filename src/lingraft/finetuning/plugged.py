@@ -38,7 +38,7 @@ TENSORS = "plugged.safetensors"
 
 
 class TextHead(nn.Module):
-    """Of the first position, as RoBERTa's: dropout, 2D → D, tanh, dropout, D → C."""
+    """Head on the first position, as RoBERTa's: dropout, 2D → D, tanh, dropout, D → C."""
 
     def __init__(self, width: int, outputs: int, dropout: float) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class TextHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """Of every position: dropout, 2D → C."""
+    """Head on every position: dropout, 2D → C."""
 
     def __init__(self, width: int, outputs: int, dropout: float) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class TokenHead(nn.Module):
 
 
 class SpanHead(nn.Module):
-    """Of every position 2D → 2: the answer's first and last token."""
+    """Head on every position, 2D → 2: the answer's first and last token."""
 
     def __init__(self, width: int, outputs: int, dropout: float) -> None:
         del outputs, dropout  # a stock head for spans has neither
@@ -113,7 +113,7 @@ class Plugged(nn.Module):
         return self.model.base_model(**inputs, **more).last_hidden_state
 
     def read_with(self, memory_BTD: torch.Tensor, partner: Inputs) -> dict[str, torch.Tensor]:
-        """What plugs cross-attention in.
+        """Return the inputs that plug cross-attention in.
 
         Args:
             memory_BTD: the partner's H.
@@ -127,7 +127,7 @@ class Plugged(nn.Module):
     def forward(
         self, own: Inputs, partner: Inputs, *, both: bool
     ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor] | None]:
-        """Outputs of the inputs, and those of their partners with `both`."""
+        """Return the outputs of the inputs, and those of their partners with `both`."""
         own_BTD, partner_BTD = self.states(own), self.states(partner)
         plugged_BTD = self.states(own, **self.read_with(partner_BTD, partner))
         outputs = self.head(torch.cat((own_BTD, plugged_BTD), dim=-1))
@@ -158,7 +158,7 @@ def built(
     plug_in: PlugIn,
     rows: Sequence[int] | None,
 ) -> Plugged:
-    """A checkpoint with cross-attention, and with the head that it has if that fits.
+    """Load a checkpoint with cross-attention, and with the head that it has if that fits.
 
     Args:
         folder: of the checkpoint.

@@ -56,7 +56,7 @@ class WithLoss(nn.Module):
         self.model, self.coder = model, coder
 
     def forward(self, batch: TaskBatch) -> Any:
-        """The summed loss, as the one term `TASK`; with `batch.predict` also the outputs.
+        """Return the summed loss, as the one term `TASK`; with `batch.predict` also the outputs.
 
         With partners two terms, of which each counts half.
         """
@@ -83,7 +83,7 @@ def _has_records(model: nn.Module) -> bool:
 
 
 def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int, cost: int) -> list[list[int]]:
-    """Inputs in groups of at most `tokens`, with as little padding and as few groups as possible.
+    """Group inputs by at most `tokens`, with as little padding and as few groups as possible.
 
     The inputs of a step are put in the order of their lengths, and cut where the sum over the
     groups, of their tokens with padding and `cost`, is least. So the random batches stay those of
@@ -164,7 +164,7 @@ class Finetuning:
         return BatchPlan(self.lengths, work.phase.batch, work.seed, work.phase.name)
 
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
-        """One process' share of a global batch; a process without an input runs one for nothing."""
+        """Return one process' share of a global batch; without an input it runs one for nothing."""
         mine = share(self.lengths[indices], rank, num_ranks)
         weight = 1.0 if len(mine) else 0.0
         places = indices[mine] if len(mine) else indices[:1]
@@ -182,7 +182,7 @@ class Finetuning:
         )
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
-        """The task's scores on the splits that choose the best weights; of several, the means."""
+        """Score the task on the splits that choose the best weights; of several, by the means."""
         pairs = [self.predict(module, accelerator, part.examples, part.items) for part in self.dev]
         loss = fmean(loss for _, loss in pairs)
         if not math.isfinite(loss):  # the loop stops there, with a message of its own
@@ -214,7 +214,7 @@ class Finetuning:
         *,
         best: bool = False,
     ) -> tuple[list[Prediction], float]:
-        """What the present weights say, and their mean loss; the same on every process.
+        """Return what the present weights predict, and the mean loss; the same on every process.
 
         Args:
             module: `self.module`, or what accelerate made of it.
@@ -256,5 +256,5 @@ class Finetuning:
         return predictions, float(total) / max(1, targets)
 
     def save(self, folder: Path) -> None:
-        """A stock checkpoint with its tokenizer."""
+        """Save a stock checkpoint with its tokenizer."""
         heads.save(self.model, self.shape.tokenizer, folder)

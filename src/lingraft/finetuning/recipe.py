@@ -69,7 +69,7 @@ class Cut(Section):
 
 
 class TaskOptions(Section):
-    """Which examples of a task are learnt, and with which settings."""
+    """Examples of a task that are learnt, and the settings for them."""
 
     data: str | None = None
     """The directory that holds the tasks' files, or 'hub' for the Hugging Face Hub."""
@@ -79,11 +79,11 @@ class TaskOptions(Section):
     paper: str | None = None
     """Other settings that a task knows by this name, such as 'roberta2019'."""
     settings: Changes = Changes()
-    """What differs from the tasks' own settings."""
+    """Changes to the tasks' own settings."""
 
 
 class PlugIn(Section):
-    """How a model with cross-attention is fine-tuned plugged in (docs/guides/translation.md)."""
+    """Settings of fine-tuning with cross-attention plugged in (docs/guides/translation.md)."""
 
     stop_gradient: bool = False
     """No gradient through the partner's states; the paper does not say."""
@@ -92,13 +92,13 @@ class PlugIn(Section):
 
 
 class Finetune(TaskOptions):
-    """One call: every model on every task, with every seed."""
+    """A call: every model on every task, with every seed."""
 
     models: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     """Pretrained checkpoints with their tokenizers: directories, Hub ids or names of `lingraft show
     models`."""
     labels: Names = ()
-    """What tables call the models, in their order; None names them after their folders."""
+    """Names of the models in tables, in their order; None names them after their folders."""
     restore_source: bool = False
     """The one model is the folder of a run: fine-tune its source and, after each phase, its model
     with and without the inserted layers, with the run's vocabulary and with the source's."""
@@ -116,7 +116,7 @@ class Finetune(TaskOptions):
     """Leave cross-attention out, or read every example with its translation through it."""
     plug_in: PlugIn = PlugIn()
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] = 10
-    """How many; they are counted from `first_seed`."""
+    """Number of seeds; they are counted from `first_seed`."""
     first_seed: Annotated[int, Field(ge=0)] = 0
     keep_models: bool = False
     """Keep the best weights of every seed."""
@@ -172,7 +172,7 @@ class Finetune(TaskOptions):
 
     @property
     def is_transfer(self) -> bool:
-        """Whether it is trained in some languages and scored in others."""
+        """Return whether tasks are trained in some languages and scored in others."""
         return bool(self.train_languages)
 
     @property
@@ -181,7 +181,7 @@ class Finetune(TaskOptions):
 
 
 def label_of(model: str) -> str:
-    """What a model is called: the last part of its id, of RUN/model the run's name."""
+    """Return a model's name: the last part of its id, of RUN/model the run's name."""
     parts = [part for part in Path(model).resolve().parts if part != "/"] or ["model"]
     if "/" in model and not Path(model).exists():
         parts = model.split("/")
@@ -190,7 +190,7 @@ def label_of(model: str) -> str:
 
 
 def read_finetune(path: Path, assignments: Sequence[str] = ()) -> tuple[Finetune, Path]:
-    """The recipe in a file ([finetune] and its tables), and the folder that its paths start from.
+    """Read a file's recipe ([finetune] and its tables), and the folder that its paths start from.
 
     Args:
         path: TOML.
@@ -228,7 +228,7 @@ def _placed(assignment: str) -> str:
 
 
 def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
-    """The tasks, with the settings that are to be used.
+    """Return the tasks, with the settings that are to be used.
 
     Args:
         recipe: names them.
@@ -277,7 +277,7 @@ def check_known(tasks: Sequence[Task], recipe: TaskOptions) -> None:
 
 
 def with_settings(task: Task, recipe: Finetune) -> Task:
-    """The task with the settings that a recipe wants."""
+    """Return the task with the settings that a recipe wants."""
     return replace(
         task,
         settings=settings_of(task, recipe.settings, recipe.paper),
@@ -308,7 +308,7 @@ def _named(name: str, base: Path) -> Task:
 
 
 def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Settings:
-    """A task's settings, or those of another paper where it has them, with the changes."""
+    """Return a task's settings, or those of another paper where it has them, with the changes."""
     origin = task.alternatives.get(paper or "", task.settings)
     settings = changed(origin, changes)
     differing = [name for name, value in settings if value != getattr(origin, name)]
@@ -319,7 +319,7 @@ def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Setti
 
 
 def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
-    """A task's settings as a phase of the training loop.
+    """Return a task's settings as a phase of the training loop.
 
     Args:
         settings: the task's.

@@ -50,7 +50,7 @@ MACHINE_KEYS = ("devices", "cpu", "cores", "threads", "processes", "precision")
 
 @dataclass(frozen=True)
 class Options:
-    """How a call treats what it finds."""
+    """Settings of a call, for what it finds."""
 
     update: bool = False
     """Do seeds anew that were made from other inputs."""
@@ -163,12 +163,12 @@ class _Call:
         return [outcome for outcome in outcomes.outcomes(self.out) if outcome.folder in folders]
 
     def job(self, cell: Cell, seed: int) -> Job:
-        """A cell with a seed, in its folder."""
+        """Return the job of a cell with a seed, in its folder."""
         folder = self.out / cell.place / f"seed-{seed}"
         return Job(cell, seed, folder, cell.inputs(seed, str(self.environment["precision"])))
 
     def prepared(self, jobs: list[Job]) -> list[Job]:
-        """The same, with what is on disk made ready."""
+        """Make ready what is on disk, and return the jobs."""
         if self.accelerator.is_main_process:
             for job in jobs:
                 job.prepare(update=self.options.update, force=self.options.force)
@@ -224,7 +224,7 @@ class _Call:
         self.accelerator.wait_for_everyone()
 
     def encode(self, cell: Cell) -> Encoded:
-        """The cell's inputs; kept for its next seed."""
+        """Encode the cell's inputs; they are kept for its next seed."""
         cache = self.encoded
         if cache is None or cache.cell.data is not cell.data or cache.cell.folder != cell.folder:
             task = cell.task
@@ -238,7 +238,7 @@ class _Call:
         return cache
 
     def inputs(self, cell: Cell, coder: Coder, split: str) -> list[Item]:
-        """Of a split; for a model that is plugged in with their partners."""
+        """Encode a split; for a model that is plugged in with its partners."""
         examples = cell.data.splits[split]
         if cell.plug_in is None:
             return (coder.encode_training if split == TRAIN else coder.encode)(examples)
@@ -333,7 +333,7 @@ def all_that_diverged(errors: Mapping[str, TrainingError], out: Path) -> Trainin
 
 
 def shown(cell: Cell, splits: dict[str, dict[str, Any]]) -> str:
-    """The scores that papers report, for a line of the log; of several languages their means."""
+    """Describe the scores that papers report, for the log; of several languages their means."""
     scores = {split: splits[split]["scores"] for split in cell.data.evaluation}
     names = cell.task.shown
     if cell.transfer is None:

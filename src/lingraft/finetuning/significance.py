@@ -26,7 +26,7 @@ class Tested:
     """A model less the reference on one score."""
 
     title: str
-    """Of the task."""
+    """Title of the task."""
     key: str
     label: str
     found: Difference

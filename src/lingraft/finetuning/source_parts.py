@@ -49,7 +49,7 @@ OF_VOCABULARY = ("mask_token_id", "vocab_size", "tokenizer_class")
 
 @dataclass(frozen=True)
 class Variant:
-    """One model that is fine-tuned."""
+    """A model that is fine-tuned."""
 
     label: str
     after: str | None

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Transfer:
-    """Which languages of a task are learnt, chosen by and scored."""
+    """Languages of a task that are learnt, chosen by and scored."""
 
     family: str
     tasks: Mapping[str, Task]
@@ -48,7 +48,7 @@ class Transfer:
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """Return the name of the folder."""
         return f"{self.family}-from-{learnt(self.train)}"
 
     @property
@@ -58,7 +58,7 @@ class Transfer:
         return replace(first, name=self.name, is_own=False)
 
     def task_of(self, split: str) -> Task:
-        """The record that a split is scored with: metrics may depend on the language."""
+        """Return the record that a split is scored with: metrics may depend on the language."""
         return self.tasks[language_of(split) or self.train[0]]
 
     def said(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Transfer:
         }
 
     def decisive(self) -> dict[str, Any]:
-        """What of it decides a result, beside the examples; for fingerprints."""
+        """Return what decides a result, beside the examples; for fingerprints."""
         return {
             "train_languages": self.train,
             "selection_languages": self.selection,
@@ -100,7 +100,7 @@ class Files:
         self._read: dict[tuple[str, str], list[Example]] = {}
 
     def has(self, language: str, split: str) -> bool:
-        """Whether a split's files are here."""
+        """Return whether a split's files are here."""
         task = self.family.tasks[language]
         if self.hub:
             return task.table.hub is not None and task.table.hub.of(split) is not None
@@ -115,11 +115,11 @@ class Files:
         return True
 
     def can_test(self, language: str) -> bool:
-        """Whether all splits are here that a language is reported on."""
+        """Return whether all splits are here that a language is reported on."""
         return all(self.has(language, split) for split in self.family.tasks[language].evaluation)
 
     def examples(self, language: str, split: str) -> list[Example]:
-        """A split of a language.
+        """Read a split of a language.
 
         Raises:
             DataError: its files are missing, broken, or hide the answers.
@@ -174,7 +174,7 @@ def _family(name: str, base: Path, recipe: Finetune) -> Family:
 
 
 def _known_somewhere(recipe: Finetune, families: Sequence[Family]) -> None:
-    """A language that only some of several tasks have is left out of the others, not wrong."""
+    """Refuse a language that no task has; one that only some have is left out of the others."""
     languages = dict.fromkeys(language for family in families for language in family.tasks)
     for key in ("test_languages", "selection_languages"):
         for language in getattr(recipe, key):
@@ -214,7 +214,7 @@ def _transfer(family: Family, recipe: Finetune, files: Files) -> Transfer:
 
 
 def _tested(family: Family, recipe: Finetune, files: Files) -> tuple[str, ...]:
-    """The languages to score, beside those that are trained on."""
+    """Return the languages to score, beside those that are trained on."""
     languages = recipe.test_languages or (ALL,)
     if languages != (ALL,):
         lacking = [language for language in languages if language not in family.tasks]

@@ -41,7 +41,7 @@ WHOLES = {"average of seven": xtreme.SEVEN, "XTREME average": xtreme.NINE}
 
 @dataclass
 class Retrieved:
-    """What the compared models reach in one task of retrieval."""
+    """Scores of the compared models in one task of retrieval."""
 
     values: Directions = field(default_factory=lambda: defaultdict(lambda: defaultdict(dict)))
     how: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -119,7 +119,7 @@ def summary_table(comparison: Comparison, retrieved: Mapping[str, Retrieved]) ->
 
 
 def _averages(by_task: Mapping[str, float]) -> dict[str, float]:
-    """Of the groups of tasks, of seven and of nine, where all their tasks are there."""
+    """Average the groups of tasks, of seven and of nine, where all their tasks are there."""
     wholes = {title: xtreme.average(by_task, tasks) for title, tasks in WHOLES.items()}
     known = {title: value for title, value in wholes.items() if value is not None}
     return xtreme.category_averages(by_task) | known
@@ -178,7 +178,7 @@ def _counts(row: Score) -> bool:
 
 
 def _owners(folder: Path, label: str, own: Value, weights: Mapping[str, str]) -> list[str]:
-    """The labels of the compared models that a result belongs to."""
+    """Return the labels of the compared models that a result belongs to."""
     same = [name for name, fingerprint in weights.items() if fingerprint == own]
     if same or label not in weights:
         return same

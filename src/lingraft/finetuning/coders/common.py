@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One input of the model: an example, or a window of one."""
+    """An input of the model: an example, or a window of one."""
 
     example: int
     """Its place among the examples."""
@@ -49,13 +49,13 @@ class Item:
     types: Array | None
     """[T] token types, where the model has several."""
     target: Any
-    """What is right, in the coder's own form."""
+    """The right answer, in the coder's own form."""
     extra: Any = None
-    """What the coder needs to read the outputs."""
+    """Anything that the coder needs to read the outputs."""
     cut: bool = False
     """Whether the input was longer than the model reads."""
     partner: Item | None = None
-    """Of a model that is plugged in: what this input is read with."""
+    """Input that this one is read with, of a model that is plugged in."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ class TaskBatch:
     """input_ids, attention_mask and token_type_ids [B, T], as the model takes them."""
     targets: dict[str, Tensor]
     count: int
-    """How many targets there are, over all inputs."""
+    """Number of targets, over all inputs."""
     predict: bool = False
     """Give the outputs beside the loss."""
     partner: TaskBatch | None = None
     """The partners of the inputs, in their order."""
 
     def to(self, device: torch.device) -> TaskBatch:
-        """The same on another device."""
+        """Return the batch on another device."""
         return TaskBatch(
             {key: value.to(device, non_blocking=True) for key, value in self.inputs.items()},
             {key: value.to(device, non_blocking=True) for key, value in self.targets.items()},
@@ -85,7 +85,7 @@ class TaskBatch:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a coder must know of tokenizer and model."""
+    """Facts of tokenizer and model that a coder must know."""
 
     tokenizer: PreTrainedTokenizerFast
     pad: int
@@ -107,7 +107,7 @@ class Shape:
         forward: Any,
         max_length: int,
     ) -> Shape:
-        """The shape for a model.
+        """Return the shape for a model.
 
         Args:
             tokenizer: the model's.
@@ -138,7 +138,7 @@ class Shape:
     def encode(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, **options: Any
     ) -> Sequence[Encoding]:
-        """What the tokenizer makes of texts or pairs, cut at `max_length`.
+        """Tokenize texts or pairs, cut at `max_length`.
 
         A special token in a text is text: BART, say, reads a text at its one end token.
         """
@@ -170,7 +170,7 @@ class Shape:
         return {*tokenizer.all_special_ids} - {*map(tokenizer.convert_tokens_to_ids, self.inserted)}
 
     def item(self, example: int, encoding: Encoding, target: Any, extra: Any = None) -> Item:
-        """An encoded text as the model's input.
+        """Return an encoded text as the model's input.
 
         A piece that spells a special token is unknown: vocabularies of Unigram have such pieces.
         A text without any token, as GPT-2's tokenizer makes of an empty one, is the token that
@@ -197,22 +197,22 @@ class Shape:
 
 
 class Coder(ABC):
-    """One kind of task; its examples are of that kind (`tasks.examples`)."""
+    """A kind of task; its examples are of that kind (`tasks.examples`)."""
 
     head: ClassVar[str]
     """A key of `heads.HEADS`."""
     cut_ends: ClassVar[str] = "and lose their ends"
-    """What becomes of inputs that are longer than `max_length`, for the log."""
+    """Fate of inputs that are longer than `max_length`, for the log."""
 
     def __init__(self, task: Task, shape: Shape) -> None:
         self.task, self.shape = task, shape
 
     @abstractmethod
     def encode(self, examples: Sequence[Any]) -> list[Item]:
-        """The inputs; an example may become several."""
+        """Encode examples as inputs; an example may become several."""
 
     def encode_training(self, examples: Sequence[Any]) -> list[Item]:
-        """The inputs to learn from."""
+        """Encode examples as the inputs to learn from."""
         return self.encode(examples)
 
     def adapt(self, model: Any) -> None:  # noqa: B027 - most kinds need nothing
@@ -223,24 +223,24 @@ class Coder(ABC):
         return tuple(len(side.ids) for side in (item, item.partner) if side is not None)
 
     def count(self, item: Item) -> int:
-        """How many targets an input has: what the summed loss is divided by."""
+        """Return the number of targets of an input: what the summed loss is divided by."""
         return 1
 
     def run(self, model: Any, batch: TaskBatch) -> Any:
-        """What the model says of a micro-batch: the outputs for `loss` and `collect`."""
+        """Run the model on a micro-batch: its outputs are for `loss` and `collect`."""
         return dict(model(**batch.inputs))
 
     @abstractmethod
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
-        """The targets of a micro-batch of inputs padded to `width` tokens."""
+        """Return the targets of a micro-batch of inputs padded to `width` tokens."""
 
     @abstractmethod
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
-        """Summed over targets, in nats (for regression: squares)."""
+        """Return the loss summed over targets, in nats (for regression: squares)."""
 
     @abstractmethod
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
-        """What `decode` wants to know of each input, on the CPU."""
+        """Return what `decode` wants to know of each input, on the CPU."""
 
     def generate(
         self,
@@ -251,7 +251,7 @@ class Coder(ABC):
         *,
         best: bool,
     ) -> list[Any] | None:
-        """What the model writes for inputs, in place of `collect`; None where it only reads.
+        """Write the model's texts for inputs, in place of `collect`; None where it only reads.
 
         Args:
             model: without a distributed wrapper.
@@ -266,11 +266,11 @@ class Coder(ABC):
     def decode(
         self, examples: Sequence[Any], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
-        """One prediction an example, in their order."""
+        """Return one prediction an example, in their order."""
 
 
 def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool) -> TaskBatch:
-    """Inputs padded to the longest of them."""
+    """Pad inputs to the longest of them, as a micro-batch."""
     width = max(len(item.ids) for item in items)
     inputs = {
         "input_ids": padded([item.ids for item in items], width, shape.pad),

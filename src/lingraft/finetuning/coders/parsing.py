@@ -42,7 +42,7 @@ POS_IDS = {tag: index for index, tag in enumerate(POS, 1)}
 
 
 class Target(NamedTuple):
-    """Of the words of a sentence."""
+    """Words of a sentence, as the parser learns them."""
 
     heads: tuple[int, ...]
     relations: tuple[int, ...]
@@ -71,7 +71,7 @@ class ParseCoder(Coder):
         self.labels = label_ids(task)
 
     def encode(self, examples: Sequence[ParseExample]) -> list[Item]:
-        """One input an example."""
+        """Encode each example as one input."""
         encodings = self.shape.encode([example.text for example in examples])
         items, lost = [], 0
         for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
@@ -94,7 +94,7 @@ class ParseCoder(Coder):
         return len(item.target.heads)
 
     def run(self, model: Any, batch: TaskBatch) -> Any:
-        """The parser reads the words too."""
+        """Run the parser, which reads the words too."""
         return model(words=batch.targets, **batch.inputs)
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
@@ -124,7 +124,7 @@ class ParseCoder(Coder):
     def decode(
         self, examples: Sequence[ParseExample], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
-        """The likeliest head of every word by itself, and its relation to that head."""
+        """Return the likeliest head of every word by itself, and its relation to that head."""
         return [
             ParsePrediction(
                 example.id,

@@ -37,21 +37,21 @@ class Window(NamedTuple):
     """A stretch of a passage's tokens, and where it begins in the window's input."""
 
     tokens: range
-    """Of the passage."""
+    """Tokens of the passage."""
     first: int
     """Place of `tokens.start` in the input."""
 
     def place(self, token: int) -> int:
-        """Where a token of the passage is in the input."""
+        """Return the place in the input of a token of the passage."""
         return token - self.tokens.start + self.first
 
 
 class Passage(NamedTuple):
-    """What is needed to find an answer in a window's outputs."""
+    """Facts that are needed to find an answer in a window's outputs."""
 
     window: Window
     offsets: Offsets
-    """Of all tokens of the passage."""
+    """Offsets of all tokens of the passage."""
 
 
 class SpanCoder(Coder):
@@ -68,7 +68,7 @@ class SpanCoder(Coder):
         self.spans = task.spans
 
     def encode(self, examples: Sequence[SpanExample]) -> list[Item]:
-        """The windows of every example."""
+        """Encode every example as its windows."""
         return [
             item for index, example in enumerate(examples) for item in self._windows(index, example)
         ]
@@ -85,7 +85,7 @@ class SpanCoder(Coder):
 
     @property
     def special(self) -> int:
-        """How many special tokens stand around and between question and passage."""
+        """Return the number of special tokens around and between question and passage."""
         return int(self.shape.tokenizer.num_special_tokens_to_add(pair=True))
 
     def _shared(self, n_question: int) -> int:
@@ -131,12 +131,12 @@ class SpanCoder(Coder):
             yield replace(item, cut=False)
 
     def _plain(self, text: str) -> Encoding:
-        """A whole text, without the special tokens around it."""
+        """Encode a whole text, without the special tokens around it."""
         (encoding,) = self.shape.encode([text], truncation=False, add_special_tokens=False)
         return encoding
 
     def _question(self, question: str) -> str:
-        """The question without what comes after `max_query` tokens."""
+        """Return the question without what comes after `max_query` tokens."""
         encoding = self._plain(question)
         if len(encoding.ids) <= self.spans.max_query:
             return question
@@ -174,7 +174,7 @@ class SpanCoder(Coder):
     def decode(
         self, examples: Sequence[SpanExample], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
-        """The best answer over the windows of each example."""
+        """Return the best answer over the windows of each example."""
         by_example: dict[int, list[tuple[Item, Any]]] = {}
         for item, logits in zip(items, collected, strict=True):
             by_example.setdefault(item.example, []).append((item, logits))
@@ -294,7 +294,7 @@ def best_answer(
 
 
 def _end(context: str, offsets: Offsets, token: int) -> int:
-    """Where a token ends, with the marks on its last letter that a tokenizer has taken off."""
+    """Return a token's end, with the marks on its last letter that a tokenizer has taken off."""
     end = offsets[token][1]
     limit = offsets[token + 1][0] if token + 1 < len(offsets) else len(context)
     while end < limit and unicodedata.category(context[end]) == "Mn":

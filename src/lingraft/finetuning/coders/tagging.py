@@ -66,7 +66,7 @@ class TagCoder(Coder):
         self.outside = "O" if "O" in self.labels else task.labels[-1]
 
     def encode(self, examples: Sequence[TaggedExample]) -> list[Item]:
-        """One input an example, several of a long sentence; `extra` are the offsets, or `Piece`."""
+        """Encode an example as an input, a long one as several; `extra`: offsets, or `Piece`."""
         encodings = self.shape.encode([example.text for example in examples])
         items: list[Item] = []
         for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
@@ -85,7 +85,7 @@ class TagCoder(Coder):
     def _pieces(
         self, index: int, example: TaggedExample, tags: Sequence[str], whole: Encoding
     ) -> Iterator[Item]:
-        """The inputs of a sentence of words."""
+        """Yield the inputs of a sentence of words."""
         room = self.shape.max_length - int(self.shape.tokenizer.num_special_tokens_to_add())
         counts = tokens_of_words(example.units, [whole, *whole.overflowing])
         odd = [word for word, count in enumerate(counts) if not 0 < count <= room]
@@ -114,7 +114,7 @@ class TagCoder(Coder):
     def _labelled(
         self, index: int, words: Sequence[str], tags: Sequence[str], start: int, encoding: Encoding
     ) -> Iterator[Item]:
-        """The input of a piece of a sentence; two where it does not fit.
+        """Yield the input of a piece of a sentence; two where it does not fit.
 
         A first word may take more tokens than it took behind a space, and no word is to be lost.
         """
@@ -150,7 +150,7 @@ class TagCoder(Coder):
     def decode(
         self, examples: Sequence[TaggedExample], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
-        """A tag for every character or word."""
+        """Return a tag for every character or word."""
         by_example: dict[int, list[tuple[Item, list[str]]]] = {}
         for item, best_T in zip(items, collected, strict=True):
             labels = [self.task.labels[number] for number in best_T]
@@ -171,7 +171,7 @@ class TagCoder(Coder):
     def _joined(
         self, example: TaggedExample, parts: Sequence[tuple[Item, list[str]]]
     ) -> tuple[str, ...]:
-        """The tags of a sentence's words, from its pieces."""
+        """Join the tags of a sentence's words, from its pieces."""
         tags = [self.outside] * len(example.units)
         for item, labels in parts:
             piece: Piece = item.extra
@@ -202,7 +202,7 @@ def pieces(counts: Sequence[int], room: int) -> list[range]:
 
 
 def tokens_of_words(words: Sequence[str], encodings: Sequence[Encoding]) -> list[int]:
-    """How many tokens each word has; words are joined by one space, which is the next word's.
+    """Count the tokens of each word; words are joined by one space, which is the next word's.
 
     Args:
         words: of a sentence.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SUBJECT, OBJECT = ("<subj>", "</subj>"), ("<obj>", "</obj>")
 MARKERS = (*SUBJECT, *OBJECT)
-"""Of entities; to be added to the tokenizer as special tokens."""
+"""Markers of entities; to be added to the tokenizer as special tokens."""
 WORD_STARTS = {"unigram": "▁", "sp-bpe": "▁", "byte-bpe": "Ġ", "wordpiece": ""}
 """Kind of a tokenizer → what the first piece of a word begins with."""
 SPACE_BEFORE = re.compile(rf"(\s+)({SUBJECT[0]}|{OBJECT[0]})")
@@ -37,7 +37,7 @@ class TextCoder(Coder):
     """A text or a pair. Of a pair, the longer text is cut first."""
 
     def encode(self, examples: Sequence[Any]) -> list[Item]:
-        """One input an example."""
+        """Encode each example as one input."""
         encodings = self.shape.encode(*self.texts(examples))
         return [
             self.shape.item(index, encoding, self.target(example))
@@ -45,17 +45,17 @@ class TextCoder(Coder):
         ]
 
     def texts(self, examples: Sequence[Any]) -> tuple[list[str], list[str] | None]:
-        """The texts, and the second ones where the examples have them."""
+        """Return the texts, and the second ones where the examples have them."""
         texts, pairs = zip(*((example.text, example.pair) for example in examples), strict=True)
         return list(texts), None if pairs[0] is None else [pair or "" for pair in pairs]
 
     @abstractmethod
     def target(self, example: Any) -> Any:
-        """What is right."""
+        """Return the right answer to an example."""
 
 
 class LabelCoder(TextCoder):
-    """One of the task's labels."""
+    """A text's or pair's label, one of the task's."""
 
     head: ClassVar[str] = "sequence"
 
@@ -64,7 +64,7 @@ class LabelCoder(TextCoder):
         self.labels = label_ids(task)
 
     def target(self, example: TextExample | RelationExample) -> int:
-        """Number of the label."""
+        """Return the number of the label."""
         assert example.label is not None
         return self.labels[example.label]
 
@@ -83,7 +83,7 @@ class LabelCoder(TextCoder):
     def decode(
         self, examples: Sequence[Any], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
-        """The likeliest label; the first of equals."""
+        """Return the likeliest label; the first of equals."""
         return [
             LabelPrediction(
                 example.id,
@@ -100,7 +100,7 @@ class ScoreCoder(TextCoder):
     head: ClassVar[str] = "score"
 
     def target(self, example: TextExample) -> float | None:
-        """The number."""
+        """Return the score of the example."""
         return example.score
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
@@ -113,13 +113,13 @@ class ScoreCoder(TextCoder):
         return difference_B.square().sum()
 
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
-        """The number."""
+        """Return the number that the model gives each input."""
         return list(outputs["logits"].float().squeeze(-1).cpu().tolist())
 
     def decode(
         self, examples: Sequence[TextExample], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
-        """The raw output, neither clipped nor squashed."""
+        """Return the raw output, neither clipped nor squashed."""
         return [
             ScorePrediction(example.id, float(score))
             for example, score in zip(examples, collected, strict=True)
@@ -140,7 +140,7 @@ class RelationCoder(LabelCoder):
         self.vocabulary = shape.tokenizer.get_vocab()
 
     def encode(self, examples: Sequence[RelationExample]) -> list[Item]:
-        """One input an example."""
+        """Encode each example as one input."""
         marked, _ = self.texts(examples)
         items = []
         for item, text in zip(super().encode(examples), marked, strict=True):
@@ -152,7 +152,7 @@ class RelationCoder(LabelCoder):
         return items
 
     def texts(self, examples: Sequence[RelationExample]) -> tuple[list[str], None]:
-        """The sentences with their markers, the space before an entity inside its marker.
+        """Return the sentences with their markers, the space before an entity inside its marker.
 
         Tokenizers cut a text at special tokens, and a word start is a space in the same part. Where
         entity and text begin together, SentencePiece's word start is a space as well.

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 WRONG = 0.5
 """A training set in which more pairs than this have equal or swapped sides is not the one meant."""
 SCRIPT_SHARE = 0.1
-"""Of the letters of a text in its language, those of the language's scripts are as many or more."""
+"""Least share of a text's letters that belong to its language's scripts."""
 MOST_READ = 10_000
 """Pairs whose scripts are looked at, about: spread over the training set."""
 MORE = 8
@@ -127,11 +127,11 @@ class TranslationCoder(Coder):
             setattr(model.generation_config, *self.language)
 
     def encode(self, examples: Sequence[TranslationExample]) -> list[Item]:
-        """One input a pair, its ends cut where it is too long."""
+        """Encode each pair as one input, its ends cut where it is too long."""
         return list(map(self._cut, self._whole(examples)))
 
     def encode_training(self, examples: Sequence[TranslationExample]) -> list[Item]:
-        """The same without pairs that are too long, which a decoder must not see the end of.
+        """Encode pairs, without those that are too long, which a decoder must not see the end of.
 
         Raises:
             DataError: no pair is left, or most pairs have the same text on both sides, or the
@@ -160,7 +160,7 @@ class TranslationCoder(Coder):
         return kept_items
 
     def _checked_sides(self, pairs: Sequence[TranslationExample]) -> int:
-        """How many pairs have the same text on both sides; refuses wrong columns."""
+        """Count the pairs with the same text on both sides; refuse wrong columns."""
         copies = sum(pair.text == pair.translation for pair in pairs)
         wrong, total, what = copies, len(pairs), "the same text on both sides"
         if copies <= WRONG * total and (language := pairs[0].language) != "und":
@@ -253,7 +253,7 @@ class TranslationCoder(Coder):
         *,
         best: bool,
     ) -> list[Any]:
-        """Translations of the sources: greedy, or for `best` with a beam.
+        """Translate the sources: greedily, or for `best` with a beam.
 
         A greedy one ends a little above the split's longest reference, whichever process has that:
         untrained models find no end.
@@ -276,7 +276,7 @@ class TranslationCoder(Coder):
         items: Sequence[Item],
         collected: Sequence[Any],
     ) -> list[Prediction]:
-        """What was generated."""
+        """Return the texts that were generated."""
         return [
             TranslationPrediction(example.id, text)
             for example, text in zip(examples, collected, strict=True)
