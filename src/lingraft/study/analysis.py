@@ -26,13 +26,13 @@ UNIGRAMS = "unigram_perplexity"
 CURVE, LEARNT = "curve/loss", "curve/bits_per_byte"
 """Validation loss over tokens; of causal models bits per byte over characters."""
 TASK, KEPT = "task/", "kept/"
-"""What the names of scores of fine-tuned models begin with, and of texts of the source's language
+"""Prefixes of the scores of fine-tuned models, and of those on texts of the source's language
 that a causal model was scored on."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is shown, and made from the mean of its blocks."""
+    """A metric as it is shown, and made from the mean of its blocks."""
 
     title: str
     lower: bool = True
@@ -40,7 +40,7 @@ class Metric:
     decimals: int | None = None
     """None shows three significant digits."""
     scale: str = ""
-    """What the mean of the blocks becomes: itself, "percent" or "exp"."""
+    """Scale of the mean of the blocks: none, "percent" or "exp"."""
 
     def show(self, value: float | None) -> str:
         """Return a value as text."""
@@ -145,7 +145,7 @@ NOT_REACHED, BELOW = math.inf, 0.0
 
 @dataclass(frozen=True)
 class Factor:
-    """How many times more data a baseline needs to reach a method's quality.
+    """Factor by which a baseline needs more data to reach a method's quality.
 
     Lee et al. 2021, section 5: the baseline's means are joined by straight lines over log(size).
     Nothing is extrapolated. A bound that is infinite stands for more than `most`, 0 for less than

@@ -1,4 +1,4 @@
-"""One cell of a study, in a process of its own: `python -m lingraft.study.cell FOLDER`.
+"""A cell of a study, in a process of its own: `python -m lingraft.study.cell FOLDER`.
 
 The folder is a run's, whose text and vocabulary lie in the study's `shared/`: the first cell that
 needs them makes them, the others wait. A process that runs out of memory or crashes takes no other
@@ -33,7 +33,7 @@ NO_ROOM = os.EX_IOERR
 GRACE_SECONDS = 120.0
 """For the last step and a checkpoint, once the study is gone."""
 LABEL, WEIGHTS = "cell", "weights"
-"""Of a cell: what the model is called in its fine-tunings, and links to it."""
+"""Name of a cell's model in its fine-tunings, and the folder of links to it."""
 TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json", "*.model")
 
 

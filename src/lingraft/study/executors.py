@@ -1,4 +1,4 @@
-"""Who runs a cell: a process of this machine, or a job of Slurm."""
+"""Executors of a cell: a process of this machine, or a job of Slurm."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lingraft.study.results import Cell, Results
 
 Points = list[tuple[float, float, float, float]]
-"""Where along the foot, the value, and the ends of its band."""
+"""Points of a line: place along the foot, value, and the ends of its band."""
 
 
 def against_data(results: Results, metric: str) -> Figure | None:

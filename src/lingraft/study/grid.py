@@ -34,18 +34,18 @@ ALIASES = {"method": "training.method", "sentences": "training.max_train_sentenc
 PLACES = ("method", "sentences", "seed")
 """Axes that every cell has."""
 SHARED = ("budget", "max_train_sentences")
-"""Of [training] of the base recipe, what a cell of method 'auto' takes over."""
+"""Keys of [training] in the base recipe that a cell of method 'auto' takes over."""
 DECIDED = {key for key in TABLE if key.startswith(("training.", "graft.", "embeddings."))}
 """Keys of the base recipe that a cell of method 'auto' does not take over."""
 DROPPED = ("phases", "baselines")
 """Tables of the base recipe that a cell does not take over."""
 FINETUNE = "finetune."
-"""What axes of fine-tuning begin with: cells along them share the model that was trained."""
+"""Prefix of axes of fine-tuning: cells along them share the model that was trained."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a study."""
+    """A run of a study."""
 
     id: str
     """Readable, and the same as long as the cell's place in the grid is: `xpt-n4000-s1`."""
@@ -127,7 +127,7 @@ def _check_axis(axis: str) -> None:
 
 
 def _matching(study: Study, point: dict[str, Any]) -> list[int]:
-    """Indices of the rules that hold for a point of a grid."""
+    """Return the indices of the rules that hold for a point of a grid."""
     return [
         number
         for number, rule in enumerate(study.rules)
@@ -170,7 +170,7 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
 
 
 def _of_method(base: dict[str, Any], name: str) -> dict[str, Any]:
-    """The base recipe for a cell of another method than its own.
+    """Return the base recipe for a cell of another method than its own.
 
     What the cell's method prescribes is left out, since that is what makes it this method, and
     so is what the base's has written out.
@@ -257,7 +257,7 @@ def _shown(point: dict[str, Any]) -> str:
 
 
 def _scalar(value: Any) -> Value:
-    """An axis' value as rows hold it; a list or a table is written out."""
+    """Return an axis' value as rows hold it; a list or a table is written out."""
     return value if isinstance(value, (str, int, float, bool)) else inline(value)
 
 
@@ -274,7 +274,7 @@ def _id(axes: dict[str, Value]) -> str:
 
 
 def inline(value: Any) -> str:
-    """A value in TOML, on one line."""
+    """Write a value in TOML, on one line."""
     if isinstance(value, dict):
         inner = ", ".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items())
         return "{ " + inner + " }" if inner else "{}"

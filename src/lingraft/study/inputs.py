@@ -1,4 +1,4 @@
-"""What decides a cell's result, as fingerprints that are the same on every machine.
+"""Everything that decides a cell's result, as fingerprints that are the same on every machine.
 
 Nothing here depends on absolute paths, times of change or the machine: the source's weights and the
 text count by their content. A Hub model or data set counts by its name and revision.
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 NOT_DECISIVE = {"name", "baselines", "hardware", "export"}
 """Names, the use of the machine, and what only other things read."""
 BY_CONTENT = {"language", "corpus", "streams", "source", "tokenizer", "embeddings"}
-"""What counts by the contents of its files."""
+"""Sections that count by the contents of their files."""
 SHOWN = "samples"
-"""Of [evaluation]: how many texts are shown."""
+"""Key of [evaluation]: how many texts are shown."""
 WITHOUT_RESOURCES = {"random", "random-statistics", "match", "mean", "first-piece"}
 """Initializers that read nothing of [embeddings]."""
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lingraft.study.results import Group, Results
 
 TITLES = {PERPLEXITY: "perplexity", BITS: "bits per character", BYTES: "bits per byte"}
-"""What a verdict is by: what compares most of the models, the first of equals."""
+"""Scores for a verdict: it is by what compares most of the models, the first of equals."""
 COMPARED = (PERPLEXITY, BITS, BYTES, "mask-only/hits@1", "mask-only/mrr")
 ALPHA = 0.05
 """A larger p separates nothing."""

@@ -30,7 +30,7 @@ class Rule(Section):
 
 
 def _counted(value: Any) -> Any:
-    """A number of seeds as the seeds; anything else as it is."""
+    """Return a number of seeds as the seeds; anything else as it is."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     if whole and value > MAX_SEEDS:
         raise ValueError(f"{value} seeds are too many; give {MAX_SEEDS:,} at most")
@@ -50,7 +50,7 @@ class StudyTask(TaskOptions):
         BeforeValidator(_counted),
         Field(strict=False, min_length=1),
     ] = (0, 1, 2)
-    """Of fine-tuning: a list, or how many, counted from 0."""
+    """Seeds of fine-tuning: a list, or how many, counted from 0."""
     methods: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Only in cells of these methods; empty takes all."""
     sentences: Annotated[tuple[Count, ...], Field(strict=False)] = ()
@@ -64,7 +64,7 @@ class StudyTask(TaskOptions):
         return seeds
 
     def finetune(self, hardware: Hardware) -> Finetune:
-        """What `lingraft finetune` would be asked for; model and seeds are filled in later.
+        """Return the recipe of `lingraft finetune`; model and seeds are filled in later.
 
         Args:
             hardware: of the cell's recipe: how the machine is used.
@@ -100,7 +100,7 @@ class Study(Section):
     rules: Annotated[tuple[Rule, ...], Field(strict=False)] = ()
     """Applied in order, after `set` and before the axes."""
     tasks: Annotated[tuple[StudyTask, ...], Field(strict=False)] = ()
-    """What the cells' models are fine-tuned on, in this order."""
+    """Tasks that the cells' models are fine-tuned on, in this order."""
     select: dict[str, Literal["dev"]] = {}
     """Axes of which tables show the best value alone, such as "training.learning_rate" = "dev": the
     one whose models have the lowest loss on the validation text, mean over the seeds; of
@@ -154,7 +154,7 @@ def read_study(path: Path) -> Study:
 
 
 def _placed(task: StudyTask, folder: Path) -> StudyTask:
-    """The task with its paths seen from the current folder."""
+    """Return the task with its paths seen from the current folder."""
     changes = {}
     if task.data not in (None, HUB):
         changes["data"] = str(folder / path_of(str(task.data)))
@@ -164,5 +164,5 @@ def _placed(task: StudyTask, folder: Path) -> StudyTask:
 
 
 def to_toml(study: Study) -> str:
-    """The study as TOML, every value written out."""
+    """Return the study as TOML, every value written out."""
     return tomli_w.dumps(study.model_dump(mode="json", exclude_none=True))

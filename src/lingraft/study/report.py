@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What a study's results say."""
+    """Findings of a study's results."""
 
     name: str
     path: Path
@@ -35,7 +35,7 @@ class Report:
     failures: Mapping[str, str]
     """Why cells failed, by cell."""
     ended: str
-    """How many cells of how many."""
+    """Number of cells that ended, of how many."""
 
 
 def run(study: Study, out: Path, options: Options) -> Report:

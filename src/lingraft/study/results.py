@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 REFERENCES = ("scratch", "xlm")
 """Methods from random weights, which others are measured against; the first that is there."""
 WRITTEN = re.compile(r"(^|/)(spans|infilling)/")
-"""What an encoder-decoder writes of hidden text, shown as what others fill in."""
+"""Prefix of scores on hidden text that an encoder-decoder writes, shown as what others fill in."""
 EXAMPLES = f"{FINETUNE}train_examples"
 """The axis of learning curves of tasks."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One finished run of the study; with axes of fine-tuning, at one of their points."""
+    """A finished run of the study; with axes of fine-tuning, at one of their points."""
 
     name: str
     seed: int
@@ -70,7 +70,7 @@ class Group:
 
     @property
     def is_untrained(self) -> bool:
-        """Whether its method trains nothing, so that it stands at every size."""
+        """Return whether its method trains nothing, so that it stands at every size."""
         return self.method in METHODS and not METHODS[self.method].stretches
 
     def rows(self, metric: str) -> dict[Key, Score]:
@@ -105,11 +105,11 @@ class Results:
     failures: Mapping[str, str] = field(default_factory=dict)
     """By cell, why its last attempt failed."""
     counted: str = "sentences"
-    """What sizes are of."""
+    """Unit of the sizes."""
 
     @property
     def labels(self) -> list[str]:
-        """Those that name a method alone first, in the order of `METHODS`."""
+        """Return the labels; those that name a method alone first, in the order of `METHODS`."""
         ranks = {name: rank for rank, name in enumerate(METHODS)}
         ranked = {g.label: (", " in g.label, ranks.get(g.method, len(ranks))) for g in self.groups}
         return sorted(ranked, key=lambda label: (*ranked[label], label))

@@ -64,7 +64,7 @@ class Interrupted(LingraftError):
 
 @dataclass(frozen=True)
 class Options:
-    """How a study is run; nothing here changes a result."""
+    """Settings of how a study is run; nothing here changes a result."""
 
     jobs: int = 1
     """Cells at a time."""
@@ -138,7 +138,7 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
 
 @dataclass
 class Tally:
-    """How the cells of one call ended."""
+    """Numbers and names of the cells of one call, by how they ended."""
 
     kept: int = 0
     done: int = 0
@@ -275,7 +275,7 @@ class Runner:
 
     @property
     def goes_on(self) -> bool:
-        """Whether another process may be started."""
+        """Return whether another process may be started."""
         return self.stop.number is None and not self.full
 
     def begin(self, one: Plan) -> None:
@@ -327,7 +327,7 @@ def reached(found: Sequence[Score]) -> str:
 
 @dataclass(frozen=True)
 class Current:
-    """What is known of a study's present cells."""
+    """Facts that are known of a study's present cells."""
 
     rows: list[Score]
     """As the cells are called now."""

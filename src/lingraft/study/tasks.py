@@ -1,4 +1,4 @@
-"""What cells are fine-tuned on: tasks, each at the points of the axes of fine-tuning."""
+"""Tasks that cells are fine-tuned on, each at the points of the axes of fine-tuning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TaskJob:
     point: dict[str, Any]
     name: str
     fingerprint: str
-    """Of everything that decides the result, but for the model and the seed."""
+    """Fingerprint of everything that decides the result, but for the model and the seed."""
 
     def fits(self, cell: Cell) -> bool:
         """Tell whether a cell's model is fine-tuned so."""
