@@ -72,19 +72,19 @@ class Cell:
 
     @property
     def selection(self) -> tuple[str, ...]:
-        """The splits that choose the best weights: by the mean of their scores."""
+        """Return the splits that choose the best weights: by the mean of their scores."""
         if self.transfer is None:
             return (DEV,)
         return tuple(split_in(DEV, language) for language in self.transfer.selection)
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """The splits to predict: those that choose, and those that are reported."""
+        """Return the splits to predict: those that choose, and those that are reported."""
         return tuple(dict.fromkeys((*self.selection, *self.data.evaluation)))
 
     @property
     def languages(self) -> list[str]:
-        """The languages of the splits that are reported."""
+        """Return the languages of the splits that are reported."""
         return [self.task_of(split).table.language for split in self.reported]
 
     def task_of(self, split: str) -> Task:
@@ -96,20 +96,20 @@ class Cell:
         return partners.note(self.data, split)
 
     def said(self) -> dict[str, Any]:
-        """For scores.json: how it was plugged in, and what each split was read with."""
+        """Return how it was plugged in, and what each split was read with, for scores.json."""
         assert self.plug_in is not None
         notes = {split: self.read(split) for split in self.data.splits}
         return {"plug_in": self.plug_in.model_dump() | {"read": notes}}
 
     @property
     def told(self) -> dict[str, Any]:
-        """For scores.json: what is shown of a result, and decides none."""
+        """Return what is shown of a result and decides none, for scores.json."""
         told = {"task_definition": self.task.saved, "shown": self.task.shown}
         return told | {"evaluation": self.data.evaluation}
 
     @property
     def weights(self) -> str:
-        """Fingerprint of the checkpoint's weights."""
+        """Return the fingerprint of the checkpoint's weights."""
         return weights_fingerprint(self.folder)
 
     @cached_property
@@ -206,7 +206,7 @@ class Job:
 
 
 def plan(recipe: Finetune, base: Path) -> list[Cell]:
-    """All cells, models outside and tasks inside, with their data read.
+    """Return all cells, models outside and tasks inside, with their data read.
 
     Raises:
         LingraftError: a model or the files of a task are not there.

@@ -142,7 +142,7 @@ def verdict(comparison: Comparison, scores: Table, tested: Sequence[Tested]) -> 
 
 
 def difference_table(comparison: Comparison, tested: Sequence[Tested]) -> Table:
-    """Every model less the reference, with intervals."""
+    """Return a table of every model less the reference, with intervals."""
     tests = {(test.label, test.title, test.key): test for test in tested}
     labels = dict.fromkeys(test.label for test in tested)
     rows = [
@@ -177,7 +177,7 @@ def _less(tested: Tested | None) -> Cell:
 
 
 def difference_rows(comparison: Comparison, tested: Sequence[Tested]) -> list[dict[str, Any]]:
-    """Every difference to full precision."""
+    """Return every difference to full precision."""
     less = {"less": comparison.reference}
     return [
         {"model": test.label, **less, "task": test.title, "metric": test.key, **vars(test.found)}

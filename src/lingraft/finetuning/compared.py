@@ -56,7 +56,7 @@ class Run:
 
     @property
     def examples_id(self) -> str:
-        """Equal for runs that were scored on the same examples."""
+        """Return a fingerprint that is equal for runs that were scored on the same examples."""
         return next(iter(self.rows.values())).masks
 
 
@@ -75,7 +75,7 @@ class Part:
 
     @property
     def all_runs(self) -> list[Run]:
-        """The runs that compare."""
+        """Return the runs that compare."""
         return [run for runs in self.runs.values() for run in runs]
 
     @property
@@ -108,12 +108,12 @@ class Part:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The scores that tables show."""
+        """Return the scores that tables show."""
         return self.task.shown
 
     @property
     def number(self) -> tuple[str, ...]:
-        """The scores whose mean is the task's one number: XTREME's, of one's own task the first."""
+        """Return the scores whose mean is the one number: XTREME's, of one's own task the first."""
         if self.languages and self.languages.task in GROUPS:
             return GROUPS[self.languages.task].scores
         return ANSWERS if set(ANSWERS) <= set(self.keys) else self.keys[:1]
@@ -172,28 +172,28 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """`pawsx`, or `pawsx (dev)` where another split is there too."""
+        """Return `pawsx`, or `pawsx (dev)` where another split is there too."""
         return self.title.rpartition(" ")[0] if self.train else self.title
 
     @property
     def train(self) -> tuple[str, ...]:
-        """The languages that were trained on; empty of a task in one language."""
+        """Return the languages that were trained on; empty for a task in one language."""
         return self.first.languages.train if self.first.languages else ()
 
     @property
     def task(self) -> str:
-        """Without a language."""
+        """Return the name of the task without a language."""
         return self.first.languages.task if self.first.languages else self.first.family
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The scores that tables show; `MEAN` is last where the one number is of several."""
+        """Return the scores that tables show; `MEAN` is last where the one number is of several."""
         several = self.train and len(self.first.number) > 1
         return (*self.first.keys, MEAN) if several else self.first.keys
 
     @property
     def key(self) -> str:
-        """The score that is the task's one number."""
+        """Return the score that is the task's one number."""
         return MEAN if MEAN in self.keys else self.first.number[0]
 
     def columns(self, label: str, key: str) -> dict[str, BySeed]:
@@ -224,7 +224,7 @@ class Comparison:
 
     @property
     def weights(self) -> dict[str, str]:
-        """Fingerprint of each model's weights, by label."""
+        """Return the fingerprint of each model's weights, by label."""
         return {
             label: run.outcome.model_fingerprint
             for part in self.parts
@@ -234,7 +234,7 @@ class Comparison:
 
     @cached_property
     def settings(self) -> list[Setting]:
-        """The tasks, with their languages."""
+        """Return the tasks, with their languages."""
         grouped: defaultdict[str, dict[str, Part]] = defaultdict(dict)
         for part in self.parts:
             grouped[part.setting][language_of(part.split)] = part
@@ -301,7 +301,7 @@ def arrange(runs: Iterable[Run], reference: str | None = None) -> Comparison:
 
 
 def _labelled(folders: Sequence[Path]) -> list[tuple[str, Outcome]]:
-    """Every run with the label of its model; equal labels of different folders are told apart."""
+    """Label every run with its model; equal labels of different folders are told apart."""
     found: defaultdict[tuple[str, str], dict[tuple[str, int], Outcome]] = defaultdict(dict)
     places: dict[tuple[str, str], Path] = {}
     for folder in folders:

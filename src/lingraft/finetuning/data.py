@@ -214,7 +214,7 @@ def hub_split(task: Task, split: str) -> list[Example]:
 
 
 def hub_rows(table: Any, columns: dict[str, str], name: str) -> Iterator[Row]:
-    """Rows of a `datasets` table: class labels by name, columns as the reader expects them."""
+    """Yield the rows of a `datasets` table: labels by name, columns as the reader expects them."""
     features = table.features
     for number, record in enumerate(table):
         values = {

@@ -110,7 +110,7 @@ def resolve(name: str, base: Path) -> Path:
 
 
 def settings_fingerprint(folder: Path) -> str:
-    """SHA-256 of configuration and tokenizer."""
+    """Compute SHA-256 of configuration and tokenizer."""
     return files_digest({path for pattern in SETTINGS for path in folder.glob(pattern)})
 
 

@@ -42,10 +42,10 @@ def settings(head: str, labels: Sequence[str]) -> dict[str, Any]:
 
 
 class Exact(nn.Linear):
-    """Computes in fp32 outside training: scores that autocast rounds to bf16 are often equal."""
+    """Linear map in fp32 outside training: scores that autocast rounds to bf16 are often equal."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - torch's name
-        """[..., outputs] of [..., width]."""
+        """Map [..., width] to [..., outputs]."""
         if self.training:
             return super().forward(input)
         with torch.autocast(input.device.type, enabled=False):

@@ -34,10 +34,10 @@ def without_language(name: str) -> str:
 
 
 def titled(task: str, split: str) -> str:
-    """`pawsx (dev)`, where results of several splits are told apart; `pawsx` without a split."""
+    """Return `pawsx (dev)` where splits are told apart; `pawsx` without a split."""
     return f"{task} ({split})" if split else task
 
 
 def learnt(languages: Sequence[str]) -> str:
-    """Training languages in a name: `en`, `en+de`, or how many there are."""
+    """Name the training languages: `en`, `en+de`, or how many there are."""
     return f"{len(languages)}-languages" if len(languages) > MANY else "+".join(languages)

@@ -75,7 +75,7 @@ class Languages:
     """Table in each language, of a user's own task."""
 
     def title(self, split: str = "") -> str:
-        """`pawsx en→`, or `pawsx (dev) en→`: the tested language follows."""
+        """Return `pawsx en→`, or `pawsx (dev) en→`: the tested language follows."""
         return f"{titled(self.task, split)} {learnt(self.train)}→"
 
 
@@ -89,7 +89,7 @@ class Outcome:
 
     @property
     def model(self) -> str:
-        """Directory or Hub id that was given."""
+        """Return the directory or Hub id that was given."""
         return str(self.data["model"])
 
     @property
@@ -107,7 +107,7 @@ class Outcome:
 
     @property
     def task_definition(self) -> dict[str, Any] | None:
-        """The table of a user's own task; None for a benchmark's, and where none was saved."""
+        """Return the table of a user's own task; None for a benchmark's or where none was saved."""
         return self.data.get("task_definition")
 
     @property
@@ -148,13 +148,13 @@ class Outcome:
 
     @property
     def signatures(self) -> dict[str, str]:
-        """By score that tables show, how it was computed; of translations alone."""
+        """Return how each score that tables show was computed; of translations alone."""
         pairs = (self.data.get("signatures") or {}).items()
         return {key: text for key, text in pairs if key in self.shown}
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The scores that papers report."""
+        """Return the scores that papers report."""
         return tuple(self.data["shown"])
 
     def n(self, split: str) -> int:
@@ -162,7 +162,7 @@ class Outcome:
         return int(self.data["splits"][split]["n"])
 
     def scores(self, split: str) -> dict[str, float]:
-        """By metric, in percent."""
+        """Return the scores by metric, in percent."""
         return {key: float(value) for key, value in self.data["splits"][split]["scores"].items()}
 
     def rules(self, split: str) -> dict[str, dict[str, float]]:
@@ -171,7 +171,7 @@ class Outcome:
 
     @property
     def evaluation(self) -> tuple[str, ...]:
-        """The splits that are reported."""
+        """Return the splits that are reported."""
         return tuple(self.data.get("evaluation", self.splits))
 
     def chosen_on(self, split: str) -> bool:
@@ -221,7 +221,7 @@ def told(rules: Mapping[str, Mapping[str, float]], metrics: Iterable[str]) -> st
 
 
 def outcomes(folder: Path) -> list[Outcome]:
-    """All finished seeds below a folder, ordered by model, task and seed.
+    """Read all finished seeds below a folder, ordered by model, task and seed.
 
     Raises:
         DataError: there is none, or a scores.json is broken.

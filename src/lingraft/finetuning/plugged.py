@@ -47,7 +47,7 @@ class TextHead(nn.Module):
         self.out_proj = nn.Linear(width, outputs)
 
     def forward(self, x_BTE: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Logits [B, C] of states [B, T, 2D]."""
+        """Map states [B, T, 2D] to logits [B, C]."""
         x_BD = torch.tanh(self.dense(self.dropout(x_BTE[:, 0])))
         return {"logits": self.out_proj(self.dropout(x_BD))}
 
@@ -61,7 +61,7 @@ class TokenHead(nn.Module):
         self.out_proj = nn.Linear(2 * width, outputs)
 
     def forward(self, x_BTE: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Logits [B, T, C] of states [B, T, 2D]."""
+        """Map states [B, T, 2D] to logits [B, T, C]."""
         return {"logits": self.out_proj(self.dropout(x_BTE))}
 
 
@@ -74,7 +74,7 @@ class SpanHead(nn.Module):
         self.out_proj = nn.Linear(2 * width, 2)
 
     def forward(self, x_BTE: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Logits [B, T] of start and end, of states [B, T, 2D]."""
+        """Map states [B, T, 2D] to logits of start and end, [B, T] each."""
         start_BT, end_BT = self.out_proj(x_BTE).unbind(-1)
         return {"start_logits": start_BT, "end_logits": end_BT}
 
@@ -92,7 +92,7 @@ class Plugged(nn.Module):
     """An encoder with cross-attention and a head."""
 
     def __init__(self, model: PreTrainedModel, head: nn.Module, *, stop_gradient: bool) -> None:
-        """Freezes the head for masked words, which is kept as it is.
+        """Freeze the head for masked words, which is kept as it is.
 
         Args:
             model: a stock model with cross-attention.
@@ -109,7 +109,7 @@ class Plugged(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def states(self, inputs: Inputs, **more: torch.Tensor) -> torch.Tensor:
-        """Last hidden states [B, T, D]; H, or S with what `read_with` gives."""
+        """Return the last hidden states [B, T, D]; H, or S with what `read_with` gives."""
         return self.model.base_model(**inputs, **more).last_hidden_state
 
     def read_with(self, memory_BTD: torch.Tensor, partner: Inputs) -> dict[str, torch.Tensor]:

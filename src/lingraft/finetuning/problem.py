@@ -150,7 +150,7 @@ class Finetuning:
         self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
 
     def batches(self, items: Sequence[Item], *, predict: bool) -> list[tuple[list[int], TaskBatch]]:
-        """Micro-batches, each with the places of its inputs in `items`."""
+        """Return micro-batches, each with the places of its inputs in `items`."""
         groups = micro_batches(
             [self.coder.size(item) for item in items], self.micro_batch_tokens, self.group_cost
         )
@@ -160,7 +160,7 @@ class Finetuning:
         ]
 
     def plan(self, work: Work) -> Plan:
-        """All examples in an order of their own in each pass."""
+        """Plan all examples in an order of their own in each pass."""
         return BatchPlan(self.lengths, work.phase.batch, work.seed, work.phase.name)
 
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:

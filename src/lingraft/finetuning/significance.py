@@ -1,4 +1,4 @@
-"""Is a model better than the reference? The paired bootstrap of `stats` over the rows' blocks."""
+"""Significance of differences from the reference: the paired bootstrap of `stats` over blocks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Tested:
 
     @property
     def mark(self) -> str:
-        """'*' where the difference is significant at `LEVEL`."""
+        """Return '*' where the difference is significant at `LEVEL`."""
         p = self.found.larger_p
         return "*" if p is not None and p < LEVEL else ""
 

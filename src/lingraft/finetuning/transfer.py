@@ -53,7 +53,7 @@ class Transfer:
 
     @property
     def task(self) -> Task:
-        """The record that is trained with, under the name of the whole."""
+        """Return the record that is trained with, under the name of the whole."""
         first = self.tasks[self.train[0]]
         return replace(first, name=self.name, is_own=False)
 
@@ -62,7 +62,7 @@ class Transfer:
         return self.tasks[language_of(split) or self.train[0]]
 
     def said(self) -> dict[str, Any]:
-        """For scores.json."""
+        """Return what scores.json says of it."""
         used = dict.fromkeys((*self.train, *self.selection, *self.test))
         definitions = {language: self.tasks[language].saved for language in used}
         return {
@@ -140,7 +140,7 @@ class Files:
 
 
 def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
-    """Every training that a recipe with train_languages asks for, with its examples.
+    """Return every training that a recipe with train_languages asks for, with its examples.
 
     Args:
         recipe: says tasks, languages and where the files are.
@@ -277,7 +277,7 @@ def _data(transfer: Transfer, files: Files) -> Data:
 def _taught(
     transfer: Transfer, language: str, files: Files
 ) -> tuple[list[Example], str, list[Example], str]:
-    """Training and development examples of a language, and what each of them is."""
+    """Return training and development examples of a language, and what each of them is."""
     task, dev = transfer.tasks[language], split_in(DEV, language)
     if not files.has(language, TRAIN):
         parts = task.splits[TRAIN].parts if TRAIN in task.splits else ()

@@ -62,7 +62,7 @@ class Retrieved:
 
 
 def summary_table(comparison: Comparison, retrieved: Mapping[str, Retrieved]) -> Table | None:
-    """XTREME's one number of every task, averaged over languages, and what it averages to.
+    """Return a table of XTREME's number of every task, over languages, and of its averages.
 
     Only of what was trained in the one language that XTREME trains in, and of what needs no
     training. Groups of tasks and the averages of seven and nine tasks are there where all their

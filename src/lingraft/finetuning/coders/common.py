@@ -154,7 +154,7 @@ class Shape:
 
     @cached_property
     def _inserting(self) -> Tokenizer:
-        """A copy of the backend for which the tokens `inserted` are no special ones."""
+        """Return a copy of the backend for which the tokens `inserted` are no special ones."""
         state = state_of(self.tokenizer)
         for token in state["added_tokens"]:
             token["special"] = token["special"] and token["content"] not in self.inserted
@@ -165,7 +165,7 @@ class Shape:
 
     @cached_property
     def _no_text(self) -> set[int]:
-        """Ids that no piece of a text has."""
+        """Return the ids that no piece of a text has."""
         tokenizer = self.tokenizer
         return {*tokenizer.all_special_ids} - {*map(tokenizer.convert_tokens_to_ids, self.inserted)}
 
@@ -197,7 +197,7 @@ class Shape:
 
 
 class Coder(ABC):
-    """A kind of task; its examples are of that kind (`tasks.examples`)."""
+    """Coder of a kind of task; its examples are of that kind (`tasks.examples`)."""
 
     head: ClassVar[str]
     """A key of `heads.HEADS`."""
@@ -219,7 +219,7 @@ class Coder(ABC):
         """Set what a new model must know of the task."""
 
     def size(self, item: Item) -> tuple[int, ...]:
-        """Tokens of an input and of its partner; with an encoder and a decoder, of each."""
+        """Count the tokens of an input and its partner; with an encoder and a decoder, of each."""
         return tuple(len(side.ids) for side in (item, item.partner) if side is not None)
 
     def count(self, item: Item) -> int:
@@ -286,7 +286,7 @@ def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool)
 
 
 def padded(rows: Sequence[Sequence[int] | Array], width: int, fill: int = IGNORED) -> Tensor:
-    """[B, width] whole numbers."""
+    """Return rows padded to [B, width] whole numbers."""
     table = torch.full((len(rows), width), fill, dtype=torch.long)
     for index, row in enumerate(rows):
         table[index, : len(row)] = torch.as_tensor(row, dtype=torch.long)
@@ -294,7 +294,7 @@ def padded(rows: Sequence[Sequence[int] | Array], width: int, fill: int = IGNORE
 
 
 def label_ids(task: Task) -> dict[str, int]:
-    """Label → its place among the model's outputs."""
+    """Return each label's place among the model's outputs."""
     return {label: index for index, label in enumerate(task.labels)}
 
 

@@ -57,7 +57,7 @@ class Words(NamedTuple):
 
 
 class ParseCoder(Coder):
-    """Words are found in the sentence by their offsets, so tokens are those of plain text.
+    """Coder of words that are found in a sentence by offsets, so tokens are those of plain text.
 
     (Tokenized word by word, byte-level pieces would need a space in front of the first word that
     plain text does not have.) A word without a token of its own, because the tokenizer drops it or
@@ -90,7 +90,7 @@ class ParseCoder(Coder):
         return Target(example.heads, tuple(self.labels[name] for name in example.relations))
 
     def count(self, item: Item) -> int:
-        """Words."""
+        """Return the number of words."""
         return len(item.target.heads)
 
     def run(self, model: Any, batch: TaskBatch) -> Any:
@@ -98,7 +98,7 @@ class ParseCoder(Coder):
         return model(words=batch.targets, **batch.inputs)
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
-        """[B, W] each: first, last, pos (0 in padding), heads and relations (`IGNORED`)."""
+        """Return first, last, pos (0 in padding), heads and relations (`IGNORED`), [B, W] each."""
         words = max(len(item.target.heads) for item in items)
         return {
             **{
@@ -112,12 +112,12 @@ class ParseCoder(Coder):
         }
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
-        """Σ cross entropy of the head, and of the relation given the right head."""
+        """Return Σ cross entropy of the head, and of the relation given the right head."""
         arcs = cross_entropy(outputs["arcs"], targets["heads"])
         return arcs + cross_entropy(outputs["gold_relations"], targets["relations"])
 
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
-        """[2, W] heads, and relations given those heads."""
+        """Return the heads, and the relations given those heads, [2, W] an input."""
         both_2BW = torch.stack([outputs["heads"], outputs["relations"]]).cpu().numpy()
         return [both_2BW[:, row, : len(item.target.heads)].copy() for row, item in enumerate(items)]
 
@@ -138,7 +138,7 @@ class ParseCoder(Coder):
 def word_edges(
     words: Sequence[str], offsets: Sequence[tuple[int, int]]
 ) -> tuple[list[tuple[int, int]], int]:
-    """First and last token of every word, and how many words have none of their own.
+    """Return first and last token of every word, and how many words have none of their own.
 
     A token belongs to the word of its first character that is no space. A word without a token is
     stood for by token 0.
@@ -154,7 +154,7 @@ def word_edges(
 
 
 def candidate_mask(lengths_B: Tensor, width: int) -> Tensor:
-    """[B, W, W + 1] True where a word may have that head: no padding, and never the word itself.
+    """Return [B, W, W + 1], True where a word may have that head: no padding, never itself.
 
     Args:
         lengths_B: words of each sentence.
@@ -172,7 +172,7 @@ DROPOUT = 0.33
 
 
 class Biaffine(nn.Module):
-    """s = h U c + w_h h + w_c c + b, for every word and every candidate."""
+    """Scores s = h U c + w_h h + w_c c + b, for every word and every candidate."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class Biaffine(nn.Module):
             nn.init.xavier_uniform_(weight)
 
     def forward(self, word_BWA: Tensor, candidate_BHA: Tensor) -> Tensor:
-        """[B, W, H] scores."""
+        """Return the scores [B, W, H]."""
         product_BWH = word_BWA @ self.product @ candidate_BHA.transpose(1, 2)
         word_BW1 = word_BWA @ self.word.T
         candidate_B1H = (candidate_BHA @ self.candidate.T).transpose(1, 2)
@@ -204,7 +204,7 @@ class Relations(nn.Module):
             nn.init.xavier_uniform_(weight)
 
     def forward(self, word_BWA: Tensor, head_BWA: Tensor) -> Tensor:
-        """[B, W, C] scores.
+        """Return the scores [B, W, C].
 
         One matrix product in place of torch's bilinear, which is many times slower on a CPU.
         """
@@ -217,7 +217,7 @@ class Relations(nn.Module):
 
 
 class ParserHead(nn.Module):
-    """From word vectors to scores of heads and relations; always in fp32."""
+    """Map from word vectors to scores of heads and relations; always in fp32."""
 
     def __init__(self, width: int, relations: int) -> None:
         super().__init__()
@@ -238,7 +238,7 @@ class ParserHead(nn.Module):
         self.relations = Relations(TYPE_WIDTH, relations)
 
     def forward(self, hidden_BTE: Tensor, words: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Scores, and what follows from them.
+        """Return the scores, and what follows from them.
 
         Args:
             hidden_BTE: the encoder's last layer; token 0 stands for the root.
@@ -271,7 +271,7 @@ class ParserHead(nn.Module):
         return scores
 
     def _vectors(self, hidden_BTE: Tensor, words: dict[str, Tensor]) -> Tensor:
-        """[B, W + 1, 2 E + POS_WIDTH] root and words; dropout takes whole words' classes."""
+        """Return root and words [B, W + 1, 2 E + POS_WIDTH]; dropout takes whole words' classes."""
         zero_B1 = torch.zeros_like(words["first"][:, :1])
         first, last, pos = (
             torch.cat([zero_B1, words[name]], dim=1) for name in ("first", "last", "pos")
@@ -296,12 +296,12 @@ class ParserHead(nn.Module):
 
 
 def _drop_features(values_BWF: Tensor, training: bool) -> Tensor:
-    """Whole features, the same over a sentence."""
+    """Drop whole features, the same over a sentence."""
     return functional.dropout1d(values_BWF.transpose(1, 2), DROPOUT, training).transpose(1, 2)
 
 
 def _at(values_BTE: Tensor, places_BW: Tensor) -> Tensor:
-    """[B, W, E] the vectors at some places."""
+    """Return the vectors at some places, [B, W, E]."""
     return values_BTE.gather(1, places_BW[..., None].expand(-1, -1, values_BTE.shape[-1]))
 
 

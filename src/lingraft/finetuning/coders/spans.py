@@ -55,7 +55,7 @@ class Passage(NamedTuple):
 
 
 class SpanCoder(Coder):
-    """A window of a passage, and the places of the answer's first and last token in it.
+    """Coder of a window of a passage, and the places of the answer's first and last token in it.
 
     Place 0 is right where the window does not hold the whole answer.
     """
@@ -89,7 +89,7 @@ class SpanCoder(Coder):
         return int(self.shape.tokenizer.num_special_tokens_to_add(pair=True))
 
     def _shared(self, n_question: int) -> int:
-        """Tokens that two windows share beside a question of so many: transformers' `stride`.
+        """Count the tokens that windows share, for a question's length: transformers' `stride`.
 
         KLUE's (and SQuAD's) `doc_stride` is the step from one window to the next.
 
@@ -143,14 +143,14 @@ class SpanCoder(Coder):
         return question[: encoding.offsets[self.spans.max_query - 1][1]]
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
-        """[B, 2] places of start and end, and [B] lengths of the inputs."""
+        """Return the places of start and end [B, 2], and the lengths of the inputs [B]."""
         return {
             "places": torch.tensor([item.target for item in items]),
             "lengths": torch.tensor([len(item.ids) for item in items]),
         }
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
-        """Σ mean of the cross entropies of start and end; padding is no place."""
+        """Return Σ mean of the cross entropies of start and end; padding is no place."""
         start_BT, end_BT = outputs["start_logits"], outputs["end_logits"]
         places_T = torch.arange(start_BT.shape[1], device=start_BT.device)
         padding_BT = places_T[None] >= targets["lengths"][:, None]

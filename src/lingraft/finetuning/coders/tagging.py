@@ -45,7 +45,7 @@ class Piece(NamedTuple):
 
 
 class TagCoder(Coder):
-    """A token has the tag of the first character or word that begins in it; others do not count.
+    """Coder of tags: a token has that of the first unit that begins in it; others do not count.
 
     Of a word with several tokens the first counts; for a causal model the last, the only one that
     has seen the whole word. A sentence of words that is too long is read in
@@ -106,7 +106,7 @@ class TagCoder(Coder):
             yield from self._labelled(index, words, tags[start:], start, encoding)
 
     def _read(self, words: Sequence[str]) -> Encoding:
-        """Words, of which some may be the stand-in."""
+        """Tokenize words, of which some may be the stand-in."""
         shape = self.standing_in if self.stand_in in words else self.shape
         (encoding,) = shape.encode([" ".join(words)])
         return encoding
@@ -131,19 +131,19 @@ class TagCoder(Coder):
         yield self.shape.item(index, encoding, self._numbers(labels), extra)
 
     def count(self, item: Item) -> int:
-        """Tokens with a label."""
+        """Return the number of tokens with a label."""
         return sum(label != IGNORED for label in item.target)
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
-        """[B, T] label numbers."""
+        """Return the label numbers [B, T]."""
         return {"labels": padded([item.target for item in items], width)}
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
-        """Σ cross entropy over labelled tokens."""
+        """Return Σ cross entropy over labelled tokens."""
         return cross_entropy(outputs["logits"], targets["labels"])
 
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
-        """[T] label numbers."""
+        """Return the likeliest label numbers, [T] an input."""
         best_BT = outputs["logits"].argmax(-1).cpu().tolist()
         return [row[: len(item.ids)] for row, item in zip(best_BT, items, strict=True)]
 

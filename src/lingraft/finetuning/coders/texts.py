@@ -34,7 +34,7 @@ AT_THE_START = re.compile(rf"^({SUBJECT[0]}|{OBJECT[0]})(?!\s)")
 
 
 class TextCoder(Coder):
-    """A text or a pair. Of a pair, the longer text is cut first."""
+    """Coder of a text or a pair. Of a pair, the longer text is cut first."""
 
     def encode(self, examples: Sequence[Any]) -> list[Item]:
         """Encode each example as one input."""
@@ -55,7 +55,7 @@ class TextCoder(Coder):
 
 
 class LabelCoder(TextCoder):
-    """A text's or pair's label, one of the task's."""
+    """Coder of a label, one of the task's."""
 
     head: ClassVar[str] = "sequence"
 
@@ -69,15 +69,15 @@ class LabelCoder(TextCoder):
         return self.labels[example.label]
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
-        """[B] label numbers."""
+        """Return the label numbers [B]."""
         return {"label": torch.tensor([item.target for item in items])}
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
-        """Σ cross entropy."""
+        """Return Σ cross entropy."""
         return summed_cross_entropy(outputs["logits"], targets["label"])
 
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
-        """[C] probabilities."""
+        """Return the probabilities, [C] an input."""
         return list(outputs["logits"].double().softmax(-1).cpu().numpy())
 
     def decode(
@@ -95,7 +95,7 @@ class LabelCoder(TextCoder):
 
 
 class ScoreCoder(TextCoder):
-    """A number: squared error of the raw output."""
+    """Coder of a number: squared error of the raw output."""
 
     head: ClassVar[str] = "score"
 
@@ -104,11 +104,11 @@ class ScoreCoder(TextCoder):
         return example.score
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
-        """[B] numbers."""
+        """Return the scores to learn [B]."""
         return {"score": torch.tensor([item.target for item in items], dtype=torch.float32)}
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
-        """Σ squared error."""
+        """Return Σ squared error."""
         difference_B = outputs["logits"].float().squeeze(-1) - targets["score"]
         return difference_B.square().sum()
 
@@ -127,7 +127,7 @@ class ScoreCoder(TextCoder):
 
 
 class RelationCoder(LabelCoder):
-    """A sentence with markers around subject and object, and the relation between them.
+    """Coder of a sentence with markers around subject and object, and their relation.
 
     The first piece of an entity has the form that it has in the sentence without markers.
     A piece after an end marker that began no word in the sentence gets the form that it has inside
@@ -163,7 +163,7 @@ class RelationCoder(LabelCoder):
         return texts, None
 
     def glued(self, tokens: Sequence[str], marked: str) -> list[str]:
-        """Tokens in which what follows an end marker without a space begins no word.
+        """Return tokens in which what follows an end marker without a space begins no word.
 
         A tokenizer starts afresh after a special token and takes "가" of "조지가" for a word.
         SentencePiece and byte-level pieces lose their word-start mark (a piece that is only the

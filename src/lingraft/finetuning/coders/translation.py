@@ -43,7 +43,7 @@ MORE = 8
 
 
 class TranslationCoder(Coder):
-    """The decoder reads its start token and the target, and predicts the target and its end.
+    """Coder of translations: the decoder reads start token and target, predicts target and end.
 
     A target is what the tokenizer makes of it, without the token that opens a text (unless the
     model is made to generate that one first), with the end token behind it.
@@ -202,15 +202,15 @@ class TranslationCoder(Coder):
         return Item(item.example, ids, None, item.target[:longest], item.extra, cut=True)
 
     def size(self, item: Item) -> tuple[int, ...]:
-        """Tokens of source and target."""
+        """Count the tokens of source and target."""
         return len(item.ids), len(item.target)
 
     def count(self, item: Item) -> int:
-        """Tokens of the target, its end included."""
+        """Count the tokens of the target, its end included."""
         return len(item.target)
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
-        """[B, U] what is predicted, and what the decoder reads."""
+        """Return what is predicted, and what the decoder reads, [B, U] each."""
         longest = max(len(item.target) for item in items)
         decoder_ids = [[self.start, *item.target[:-1]] for item in items]
         return {
@@ -219,7 +219,7 @@ class TranslationCoder(Coder):
         }
 
     def run(self, model: Any, batch: TaskBatch) -> dict[str, Any]:
-        """Logits [M, V]: states of padding do not reach the last matrix product."""
+        """Compute logits [M, V]: states of padding do not reach the last matrix product."""
         labels_BU = batch.targets["labels"]
         places_M = (labels_BU != IGNORED).flatten().nonzero().squeeze(1)
 
@@ -236,12 +236,12 @@ class TranslationCoder(Coder):
         return {"logits": outputs.logits, "places": places_M, "smoothing": smoothing}
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
-        """Σ over target tokens of (1−ε)·nll + ε/V·Σ_v −log p_v (fairseq); ε = 0 in evaluation."""
+        """Return Σ over tokens of (1−ε)·nll + ε/V·Σ_v −log p_v (fairseq); ε = 0 in evaluation."""
         gold_M = targets["labels"].flatten().index_select(0, outputs["places"])
         return summed_cross_entropy(outputs["logits"], gold_M, outputs["smoothing"])
 
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
-        """Nothing: what the decoder says of a right beginning is no translation."""
+        """Return nothing: what the decoder says of a right beginning is no translation."""
         return [None] * len(items)
 
     def generate(
