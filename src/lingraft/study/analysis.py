@@ -180,7 +180,7 @@ class Factor:
 
 
 def reached_at(sizes: Sequence[float], means_RK: Array, targets_R: Array, *, lower: bool) -> Array:
-    """[R] Return the smallest size at which a curve is as good as the target.
+    """Return the smallest sizes [R] at which a curve is as good as the target.
 
     Args:
         sizes: K of them, ascending.

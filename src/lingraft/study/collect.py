@@ -142,7 +142,7 @@ def _sizes(variant: Variant, phase: PhaseRecord) -> tuple[float, float] | None:
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> Points:
-    """At most LONGEST_CURVE points, six digits each; first and last stay as they are."""
+    """Return at most LONGEST_CURVE points, six digits each; first and last stay as they are."""
     first, *middle = points
     last = [middle.pop()] if middle else []
     size = -(-len(middle) // (LONGEST_CURVE - 2)) or 1

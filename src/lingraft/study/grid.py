@@ -58,7 +58,7 @@ class Cell:
 
 
 def cells(study: Study) -> list[Cell]:
-    """All cells in the order of the grids; a recipe that occurs twice is one cell.
+    """Return all cells in the order of the grids; a recipe that occurs twice is one cell.
 
     Raises:
         RecipeError: the base recipe or a setting is wrong, on one line that names the cell.

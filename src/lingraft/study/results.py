@@ -52,7 +52,7 @@ class Cell:
 
     @property
     def valid_loss(self) -> float:
-        """The lowest validation loss of the last phase, whose weights were evaluated."""
+        """Return the lowest validation loss of the last phase, whose weights were evaluated."""
         loss = self.metrics[CURVE].value if CURVE in self.metrics else math.inf
         return loss if math.isfinite(loss) else math.inf
 
@@ -120,7 +120,7 @@ class Results:
 
     @property
     def sizes(self) -> list[int | None]:
-        """From small to large; None, which is everything, last."""
+        """Return the sizes from small to large; None, which is everything, last."""
         sized = [group.sentences for group in self.groups if not group.is_untrained]
         return list(dict.fromkeys(sized or [group.sentences for group in self.groups]))
 
@@ -134,7 +134,7 @@ class Results:
 
     @property
     def reference(self) -> str | None:
-        """The label that the others are measured against."""
+        """Return the label that the others are measured against."""
         plain = {g.method: g.label for g in reversed(self.groups) if ", " not in g.label}
         return next((plain[method] for method in REFERENCES if method in plain), None)
 

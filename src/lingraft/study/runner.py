@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def state(self) -> str:
-        """'to do', 'begun', 'failed', 'tasks to do', 'done', or `CHANGED`."""
+        """Return 'to do', 'begun', 'failed', 'tasks to do', 'done', or `CHANGED`."""
         made_of = self.step.inputs().get("fingerprint")
         if made_of is None and not (self.run.path / JOB).is_file():
             return "to do"
