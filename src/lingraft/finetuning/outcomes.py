@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SCORES = "scores.json"
 FINISHED = f"*/*/seed-*/{SCORES}"
 MARKS = ("*/*/seed-*/inputs", "*/*/learning-rates/*/inputs")
-"""Marks of folders that hold fine-tunings: of seeds, and of trainings that choose a rate."""
+"""Marks of folders that hold fine-tunings: of seeds, and of the choice of a learning rate."""
 ROW, OLD_ROW = ("model", "data", "metric", "masks"), ("model", "task", "seed", "split_note")
 """Columns that every row of results.jsonl has, and had; where all seeds failed there is none."""
 OFFICIAL, OWN = "official", "those of its own files"

@@ -42,7 +42,7 @@ POS_IDS = {tag: index for index, tag in enumerate(POS, 1)}
 
 
 class Target(NamedTuple):
-    """Words of a sentence, as the parser learns them."""
+    """Heads and relations of the words of a sentence."""
 
     heads: tuple[int, ...]
     relations: tuple[int, ...]
