@@ -205,7 +205,7 @@ def _asked(sources: Sequence[str], lang: str | None, settings: Sequence[str]) ->
 
 
 def _without(corpus: Corpus, names: Sequence[str], data: Path | None, out_dir: Path) -> Corpus:
-    """The corpus with the texts of tasks to be left out."""
+    """Return the corpus table, which leaves out the texts of tasks."""
     from lingraft.corpus.engine import plan
     from lingraft.tasks import held_out as benchmarks
 

@@ -154,7 +154,7 @@ def _show(
 
 
 def tables_of(results: Sequence[Outcome], out_dir: Path) -> list[Table]:
-    """What is printed: models × tasks, or of tasks in several languages × languages."""
+    """Make the tables to print: models × tasks, or × languages for tasks in several."""
     from lingraft.finetuning import score_tables, xtreme_average
     from lingraft.finetuning.compared import arrange, runs_of
 
