@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -128,12 +129,18 @@ def guess(paths: Sequence[Path], max_bytes: int, asked: str | None) -> dict[Path
         groups.setdefault(path.parent if is_small else path, []).append(path)
     found: dict[Path, Layout] = {}
     for group in groups.values():
-        samples = [sample_of(path, max_bytes) for path in group[:FILES_LOOKED_AT]]
-        found |= dict.fromkeys(group, _layout(samples, len(group), asked))
+        files = [(path, path.stat()) for path in group[:FILES_LOOKED_AT] if path.is_file()]
+        looked_at = tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in files)
+        found |= dict.fromkeys(group, _layout(looked_at, len(group), max_bytes, asked))
     return found
 
 
-def _layout(samples: Sequence[list[str]], n_files: int, asked: str | None) -> Layout:
+@functools.cache
+def _layout(
+    files: tuple[tuple[Path, int, int], ...], n_files: int, max_bytes: int, asked: str | None
+) -> Layout:
+    """Guess the layout of files, which are known again by size and time of change."""
+    samples = [sample_of(path, max_bytes) for path, *_ in files]
     lines = [line for sample in samples for line in (*sample, "")]
     texts = [line for line in lines if line.strip()]
     numbered = sum(NUMBERED.match(line) is not None for line in texts)
