@@ -64,18 +64,15 @@ def write(folder: Path) -> Report:
         study = recipe.decode(load(path), str(path))
     name, settings = study.name if study else folder.name, recipe.to_toml(study) if study else ""
     known = runner.current(folder)
-    results, planned = (
-        collect(known.rows, study.select if study else (), known.failures),
-        known.planned,
-    )
+    results = collect(known.rows, study.select if study else (), known.failures)
     target = folder / runner.PAGE
     check_target(target)
-    write_text(target, page.render(name, results, planned, settings))
+    write_text(target, page.render(name, results, known.planned, settings))
     return Report(
         name,
         target,
         page.verdict(results, Resampling()),
         [page.quality(results, size) for size in results.sizes],
         results.failures,
-        f"{len(results.cells)} of {max(len(planned), len(results.cells))} cells",
+        f"{len(results.cells)} of {max(len(known.planned), len(results.cells))} cells",
     )

@@ -281,10 +281,8 @@ class Runner:
     def begin(self, one: Plan) -> None:
         """Make a cell's folder ready and start it."""
         folder = one.run.path
-        if folder.exists():
-            with one.run.locked(LOCK_SECONDS):  # a process that a study left may still be writing
-                one.step.begin(one.job["inputs"])
-        one.step.begin(one.job["inputs"])
+        with one.run.locked(LOCK_SECONDS):  # a process that a study left may still be writing
+            one.step.begin(one.job["inputs"])
         from lingraft.pipeline.completing import fitted  # torch
 
         recipe = one.cell.recipe  # cells may share a GPU, so none goes by what its memory holds

@@ -56,13 +56,8 @@ def read_html(
     Raises:
         DataError: the file cannot be read or is cut short, or the package is missing.
     """
-    data = _whole_file(source, section, reading)
-    if data is not None:
-        text, reason = _text(data, "text/html", None)
-        if reason:
-            reading.drop(reason)
-        else:
-            yield None, text
+    for text in _text_of(source, section, reading, "text/html"):
+        yield None, text
 
 
 def read_markdown(
@@ -73,13 +68,19 @@ def read_markdown(
     Raises:
         DataError: the file cannot be read or is cut short, or the package is missing.
     """
+    for text in _text_of(source, section, reading, "text/plain"):
+        yield None, markdown_to_text(text)
+
+
+def _text_of(source: Source, section: recipe.Corpus, reading: Reading, kind: str) -> Iterator[str]:
+    """Give the text of a file of a kind; nothing, and counted, where it has none."""
     data = _whole_file(source, section, reading)
     if data is not None:
-        text, reason = _text(data, "text/plain", None)
+        text, reason = _text(data, kind, None)
         if reason:
             reading.drop(reason)
         else:
-            yield None, markdown_to_text(text)
+            yield text
 
 
 def _whole_file(source: Source, section: recipe.Corpus, reading: Reading) -> bytes | None:
