@@ -101,15 +101,3 @@ def test_a_source_that_cannot_pad_gets_a_vocabulary_of_another_kind(
     assert ours.pad_token is None
     assert ours.special_tokens_map == tiny_tokenizer("mistral").special_tokens_map
     assert ours.decode(ours("나는 학교에")["input_ids"], skip_special_tokens=True) == "나는 학교에"
-
-
-def test_a_source_that_names_no_length_reads_texts_as_long_as_are_wanted(
-    tmp_path, shorthand, command, tiny_tokenizer
-):
-    out = tmp_path / "run"
-    longer = ("tokenizer.max_tokens=600", "hardware.row_tokens=600")
-    finished = command(*shorthand(out, "bloom"), *FAST, *longer)
-    assert finished.status == 0, finished.err
-    assert Run(out).stage("tokenizer").result()["max_tokens"] == 600
-    known = tiny_tokenizer("bloom").model_max_length
-    assert AutoTokenizer.from_pretrained(out / "model").model_max_length == known > 600

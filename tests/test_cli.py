@@ -10,12 +10,10 @@ import time
 
 import pytest
 import torch
-import typer
 from tiny_shapes import ENCODERS
 
 import lingraft
 from lingraft import cli
-from lingraft.commands import console
 from lingraft.commands.show import TABLES
 from lingraft.errors import DataError
 from lingraft.report.table import table
@@ -32,11 +30,6 @@ def python(*arguments):
         timeout=120,
         env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
     )
-
-
-def test_python_m_lingraft_is_the_command_line():
-    ended = python("-m", "lingraft", "--version")
-    assert (ended.returncode, ended.stdout.strip()) == (0, lingraft.__version__)
 
 
 def test_adapt_says_where_the_model_is_and_how_good(shorthand, tmp_path, command, monkeypatch):
@@ -113,23 +106,6 @@ def test_the_command_line_loads_what_few_commands_need_when_they_are_called():
     assert later & loaded_by("import lingraft.cli") == set()
 
 
-def test_only_the_command_that_is_called_is_built():
-    group = typer.main.get_command(cli.app)
-    assert "\n  adapt " in group.get_help(typer.Context(group))
-    assert group.commands["check"].name == "check"
-    built = {name for name, made in group.commands.data.items() if not isinstance(made, str)}
-    assert built == {"check"}
-
-
-def test_check_says_what_will_be_done(adapted, command):
-    recipe = adapted("bert") / "recipe.toml"
-    out = command("check", recipe, "tokenizer.vocab_size=300").out
-    assert "corpus → tokenizer → graft → phase-1 → phase-2 → evaluation → model → report" in out
-    assert "text: 1 file, 0.0 MB as stored" in out
-    assert "model: bert, " in out
-    assert "embeddings, output_bias, inserted" in out
-
-
 def test_the_options_of_the_short_form_reach_the_recipe(command, shorthand, tmp_path):
     more = ("--method", "xpt-sp", "training.preset=chameleon2022", "--seed", 7)
     changed = ("phases.0.budget=2 steps", "--baseline", "scratch", "training.learning_rate=2e-3")
@@ -143,18 +119,6 @@ def test_the_options_of_the_short_form_reach_the_recipe(command, shorthand, tmp_
     assert recipe.phases[0].batch.size == 8
     assert recipe.tokenizer.vocab_size == 300
     assert [baseline.method for baseline in recipe.baselines] == ["scratch"]
-
-
-@pytest.mark.parametrize("what", TABLES)
-def test_list_prints_every_entry(what, command, monkeypatch):
-    monkeypatch.setattr(console.out, "width", 400)
-    ended = command("show", what)
-    assert ended.status == 0
-    listed = TABLES[what]()
-    assert listed.title in ended.out
-    assert all(column.title in ended.out for column in listed.columns)
-    assert listed.rows
-    assert all(row.cells[0].text in ended.out for row in listed.rows)
 
 
 @pytest.mark.parametrize("family", ENCODERS)
@@ -189,33 +153,6 @@ def test_report_compares_several_runs_on_one_page(adapted, command, tmp_path):
     assert "electra" in text
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("adapt", "--stepz", "3"), ("evaluate",), ("adapt", "--seed", "many"), ("none",)],
-    ids=" ".join,
-)
-def test_a_wrong_option_is_a_usage_error(arguments, command):
-    ended = command(*arguments)
-    assert ended.status == 2
-    assert "Usage: " in ended.err
-    assert "Error: " in ended.err
-    assert "Traceback" not in ended.err
-
-
-def test_a_utf8_name_under_another_locale_is_not_called_something_else(tmp_path):
-    """Python's own UTF-8 mode has to be off for it, as under the locales that are not C."""
-    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    ended = subprocess.run(
-        [sys.executable, "-m", "lingraft", "data", "clean", "글.txt", "--lang", "ko", "--out", "o"],
-        env=os.environ | plain,
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-    )
-    assert ended.returncode == 1
-    assert "글.txt: the name is UTF-8, and the locale is not; set LC_ALL" in ended.stderr.decode()
-
-
 def test_a_name_that_is_not_utf8_is_refused_before_any_work(command, tmp_path, monkeypatch):
     """No JSON or HTML file holds it: a corpus ended with a traceback when its report was due."""
     monkeypatch.chdir(tmp_path)
@@ -224,9 +161,6 @@ def test_a_name_that_is_not_utf8_is_refused_before_any_work(command, tmp_path, m
     assert ended.status == 1
     assert "b?: the name is not UTF-8; rename it" in ended.err
     assert [path.name for path in tmp_path.iterdir()] == ["ko.txt"]
-
-
-OVERWRITING = "the same command without --force"
 
 
 def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_path):
@@ -271,27 +205,6 @@ def test_sigterm_outside_training_is_one_line_and_ends_the_workers(command, monk
     assert worker.exitcode == -signal.SIGTERM
 
 
-def test_a_command_that_overwrites_is_not_said_to_go_on(command, monkeypatch, adapted, tmp_path):
-    def stop(*_):
-        raise Stopped("a checkpoint is written, the same command goes on", 15)
-
-    called = ("adapt", adapted("bert") / "recipe.toml", "--out", tmp_path / "run")
-    monkeypatch.setattr("lingraft.corpus.streams.prepare", stop)
-    for more, same in (((), "the same command"), (("--force",), OVERWRITING)):
-        ended = command(*called, *more)
-        assert ended.status == 143
-        assert ended.err.endswith(f"lingraft: a checkpoint is written, {same} goes on\n")
-
-
-def test_a_corpus_for_a_cluster_that_overwrites_is_reported_by_the_command_without(
-    command, monkeypatch, korean_text, tmp_path
-):
-    monkeypatch.setattr("lingraft.corpus.engine.job.make", lambda *_: None)
-    called = ("data", "clean", korean_text, "--lang", "ko", "--out", tmp_path / "out")
-    said = command(*called, "--executor", "slurm", "--force").out
-    assert f"when its jobs have ended, {OVERWRITING} writes the report" in " ".join(said.split())
-
-
 INTERRUPTED_WHILE_LOADING = """
 import os, signal, sys
 
@@ -314,31 +227,6 @@ def test_ctrl_c_while_modules_load_ends_the_command_without_a_word(module, tmp_p
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
     ended = python(tmp_path / "mine.py")  # an application of its own
     assert ended.stderr.endswith("KeyboardInterrupt\n")
-
-
-def test_ctrl_c_while_the_command_is_built_ends_it_without_a_word(tmp_path):
-    script = "import os, signal\nfrom lingraft import cli\n"
-    script += "cli.typer.main.get_command = lambda _: os.kill(os.getpid(), signal.SIGINT)\n"
-    (tmp_path / "lingraft").write_text(f"{script}cli.main()")
-    ended = python(tmp_path / "lingraft", "show")
-    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
-
-
-@pytest.mark.parametrize(
-    ("words", "completed"),
-    [
-        ("lingraft ad", ["adapt"]),
-        ("lingraft adapt --upd", ["--update"]),
-        ("lingraft --verb", ["--verbose"]),
-    ],
-)
-def test_tab_completes_commands_and_their_options(words, completed, monkeypatch, capsys):
-    monkeypatch.setenv("_LINGRAFT_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
-    with pytest.raises(SystemExit) as end:
-        cli.COMMAND_LINE([], "lingraft")
-    assert (end.value.code, capsys.readouterr().out.split()) == (0, completed)
 
 
 def test_processes_other_than_the_first_are_silent(command, monkeypatch):

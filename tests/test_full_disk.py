@@ -5,21 +5,15 @@ import errno
 import logging
 import os
 import resource
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from synthetic_study import cell_rows
 from tiny_study import Here, run_here, write_study
 
 from lingraft import rundir
-from lingraft.errors import DataError, NoRoomError, explain, is_disk_full
-from lingraft.report import row
-from lingraft.study import cell, executors, runner
-from lingraft.training import checkpoint, loop
-
-WANTED = "No space left on device; nothing half-made was kept: mend that and run the same command"
+from lingraft.errors import explain
+from lingraft.study import runner
+from lingraft.training import checkpoint
 
 
 def full(*_, **__):
@@ -44,36 +38,6 @@ def rubbish(folder):
 # -- what is said
 
 
-def test_what_numpy_says_of_a_full_disk_is_told_as_that(tmp_path):
-    refused = pytest.raises(OSError, match="requested and")
-    with largest_file(1_000), refused as caught, (tmp_path / "a").open("wb") as file:
-        np.zeros(1_000).tofile(file)
-    assert explain(caught.value, "a").startswith(f"a: {WANTED}")
-    assert is_disk_full(caught.value)
-
-
-def _hidden():
-    try:
-        full()
-    except OSError:
-        raise DataError("cannot be written") from None
-
-
-def test_an_error_that_was_made_from_that_of_a_full_disk_counts_as_one():
-    with pytest.raises(DataError) as caught:
-        _hidden()
-    assert is_disk_full(caught.value)
-    assert is_disk_full(NoRoomError("x"))
-    assert not is_disk_full(DataError("x"))
-    assert not is_disk_full(FileNotFoundError(errno.ENOENT, "no such file"))
-
-
-def test_a_file_that_cannot_even_be_made_is_told_with_the_reason(tmp_path, monkeypatch):
-    monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(OSError, match="No space left"):
-        rundir.write_text(tmp_path / "a", "text")
-
-
 def test_a_file_that_does_not_fit_is_named(tmp_path):
     path = tmp_path / "page.html"
     with largest_file(1_000), pytest.raises(OSError, match="File too large") as caught:
@@ -82,43 +46,7 @@ def test_a_file_that_does_not_fit_is_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cell_says_the_same_sentence_as_a_run(monkeypatch, tmp_path):
-    monkeypatch.setattr(cell, "take", full)
-    status = cell.work(tmp_path)
-    assert status == cell.NO_ROOM
-    assert executors.failure(tmp_path, status) == f"{tmp_path}: {WANTED} again"
-
-
-def test_a_cell_that_has_no_room_for_the_reason_says_it_by_its_exit_status(monkeypatch, tmp_path):
-    monkeypatch.setattr(cell, "take", full)
-    monkeypatch.setattr(cell, "write_text", full)
-    status = cell.work(tmp_path)
-    assert not (tmp_path / cell.FAILURE).exists()
-    assert executors.failure(tmp_path, status) == f"{tmp_path}: {WANTED} again"
-
-
 # -- what is left
-
-
-def test_rows_that_do_not_fit_leave_the_results_as_they_were(tmp_path):
-    path = tmp_path / "results.jsonl"
-    first, more = (cell_rows("xpt", 1_000, seed, 6.5) for seed in (0, 1))
-    row.merge(path, first)
-    before = path.read_bytes()
-    with largest_file(len(before) + 10), pytest.raises(OSError, match="File too large"):
-        row.merge(path, more)
-    assert path.read_bytes() == before
-    assert not rubbish(tmp_path)
-
-
-def test_best_weights_that_do_not_fit_leave_nothing(tiny_job, tiny_model, accelerator):
-    job = tiny_job()
-    with (
-        largest_file(50_000),
-        pytest.raises(NoRoomError, match=r"best\.partial: cannot be written"),
-    ):
-        loop.train_phase(job, tiny_model("roberta"), accelerator)
-    assert not rubbish(job.folder)
 
 
 def test_a_checkpoint_that_does_not_fit_leaves_nothing(tmp_path, tiny_model, monkeypatch):

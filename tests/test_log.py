@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import logging
-import re
 import sys
 from pathlib import Path
 
@@ -67,13 +66,6 @@ def test_away_from_a_terminal_there_is_a_line_every_half_minute(clock, lines):
     ]
 
 
-def test_without_a_total_there_is_no_share_and_no_time_left(clock, lines):
-    with log.progress("tokenizing", None, "sentences") as ticker:
-        clock[0] += 40
-        ticker.advance(20_000)
-    assert lines == ["tokenizing: 20,000 sentences, 500.0 sentences/s"]
-
-
 def test_what_was_done_before_does_not_count_as_speed(clock, lines):
     with log.progress("phase-1", 1_000, "steps") as ticker:
         ticker.start_at(500)
@@ -93,22 +85,6 @@ def test_the_time_left_goes_by_the_last_quarter_not_by_a_slow_start(clock, lines
     assert ends == ["13 min 10 s", "12 min 40 s", "12 min 10 s", "11 min 40 s"]
 
 
-def test_the_time_left_does_not_jump_where_steps_are_slow_and_looks_lie_between(clock, lines):
-    """A step takes 20 s, and a look behind each tenth 200 s: 4,000 s in all."""
-    left = []
-    with log.progress("phase-1", 100, "steps") as ticker:
-        for step in range(1, 101):
-            clock[0] += 20
-            ticker.update(step)
-            hours, minutes = re.search(
-                r"(?:(\d+) h )?(?:(\d+) min)?.* left", ticker.speed(clock[0])
-            ).groups("0")
-            left.append((60 * int(hours) + int(minutes)) * 60 / (4_100 - clock[0]))
-            clock[0] += 200 if step % 10 == 0 else 0
-    assert min(left[12:80]) > 0.7
-    assert max(left[12:80]) < 1.5
-
-
 def test_on_a_terminal_there_is_a_bar(lines, monkeypatch):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120)
@@ -119,29 +95,6 @@ def test_on_a_terminal_there_is_a_bar(lines, monkeypatch):
     assert "10/10" in screen.getvalue()
     assert "loss 4.2" in screen.getvalue()
     assert lines == []
-
-
-@pytest.mark.parametrize("width", [80, 100])
-def test_a_bar_cuts_nothing_off(width, monkeypatch):
-    screen = io.StringIO()
-    monkeypatch.setattr(log.Ticker, "speed", lambda *_: "3 min 20 s left, 12.5 steps/s")
-    monkeypatch.setattr(log, "console", Console(file=screen, force_terminal=True, width=width))
-    with log.progress("finetune", 3, "steps") as ticker:
-        ticker.update(3, "loss 12.082, 370 tokens/s")
-    shown = screen.getvalue().splitlines()[-2]
-    assert ("0:00:00" in shown) is (width == 100)
-    assert "370 tokens/s" in shown
-    assert "…" not in shown
-
-
-def test_a_quiet_command_shows_no_bar(lines, monkeypatch):
-    screen = io.StringIO()
-    monkeypatch.setattr(log, "console", Console(file=screen, force_terminal=True))
-    logging.getLogger("lingraft").setLevel(logging.WARNING)
-    with log.progress("phase-1", 10, "steps") as ticker:
-        ticker.update(10)
-    assert screen.getvalue() == ""
-    assert sys.stderr is not screen
 
 
 def test_names_in_tables_and_progress_are_printed_as_they_are(monkeypatch, lines):

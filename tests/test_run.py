@@ -7,8 +7,6 @@ import shutil
 
 import matplotlib as mpl
 import pytest
-import torch
-from transformers import AutoModelForMaskedLM
 
 import lingraft
 from lingraft import DataError
@@ -20,14 +18,6 @@ def run(adapted):
     return lingraft.Run(str(adapted("roberta")))
 
 
-def test_model_tokenizer_and_page_are_those_of_the_folder(run):
-    stock = AutoModelForMaskedLM.from_pretrained(run.path / "model").state_dict()
-    model = run.model()
-    assert all(torch.equal(tensor, stock[name]) for name, tensor in model.state_dict().items())
-    assert len(run.tokenizer()) == model.config.vocab_size
-    assert run.report.is_file()
-
-
 def test_scores_are_those_of_the_evaluation(run):
     done = json.loads((run.path / "evaluation/done.json").read_text())["result"]
     table = run.scores.set_index("model")
@@ -36,16 +26,6 @@ def test_scores_are_those_of_the_evaluation(run):
     assert {"hits@1", "mrr", "seconds", "tokens"} <= set(table.columns)
     rows = lingraft.read_scores(run.path).set_index(["model", "metric"])
     assert rows.loc[("XPT", "mask-only/perplexity"), "value"] == table.loc["XPT", "perplexity"]
-
-
-def test_tokens_of_the_history_go_on_over_the_phases(run):
-    history = run.history
-    assert set(history.kind) == {"train", "valid"}
-    assert list(history.phase.unique()) == ["phase-1", "phase-2"]
-    assert history.tokens.is_monotonic_increasing
-    assert history.tokens.max() == run.scores.tokens[0]
-    logged = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
-    assert sorted(history.loss) == sorted(row["loss"] for row in logged if "phase" in row)
 
 
 def test_the_figure_is_matplotlibs_in_colours_that_can_be_seen(run):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import math
 import os
 import subprocess
@@ -10,18 +9,16 @@ import sys
 import pytest
 from safetensors import SafetensorError
 
-from lingraft import locks, rundir
+from lingraft import rundir
 from lingraft.errors import DataError
 from lingraft.files import check_output
 from lingraft.locks import growing
-from lingraft.recipe import Budget, Masking
 from lingraft.rundir import (
     Run,
     Step,
     checkpoint_digests,
     clear_temporary,
     digest,
-    fingerprint,
     read_json,
     write_json,
     write_rows,
@@ -32,13 +29,6 @@ from lingraft.rundir import (
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-def test_a_text_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path):
-    write_text(tmp_path / "a.txt", "first")
-    write_text(tmp_path / "a.txt", "둘째")
-    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "둘째"
-    assert names(tmp_path) == ["a.txt"]
 
 
 def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
@@ -68,12 +58,6 @@ def test_a_checkpoint_is_known_by_all_files_of_its_tokenizer(tmp_path):
         assert checkpoint_digests(tmp_path) not in (before, first)
 
 
-def test_json_is_read_back(tmp_path):
-    write_json(tmp_path / "a.json", {"가": [1, None]})
-    assert read_json(tmp_path / "a.json") == {"가": [1, None]}
-    assert "가" in (tmp_path / "a.json").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "is missing; run the stage"), (b"{", "is broken"), (b"\xff", "is broken")],
@@ -83,14 +67,6 @@ def test_json_that_is_missing_or_broken_is_named(content, message, tmp_path):
         (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_json(tmp_path / "a.json")
-
-
-def test_equal_data_has_equal_fingerprints_and_other_data_another():
-    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
-    assert fingerprint(Masking()) == fingerprint(Masking(rate=0.15))
-    prints = [fingerprint(*parts) for parts in ((1,), ("1",), (1, 2), (Masking(),), ([1], 2))]
-    assert len(set(prints)) == len(prints)
-    assert fingerprint(Budget(value=3)) == "052e069260793f6e"  # as in any other process
 
 
 def build(stage, made="x", **result):
@@ -160,21 +136,6 @@ def test_a_lock_follows_no_symbolic_link_and_empties_nothing(tmp_path):
     assert (run / ".lock").read_text() == (tmp_path / "mine").read_text() == "kept"
 
 
-def test_a_file_system_without_locks_is_called_by_its_name(tmp_path, monkeypatch):
-    def flock(*_):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-
-    monkeypatch.setattr(locks.fcntl, "flock", flock)
-    with pytest.raises(DataError, match="has no locks"), Run(tmp_path / "run").locked():
-        pass
-
-
-def test_a_system_without_locks_is_refused_in_one_line():
-    code = "import sys; sys.modules['fcntl'] = None; import lingraft"  # as on Windows
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert ended.stderr.splitlines()[-1].startswith("ImportError: lingraft runs on Linux and macOS")
-
-
 def test_temporary_files_of_dead_processes_are_deleted_and_no_others(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
@@ -202,17 +163,6 @@ def test_lines_go_on_behind_the_last_whole_block_of_the_same_call(tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_lock_on_a_file_that_another_call_has_finished_counts_for_nothing(tmp_path, monkeypatch):
-    out = tmp_path / "out.txt"
-    late = locks.lock_file(tmp_path / "out.txt.a.partial")
-    with growing(out, "a") as (file, _):
-        file.write(b"1\n")
-    monkeypatch.setattr(locks, "lock_file", lambda _: late)
-    with pytest.raises(DataError, match="another lingraft"):
-        growing(out, "a").__enter__()
-    assert out.read_bytes() == b"1\n"
-
-
 @pytest.mark.parametrize("force", [False, True])
 def test_what_is_read_and_a_folder_are_never_replaced(tmp_path, force):
     text = tmp_path / "text.txt"
@@ -223,19 +173,6 @@ def test_what_is_read_and_a_folder_are_never_replaced(tmp_path, force):
             check_output(out, [text], force=force)
     with pytest.raises(DataError, match="is a folder; name a file with --out"):
         check_output(tmp_path, [], force=force)
-
-
-def test_what_a_killed_write_left_goes_when_the_file_is_written_again(tmp_path):
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / f".{name}.{dead.pid}.tmp").touch()
-        (tmp_path / f".{name}.{dead.pid}.partial").touch()
-    rundir.check_free(tmp_path)
-    write_text(tmp_path / "a.txt", "whole")
-    with rundir.replacing(tmp_path / "b.txt") as partial:
-        partial.touch()
-    assert names(tmp_path) == ["a.txt", "b.txt"]
 
 
 @pytest.mark.parametrize(
@@ -297,14 +234,6 @@ def test_a_large_file_is_read_once_by_all_processes(tmp_path, monkeypatch):
     monkeypatch.undo()
     path.write_text("other")
     assert digest(path) != before
-
-
-def test_where_nothing_can_be_remembered_a_large_file_is_read_all_the_same(tmp_path, monkeypatch):
-    (tmp_path / "cache").write_text("a file in the place of the folder")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(rundir, "LARGE", 1)
-    (tmp_path / "large").write_text("text")
-    assert len(digest(tmp_path / "large")) == 64
 
 
 @pytest.mark.parametrize(

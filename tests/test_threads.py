@@ -26,16 +26,6 @@ def test_threads_wait_passively_by_default(module):
     assert policy(f"import {module}")[0] == "PASSIVE"
 
 
-@pytest.mark.parametrize("name", WAITING)
-def test_what_the_user_chose_is_left(name):
-    chosen = {"OMP_WAIT_POLICY": "ACTIVE"} if name == WAITING[0] else {name: "100"}
-    assert policy("import lingraft", **chosen)[0] == chosen.get("OMP_WAIT_POLICY", "None")
-
-
-def test_nothing_is_said_once_torch_is_loaded():
-    assert policy("import sys; sys.modules['torch'] = sys; import lingraft")[0] == "None"
-
-
 @pytest.fixture
 def quota(monkeypatch, tmp_path):
     """A machine of eight cores, torch not loaded, nothing chosen: `quota(what cpu.max holds)`."""
@@ -59,13 +49,6 @@ def test_a_container_s_quota_counts_in_whole_cores(says, cores, quota):
     threads.stay_within_quota()
     assert os.environ.get(COUNT) == (str(cores) if cores < 8 else None)
     assert threads.limited is (cores < 8)
-
-
-def test_a_number_of_threads_that_the_user_chose_is_left(quota, monkeypatch):
-    quota("200000 100000")
-    monkeypatch.setenv(COUNT, "5")
-    threads.stay_within_quota()
-    assert (os.environ[COUNT], threads.limited) == ("5", False)
 
 
 @pytest.mark.slow

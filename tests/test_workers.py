@@ -1,18 +1,13 @@
 """Worker processes end with the one that started them, also while they load what they need."""
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-
-from lingraft.corpus.engine import job
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -104,28 +99,3 @@ def test_ctrl_c_ends_workers_without_a_word(when, tmp_path):
             os.killpg(process.pid, signal.SIGKILL)  # else the test would wait for it for ever
             raise
     assert (process.returncode, *said) == (130, "", "")
-
-
-def test_tasks_that_wait_are_cancelled_by_the_pool_itself(monkeypatch):
-    """It fails (InvalidStateError) on those that others have cancelled."""
-    tasks, ends = [Future(), Future()], []
-    pool = SimpleNamespace(
-        submit=lambda *task: tasks[task[-1]], shutdown=lambda **how: ends.append(how)
-    )
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(job.workers, "pool", lambda _: contextlib.nullcontext(pool))
-    monkeypatch.setattr(job, "as_completed", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        list(job._ended(None, job.CLEAN, [0, 1], 2))
-    assert ends == [{"cancel_futures": True}]
-    assert not any(task.cancelled() for task in tasks)
-
-
-def test_a_worker_watches_before_it_loads_anything_that_takes_long():
-    code = "import sys, lingraft.workers; print(*sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"numpy", "torch", "datatrove", "tokenizers"} & set(said.stdout.split())
-    assert not [name for name in said.stdout.split() if name.startswith("lingraft.corpus")]

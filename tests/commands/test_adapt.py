@@ -72,9 +72,3 @@ def test_a_dump_goes_straight_through_and_by_way_of_a_corpus_gives_the_same_mode
 def test_a_recipe_is_named_by_its_folder_else_by_its_language(folder, name, tmp_path):
     place = tmp_path / folder if folder else None
     assert recipe_name(place, {"language": "ko"}) == name
-
-
-def test_without_out_a_recipe_is_named_by_its_languages():
-    streams = [{"language": "en"}, {"language": "en/ko"}, {"language": "en"}]
-    assert recipe_name(None, {"streams": streams}) == "en-en-ko"
-    assert recipe_name(None, {"language": "한"}) == "run"

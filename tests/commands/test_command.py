@@ -1,7 +1,5 @@
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -114,65 +112,6 @@ def test_pairs_come_out_checked_with_the_new_language_first(
     assert json.loads(ended.out)["kept"] == 1
 
 
-@pytest.mark.parametrize(("option", "name"), PAIRS)
-def test_other_pairs_are_replaced_only_with_overwrite(aligned, tmp_path, option, name):
-    out = tmp_path / "out"
-    assert aligned(option, "house\t집\n").status == 0
-    ended = aligned(option, "house\t집\ndog\t개\n")
-    assert ended.status == 1
-    assert f"{name}: is there already" in ended.err
-    assert (out / name).read_text("utf-8") == "집\thouse\n"
-    assert aligned(option, "house\t집\ndog\t개\n", "--force").status == 0
-    assert (out / name).read_text("utf-8") == "집\thouse\n개\tdog\n"
-
-
-@pytest.mark.parametrize(("option", "name"), PAIRS)
-def test_pairs_that_a_killed_call_has_half_written_go_with_the_next(
-    aligned, tmp_path, option, name
-):
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / f".{name}.{dead.pid}.partial").write_text("집\tho")
-    assert aligned(option, "house\t집\n").status == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
-        [name, "counts.json"]
-    )
-
-
-@pytest.mark.parametrize("counts", [None, "mine"])
-@pytest.mark.parametrize(("option", "name"), PAIRS)
-def test_somebodys_pairs_and_counts_are_not_replaced(aligned, tmp_path, option, name, counts):
-    (tmp_path / "out").mkdir()
-    written = tmp_path / "out" / (name if counts is None else "counts.json")
-    written.write_text(counts or "x\ty\n")
-    ended = aligned(option, "house\t집\n")
-    assert ended.status == 1
-    assert ended.err.splitlines()[-1].startswith(f"lingraft: {written}: is there already")
-    assert written.read_text() == (counts or "x\ty\n")
-
-
-@pytest.mark.parametrize(("option", "name"), PAIRS)
-def test_sides_in_each_others_scripts_are_refused(aligned, tmp_path, option, name):
-    ended = aligned(option, "house\t집\nCD\tCD\n", "columns=[1,0]")
-    assert ended.status == 1
-    assert "the other way round: 0 fit their languages, 1 would" in ended.err
-    assert not (tmp_path / "out" / name).exists()
-
-
-def test_where_no_pair_is_left_the_reasons_are_told(aligned):
-    ended = aligned("pairs", "house\thouse\nI go.\tI went.\n")
-    assert ended.status == 1
-    assert "(dropped: 1 identical sides, 1 target in another script)" in ended.err
-
-
-def test_columns_of_what_has_none_are_refused(aligned, tmp_path):
-    text = '{"en": "I go.", "ko": "나는 간다."}\n'
-    ended = aligned("pairs", text, "columns=[1,0]", name="in.jsonl")
-    assert (ended.status, "columns: is for .tsv files" in ended.err) == (1, True)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(("option", "name"), [*PAIRS, ("lexicon", "counts.json")])
 def test_pairs_are_never_written_over_their_source(aligned, tmp_path, option, name):
     (tmp_path / "out").mkdir()
@@ -180,14 +119,6 @@ def test_pairs_are_never_written_over_their_source(aligned, tmp_path, option, na
     assert ended.status == 1
     assert f"{name}: is a source, and would be replaced" in ended.err
     assert (tmp_path / "out" / name).read_text("utf-8") == "house\t집\n"
-
-
-def test_texts_of_tasks_are_not_put_into_a_folder_of_other_things(make, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "thesis.tex").write_text("x")
-    out, ended = make("--task", "klue-nli", "--data", tmp_path)
-    assert "holds no corpus of lingraft (thesis.tex …)" in ended.err
-    assert [path.name for path in out.iterdir()] == ["thesis.tex"]
 
 
 def test_a_recipe_gives_language_and_settings(command, source, tmp_path):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lingraft.errors import DataError
 from lingraft.pipeline import demo
 from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run
@@ -34,14 +33,6 @@ def test_the_demos_recipe_is_that_of_the_clone_on_its_own_files() -> None:
     assert own.model_copy(update=same) == theirs
 
 
-def test_the_demo_takes_what_lingraft_chooses_on_the_budget_of_its_two_phases() -> None:
-    recipe, two = demo.recipe(), demo.recipe(method="xpt")
-    assert (recipe.training.preset, recipe.phases) == ("auto", ())
-    assert recipe.training.budget is not None
-    assert recipe.training.budget.value == sum(phase.budget.value for phase in two.phases)
-    assert demo.recipe(method="lapt").training.method == "lapt"
-
-
 def test_the_demo_of_an_installed_package_is_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,14 +45,6 @@ def test_the_demo_of_an_installed_package_is_its_own(
     assert recipe.corpus is not None
     assert recipe.source.model == str(packed / "source")
     assert recipe.corpus.text == (str(packed / demo.TEXT),)
-
-
-def test_a_package_without_the_demo_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(demo, "PLACES", (tmp_path,))
-    with pytest.raises(DataError, match="not in this installation; install lingraft's wheel"):
-        demo.recipe()
 
 
 def test_the_demos_files_are_copied_once(command, tmp_path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
@@ -98,39 +97,3 @@ def test_the_trainer_trains_its_whole_budget_and_learns(quality, asked, folder):
     untrained = AutoModelForMaskedLM.from_pretrained(asked.source)
     quality.SETUPS["random"](untrained, 300)
     assert found["bits"] < quality.bits(Run(folder), asked, "test", untrained)
-
-
-def test_our_arm_goes_through_the_shares_until_it_is_good_enough(quality, asked, folder):
-    (folder / "targets-0.json").write_text(json.dumps({"resize": 0.0, "random": 0.0}))
-    curve = quality.ours(asked, folder, 0)["curve"]
-    assert {one["share"] for one in curve} == {0.5, 1.0}
-    for key in ("seconds", "cpu_seconds", "steps", "tokens"):
-        values = [one[key] for one in curve]
-        assert values == sorted(values)
-    assert curve[-1]["tokens"] >= 1.5 * 3_000
-    best = min(one["bits"] for one in curve)
-    (folder / "targets-1.json").write_text(json.dumps({"resize": 1_000.0}))
-    (only,) = quality.ours(asked, folder, 1)["curve"]
-    assert only["share"] == 0.5
-    assert only["tokens"] < 0.5 * 3_000
-    assert best < 1_000
-
-
-def test_the_table_says_ratios_misses_and_rates_at_the_edge(quality):
-    theirs = {"rate": 1e-3, "bits": 4.0, "seconds": 100.0, "cpu_seconds": 90.0, "steps": 50}
-    curve = [
-        {"bits": 5.0, "seconds": 4.0, "cpu_seconds": 3.0, "steps": 2},
-        {"bits": 3.9, "seconds": 10.0, "cpu_seconds": 9.0, "steps": 5},
-    ]
-    machine = dict.fromkeys(("cpu", "devices", "threads", "torch", "transformers", "lingraft"), "x")
-    pair = {"ours": {"curve": curve, "machine": machine}}
-    pair["theirs"] = {"resize": theirs, "random": theirs | {"bits": 3.0, "rate": 3e-4}}
-    text = quality.table({"pairs": [pair, pair]}, [3e-4, 1e-3, 3e-3])
-    resize, random = text.splitlines()[2:4]
-    assert "2 of 2 reached" in resize
-    assert "100.0 : 10.0" in resize
-    assert resize.count("10.00 – **10.00** – 10.00") == 3
-    assert "0 of 2 reached" in random
-    assert random.count("not reached") == 3
-    assert "random: its best rate is at the edge of the grid" in text
-    assert "resize: its best" not in text

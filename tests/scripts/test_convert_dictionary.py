@@ -65,15 +65,3 @@ def test_freedict_gives_translations_but_not_those_of_examples(tmp_path, name):
 def test_stardict_gives_the_translations_of_its_articles(tmp_path, wide, packed, types):
     path = write_stardict(tmp_path, types=types, wide=wide, packed=packed)
     assert converted(path) == {"개": ["dog", "hound"], "말": ["horse", "language"]}
-
-
-def test_stardict_html_loses_its_tags_and_grammar():
-    text = "<k>Haus</k><br><i>n</i> <b>house</b>; home &amp; hearth<br>Haus"
-    assert script.meanings(text, "h", "Haus") == ["house", "home & hearth"]
-
-
-def test_a_stardict_dictionary_without_its_index_is_refused(tmp_path):
-    path = write_stardict(tmp_path)
-    path.with_suffix(".idx").unlink()
-    with pytest.raises(SystemExit, match=r"ko-en\.idx: no such file"):
-        converted(path)
