@@ -157,7 +157,7 @@ def main(arguments: list[str] | None = None) -> Counter[str]:
     asked = parser.parse_args(arguments)
     from tiny_folders import build
 
-    from lingraft.crosslingual import alignment_run, retrieve, translator  # noqa: F401
+    from lingraft.crosslingual import alignment_run, retrieval, translator  # noqa: F401
     from lingraft.finetuning.compare import compare  # noqa: F401 - so that no case has to
     from lingraft.study import runner  # noqa: F401
 

@@ -47,39 +47,16 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-NUMBER_FORMATS = {"bf16": True, "fp32": False}
-"""What `--number-format` says that the processor multiplies fast."""
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run of the tests stand for another processor: `pytest --number-format fp32`."""
-    parser.addoption("--number-format", choices=NUMBER_FORMATS, help="of precision 'auto'")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _number_format(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fix what precision "auto" becomes, where `--number-format` says so."""
-    chosen = request.config.getoption("--number-format")
-    if chosen is None:
-        yield
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        set_number_format(patch, chosen)
-        yield
-
-
-def set_number_format(patch: pytest.MonkeyPatch, chosen: str) -> None:
-    """Make the processor one on which precision "auto" is "bf16" or "fp32"."""
-    import torch
-
-    for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
-        patch.setattr(torch.cpu, name, lambda: NUMBER_FORMATS[chosen])
-
-
 @pytest.fixture
 def processor(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Take a processor with fast "bf16" or with "fp32" alone, for this test."""
-    return functools.partial(set_number_format, monkeypatch)
+    import torch
+
+    def chosen(name: str) -> None:
+        for support in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+            monkeypatch.setattr(torch.cpu, support, lambda: name == "bf16")
+
+    return chosen
 
 
 ROOM = 4 * 2**30

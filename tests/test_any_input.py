@@ -13,7 +13,6 @@ import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from lingraft.commands.show import table_of
 from lingraft.errors import LingraftError
 from lingraft.finetuning.recipe import read_finetune, tasks_of
 from lingraft.pipeline.preflight import check
@@ -158,16 +157,3 @@ def test_any_override_is_valid_or_one_line(path, value, placed):
     is_valid_or_one_line(
         lambda: check(read_recipe(Path("recipes/demo-xpt.toml"), [f"{path}={value}"]))
     )
-
-
-@shortly
-@given(what=strings)
-def test_any_word_for_a_table_is_known_or_one_line(what):
-    is_valid_or_one_line(lambda: table_of(what))
-
-
-@shortly
-@given(only=some.lists(strings, max_size=2))
-def test_any_choice_of_cells_is_valid_or_one_line(only, placed):
-    study = read_study(Path("recipes/study-smoke.toml"))
-    is_valid_or_one_line(lambda: runner.plan(study, placed, only))

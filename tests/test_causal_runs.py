@@ -88,16 +88,3 @@ def test_held_out_text_is_measured_by_its_bytes(run):
     assert found["bits_per_character"] == pytest.approx(found["bits_per_byte"] * ratio)
     assert 0 < found["bits_per_byte"] < 8
     assert result["metrics"]["next-token"]["perplexity"] < 1.2 * 300
-
-
-def test_a_source_that_cannot_pad_gets_a_vocabulary_of_another_kind(
-    tmp_path, shorthand, command, tiny_tokenizer
-):
-    out = tmp_path / "run"
-    finished = command(*shorthand(out, "mistral"), *FAST, "tokenizer.algorithm=unigram")
-    assert finished.status == 0, finished.err
-    assert Run(out).stage("tokenizer").result()["kind"] == "unigram"
-    ours = AutoTokenizer.from_pretrained(out / "model")
-    assert ours.pad_token is None
-    assert ours.special_tokens_map == tiny_tokenizer("mistral").special_tokens_map
-    assert ours.decode(ours("나는 학교에")["input_ids"], skip_special_tokens=True) == "나는 학교에"

@@ -13,19 +13,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-import yaml
 
 from lingraft import cli
-from lingraft.embeddings import INITIALIZERS
 from lingraft.recipe import Recipe
 from lingraft.recipe.methods import recipe_from
-from lingraft.recipe.records import METHODS, PRESETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
@@ -45,11 +39,6 @@ STREAMS = {
 }
 ONE = {"language": "ko", "corpus": {"text": ["ko.txt"]}}
 """What a part of a recipe lacks: text of two languages, or of one."""
-HISTORY = re.compile(
-    r"\b(?:20\d\d-\d\d|\d+ (?:January|February|March|April|May|June|July|August|September|October"
-    r"|November|December)|since then|today|no longer|yesterday|the day before)\b",
-    re.IGNORECASE,
-)
 
 
 def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
@@ -168,38 +157,3 @@ def test_links_lead_to_files_and_headings(page: str) -> None:
         if not path.exists() or (anchor and anchor not in anchors(path)):
             lost.append(link)
     assert lost == []
-
-
-def test_the_navigation_is_every_page() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-
-    def pages(entries: list[Any]) -> Iterator[str]:
-        for entry in entries:
-            (value,) = entry.values()
-            yield from [f"docs/{value}"] if isinstance(value, str) else pages(value)
-
-    assert sorted(pages(yaml.safe_load(navigation))) == sorted([*DOCS, *MADE])
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_pages_tell_no_history(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert [match[0] for match in HISTORY.finditer(text)] == []
-
-
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 90
-
-
-def test_papers_names_every_method_preset_and_initializer() -> None:
-    text = (ROOT / "docs/background/papers.md").read_text(encoding="utf-8")
-    assert [name for name in (*PRESETS, *INITIALIZERS, *METHODS) if name not in text] == []
-
-
-def test_pages_that_the_code_names_exist() -> None:
-    named = {
-        (page, path.relative_to(ROOT).as_posix())
-        for path in (ROOT / "src").rglob("*.py")
-        for page in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
-    }
-    assert sorted(one for one in named if one[0] not in MADE and not (ROOT / one[0]).exists()) == []

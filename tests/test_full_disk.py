@@ -2,17 +2,12 @@
 
 import contextlib
 import errno
-import logging
 import os
 import resource
 
 import pytest
 import torch
-from tiny_study import Here, run_here, write_study
 
-from lingraft import rundir
-from lingraft.errors import explain
-from lingraft.study import runner
 from lingraft.training import checkpoint
 
 
@@ -36,14 +31,6 @@ def rubbish(folder):
 
 
 # -- what is said
-
-
-def test_a_file_that_does_not_fit_is_named(tmp_path):
-    path = tmp_path / "page.html"
-    with largest_file(1_000), pytest.raises(OSError, match="File too large") as caught:
-        rundir.write_text(path, "x" * 2_000)
-    assert explain(caught.value).startswith(f"{path}: ")
-    assert list(tmp_path.iterdir()) == []
 
 
 # -- what is left
@@ -75,24 +62,3 @@ def test_fine_tuning_that_does_not_fit_is_one_line_and_leaves_nothing(
     assert ended.err.count("\n") == 1
     assert not rubbish(out)
     assert command(*words, "--out", out).status == 0
-
-
-# -- a study
-
-
-@pytest.mark.slow
-def test_a_study_stops_at_the_first_cell_that_has_no_room_and_goes_on_later(
-    tiny_source, korean_text, tmp_path, caplog, monkeypatch
-):
-    study = write_study(tmp_path, tiny_source("roberta"), korean_text)
-    out, here = tmp_path / "out", Here()
-    monkeypatch.setattr(logging.getLogger("lingraft"), "propagate", True)
-    with largest_file(100_000):
-        tally, _ = run_here(study, out, start=here)
-    assert len(here.started) == len(tally.failed) == 1
-    assert not rubbish(out)
-    assert "the disk is full, so 3 cells were not started" in caplog.text
-    (reason,) = runner.current(out).failures.values()
-    assert "make room, then run the same command again" in reason
-    tally, started = run_here(study, out)
-    assert (tally.done, len(started)) == (4, 4)

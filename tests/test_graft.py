@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 import torch
 from transformers import (
@@ -91,50 +90,7 @@ def test_a_run_starts_from_the_same_model(adapted, tiny_source, korean_text):
     assert all(torch.equal(ours[name], of) for name, of in start.state_dict().items())
 
 
-def test_a_tokenizer_comes_as_itself_or_by_its_folder(grafted, tiny_source, korean_text, tmp_path):
-    made = lingraft.train_tokenizer(
-        korean_text, like=tiny_source("roberta"), vocab_size=np.int64(350), language="ko"
-    )
-    assert len(made) == 350
-    made.save_pretrained(tmp_path)
-    by_path, tokenizer, _ = grafted("roberta", tokenizer=tmp_path, text=None, vocab_size=None)
-    itself, _, _ = grafted("roberta", tokenizer=made, text=None, vocab_size=None)
-    assert tokenizer.get_vocab() == made.get_vocab()
-    assert all(map(torch.equal, by_path.parameters(), itself.parameters()))
-
-
-def test_pieces_can_be_added_to_the_source_s_own(grafted, tiny_tokenizer):
-    settings = {"tokenizer.action": "extend", "tokenizer.new_pieces": 20}
-    _, tokenizer, report = grafted("gpt2", vocab_size=None, settings=settings)
-    old = len(tiny_tokenizer("gpt2"))
-    assert len(tokenizer) == old + 20
-    assert report.counts == {"kept": old, "mean": 20}
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({}, r"give a tokenizer .* or text"),
-        ({"tokenizer": "it"}, r"init: 'focus' learns from text .*give text"),
-        ({"tokenizer": "it", "init": "mean", "vocab_size": 999}, "vocab_size: is of a vocabulary"),
-        ({"tokenizer": "it", "init": "meen"}, "embeddings.init: must be 'random'"),
-        ({"tokenizer": "it", "settings": {"seed": 1, "hardware.row_tokens": 64}}, "hardware: dec"),
-        ({"tokenizer": "it", "init": "wechsel"}, "needs a bilingual lexicon"),
-        ({"tokenizer": "it", "init": "token-distillation", "text": "ko.txt"}, "is for causal"),
-        ({"text": {"pt_BR": "a"}}, "text: has 'pt_BR'"),
-    ],
-)
-def test_what_is_missing_is_one_line(given, told, tiny_source, korean_text):
-    names = {"it": str(tiny_source("roberta")), "ko.txt": korean_text}
-    given = {
-        key: names.get(value, value) if isinstance(value, str) else value
-        for key, value in given.items()
-    }
-    with pytest.raises(lingraft.LingraftError, match=told):
-        lingraft.graft(tiny_source("roberta"), **given)
-
-
-def test_the_command_writes_model_and_report_and_replaces_its_own_alone(
+def test_the_command_writes_model_and_report_and_replaces_nothing(
     command, tiny_source, korean_text, tmp_path
 ):
     given = ("graft", tiny_source("roberta"), "tokenizer.vocab_size=400", "--text", korean_text)
@@ -148,12 +104,6 @@ def test_the_command_writes_model_and_report_and_replaces_its_own_alone(
     lines = (tmp_path / "new" / "provenance.tsv").read_text("utf-8").splitlines()
     assert sum(told["embeddings"]["provenance"].values()) == len(lines) - 1 == 400
     assert {row["tensor"] for row in told["tensors"]} >= {"lm_head.bias"}
-    card = (tmp_path / "new" / "README.md").read_text("utf-8")
-    assert card.startswith("---\nlibrary_name: transformers")
-    assert str(tmp_path) not in card
     assert "mean" in ended.out
-    assert command(*given).status == 1
-    assert command(*given, "--force").status == 0
-    (tmp_path / "new" / "report.json").unlink()
-    assert "is there already" in command(*given, "--force").err
+    assert "is there already" in command(*given).err
     assert {path.name for path in tmp_path.iterdir()} == {"new"}

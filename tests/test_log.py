@@ -2,12 +2,9 @@ from __future__ import annotations
 
 import io
 import logging
-import sys
-from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.table import Table
 
 from lingraft import log
 
@@ -72,53 +69,3 @@ def test_what_was_done_before_does_not_count_as_speed(clock, lines):
         clock[0] += 50
         ticker.update(600)
     assert lines == ["phase-1: 600/1,000 steps (60%), 3 min 20 s left, 2.0 steps/s"]
-
-
-def test_the_time_left_goes_by_the_last_quarter_not_by_a_slow_start(clock, lines):
-    with log.progress("phase-1", 10_000, "steps") as ticker:
-        for second in range(1, 401):
-            clock[0] = 100.0 + second
-            ticker.update(second if second <= 100 else 100 + 10 * (second - 100))
-    assert lines[0].endswith("2 h 46 min left, 1.0 steps/s")
-    assert lines[-1].endswith("10.0 steps/s")  # 7,000 to go
-    ends = [line.rpartition(" left")[0].rpartition("), ")[2] for line in lines[-4:]]
-    assert ends == ["13 min 10 s", "12 min 40 s", "12 min 10 s", "11 min 40 s"]
-
-
-def test_on_a_terminal_there_is_a_bar(lines, monkeypatch):
-    screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, width=120)
-    monkeypatch.setattr(log, "console", console)
-    with log.progress("phase-1", 10, "steps") as ticker:
-        ticker.update(10, "loss 4.2")
-    assert "phase-1" in screen.getvalue()
-    assert "10/10" in screen.getvalue()
-    assert "loss 4.2" in screen.getvalue()
-    assert lines == []
-
-
-def test_names_in_tables_and_progress_are_printed_as_they_are(monkeypatch, lines):
-    name = "[/] [bold]a :smile: [red]"
-    shown = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", shown)
-    table = Table(name, title=name, caption=name)
-    table.add_row(name)
-    out = log.results_console()
-    out.print(table)
-    out.print(f"name: {name}")
-    assert shown.getvalue().count(name) == 5
-    bar_file = io.StringIO()
-    terminal = Console(file=bar_file, force_terminal=True, width=200, markup=False, emoji=False)
-    monkeypatch.setattr(log, "console", terminal)
-    with log.progress(name, 2, name) as ticker:
-        ticker.update(1, name)
-    assert name in bar_file.getvalue()
-
-
-def test_every_command_prints_results_without_mark_up():
-    homes = [
-        path
-        for path in Path(log.__file__).parent.rglob("*.py")
-        if "Console(" in path.read_text("utf-8")
-    ]
-    assert [path.name for path in homes] == ["log.py"]

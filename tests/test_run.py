@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 
-import matplotlib as mpl
 import pytest
 
 import lingraft
-from lingraft import DataError
-from lingraft.report import figure
 
 
 @pytest.fixture(scope="module")
@@ -26,25 +22,6 @@ def test_scores_are_those_of_the_evaluation(run):
     assert {"hits@1", "mrr", "seconds", "tokens"} <= set(table.columns)
     rows = lingraft.read_scores(run.path).set_index(["model", "metric"])
     assert rows.loc[("XPT", "mask-only/perplexity"), "value"] == table.loc["XPT", "perplexity"]
-
-
-def test_the_figure_is_matplotlibs_in_colours_that_can_be_seen(run):
-    drawn = run.plot_loss()
-    assert isinstance(drawn, mpl.figure.Figure)
-    (axes,) = drawn.axes
-    assert figure.COLOURS[0] in {line.get_color() for line in axes.lines}
-
-
-def test_what_is_not_there_is_one_line(run, tmp_path, monkeypatch):
-    with pytest.raises(DataError, match="holds no run"):
-        _ = lingraft.Run(tmp_path).scores
-    half = shutil.copytree(run.path, tmp_path / "half")
-    shutil.rmtree(half / "model")
-    with pytest.raises(DataError, match="has no model yet"):
-        lingraft.Run(half).model()
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DataError, match="pandas; pip install"):
-        _ = run.scores
 
 
 class Stopped(Exception):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from script_modules import load
 
-import lingraft
-from lingraft import cli
 from lingraft.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -42,18 +39,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def script(name: str) -> Any:
-    """A module of scripts/."""
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
-
-
 @pytest.mark.slow
 def test_no_page_asks_another_server_or_is_long(site: Path) -> None:
-    check = script("check_site")
+    check = load("check_site")
     assert len(list(site.rglob("*.html"))) > 24
     assert check.outside_requests(site) == []
     assert check.long_pages(site) == {}
@@ -61,7 +49,7 @@ def test_no_page_asks_another_server_or_is_long(site: Path) -> None:
 
 def keys(section: type[Section], path: str = "") -> Iterator[tuple[str, str, str | None]]:
     """Table, key and docstring of everything in a recipe."""
-    pages = script("reference_pages")
+    pages = load("reference_pages")
     for name, field in section.model_fields.items():
         inner = [found for found, _ in pages._sections(field.annotation)]
         if not inner:
@@ -71,7 +59,7 @@ def keys(section: type[Section], path: str = "") -> Iterator[tuple[str, str, str
 
 
 def test_every_key_of_a_recipe_is_in_the_reference_with_its_docstring() -> None:
-    text = script("reference_pages").recipes()
+    text = load("reference_pages").recipes()
     found = list(keys(Recipe))
     assert len(found) > 100
     assert [(path, name) for path, name, told in found if not told] == []
@@ -79,21 +67,6 @@ def test_every_key_of_a_recipe_is_in_the_reference_with_its_docstring() -> None:
     tables = {path for path, _, _ in found if path}
     told_before = "streams.corpus."  # its tables are those of corpus
     assert [p for p in tables if f"[{p}]" not in text and told_before not in p] == []
-
-
-def test_the_command_line_reference_has_every_command() -> None:
-    text = script("reference_pages").command_line()
-    named = re.findall(r"^## `lingraft ([\w-]+)`", text, re.MULTILINE)
-    assert named == list(cli.COMMANDS)
-
-
-@pytest.mark.slow
-def test_the_python_reference_has_every_public_name(site: Path) -> None:
-    text = (site / "reference/python.html").read_text(encoding="utf-8")
-    public = {name for name in lingraft.__all__ if not name.startswith("__")} - {"Recipe"}
-    assert [
-        name for name in sorted(public) if not re.search(rf'id="lingraft\.[\w.]*{name}"', text)
-    ] == []
 
 
 @pytest.mark.slow

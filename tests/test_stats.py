@@ -102,12 +102,6 @@ def test_a_gain_of_every_block_is_certain_and_none_is_not() -> None:
     assert of_blocks(np.zeros(50), resamples=999).p == 1.0
 
 
-def test_without_blocks_there_is_a_difference_and_no_interval() -> None:
-    found = Resampling(10).difference({(0,): 1.0, (1,): 3.0}, None)
-    assert (found.value, found.low, found.high, found.p) == (2.0, None, None, None)
-    assert found.p_seeds is not None
-
-
 def test_draws_in_parts_are_all_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Resampling(103).draws(7, "seeds", 7)
     monkeypatch.setattr(stats, "CELLS", 70)
@@ -125,13 +119,6 @@ def test_intervals_hold_what_is_true_in_95_of_100_and_p_is_below_5_per_cent_in_5
     assert sum(one.low <= 0 <= one.high for one in found) / tries > 0.935
     assert sum(one.p < 0.05 for one in found) / tries < 0.065
     assert Resampling(9).between_texts(np.ones((2, 9)), np.ones(9)) is None
-
-
-def test_draws_depend_on_the_seed_and_on_what_is_drawn() -> None:
-    first = Resampling(50).draws(7, "blocks")
-    assert (first == Resampling(50).draws(7, "blocks")).all()
-    assert (first != Resampling(50).draws(7, "seeds")).any()
-    assert (first != Resampling(50, seed=1).draws(7, "blocks")).any()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from lingraft.recipe.places import Places
 from lingraft.recipe.records import PRESETS
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
-from lingraft.training.phase import Job, Watch
+from lingraft.training.phase import Job, StepCallback
 from lingraft.training.problem import MaskedText
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def speed(marks: list[tuple[float, int]], warmup: float) -> float:
     return (total - before) / (end - start)
 
 
-class Marks(Watch):
+class Marks(StepCallback):
     """Seconds and tokens so far, at the start of each step and at the end."""
 
     def __init__(self, budget: int, clock: str = "wall") -> None:
@@ -252,7 +252,7 @@ def train_with_lingraft(
             vocabulary=vocabulary,
         )
         problem = MaskedText(job, loaded.model.to(accelerator.device))
-        run_phase(job, problem, loaded.model, accelerator, watch=watch)
+        run_phase(job, problem, accelerator, watch)
     return loaded.model, {
         "tokens_per_second": speed(watch.marks, asked.warmup),
         "tokens": watch.seen,

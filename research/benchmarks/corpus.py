@@ -2,7 +2,7 @@
 
     python research/benchmarks/corpus.py --pages 12500 25000 50000 100000 --processes 1 2 \
         --json corpus.json
-    python research/benchmarks/corpus.py --pages 500 1000 --shard-mb 0.1      # in a minute or two
+    python research/benchmarks/corpus.py --pages 500 1000      # in a minute or two
 
 Dumps are multistream bz2 with seeded pages of some 2,000 characters (those of wikiextractor.py),
 every twentieth of them nearly a copy of another. Each run is the command itself, in processes of
@@ -40,7 +40,7 @@ import psutil
 from shared import head, parser_of, row, write
 from wikiextractor import generated
 
-from lingraft.corpus.cleaning import dedup, near_duplicates
+from lingraft.corpus.cleaning import duplicates
 from lingraft.corpus.cleaning.steps import SentenceFilter
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.readers.lines import Reading
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     import argparse
 
 PASS = re.compile(r"corpus: pass (\S+) took ([\d.]+) s")
-OPTIONS: list[str] = []
 COPY_EVERY, SAMPLE_SECONDS = 20, 0.2
 
 
@@ -68,7 +67,7 @@ class Run:
 
 
 def command(dump: Path, out: Path, processes: int) -> list[str]:
-    options = ["--lang", "en", "--out", str(out), "--jobs", str(processes), *OPTIONS]
+    options = ["--lang", "en", "--out", str(out), "--jobs", str(processes)]
     return [sys.executable, "-m", "lingraft", "data", "clean", str(dump), *options]
 
 
@@ -179,7 +178,7 @@ def steps(dump: Path, xml_bytes: int, stored: int) -> dict[str, dict[str, float]
     judge = SentenceFilter(section, "en")
     begin = clock()
     for document in documents:
-        near_duplicates.band_keys(document)
+        duplicates.band_keys(document)
     seconds["near-duplicates"] = clock() - begin
     begin = clock()
     sentences = [sentence for text in documents for sentence in judge.split(text)]
@@ -188,7 +187,7 @@ def steps(dump: Path, xml_bytes: int, stored: int) -> dict[str, dict[str, float]
     kept = np.flatnonzero(judge.codes(sentences) == 0).tolist()
     seconds["cleaning (sentence filters)"] = clock() - begin
     begin = clock()
-    dedup.Seen().fresh(dedup.hashes(sentences[index] for index in kept))
+    np.unique(duplicates.hashes(sentences[index] for index in kept))
     seconds["duplicate sentences"] = clock() - begin
     return {
         name: {
@@ -319,10 +318,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, nargs="+", default=[12_500, 25_000, 50_000, 100_000])
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--runs", type=int, default=1, help="of each size and number of processes")
-    parser.add_argument("--shard-mb", type=float, help="where the default makes too few shards")
     given = parser.parse_args()
-    if given.shard_mb:
-        OPTIONS.append(f"shard_mb={given.shard_mb}")
     with tempfile.TemporaryDirectory() as folder:
         found = measure(given, Path(folder))
     write(given.json, found)

@@ -49,7 +49,7 @@ from lingraft.training import throughput
 from lingraft.training.data import Reading
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment, keep_freed_memory
-from lingraft.training.phase import Job, Watch
+from lingraft.training.phase import Job, StepCallback
 from lingraft.training.problem import MaskedText
 
 if TYPE_CHECKING:
@@ -322,7 +322,7 @@ def held_out_loss(trained: PreTrainedModel, asked: intrinsic.MaskedText) -> floa
 # -- one arm, in a process of its own
 
 
-class Marks(Watch):
+class Marks(StepCallback):
     """Asks a meter before each step of lingraft's."""
 
     def __init__(self, meter: Meter) -> None:
@@ -373,7 +373,7 @@ def train_ours(arm: Arm, model: Model, asked: argparse.Namespace, meter: Meter) 
             vocabulary=token_ids(model.config["vocab_size"]),
         )
         try:
-            run_phase(job, MaskedText(job, trained), trained, accelerator, watch=Marks(meter))
+            run_phase(job, MaskedText(job, trained), accelerator, Marks(meter))
         except StopIteration:
             return trained
     raise AssertionError("the phase ended by itself")
@@ -460,7 +460,7 @@ def evaluated(trained: PreTrainedModel, model: Model, precision: str) -> dict[st
     hidden = items_of(model, text(fewer)[0])
     scorer = Scorer(trained, PAD, precision)
     lengths = np.array([len(item.ids) for item in hidden.items])
-    flops = throughput.count(trained, FAMILIES[model.family], frozenset())
+    flops = throughput.count(trained, FAMILIES[model.family])
     seconds = 0.0
     for _ in range(2):
         started = time.perf_counter()
@@ -477,7 +477,7 @@ def useful(trained: PreTrainedModel, model: Model) -> float:
     trained.requires_grad_(True)
     lengths = text(model)[0].lengths
     targets = lengths.sum() if model.causal else 0.15 * lengths.sum()
-    operations = throughput.count(trained, FAMILIES[model.family], frozenset())
+    operations = throughput.count(trained, FAMILIES[model.family])
     return operations.training(lengths, int(targets)) / float(lengths.sum())
 
 

@@ -96,7 +96,10 @@ def layout(name: str, *, even: bool) -> dict[str, float]:
         seconds.append(spent * AT_ONCE / float(text.lengths[indices].sum()))
         for batch in step.micro_batches:
             shapes.add((*batch.input_ids_NT.shape, len(batch.filled().masked_M)))
-            tokens, slots = tokens + batch.num_tokens, slots + batch.input_ids_NT.numel()
+            tokens, slots = (
+                tokens + int((batch.segments_NT > 0).sum()),
+                slots + batch.input_ids_NT.numel(),
+            )
     milliseconds = round(1_000 * statistics.median(seconds), 1)
     return {"shapes": len(shapes), "fill": round(tokens / slots, 4), "ms": milliseconds}
 

@@ -55,7 +55,7 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment, multiplies_bf16
-from lingraft.training.phase import Watch
+from lingraft.training.phase import StepCallback
 from lingraft.training.problem import MaskedText
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Clock:
         self.since = None
 
 
-class Reaching(Watch):
+class Reaching(StepCallback):
     """Scores the model now and then, with the clock stopped, and ends at the target."""
 
     def __init__(
@@ -235,7 +235,7 @@ def attempt(
             job, model = prepared(context, unwatched, start, place, "time-to-quality")
             trained.append(model)
             problem = MaskedText(job, model.to(context.accelerator.device))
-            run_phase(job, problem, model, context.accelerator, None, watch, problem.trained)
+            run_phase(job, problem, context.accelerator, watch)
         watch.look()
         clock.pause()
     except Reached:

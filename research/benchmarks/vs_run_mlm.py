@@ -36,7 +36,7 @@ from made_up import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, token_ids
 from shared import parser_of
 from transformers import RobertaForMaskedLM
 
-from lingraft.evaluation.intrinsic import mask_text, score
+from lingraft.evaluation.intrinsic import mask_text, measure
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.graft import build
 from lingraft.models.source import load_model
@@ -119,7 +119,7 @@ def held_out_loss(model: Any, folder: Path, asked: argparse.Namespace) -> float:
     hidden = mask_text(rows, vocabulary, "vs_run_mlm", Masking(), 0)
     plain = load_model(str(folder / "model")).model  # without what accelerate puts around a model
     plain.load_state_dict(model.state_dict())
-    return score(Scorer(plain, vocabulary.pad, "fp32"), hidden)["loss"]
+    return measure(Scorer(plain, vocabulary.pad, "fp32"), hidden).metrics()["loss"]
 
 
 def train_ours(folder: Path, asked: argparse.Namespace) -> Arm:

@@ -44,8 +44,8 @@ from lingraft.recipe import Hardware
 from lingraft.tasks.settings import Settings
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
-from lingraft.training.phase import Watch, Work
-from lingraft.training.problem import Look
+from lingraft.training.phase import StepCallback, Work
+from lingraft.training.problem import ValidationResult
 
 if TYPE_CHECKING:
     import argparse
@@ -162,14 +162,14 @@ def settings(batch: int) -> Settings:
 class Problem(Finetuning):
     """Without looks: only training is timed."""
 
-    def look(self, *_: Any) -> Look:
-        return Look(0.0)
+    def look(self, *_: Any) -> ValidationResult:
+        return ValidationResult(0.0)
 
     def save(self, folder: Path) -> None:
         folder.mkdir()
 
 
-class Marks(Watch):
+class Marks(StepCallback):
     """Tells when a step began, and ends the phase where its tokens are spent."""
 
     def __init__(self, budget: int) -> None:
@@ -203,7 +203,7 @@ def train_ours(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     accelerator = accelerator_for(use, asked.folder)
     model = loaded(asked.folder).to(accelerator.device)
     made = coder()
-    problem = Problem(model, made, made.shape, items(PAIRS, 0), [], use.micro_batch_tokens)
+    problem = Problem(model, made, items(PAIRS, 0), [], use.micro_batch_tokens)
     watch = Marks(asked.tokens)
     phase = phase_of(settings(asked.batch), "finetune", 1.0)
     budget = {"value": asked.tokens, "unit": "tokens"}
@@ -216,7 +216,7 @@ def train_ours(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
             metrics_path=Path(out) / "metrics.jsonl",
             fingerprint="",
         )
-        run_phase(work, problem, model, accelerator, watch=watch)
+        run_phase(work, problem, accelerator, watch)
     machine = environment(accelerator, " ".join(["vs_seq2seq_trainer.py", *sys.argv[1:]]))
     return model, speed(watch.marks, asked.warmup) | {"machine": machine}
 
@@ -284,7 +284,7 @@ def held_out_loss(model: Any) -> float:
     """Mean nats of the targets of held-out pairs."""
     made, found = coder(), 0.0
     pairs = items(HELD_OUT, 1)
-    problem = Finetuning(model, made, made.shape, pairs, [], 4_096)
+    problem = Finetuning(model, made, pairs, [], 4_096)
     problem.module.eval()
     for _, batch in problem.batches(pairs, predict=False):
         found += float(problem.module(batch.to(model.device))[TASK].nats)

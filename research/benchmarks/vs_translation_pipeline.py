@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from shared import head, parser_of, row, spread, write
 
-from lingraft.crosslingual.translator import Settings, Translator
+from lingraft.crosslingual.settings import Decoding
+from lingraft.crosslingual.translator import Translator
 from lingraft.models.generation import MOST_NEW_TOKENS
 from lingraft.tasks import sentences
 
@@ -39,7 +40,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--beams", type=int, help="as the checkpoint says")
     parser.add_argument("--max-new-tokens", type=int, default=MOST_NEW_TOKENS)
-    parser.add_argument("--batch-tokens", type=int, default=Settings().batch_tokens)
+    parser.add_argument("--batch-tokens", type=int, default=Decoding().batch_tokens)
     parser.add_argument("--opponents", type=int, nargs="+", choices=OPPONENTS, default=[*OPPONENTS])
     return parser.parse_args()
 
@@ -72,7 +73,8 @@ def timed(arm: Callable[[], list[str]]) -> tuple[list[str], float]:
 
 def main() -> None:
     asked = options()
-    settings = Settings(asked.beams, asked.max_new_tokens, asked.batch_tokens)
+    names = ("beams", "max_new_tokens", "batch_tokens")
+    settings = Decoding(**{name: getattr(asked, name) for name in names})
     translator = Translator.load(asked.model, settings)
     filled = (line for line in sentences.lines(asked.text) if line.strip())
     texts = list(islice(filled, asked.lines))

@@ -30,8 +30,9 @@ from xml.sax.saxutils import escape
 
 from shared import head, timed
 
+from lingraft.corpus.readers.documents import Source, read
 from lingraft.corpus.readers.lines import HOLE, Reading, opened
-from lingraft.corpus.readers.wiki import pages
+from lingraft.recipe import Corpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,7 +169,7 @@ def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> No
     speed = [head("dump", "program", "pages out", *rates)]
     for dump in dumps:
         xml = folder / "dump.xml"
-        with xml.open("wb") as file, opened(dump, Reading()) as pieces:
+        with xml.open("wb") as file, opened(dump) as pieces:
             shutil.copyfileobj(pieces, file)
         ours, theirs = both(python, xml, runs)
         common = sorted(
@@ -246,13 +247,10 @@ def generated(path: Path, count: int, copy_every: int | None = None) -> int:
 
 def extract(dump: Path, out: Path) -> None:
     with out.open("w") as file:
-        for page in pages(dump, Reading()):
-            row = {
-                "id": page.id,
-                "revid": page.revision,
-                "title": page.title,
-                "text": page.text.replace(HOLE, ""),
-            }
+        section = Corpus(text=(str(dump),))
+        for document in read(Source(dump.name, dump), section, Reading()):
+            number = document.id.rpartition(":")[2]
+            row = {"id": number, "text": document.text.replace(HOLE, "")}
             file.write(json.dumps(row) + "\n")
 
 

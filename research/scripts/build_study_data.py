@@ -27,9 +27,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lingraft.corpus.cleaning.decontamination import Evaluations
+from lingraft.corpus.cleaning.decontamination import Evaluations, letters
 from lingraft.corpus.cleaning.sentences import splitter
-from lingraft.corpus.cleaning.words import letters
 from lingraft.tasks import held_out as benchmarks
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft import starting  # the first of ours: Ctrl-C from here on
 from lingraft.callbacks import Callback
 from lingraft.config import AdaptConfig, names_of, recipe_of
 from lingraft.config import adapt as _adapt
@@ -22,18 +21,19 @@ from lingraft.errors import (
     UnsupportedModelError,
 )
 from lingraft.guest import as_guest
-from lingraft.recipe import Recipe
+from lingraft.recipe import Corpus, Recipe, decoding
 from lingraft.recipe.decoding import assignments
-from lingraft.run import Callbacks, Run, read_scores
+from lingraft.run import Callbacks, Run, read_scores, scores_frame
 from lingraft.threads import stay_within_quota, wait_passively
 from lingraft.work import clean_corpus, evaluate, finetune, run_study
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pandas as pd
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from lingraft.config import Texts
+    from lingraft.config import Paths, Texts
     from lingraft.pipeline.grafted import GraftReport
 
 wait_passively()
@@ -123,10 +123,9 @@ def adapt(  # noqa: PLR0913 - the fields of AdaptConfig, shown in a notebook
     others = ("config", "update", "force", "callbacks")
     asked = {key: value for key, value in locals().items() if key not in (*others, "others")}
     given = {key: value for key, value in asked.items() if value is not None and value != ()}
+    told = Callbacks(tuple(callbacks))
     with as_guest():
-        made = _adapt(
-            config, given, update=update, force=force, callback=Callbacks(tuple(callbacks))
-        )
+        made = _adapt(config, given, update=update, force=force, callback=told)
     return Run(made.path)
 
 
@@ -167,6 +166,7 @@ def graft(
     from lingraft.pipeline import untrained
 
     own = str(tokenizer) if isinstance(tokenizer, Path) else tokenizer
+    keys = [f"seed={seed}", *assignments(settings)]
     with as_guest():
         return untrained.graft(
             str(source),
@@ -175,7 +175,7 @@ def graft(
             language=language,
             init=init,
             vocab_size=vocab_size,
-            settings=[f"seed={seed}", *assignments(settings)],
+            settings=keys,
         )
 
 

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import logging
+import os
 import signal
 import sys
+import threading
 import time
 from collections import UserDict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from lingraft import __version__, devices, log, starting
+from lingraft import __version__, devices, log
 from lingraft.commands import console, gone, options
 from lingraft.commands.parsing import Command
 from lingraft.errors import LingraftError, RecipeError, explain, is_memory_full
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COMMANDS = {
     "demo": "Make a Korean model of a small English one, offline, in minutes.",
     "adapt": "Adapt a model to a language or domain: raw text to checkpoint.",
     "graft": "Give a model another tokenizer and embeddings, without training.",
-    "check": "Say whether a recipe or a model is sound, and what will be done.",
+    "check": "Say whether a recipe is sound, and what will be done.",
     "show": "Show methods, models, tasks, recipes … that lingraft has.",
     "data": "Prepare text: clean, pairs, lexicon, mine.",
     "finetune": "Fine-tune models on tasks, with several seeds.",
@@ -49,9 +55,9 @@ class Built(UserDict[str, Any]):
         if isinstance(self.data[name], str):
             found = importlib.import_module(f"lingraft.commands.{name}").command
             if not isinstance(found, typer.Typer):
-                alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-                alone.command(name)(found)
-                found = alone
+                single = typer.Typer(add_completion=False, rich_markup_mode=None)
+                single.command(name)(found)
+                found = single
             for info in found.registered_commands:
                 info.cls = Command
             self.data[name] = typer.main.get_command(found)
@@ -127,15 +133,8 @@ COMMAND_LINE: Any = typer.main.get_command(app)
 """Click command that typer makes of the app, once a process."""
 
 
-LESS = (
-    "let less go through it at once (hardware.micro_batch_tokens=1024; of finetune "
-    "micro_batch_tokens=1024, of analyze alignment and translate batch_tokens=1024)"
-)
-GPU_FULL = (
-    f"the GPU's memory is full; look whether another program fills it, {LESS}, or keep less "
-    "(hardware.gradient_checkpointing=true)"
-)
-MEMORY_FULL = f"the memory is full; close other programs, {LESS}, or take a smaller model"
+LESS = "let less go through it at once (micro_batch_tokens or batch_tokens=1024)"
+FULL = f"the memory is full; close other programs, {LESS}, or take a smaller model"
 PRECEDENCE_SECONDS = 10.0
 """For which a process that is not the first keeps an error to itself."""
 
@@ -156,17 +155,49 @@ def call() -> None:
             if isinstance(error, LingraftError) and error.exit_status > SIGNALLED:
                 sys.exit(error.exit_status)  # all stop together, and the first one says so
             time.sleep(PRECEDENCE_SECONDS)
-        if type(error).__name__ == "OutOfMemoryError":  # torch's, which need not be loaded
-            raise LingraftError(f"{GPU_FULL} ({str(error).partition('. GPU')[0]})") from None
-        if is_memory_full(error):
-            raise LingraftError(f"{MEMORY_FULL} ({' '.join(str(error).split())[:120]})") from None
+        # torch's error of a GPU, which need not be loaded
+        if type(error).__name__ == "OutOfMemoryError" or is_memory_full(error):
+            raise LingraftError(f"{FULL} ({' '.join(str(error).split())[:120]})") from None
         # DistBackendError and the like of NCCL; gloo has no class of its own
         if type(error).__name__.startswith("Dist") or "gloo/transport" in str(error):
-            raise LingraftError(
-                "another process of this run has ended or cannot be reached; if it told why, mend "
-                f"that and run the same command again ({str(error)[:200]})"
-            ) from None
+            told = "another process of this run has ended; mend what it told and run it again"
+            raise LingraftError(f"{told} ({str(error)[:200]})") from None
         raise
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[list[int]]:
+    """Take SIGTERM as Ctrl-C, where nothing else handles it; a second one ends the process at once.
+
+    Not of several processes: when one has failed, torchrun ends the others by it.
+
+    Yields:
+        The signals that came.
+    """
+    received, process = list[int](), os.getpid()
+
+    def stop(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() != process:  # a fork, which ends as it would have
+            os.kill(os.getpid(), number)
+            return
+        received.append(number)
+        # a terminal's Ctrl-C reaches the workers, too; else their pool would wait for them
+        if (multiprocessing := sys.modules.get("multiprocessing")) is not None:
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+        raise KeyboardInterrupt
+
+    in_main = threading.current_thread() is threading.main_thread()
+    alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
+    if not (in_main and alone and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL):
+        yield received
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def main() -> None:
@@ -176,10 +207,7 @@ def main() -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    COMMAND_LINE.commands.get(name)  # built while Ctrl-C still ends the process without a traceback
-    starting.loaded()
-    with starting.terminable() as received:
+    with terminable() as received:
         try:
             call()
         except LingraftError as error:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import RecipeError
 from lingraft.recipe import Recipe, Training, decoding
 from lingraft.recipe.decoding import assignments
-from lingraft.recipe.methods import check_size, read_recipe, recipe_from
-from lingraft.recipe.streams import CODE, named_texts, plain_streams
+from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.streams import named_texts, plain_streams
 from lingraft.rundir import Run, read_json
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ Texts = Paths | Mapping[str, Paths]
 Settings = Mapping[str, Any] | Sequence[str]
 """Keys of a recipe and their values, or `key=value` each."""
 BESIDE_A_RECIPE = ("out", "budget", "seed", "settings")
-PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""A name that a recipe may have."""
 
 
 @dataclass(kw_only=True)
@@ -75,41 +73,28 @@ class AdaptConfig:
             DataError: the run to join has no model.
         """
         texts = named_texts(names_of(self.text), self.language)
-        needed = {
-            "source (--source)": self.source or self.join,
-            "text (--text)": self.text,
-            "language (--lang)": self.language or texts,
-        }
-        if missing := [name for name, value in needed.items() if not value]:
+        if not (self.text and texts) or (self.source is None) == (self.join is None):
             raise RecipeError(
-                f"give a recipe, or source, text and language; missing: {', '.join(missing)}"
+                "give a recipe, or source (--source) or a run to join (--join), text (--text) and "
+                "language (--lang)"
             )
-        data = self._tables(texts)
+        own = {"action": "use", "model": str(self.tokenizer)} if self.tokenizer else {}
+        training = {"method": self.method, "preset": self.preset, "budget": self.budget}
+        data: dict[str, Any] = {
+            "source": {"model": str(self.source)},
+            **texts,
+            "tokenizer": own,
+            "training": {key: value for key, value in training.items() if value is not None},
+            "baselines": [{"method": name} for name in self.baselines],
+        }
         if self.join is not None:
-            if self.source is not None:
-                raise RecipeError("join: the run's model is the source; leave source out")
             data = _joined(Path(self.join), texts, data)
-        name = recipe_name(self.out, data)
-        recipe = recipe_from({"name": name} | data, self.assignments, "adapt")
-        check_size(recipe.tokenizer, self.assignments)
-        return recipe
+        return recipe_from({"name": recipe_name(self.out, data)} | data, self.assignments, "adapt")
 
     @property
     def assignments(self) -> list[str]:
         """Return `settings` and `seed` as `key=value`."""
         return [*assignments(self.settings), *assignments({"seed": self.seed})]
-
-    def _tables(self, texts: dict[str, Any]) -> dict[str, Any]:
-        """Return the recipe's tables, without what was not given."""
-        own = None if self.tokenizer is None else str(self.tokenizer)
-        training = {"method": self.method, "preset": self.preset, "budget": self.budget}
-        return {
-            "source": {"model": None if self.source is None else str(self.source)},
-            **texts,
-            "tokenizer": {} if own is None else {"action": "use", "model": own},
-            "training": {key: value for key, value in training.items() if value is not None},
-            "baselines": [{"method": name} for name in self.baselines],
-        }
 
 
 def adapt(
@@ -143,7 +128,7 @@ def adapt(
     if isinstance(place, str | Path) and Run(Path(place)).recipe_path.is_file():
         more = {key: value for key, value in {"update": update, "force": force}.items() if value}
         folder = Path(place)
-        return pipeline.go_on(folder, larger_budget(folder, {**given, **more}), **call)
+        return pipeline.adapt(larger_budget(folder, {**given, **more}), folder, **call)
     recipe, out = recipe_of(place, given), given.get("out")
     if isinstance(place, AdaptConfig):
         out = out or place.out
@@ -165,12 +150,8 @@ def recipe_of(
     """
     if config is None or isinstance(config, AdaptConfig):
         return replace(config or AdaptConfig(), **given).recipe()
-    for name in given:
-        if name not in BESIDE_A_RECIPE:
-            raise RecipeError(
-                f"{name}: belongs to the form without a recipe; with one, set its key (settings, "
-                "KEY=VALUE)"
-            )
+    if others := [name for name in given if name not in BESIDE_A_RECIPE]:
+        raise RecipeError(f"{others[0]}: is not given beside a recipe; set its key (KEY=VALUE)")
     beside = AdaptConfig(**given)
     changes = assignments({"training.budget": beside.budget}) + beside.assignments
     if isinstance(config, Recipe):
@@ -179,10 +160,6 @@ def recipe_of(
         return config
     if isinstance(config, Mapping):
         return recipe_from(dict(config), changes)
-    if not isinstance(config, str | Path):
-        raise RecipeError(
-            f"a recipe is a file, its tables as a dict, or a Recipe; got {config!r:.100}"
-        )
     return read_recipe(Path(config), changes)
 
 
@@ -192,76 +169,40 @@ def larger_budget(folder: Path, given: Mapping[str, Any]) -> Budget:
     Raises:
         RecipeError: none is given, or more than that.
     """
-    if others := [name for name in given if name != "budget"]:
-        settings = assignments(given["settings"]) if others[0] == "settings" else others
-        raise RecipeError(
-            f"{settings[0]}: a run that goes on keeps its own recipe ({folder}); leave it out"
-        )
     told = decoding.checked(Training, {"budget": given.get("budget")}, "a larger budget")
-    if told.budget is None:
-        raise RecipeError(
-            f"{folder}: is a run; give the budget that it may have in all, such as 16h (--budget), "
-            "or a recipe in its place"
-        )
+    if told.budget is None or len(given) > 1:
+        raise RecipeError(f"{folder}: is a run; give the budget that it may have in all alone")
     return told.budget
 
 
 def recipe_name(folder: str | Path | None, data: Mapping[str, Any]) -> str:
-    """Return what a recipe without a name is called: as its run's folder, or by its languages.
-
-    Args:
-        folder: what of its name cannot be in a recipe's becomes '-'.
-        data: the recipe's tables.
-    """
+    """Return what a recipe without a name is called: as its run's folder, or by its languages."""
     codes = [data.get("language"), *(stream.get("language") for stream in data.get("streams", ()))]
     languages = "-".join(dict.fromkeys(str(code) for code in codes if code))
     names = (Path(folder).resolve().name if folder else "", languages, "run")
-    return next(filter(None, map(_plain, names)))
-
-
-def _plain(name: str) -> str:
-    """Return a name as a recipe may have it; '' where nothing is left."""
-    if PLAIN.fullmatch(name):
-        return name
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
+    plain = (re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip("-._") for name in names)
+    return next(filter(None, plain))
 
 
 def names_of(text: Texts | None) -> list[str]:
-    """Return the files of texts by their names; of a dict by language as LANGUAGE=PATH.
-
-    Raises:
-        RecipeError: a key is no language code, or a language has no file.
-    """
-    if not isinstance(text, Mapping):
-        several = () if text is None else [text] if isinstance(text, str | Path) else text
-        return [str(path) for path in several]
-    if wrong := [code for code in text if not CODE.fullmatch(str(code))]:
-        raise RecipeError(
-            f"text: has '{wrong[0]}' in the place of a language code; write ko, say, or pt-BR"
-        )
-    paths = {code: names_of(text[code]) for code in text}
-    if empty := [code for code in paths if not paths[code]]:
-        raise RecipeError(f"text: names no file for '{empty[0]}'; give one, or leave it out")
-    return [f"{code}={path}" for code in paths for path in paths[code]]
+    """Return the files of texts by their names; of a dict by language as LANGUAGE=PATH."""
+    if isinstance(text, Mapping):
+        return [f"{code}={path}" for code in text for path in names_of(text[code])]
+    several = () if text is None else [text] if isinstance(text, str | Path) else text
+    return [str(path) for path in several]
 
 
 def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     """Return the recipe in which the languages of `texts` join those of a finished run."""
     from lingraft.models.families import family_of
     from lingraft.recipe.joining import joined
-    from lingraft.tokenizer.sizes import sizes_of
 
     run = Run.existing(path)
-    if not (run.model_path / "config.json").is_file():
-        raise DataError(f"{path}: the run has no model yet; finish it before you join")
     run_recipe = read_recipe(run.recipe_path)
     alone = {texts["language"]: texts["corpus"]["text"]} if "language" in texts else {}
     new = texts.get("streams") or plain_streams(alone)
     model_type = str(read_json(run.model_path / "config.json")["model_type"])
     masked = family_of(model_type).kind == "masked"
-    pieces, fewest = sizes_of(run_recipe, run.model_path)
-    plain = joined(
-        run_recipe, str(run.model_path), new, masked=masked, pieces=pieces, fewest=fewest
-    )
+    plain = joined(run_recipe, str(run.model_path), new, masked=masked)
     own = {key: plain[key] | data[key] for key in ("tokenizer", "training")}
     return plain | own | {"baselines": data["baselines"]}

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,10 +34,6 @@ class TrainingError(LingraftError, RuntimeError):
     """Training cannot go on (the loss is not finite, say); names the last good checkpoint."""
 
 
-class NoRoomError(DataError):
-    """A library could not write a file; the disk is full, say."""
-
-
 @contextlib.contextmanager
 def reading(path: Path, mend: str) -> Iterator[None]:
     """Say what of a file of ours is wrong, and what to do.
@@ -50,6 +45,8 @@ def reading(path: Path, mend: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise DataError(f"{path}: is missing; {mend}") from None
+    except LingraftError:  # says it already
+        raise
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path}: is broken ({error}); {mend}") from None
 
@@ -86,11 +83,6 @@ def is_memory_full(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and bool(NO_MEMORY.search(str(error)))
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
-"""Words of numpy, without an error number, when not all of an array could be written."""
-
-
 def explain(error: OSError, path: object = None) -> str:
     """Return what the operating system refused, on one line.
 
@@ -99,18 +91,5 @@ def explain(error: OSError, path: object = None) -> str:
         path: named where the error names no file.
     """
     where = error.filename or path
-    cause = os.strerror(errno.ENOSPC) if SHORT_WRITE.search(str(error)) else error.strerror or error
-    return (
-        f"{where}: " if where else ""
-    ) + f"{cause}; nothing half-made was kept: mend that and run the same command again"
-
-
-def is_disk_full(error: BaseException | None) -> bool:
-    """Return whether an error, or one that it was made from, is that of a full disk."""
-    while error is not None:
-        if isinstance(error, NoRoomError):
-            return True
-        if isinstance(error, OSError) and (error.errno in FULL or SHORT_WRITE.search(str(error))):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    mend = "nothing half-made was kept: mend that and run the same command again"
+    return (f"{where}: " if where else "") + f"{error.strerror or error}; {mend}"

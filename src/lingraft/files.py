@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
-from lingraft.errors import DataError, NoRoomError, is_memory_full
+from lingraft.errors import DataError, is_memory_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +58,7 @@ def clear_temporary(folder: Path, beginning: str = "") -> None:
 
 
 def _lives(number: int) -> bool:
-    """Whether another process has this number; with ours, an earlier one left the file."""
+    """Return whether another process has this number; with ours, an earlier one left the file."""
     if number == os.getpid():
         return False
     try:
@@ -104,7 +104,7 @@ def removed_on_failure(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` that gets its name at the end, and is deleted if there is no end."""
+    """Yield a file beside `path` that gets its name at the end, and goes if there is none."""
     clear_temporary(path.parent, f"{path.name}.")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -123,16 +123,12 @@ def check_output(out: Path, read: Sequence[Path], *, force: bool = False) -> Non
         force: replace a file that is there.
 
     Raises:
-        DataError: `out` is there already, is a folder or one of `read`, or its folder is not there.
+        DataError: `out` is there already, or one of `read`.
     """
     if any(out.resolve() == path.resolve() for path in read):
         raise DataError(f"{out}: is the text that is read; choose another --out")
-    if out.is_dir():
-        raise DataError(f"{out}: is a folder; name a file with --out")
-    if out.exists() and not force:
+    if out.is_dir() or (out.exists() and not force):
         raise DataError(f"{out}: is there already; choose another --out, or --force")
-    if not out.parent.is_dir():
-        raise DataError(f"{out}: there is no folder {out.parent}; make it or choose another --out")
 
 
 @contextlib.contextmanager
@@ -140,15 +136,15 @@ def writing(path: Path) -> Iterator[None]:
     """Name the file where a library writes: safetensors, torch and tokenizers raise no OSError.
 
     Raises:
-        NoRoomError: in place of what they raise when the disk is full, say.
+        DataError: in place of what they raise when the disk is full, say.
     """
     try:
         yield
     except Exception as error:  # tokenizers has no class of its own for what the system refuses
         is_refused = isinstance(error, SafetensorError | RuntimeError) or OS_ERROR in str(error)
-        if isinstance(error, NoRoomError) or not is_refused or is_memory_full(error):
+        if isinstance(error, DataError) or not is_refused or is_memory_full(error):
             raise
-        raise NoRoomError(
+        raise DataError(
             f"{path}: cannot be written ({' '.join(str(error).split())[:200]}); "
             "make room, then run the same command again"
         ) from error
@@ -160,7 +156,7 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def json_line(row: dict[str, Any]) -> str:
-    """A row as a line of JSON; a number that is not finite, which JSON lacks, becomes null."""
+    """Return a row as a line of JSON; a number that is not finite becomes null."""
     try:
         return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
     except ValueError:
@@ -189,3 +185,25 @@ def begins_with(path: Path, keys: Iterable[str]) -> bool:
     except ValueError:
         return False
     return isinstance(row, dict) and row.keys() >= set(keys)
+
+
+MARK = b'<meta name="generator" content="lingraft">'
+"""In the first lines of every page of ours."""
+HEAD_BYTES = 4_096
+
+
+def check_target(page: Path, beside: Sequence[str] = ()) -> None:
+    """Refuse to write over what is no page of lingraft, nor came with one.
+
+    Args:
+        page: to be written.
+        beside: endings of files that are written with it, such as '.md'.
+
+    Raises:
+        DataError: it is a folder or a file that lingraft did not write, or there is no page yet but
+            a file beside it.
+    """
+    is_ours = page.is_file() and MARK in page.read_bytes()[:HEAD_BYTES]
+    for path in (page, *map(page.with_suffix, beside)):
+        if path.exists() and not is_ours:
+            raise DataError(f"{path}: is no page of lingraft; name another file with --out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl  # of Linux and macOS: on Windows lingraft runs in WSL
 import os
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
@@ -13,13 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:
-    raise ImportError(
-        "lingraft runs on Linux and macOS; on Windows install it in WSL (docs/install.md)"
-    ) from None
-
 
 def lock_file(path: Path) -> BinaryIO:
     """Open a file to lock, with what it holds; make it where there is none.
@@ -28,32 +22,21 @@ def lock_file(path: Path) -> BinaryIO:
         DataError: it is a symbolic link, through which another file would be changed.
     """
     try:
-        return open(path, "ab", opener=_open_no_link)
+        return open(
+            path, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)
+        )
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
         raise DataError(f"{path}: is a symbolic link, which is not followed; delete it") from None
 
 
-def _open_no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
 def is_locked_now(file: IO[Any]) -> bool:
-    """Lock an open file for as long as it stays open; False where another process has it.
-
-    Raises:
-        DataError: the file system has no locks.
-    """
+    """Lock an open file for as long as it stays open; False where another process has it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
-    except OSError as error:
-        raise DataError(
-            f"{file.name}: this file system has no locks ({error.strerror}), which keep a second "
-            "lingraft away; choose a folder on another one, or mount it with them (Lustre: flock)"
-        ) from None
     return True
 
 

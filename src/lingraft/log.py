@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LINE_EVERY_SECONDS = 30.0
-ROOMY = 100
-"""Characters of a terminal that has room for the time so far beside a bar, rates and a loss."""
-WINDOW_SECONDS = 60.0
-"""Seconds of the moving mean of a rate, at least."""
-LONGEST_LEFT = 100 * 86_400.0
-"""Seconds beyond which an estimate of the time left says nothing."""
-FEWEST_SAMPLES = 10
-"""Moments that the rate is taken over at least: steps may be slow, and looks lie between some."""
-SAMPLES = 200
-"""Moments of a task that a rate is taken from, at most."""
 PAGE_WIDTH = 140
 """Characters in a line of results that go to a file."""
 # Names of tasks, labels, models and files are printed as they are: [/] in one is no mark-up.
@@ -82,34 +72,27 @@ def counted(number: int, thing: str) -> str:
 class Ticker:
     """Progress of one task: a bar with rate and time left on a terminal, else a line every 30 s.
 
-    The rate is a moving mean, over the last minute or the last half of the time so far, and ten
-    moments at least: a slow start is forgotten, and a short stop changes the estimate little.
+    The rate is the mean since this process began.
     """
 
     def __init__(self, title: str, total: float | None, unit: str, bar: Progress | None) -> None:
         self.what, self.total, self.unit = title, total, unit
         self.started = self.last_line = time.monotonic()
         self.count = 0.0
-        self.seen = [(self.started, 0.0)]
-        """When how much was done, the first of them where the moving mean begins."""
+        self.before = 0.0
         self.bar = bar
         self.task = bar.add_task(title, total=total, rate="", note="") if bar else None
 
     def start_at(self, count: float) -> None:
         """Say how much was done before this process began, so that the rate is this one's own."""
-        self.seen = [(time.monotonic(), count)]
+        self.started, self.before = time.monotonic(), count
         self.update(count)
 
     def update(self, count: float, note: str = "") -> None:
         """Report the amount done so far, and a short note such as the current loss."""
         self.count, now = count, time.monotonic()
-        if count < self.seen[0][1]:  # what was killed goes on from its last checkpoint
-            self.seen = [(now, count)]
-        if now - self.seen[-1][0] >= (now - self.started) / SAMPLES:
-            self.seen.append((now, count))
-            window = max(WINDOW_SECONDS, (now - self.started) / 2)
-            while len(self.seen) > FEWEST_SAMPLES and self.seen[1][0] <= now - window:
-                self.seen.pop(0)
+        if count < self.before:  # what was killed goes on from its last checkpoint
+            self.started, self.before = now, count
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=count, rate=self.speed(now), note=note)
             return
@@ -122,13 +105,11 @@ class Ticker:
         self.update(self.count + amount)
 
     def speed(self, now: float) -> str:
-        """Return the rate's moving mean, and the time that is left by it where that is known."""
-        since, before = self.seen[0]
-        rate = (self.count - before) / max(now - since, 1e-9)
+        """Return the mean rate, and the time that is left by it where that is known."""
+        rate = (self.count - self.before) / max(now - self.started, 1e-9)
         left = ""
         if self.total and rate > 0:
-            seconds = max(self.total - self.count, 0.0) / rate
-            left = f"{duration(seconds)} left, " if seconds < LONGEST_LEFT else ""
+            left = f"{duration(max(self.total - self.count, 0.0) / rate)} left, "
         return left.rstrip(", ") if self.unit == "seconds" else f"{left}{rate:,.1f} {self.unit}/s"
 
     def line(self, now: float, note: str) -> str:
@@ -155,7 +136,6 @@ def progress(title: str, total: float | None, unit: str) -> Iterator[Ticker]:
         rich.BarColumn(),
         rich.TaskProgressColumn(),
         rich.MofNCompleteColumn(),
-        *([rich.TimeElapsedColumn()] if console.width >= ROOMY else []),
         rich.TextColumn("{task.fields[rate]}", markup=False),
         rich.TextColumn("{task.fields[note]}", markup=False),
     ]

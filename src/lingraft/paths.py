@@ -7,19 +7,12 @@ import os
 import stat
 from pathlib import Path
 
-RENAMING = "for example: convmv -r --notest -f EUC-KR -t UTF-8 FOLDER"
-"""Command that makes such names UTF-8, for advice."""
-
 
 def not_utf8(name: str) -> str | None:
     """Say that the bytes of a name are not UTF-8, or not read as such; None of all others."""
     if (shown := as_shown(name)) == name:
         return None
-    try:
-        text = os.fsencode(name).decode()
-    except UnicodeError:
-        return f"{shown}: the name is not UTF-8; rename it, and others like it, {RENAMING}"
-    return f"{text}: the name is UTF-8, and the locale is not; set LC_ALL=C.UTF-8 or PYTHONUTF8=1"
+    return f"{shown}: the name is not UTF-8; rename it, or set LC_ALL=C.UTF-8"
 
 
 def as_shown(name: str) -> str:

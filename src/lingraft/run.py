@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from lingraft.report.row import Score
-    from lingraft.report.variants import Variant
+    from lingraft.report.variants import TrainedModel
 
 
 class Run(rundir.Run):
@@ -65,7 +64,7 @@ class Run(rundir.Run):
         number is not of such a model, or the evaluation is not done.
 
         Raises:
-            DataError: the folder holds no run, or pandas is not installed.
+            DataError: the folder holds no run.
         """
         from lingraft.report import tables
 
@@ -116,7 +115,7 @@ class Run(rundir.Run):
             raise DataError(f"{self.path}: nothing is logged yet; train at least one step")
         return drawing.drawn()
 
-    def _models(self) -> Sequence[Variant]:
+    def _models(self) -> Sequence[TrainedModel]:
         from lingraft.report.variants import labelled
 
         return labelled([rundir.Run.existing(self.path)])
@@ -128,13 +127,7 @@ class Run(rundir.Run):
 
 
 def frame(rows: Any) -> pd.DataFrame:
-    """Return rows as a table of pandas.
-
-    Raises:
-        DataError: it is not installed.
-    """
-    if importlib.util.find_spec("pandas") is None:
-        raise DataError('tables need pandas; pip install "lingraft[notebook]"')
+    """Return rows as a table of pandas, of the extra `notebook`."""
     import pandas as pd
 
     return pd.DataFrame(list(rows))
@@ -153,7 +146,7 @@ def read_scores(*folders: str | Path) -> pd.DataFrame:
         show it), masks (values compare where it is equal), then settings and facts.
 
     Raises:
-        DataError: a folder holds none, a file is broken, or pandas is not installed.
+        DataError: a folder holds none, or a file is broken.
     """
     from lingraft.report import row
 
@@ -164,11 +157,7 @@ def read_scores(*folders: str | Path) -> pd.DataFrame:
 
 
 def scores_frame(rows: Iterable[Score]) -> pd.DataFrame:
-    """Return rows as a table of pandas, a column a setting and a fact.
-
-    Raises:
-        DataError: it is not installed.
-    """
+    """Return rows as a table of pandas, a column a setting and a fact."""
     own = ("model", "data", "split", "metric", "value", "n", "seed", "reported", "masks", "inputs")
 
     def columns(one: Score) -> dict[str, Any]:
@@ -186,13 +175,14 @@ class Callbacks(Callback):
     each: tuple[Callback, ...]
 
     def on_step(self, run: rundir.Run, row: dict[str, Any]) -> None:
-        for callback in self.each:
-            callback.on_step(Run(run.path, run.parent), dict(row))
+        self._call("on_step", run, dict(row))
 
     def on_validation(self, run: rundir.Run, row: dict[str, Any]) -> None:
-        for callback in self.each:
-            callback.on_validation(Run(run.path, run.parent), dict(row))
+        self._call("on_validation", run, dict(row))
 
     def on_stage(self, run: rundir.Run, name: str, result: dict[str, Any]) -> None:
+        self._call("on_stage", run, name, dict(result))
+
+    def _call(self, hook: str, run: rundir.Run, *more: Any) -> None:
         for callback in self.each:
-            callback.on_stage(Run(run.path, run.parent), name, dict(result))
+            getattr(callback, hook)(Run(run.path, run.parent), *more)

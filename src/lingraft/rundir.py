@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, reading
 from lingraft.files import TEMPORARY as TEMPORARY
 from lingraft.files import begins_with as begins_with
 from lingraft.files import check_free as check_free
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 
 FORMAT: dict[str, Any] = {
     "corpus": 4,
-    "language": 2,  # of corpora whose languages are identified
-    "wiki": 6,  # of corpora of dumps: sentences with a mark or left-over mark-up are left out
-    "layout": 1,  # of corpora of .txt files that are not a plain document a line
+    "read": 7,  # of corpora of dumps, or whose languages are identified
     "tokenizer": 1,
     "graft": 1,
     "phase": 1,
@@ -69,7 +67,7 @@ too, of which a large corpus has a thousand."""
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short hash of plain data and pydantic models: equal input, equal hash, in any process.
+    """Hash plain data and pydantic models: equal input, equal hash, in any process.
 
     Values of a model that are the defaults are not part of it, so that a key which a later version
     adds makes nothing stale; a version that changes what a default does raises `FORMAT`.
@@ -105,7 +103,7 @@ def _digest(path: Path, _size: int, _mtime_ns: int) -> str:
 
 
 def checkpoint_digests(folder: Path) -> list[list[str]]:
-    """Name and content of the files of a model and its tokenizer, in the order of their names."""
+    """Return name and content of the files of a model and its tokenizer, by name."""
     files = sorted(path for path in folder.iterdir() if path.suffix in CHECKPOINT_FILES)
     return [[path.name, digest(path)] for path in files if path.name != DONE]
 
@@ -116,7 +114,7 @@ def write_record(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def _digest_of(data: Mapping[str, Any]) -> str:
-    """A hash of plain data that is the same once it is written and read."""
+    """Return a hash of plain data that is the same once it is written and read."""
     return fingerprint(json.loads(json.dumps(data)))
 
 
@@ -126,35 +124,12 @@ def read_json(path: Path) -> Any:
     Raises:
         DataError: the file is missing or broken, or a record that was changed.
     """
-    try:
+    with reading(path, f"delete {path.parent}, and run the command that makes it (--update)"):
         data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(
-            f"{path}: is missing; run the stage that makes it (lingraft adapt --update)"
-        ) from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path}: is broken ({error}); delete it and run again with --update"
-        ) from None
     if isinstance(data, dict) and DIGEST in data and data.pop(DIGEST) != _digest_of(data):
         raise DataError(
             f"{path}: was changed after lingraft wrote it; undo that, or delete {path.parent} and "
             "run the command that made it again"
-        )
-    return data
-
-
-def read_table(path: Path, *keys: str) -> dict[str, Any]:
-    """Read a JSON file that holds a table with these keys, of this version or an earlier one.
-
-    Raises:
-        DataError: as `read_json`, or it does not.
-    """
-    data = read_json(path)
-    if not isinstance(data, dict) or not data.keys() >= set(keys):
-        raise DataError(
-            f"{path}: lacks {' or '.join(keys)}; delete {path.parent} and run the command that "
-            "made it again"
         )
     return data
 
@@ -191,7 +166,9 @@ class Step:
         Raises:
             DataError: the work is not finished, or the file is none of ours.
         """
-        return read_table(self.done_path, "fingerprint", "seconds", "result")
+        data = read_json(self.done_path)
+        with reading(self.done_path, f"delete {self.path} and run the command that made it again"):
+            return {key: data[key] for key in ("fingerprint", "seconds", "result")}
 
     def result(self) -> dict[str, Any]:
         """Return the counts of finished work.
@@ -210,7 +187,8 @@ class Step:
         text = mark.read_text(encoding="utf-8")
         if not text.startswith("{"):  # a phase of an earlier version
             return {"fingerprint": text}
-        return read_table(mark, "fingerprint")
+        data: dict[str, Any] = read_json(mark)
+        return data
 
     @property
     def is_phase(self) -> bool:
@@ -232,7 +210,6 @@ class Step:
         if before and before["fingerprint"] != inputs["fingerprint"]:
             if not replace:
                 keys = {key for key in before.keys() & inputs.keys() if before[key] != inputs[key]}
-                keys |= before.keys() ^ inputs.keys() if len(before) > 1 else set()
                 differing = ", ".join(sorted(keys - {"fingerprint"})) or "model, text or settings"
                 raise DataError(
                     f"{self.path}: was made from other inputs (they differ in: {differing}); {mend}"
@@ -303,7 +280,7 @@ class Run:
 
     @classmethod
     def existing(cls, path: Path) -> Run:
-        """The run in a folder; a run's baseline has the run's corpus and tokenizer.
+        """Return the run in a folder; a run's baseline has the run's corpus and tokenizer.
 
         Raises:
             DataError: there is none.
@@ -316,12 +293,12 @@ class Run:
         return run
 
     def stage(self, name: str) -> Step:
-        """The folder of a stage, which need not exist yet."""
+        """Return the folder of a stage, which need not exist yet."""
         shared = self.parent is not None and name in SHARED_STAGES
         return Step((self.parent if shared and self.parent else self.path) / name)
 
     def weights(self, phases: Sequence[str]) -> Path:
-        """The checkpoint after these phases of training; after none, the graft."""
+        """Return the checkpoint after these phases of training; after none, the graft."""
         return (
             self.stage(phases[-1]).path / "best" if phases else self.stage("graft").path / "model"
         )
@@ -344,25 +321,17 @@ class Run:
         return self.path / "model"
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of metrics.jsonl; a last line cut short by a kill is left out.
+        """Return the rows of metrics.jsonl; a last line cut short by a kill is left out.
 
         Raises:
             DataError: another line is no row of training.
         """
-        rows: list[dict[str, Any]] = []
-        lines = self.metrics_path.read_bytes().splitlines() if self.metrics_path.is_file() else []
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
-                for value in (row["step"], row.get("tokens"), row.get("loss")):
-                    float(0 if value is None else value)
-                rows.append(row)
-            except (ValueError, TypeError, KeyError, AttributeError):
-                if number < len(lines):
-                    raise DataError(
-                        f"{self.metrics_path}: line {number:,}: is no row of training; delete it"
-                    ) from None
-        return rows
+        if not self.metrics_path.is_file():
+            return []
+        text = self.metrics_path.read_bytes()
+        lines = text[: text.rfind(b"\n") + 1].splitlines()
+        with reading(self.metrics_path, "delete the line that is no row of training"):
+            return [row for row in map(json.loads, lines) if row["step"] >= 0]
 
     def keep_metrics(self, keep: Callable[[dict[str, Any]], bool]) -> None:
         """Leave only some rows of metrics.jsonl, and no half line that a kill left."""
@@ -376,10 +345,8 @@ class Run:
             patience: for so many seconds, wait for a process that has the run.
 
         Raises:
-            DataError: another process works on this run, or there is a file in its place.
+            DataError: another process works on this run.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise DataError(f"{self.path}: is a file, not a run's folder; choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
         with lock_file(self.path / ".lock") as file:
             deadline = time.monotonic() + patience

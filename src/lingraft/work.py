@@ -1,4 +1,4 @@
-"""What the commands beside `adapt` and `graft` do, as functions; `lingraft` has them."""
+"""Functions that do what the commands beside `adapt` and `graft` do; `lingraft` has them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.config import names_of
 from lingraft.guest import as_guest
-from lingraft.recipe import decoding
+from lingraft.recipe import Corpus, decoding
 from lingraft.recipe.decoding import assignments
 from lingraft.run import scores_frame
 
@@ -51,13 +51,14 @@ def evaluate(  # noqa: PLR0913 - the keys of [evaluation]
         of a causal model likelihood (bits_per_byte) too.
 
     Raises:
-        LingraftError: the model or the text cannot be used; an option is not for such a model.
+        LingraftError: the model or the text cannot be used.
     """
     from lingraft.pipeline import standalone
 
     with as_guest():
+        names = [str(model), *map(str, against)]
         return standalone.evaluate(
-            [str(model), *map(str, against)],
+            names,
             names_of(text),
             language=language,
             max_sentences=max_sentences,
@@ -99,7 +100,7 @@ def finetune(
     Raises:
         LingraftError: whatever the caller can mend, on one line.
     """
-    from lingraft.finetuning import outcomes, recipe, run, scored
+    from lingraft.finetuning import outcomes, recipe, run
 
     names, base = names_of(models), Path()
     options = run.Options(update, force, command="lingraft.finetune(...)")
@@ -109,10 +110,10 @@ def finetune(
         tables: dict[str, Any] = {"models": names, "tasks": names_of(task)}
         tables |= {} if data is None else {"data": str(data)}
         asked = recipe.decode_finetune(tables, assignments(settings), "finetune")
-    outcomes.check_out(Path(out))
     with as_guest():
         made = {outcome.fingerprint for outcome in run.finetune(asked, Path(out), options, base)}
-        return scores_frame(row for row in scored.rows_in(Path(out)) if row.inputs in made)
+        results = outcomes.read_results(Path(out))
+        return scores_frame(row for _, rows in results for row in rows if row.inputs in made)
 
 
 def run_study(
@@ -142,14 +143,14 @@ def run_study(
     Raises:
         LingraftError: whatever the caller can mend, on one line; a cell failed.
     """
-    from lingraft.study import report
+    from lingraft.study import page
     from lingraft.study.recipe import read_study
     from lingraft.study.runner import Options
 
     study = read_study(Path(file))
     place = Path("runs") / study.name if out is None else Path(out)
     options = Options(jobs, tuple(only), force=force, update=update)
-    return report.run(study, place, options).path
+    return page.run(study, place, options).path
 
 
 def clean_corpus(
@@ -182,13 +183,12 @@ def clean_corpus(
         LingraftError: whatever the caller can mend, on one line.
     """
     from lingraft.corpus.engine import job
-    from lingraft.recipe import Corpus
     from lingraft.report.pages import corpus as page
 
     asked = {"corpus": {"text": names_of(text), "near_duplicates": True}}
     tables = decoding.override(asked, assignments(settings))
     section = decoding.checked(Corpus, tables["corpus"], "clean_corpus")
-    options = job.Settings(job.Cluster("local", jobs, {}), None, force)
+    options = job.Settings(jobs=jobs, force=force)
     result = job.make(section, language, Path(out), options)
     page.write(Path(out))
     return result or {}

@@ -5,8 +5,6 @@ import random
 
 import pytest
 
-from lingraft.config import recipe_name
-
 PAGE = (
     "<page><title>{0}</title><ns>{1}</ns><id>{0}</id><revision><id>{0}</id>"
     "<text>{2}</text></revision></page>\n"
@@ -57,18 +55,3 @@ def test_a_dump_goes_straight_through_and_by_way_of_a_corpus_gives_the_same_mode
     for name in FILES:
         straight, by_way = ((tmp_path / run / name).read_bytes() for run in ("straight", "by-way"))
         assert straight == by_way, name
-
-
-@pytest.mark.parametrize(
-    ("folder", "name"),
-    [
-        ("run-1_a.", "run-1_a."),
-        ("my run", "my-run"),
-        ("한국어 2", "2"),
-        ("_한국어", "ko"),
-        (None, "ko"),
-    ],
-)
-def test_a_recipe_is_named_by_its_folder_else_by_its_language(folder, name, tmp_path):
-    place = tmp_path / folder if folder else None
-    assert recipe_name(place, {"language": "ko"}) == name

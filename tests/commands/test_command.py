@@ -1,5 +1,4 @@
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -33,14 +32,6 @@ def test_the_command_makes_shards_counts_and_a_page_and_says_where(make):
     assert "corpus: pass clean took" in ended.err
 
 
-def test_near_duplicates_go_unless_they_are_asked_for(make):
-    documents = read(make()[0])
-    assert "near" in documents
-    assert "near-2" not in documents
-    kept = read(make("corpus.near_duplicates=false", out="other")[0])
-    assert "near-2" in kept
-
-
 def test_sentences_of_the_tasks_that_are_given_are_dropped(make, source, tmp_path):
     text = json.loads(source.read_text().splitlines()[4])["text"].splitlines()[0]
     (tmp_path / "a.jsonl").write_text(
@@ -59,25 +50,6 @@ def test_sentences_of_the_tasks_that_are_given_are_dropped(make, source, tmp_pat
     assert text not in read(out)["4"]["text"]
     again = make("--task", task)[1]
     assert again.status == 0, again.err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--task", "klue-nlii"), "--task: no task 'klue-nlii'"),
-        (("--task", "klue-nli"), "--task klue-nli: its files are needed.*--data"),
-        (("--data", "x"), "--data: goes with --task"),
-        (("--executor", "pbs"), "--executor: must be local, slurm or ray; got pbs"),
-        (("executor.time=1:00",), "executor.*: is for jobs of a cluster"),
-        (("shard_mb=0",), "shard_mb: must be greater than or equal to 0.001"),
-    ],
-)
-def test_what_does_not_go_is_said_before_anything_is_made(make, options, message):
-    out, ended = make(*options)
-    assert ended.status == 1
-    assert len(ended.err.splitlines()) == 1
-    assert re.search(message, ended.err)
-    assert not out.exists()
 
 
 PAIRS = [("pairs", "pairs.tsv"), ("lexicon", "lexicon.tsv")]
@@ -112,24 +84,10 @@ def test_pairs_come_out_checked_with_the_new_language_first(
     assert json.loads(ended.out)["kept"] == 1
 
 
-@pytest.mark.parametrize(("option", "name"), [*PAIRS, ("lexicon", "counts.json")])
+@pytest.mark.parametrize(("option", "name"), PAIRS)
 def test_pairs_are_never_written_over_their_source(aligned, tmp_path, option, name):
     (tmp_path / "out").mkdir()
     ended = aligned(option, "house\t집\n", "--force", name=f"out/{name}")
     assert ended.status == 1
-    assert f"{name}: is a source, and would be replaced" in ended.err
+    assert f"{name}: is the text that is read; choose" in ended.err
     assert (tmp_path / "out" / name).read_text("utf-8") == "house\t집\n"
-
-
-def test_a_recipe_gives_language_and_settings(command, source, tmp_path):
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        f'language = "ko"\n[source]\nmodel = "none"\n[corpus]\ntext = ["{source}"]\nvalid = 0.1\n'
-        "test = 0.1\nmin_characters = 25\n"
-    )
-    out = tmp_path / "out"
-    ended = command("data", "clean", recipe, "--out", out)
-    assert ended.status == 0, ended.err
-    made = json.loads((out / "corpus.json").read_text())
-    assert made["corpus"]["min_characters"] == 25
-    assert made["corpus"]["near_duplicates"] is False

@@ -3,11 +3,9 @@
 import re
 from pathlib import Path
 
-from outlines import outline
 from snapshots import check_page
 
 from lingraft.report.pages import corpus as corpus_page
-from lingraft.report.pages import sections
 
 EVIL = "<script>alert(1)</script>"
 
@@ -28,8 +26,7 @@ def made(**changes):
         # few letters: of a near-duplicate, which went as a whole
         "samples": {"duplicate": ["가나다"], "wrong script": [EVIL], "few letters": ["123"]},
         "languages": {"ko": 900, "en": 90} | {f"y{n}": 1 for n in range(30)},
-        "lengths": {"1": 2, "16": 300, "32": 198}, "documents_by_sentences": {"8": 49},
-        "letters_by_script": {"Hang": 8000, "Latn": 90}, "domains": {"a.kr": 7}, "parts": 3,
+        "letters_by_script": {"Hang": 8000, "Latn": 90}, "parts": 3,
     }  # fmt: skip
     settings = {"near_duplicates": True, "scripts": None, "decontaminate": ["a", "b"]}
     return {"corpus": settings, "result": result | changes}
@@ -39,19 +36,3 @@ def test_the_page_of_a_corpus():
     text = corpus_page.render(made(), Path("my corpus"))
     check_page("corpus", re.sub(r"[\u00a0\u202f]", " ", text))
     assert "<script>" not in text
-
-
-def test_the_funnels_lead_from_all_that_went_in_to_what_was_kept():
-    for funnel in (sections.document_drops, sections.drops):
-        rows = funnel(made()["result"]).rows
-        first, *counts = (int(row.cells[1].text.replace(",", "")) for row in rows)
-        assert first == sum(counts)
-
-
-def test_what_was_not_looked_for_is_said():
-    empty = made(languages={}, domains={}, changed={}, samples={}, dropped={}, widened=[])
-    text = corpus_page.render(empty, Path("c"))
-    outline(text)
-    assert "Languages were not identified" in text
-    for lacking in ("What was changed", "Hosts", "more held out"):
-        assert lacking not in text

@@ -44,7 +44,6 @@ def read(words):
         ("adapt --text=a seed=3 b --lang=ko", {"text": ["a", "b"], "settings": ["seed=3"]}),
         ("adapt seed=3 --text ko=a en=b", {"text": ["ko=a", "en=b"], "settings": ["seed=3"]}),
         ("adapt r.toml corpus.x=1 --out a=b", {"settings": ["corpus.x=1"], "out_dir": Path("a=b")}),
-        ("adapt --text a sead=3", {"settings": ["sead=3"]}),
         ("adapt --baseline scratch lapt x=1", {"baseline": ["scratch", "lapt", "x=1"]}),
         ("finetune a b epochs=3 --label A B", {"models": ["a", "b"], "label": ["A", "B"]}),
         ("finetune a --task t --test_language ko de", {"test_language": ["ko", "de"]}),
@@ -62,24 +61,17 @@ def test_lists_go_by_spaces_and_keys_stand_anywhere(words, expected):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("adapt", "--source", "m", "--text", "t", "seeed=3", "--lang", "ko"), "'seed'?"),
-        (("adapt", "r.toml", "methd.preset=x"), "r.toml: no such recipe"),
-        (("evaluate", "m", "--text", "t", "max_word=3"), "Did you mean 'max_words'?"),
-        (("finetune", "m", "--task", "nsmc", "train_example=3"), "Did you mean 'train_examples'?"),
-        (("finetune", "m", "--task", "nsmc", "learning_rat=3"), "Did you mean 'learning_rate'?"),
+        (("adapt", "r.toml", "methd.preset=x"), "r.toml: cannot be read as a recipe"),
+        (("evaluate", "m", "max_word=3", "--text", "t"), "Did you mean 'max_words'?"),
         (("data", "clean", "", "--lang", "ko", "--out", "o"), "an argument is empty"),
         (("data", "clean", "a", "--lang", "ko", "--out="), "--out: an argument is empty"),
         (("evaluate", "m", "--text", "--lang=ko"), "--text: --lang=ko stands where its value"),
         (("adapt", "--out", "--force"), "--out: --force stands where its value"),
-        (
-            ("adapt", "--source", "s", "--text", "t", "--lang", "ko", "--budget", "8"),
-            "training.budget: '8' is no amount",
-        ),
         (("adapt", "--minutes", "5"), "--minutes: is gone; write --budget 30m"),
         (("adapt", "--set", "a=b"), "--set: is gone; write KEY=VALUE"),
         (("finetune", "m", "--resume"), "--resume: is gone; write --update"),
         (("translate", "m", "--beams", "3"), "--beams: is gone; write beams=VALUE"),
-        (("adapt", "r.toml", "--lang", "ko"), "language: belongs to the form without a recipe"),
+        (("adapt", "r.toml", "--lang", "ko"), "language: is not given beside a recipe"),
         (("show", "methodz"), "there is no such table; there are methods, "),
         (("report", "run", "reference=x", "resamples=1"), "resamples: must be greater than"),
     ],
@@ -103,25 +95,17 @@ def test_a_command_of_the_version_before_names_the_new_one(command, name):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("adapt", "language-field preset vocab-size lexicons kept replay replay-share minutes "
-         "hours tokens steps learning-rate batch-tokens set resume overwrite push-to-hub"),
-        ("check", "set"),
+        ("adapt", "preset vocab-size lexicons replay minutes hours tokens steps learning-rate "
+         "batch-tokens set resume overwrite"),
         ("demo", "seed set resume overwrite"),
-        ("data clean", "recipe set processes executor-option shard-mb parallel lexicon columns "
-         "overwrite"),
-        ("data mine", "mine gold dev-mine dev-gold threshold layer pool parity languages "
-         "overwrite"),
+        ("data clean", "set processes overwrite"),
+        ("data mine", "gold threshold layer pool parity languages overwrite"),
         ("evaluate", "sentences rate seed words precision"),
-        ("finetune", "test-languages select-on plug teacher restore-source first-seed "
+        ("finetune", "test-languages select-on plug teacher restore-source "
          "set paper cut train-examples precision keep-models resume "
          "overwrite"),
-        ("report", "reference resamples"),
-        ("analyze retrieval", "languages mine gold dev-mine dev-gold threshold layer pool parity "
-         "sentences resamples overwrite"),
-        ("analyze alignment", "method clamp no-clamp dev reference base outside resamples "
-         "batch-tokens overwrite"),
-        ("convert sentence-encoder", "layer pool retrieval"),
-        ("convert seq2seq", "decoder-layers keep format random seed trim decoder-start"),
+        ("analyze retrieval", "languages layer pool overwrite"),
+        ("analyze alignment", "clamp dev batch-tokens overwrite"),
         ("translate", "beams max-new-tokens batch-tokens source-language target-language prefix "
          "overwrite"),
     ],
@@ -181,14 +165,6 @@ def test_the_surface_is_small():
     ]
     assert len(cli.COMMANDS) <= 13
     assert len(options) <= 105
-
-
-def test_the_help_fits_one_screen(command, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    said = command("--help").out
-    assert all(f"\n  {name} " in said for name in cli.COMMANDS)
-    assert len(said.splitlines()) <= 24
-    assert max(map(len, said.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("name", LEAVES)

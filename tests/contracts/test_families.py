@@ -36,10 +36,6 @@ IDS = {
     "sep_token_id": 2,
 }
 
-PLACES = ((1, 1), (2, 0), (0, 2), (0, 0))
-ONE_OF_PLACES = {name: PLACES[number % len(PLACES)] for number, name in enumerate(FAMILIES)}
-"""A cover: every family has one, every one has several families."""
-
 every = pytest.mark.parametrize("family", FAMILIES)
 some = pytest.mark.parametrize("family", ["bert", "modernbert", "t5", "gpt2", "mistral"])
 """For what no record decides: tied and not, biased and not, one list of layers and two."""
@@ -60,31 +56,14 @@ def vocabulary_for(source, size=SIZE):
     return VocabularyTensors(rows, bias, "drawn by a test", own)
 
 
-GRAFTS = {}
-
-
 def graft(source, family, before=1, after=1, *, initializer="random", **options):
-    """A graft and its account, made once where nothing else is asked for: do not change it."""
-    key = (family, before, after, initializer)
-    if options:
-        return make(source, *key, **options)
-    if key not in GRAFTS:
-        GRAFTS[key] = make(source, *key)
-    return GRAFTS[key]
-
-
-def make(source, family, before, after, initializer, **options):
+    """A graft and its account."""
     return rebuild(
         source,
         FAMILIES[family],
         layer_plans(source.config, FAMILIES[family], before, after, initializer),
         **{"config_changes": IDS, "seed": 3, "vocabulary": vocabulary_for(source)} | options,
     )
-
-
-def fronts(family, before, after):
-    """Of each list of layers, what stands before and after the source's."""
-    return [(one, before, after) for one in FAMILIES[family].lists]
 
 
 def layer(model, family, number):
@@ -99,11 +78,11 @@ def layer(model, family, number):
     }
 
 
-def pairs(family, before, after):
+def pairs(family, before):
     """Numbers of a source layer and of the same layer in the graft."""
     return [
-        (one.first + index, one.first + index + front)
-        for one, front, _ in fronts(family, before, after)
+        (one.first + index, one.first + index + before)
+        for one in FAMILIES[family].lists
         for index in range(DEPTH)
     ]
 
@@ -111,10 +90,10 @@ def pairs(family, before, after):
 def new_layers(family, before, after):
     """Numbers of the inserted layers, and of the source layer next to each."""
     found = {}
-    for one, front, back in fronts(family, before, after):
-        found |= {one.first + index: one.first for index in range(front)}
+    for one in FAMILIES[family].lists:
+        found |= {one.first + index: one.first for index in range(before)}
         last = one.first + DEPTH - 1
-        found |= {last + front + 1 + index: last for index in range(back)}
+        found |= {last + before + 1 + index: last for index in range(after)}
     return found
 
 
@@ -143,9 +122,9 @@ def test_every_tensor_belongs_to_a_part(family, sources):
 
 
 @every
-def test_only_the_translation_layers_are_of_the_part_itl(family, sources):
+def test_the_parts_of_a_graft_add_up_and_the_inserted_layers_are_one(family, sources):
     grafted, _ = graft(sources(family), family, 2, 1)
-    record = FAMILIES[family]
+    record, tied = FAMILIES[family], is_tied(grafted)
     itl = translation_layers(grafted.config, record, Places(2, 1))
     assert itl == set(new_layers(family, 2, 1))
     for name in grafted.state_dict():
@@ -154,54 +133,42 @@ def test_only_the_translation_layers_are_of_the_part_itl(family, sources):
             assert part != "inserted", name
         else:
             assert part == ("inserted" if number in itl else "body"), name
-
-
-@every
-def test_the_parts_add_up_to_the_parameters(family, sources):
-    grafted, _ = graft(sources(family), family)
-    record = FAMILIES[family]
     tensors = dict(grafted.named_parameters(remove_duplicate=False))
-    tied = is_tied(grafted)
     sizes = {name: tensors[name].numel() for name in tied_once(tensors, record, tied=tied)}
-    totals = sizes_by_part(sizes, record, translation_layers(grafted.config, record, Places(1, 1)))
+    totals = sizes_by_part(sizes, record, itl)
     assert sum(totals.values()) == sum(p.numel() for p in grafted.parameters())
-    matrices = 1 if tied else 2
-    assert totals["embeddings"] == matrices * grafted.get_input_embeddings().weight.numel()
+    embeddings = grafted.get_input_embeddings().weight.numel()
+    assert totals["embeddings"] == (1 if tied else 2) * embeddings
     assert totals["output_bias"] == SIZE * any(name in tensors for name in record.output_bias)
 
 
 @every
 def test_the_source_layers_stand_behind_the_inserted_ones(family, sources):
-    source, (before, after) = sources(family), ONE_OF_PLACES[family]
-    grafted, _ = graft(source, family, before, after)
-    for one, front, back in fronts(family, before, after):
-        assert getattr(grafted.config, one.depth_key) == DEPTH + front + back
-        assert len(list(grafted.get_submodule(one.layers))) == DEPTH + front + back
-    for theirs, number in pairs(family, before, after):
+    source, record = sources(family), FAMILIES[family]
+    grafted, _ = graft(source, family, 2, 1)
+    for one in record.lists:
+        assert getattr(grafted.config, one.depth_key) == DEPTH + 3
+        assert len(list(grafted.get_submodule(one.layers))) == DEPTH + 3
+    for theirs, number in pairs(family, 2):
         ours = layer(grafted, family, number)
         for name, tensor in layer(source, family, theirs).items():
             assert torch.equal(ours[name], tensor), name
-
-
-@every
-def test_what_belongs_to_the_first_place_stays_there(family, sources):
-    source = sources(family)
-    grafted, _ = graft(source, family, 2, 1)
     theirs, ours = source.state_dict(), grafted.state_dict()
-    record = FAMILIES[family]
-    found = [name for name in ours if goes_with_place(name, record)]
-    assert len(found) == (len(record.lists) if record.first_layer_has else 0)
-    assert all(torch.equal(ours[name], theirs[name]) for name in found)
+    placed = [name for name in ours if goes_with_place(name, record)]
+    assert len(placed) == (len(record.lists) if record.first_layer_has else 0)
+    assert all(torch.equal(ours[name], theirs[name]) for name in placed)
 
 
 @some
-def test_an_itl_that_copies_equals_its_neighbour(family, sources):
+def test_an_inserted_layer_copies_its_neighbour_or_nothing_is_copied(family, sources):
     source = sources(family)
     grafted, _ = graft(source, family, 1, 1, initializer="copy")
     for number, origin in new_layers(family, 1, 1).items():
         theirs = layer(source, family, origin)
         for name, tensor in layer(grafted, family, number).items():
             assert torch.equal(tensor, theirs[name]), name
+    _, account = graft(source, family, keep_source=False)
+    assert {entry.kind for entry in account.entries} == {"fresh", "resized"}
 
 
 @every
@@ -225,142 +192,70 @@ def test_a_random_itl_has_unit_norms_zero_biases_and_weights_of_its_own(family, 
 
 
 @some
-def test_the_seed_decides_the_fresh_layers(family, sources):
+def test_the_seed_decides_the_fresh_layers_and_the_source_is_left_as_it_was(family, sources):
     source = sources(family)
+    before = {name: tensor.clone() for name, tensor in source.state_dict().items()}
+    config = source.config.to_dict()
     first, again, other = (graft(source, family, seed=seed)[0] for seed in (3, 3, 4))
     ours, same, different = (layer(model, family, 0) for model in (first, again, other))
     assert all(torch.equal(ours[name], same[name]) for name in ours)
     assert not all(torch.equal(ours[name], different[name]) for name in ours)
-
-
-@every
-def test_the_account_names_every_tensor_of_the_target_once(family, sources):
-    initializer = ("random", "copy")[[*FAMILIES].index(family) % 2]
-    grafted, account = graft(sources(family), family, 2, 1, initializer=initializer)
-    named = [entry.tensor for entry in account.entries if entry.kind != "dropped"]
-    assert sorted(named) == sorted(
-        tied_once(grafted.state_dict(), FAMILIES[family], tied=is_tied(grafted))
-    )
-    shapes = {entry.tensor: entry.shape for entry in account.entries if entry.kind != "dropped"}
-    assert shapes == {name: tuple(grafted.state_dict()[name].shape) for name in named}
-
-
-@every
-def test_the_account_uses_or_drops_every_tensor_of_the_source(family, sources):
-    source = sources(family)
-    _, account = graft(source, family)
-    assert {entry.source for entry in account.entries} - {None} == set(
-        tied_once(source.state_dict(), FAMILIES[family], tied=is_tied(source))
-    )
-
-
-@every
-def test_the_account_calls_layers_fresh_vocabulary_resized_and_the_rest_copied(family, sources):
-    _, account = graft(sources(family), family)
-    record = FAMILIES[family]
-    kinds = {entry.tensor: entry.kind for entry in account.entries}
-    for name, kind in kinds.items():
-        if name in (record.word_embeddings, record.decoder, *record.output_bias):
-            assert kind == "resized", name
-        elif goes_with_place(name, record):
-            assert kind == "copied", name
-        elif layer_index(name, record) in new_layers(family, 1, 1) or (
-            record.first_layer_lacks and name == f"{record.layers}.1.{record.first_layer_lacks}"
-        ):
-            assert kind == "fresh", name
-        else:
-            assert kind == "copied", name
-
-
-@some
-def test_the_summary_of_the_account_adds_up(family, sources):
-    grafted, account = graft(sources(family), family)
-    summary = account.summary()
-    kept = [row for kind, row in summary.items() if kind != "dropped"]
-    buffers = [b for name, b in grafted.named_buffers() if name in grafted.state_dict()]
-    everything = sum(tensor.numel() for tensor in [*grafted.parameters(), *buffers])
-    assert sum(row["parameters"] for row in kept) == everything
-    assert summary["dropped"] == {"tensors": 0, "parameters": 0}
-    assert len(account.rows()) == sum(row["tensors"] for row in summary.values())
-
-
-@some
-def test_layers_that_are_left_out_are_dropped_in_the_account(family, sources):
-    source = sources(family)
-    _, account = rebuild(source, FAMILIES[family], [1], config_changes={}, seed=0)
-    dropped = {entry.tensor for entry in account.entries if entry.kind == "dropped"}
-    record = FAMILIES[family]
-    expected = {n for n in source.state_dict() if layer_index(n, record) == 0}
-    expected = {n for n in expected if not goes_with_place(n, record)}
-    if FAMILIES[family].first_layer_lacks:  # layer 1 becomes the first, which has no such norm
-        expected.add(f"{FAMILIES[family].layers}.1.{FAMILIES[family].first_layer_lacks}")
-    assert dropped == expected
-
-
-@every
-def test_the_new_vocabulary_is_written_into_both_names_of_each_tied_tensor(family, sources):
-    source = sources(family)
-    grafted, _ = graft(source, family)
-    record, tensors, expected = FAMILIES[family], grafted.state_dict(), vocabulary_for(source)
-    assert torch.equal(tensors[record.word_embeddings], expected.embeddings_VD)
-    head = expected.embeddings_VD if is_tied(source) else expected.decoder_VD
-    assert torch.equal(tensors[record.decoder], head)
-    for name in record.embedding_aliases:
-        assert torch.equal(tensors[name], expected.embeddings_VD), name
-    for name in record.output_bias:
-        assert torch.equal(tensors[name].flatten(), expected.bias_V), name
-    assert is_tied(grafted) == is_tied(source)
-
-
-@every
-def test_removing_the_layers_and_restoring_the_vocabulary_gives_the_source_back(family, sources):
-    source = sources(family)
-    record = FAMILIES[family]
-    grafted, _ = graft(source, family, 2, 1)
-    changes = {key: getattr(source.config, key, None) for key in IDS}
-    restored, _ = rebuild(
-        grafted,
-        record,
-        tuple([front, front + 1] for _, front, _ in fronts(family, 2, 1)),
-        config_changes=changes,
-        seed=8,
-        vocabulary=VocabularyTensors.of(source, record, ""),
-    )
-    assert torch.equal(logits(restored), logits(source))
-
-
-@some
-def test_the_inserted_layers_change_the_logits(family, sources):
-    source = sources(family)
-    same, _ = rebuild(source, FAMILIES[family], [0, 1], config_changes={}, seed=1)
-    deeper, _ = rebuild(source, FAMILIES[family], [None, 0, 1, None], config_changes={}, seed=1)
-    assert torch.equal(logits(same), logits(source))
-    assert not torch.allclose(logits(deeper), logits(source), atol=1e-3)
-
-
-@some
-def test_the_source_is_left_as_it_was(family, sources):
-    source = sources(family)
-    before = {name: tensor.clone() for name, tensor in source.state_dict().items()}
-    config = source.config.to_dict()
-    grafted, _ = graft(source, family, seed=3)  # one of its own
     with torch.no_grad():
-        for parameter in grafted.parameters():
+        for parameter in first.parameters():
             parameter.zero_()
     assert source.config.to_dict() == config
     assert all(torch.equal(source.state_dict()[name], tensor) for name, tensor in before.items())
 
 
-@some
-def test_random_source_weights_copy_nothing(family, sources):
-    source = sources(family)
-    grafted, account = graft(source, family, keep_source=False)
-    assert {entry.kind for entry in account.entries} == {"fresh", "resized"}
-    for theirs, number in pairs(family, 1, 1):
-        ours = layer(grafted, family, number)
-        constant = dict(source.get_submodule(FAMILIES[family].layers)[0].named_buffers())
-        for name, tensor in layer(source, family, theirs).items():
-            assert torch.equal(ours[name], tensor) == (name in constant), name
+@every
+def test_the_account_names_every_tensor_of_both_models_once_with_its_fate(family, sources):
+    source, record = sources(family), FAMILIES[family]
+    grafted, account = graft(source, family)
+    entries = [entry for entry in account.entries if entry.kind != "dropped"]
+    for model, named in (
+        (grafted, [entry.tensor for entry in entries]),
+        (source, {entry.source for entry in account.entries} - {None}),
+    ):
+        assert sorted(named) == sorted(tied_once(model.state_dict(), record, tied=is_tied(model)))
+    for entry in entries:
+        name = entry.tensor
+        assert entry.shape == tuple(grafted.state_dict()[name].shape)
+        is_new = layer_index(name, record) in new_layers(family, 1, 1)
+        lacks = record.first_layer_lacks and f"{record.layers}.1.{record.first_layer_lacks}"
+        if name in (record.word_embeddings, record.decoder, *record.output_bias):
+            assert entry.kind == "resized", name
+        elif name == lacks or (is_new and not goes_with_place(name, record)):
+            assert entry.kind == "fresh", name
+        else:
+            assert entry.kind == "copied", name
+    rows = account.summary().values()
+    buffers = [b for name, b in grafted.named_buffers() if name in grafted.state_dict()]
+    everything = sum(tensor.numel() for tensor in [*grafted.parameters(), *buffers])
+    assert sum(row["parameters"] for row in rows) == everything
+    assert len(account.rows()) == sum(row["tensors"] for row in rows)
+
+
+@every
+def test_the_vocabulary_has_each_name_and_without_both_the_source_is_back(family, sources):
+    source, record = sources(family), FAMILIES[family]
+    grafted, _ = graft(source, family, 2, 1)
+    tensors, expected = grafted.state_dict(), vocabulary_for(source)
+    for name in (record.word_embeddings, *record.embedding_aliases):
+        assert torch.equal(tensors[name], expected.embeddings_VD), name
+    for name in record.output_bias:
+        assert torch.equal(tensors[name].flatten(), expected.bias_V), name
+    assert is_tied(grafted) == is_tied(source)
+    if not is_tied(source):
+        assert torch.equal(tensors[record.decoder], expected.decoder_VD)
+    restored, _ = rebuild(
+        grafted,
+        record,
+        tuple([2, 3] for _ in record.lists),
+        config_changes={key: getattr(source.config, key, None) for key in IDS},
+        seed=8,
+        vocabulary=VocabularyTensors.of(source, record, ""),
+    )
+    assert torch.equal(logits(restored), logits(source))
 
 
 @every
@@ -385,14 +280,9 @@ def test_packed_rows_give_the_logits_of_single_sentences(family, sources, tiny_t
     trained = packed.logits(batch)  # another way of computing, where there are gradients
     with torch.no_grad():
         together = packed.logits(batch)
-        alone = [stock.alone(sentences[i].astype(np.int64)) for row in rows for i in row]
+        alone = [stock.stock_logits(sentences[i].astype(np.int64)) for row in rows for i in row]
     assert any(len(row) > 1 for row in rows)
     torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(trained.detach(), torch.cat(alone), atol=1e-5, rtol=1e-5)
-
-
-@every
-def test_a_graft_passes_the_isolation_check(family, sources):
     grafted, _ = graft(sources(family), family)
-    packed = packed_model(copy.deepcopy(grafted), FAMILIES[family])
-    assert check_isolation(packed, pad_id=1) < 1e-4
+    assert check_isolation(packed_model(copy.deepcopy(grafted), FAMILIES[family]), pad_id=1) < 1e-4

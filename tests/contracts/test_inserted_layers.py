@@ -11,7 +11,7 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.families.decoders import PROJECTIONS
 from lingraft.models.graft import rebuild
 from lingraft.models.parts import layer_index, translation_layers
-from lingraft.models.plans import Silent, layer_plan, layer_plans
+from lingraft.models.plans import IdentityLayer, layer_plan, layer_plans
 from lingraft.recipe.places import Places
 
 CAN = [name for name, record in FAMILIES.items() if record.identity]
@@ -51,7 +51,7 @@ def after_one_step(source, record):
 
 @pytest.mark.parametrize("family", CAN)
 @torch.no_grad()
-def test_silent_layers_leave_the_logits_bit_for_bit(family, sources):
+def test_identity_layers_leave_the_logits_bit_for_bit(family, sources):
     source, record = sources(family), FAMILIES[family]
     everywhere = (Places(every=1, after=1), Places(every=2), Places(before=1))
     for places in everywhere[: 2 if record.first_layer_lacks else 3]:
@@ -62,7 +62,7 @@ def test_silent_layers_leave_the_logits_bit_for_bit(family, sources):
 
 
 @torch.no_grad()
-def test_a_silent_layer_before_modernberts_first_changes_the_logits_a_little(sources):
+def test_an_identity_layer_before_modernberts_first_changes_the_logits_a_little(sources):
     """The old first layer lacks a norm, which the stock class then demands."""
     source = sources("modernbert")
     theirs, ours = run(source)[1], run(deepened(source, FAMILIES["modernbert"], Places(1)))[1]
@@ -70,28 +70,19 @@ def test_a_silent_layer_before_modernberts_first_changes_the_logits_a_little(sou
 
 
 @pytest.mark.parametrize("family", sorted({*FAMILIES} - {*CAN}))
-def test_a_family_that_ends_its_layers_with_a_norm_of_the_sum_has_no_silent_layers(family, sources):
+def test_a_post_ln_family_has_no_identity_layers(family, sources):
     with pytest.raises(UnsupportedModelError, match="post-LN"):
         deepened(sources(family), FAMILIES[family], Places(after=1))
 
 
-@pytest.mark.parametrize(
-    ("family", "key", "value"),
-    [
-        ("opt", "do_layer_norm_before", False),
-        ("bloom", "apply_residual_connection_post_layernorm", True),
-    ],
-)
-def test_the_post_ln_models_of_a_pre_ln_family_have_no_silent_layers(
-    family, key, value, tiny_model
-):
-    source = tiny_model(family, **{key: value})
+def test_the_post_ln_models_of_a_pre_ln_family_have_no_identity_layers(tiny_model):
+    source = tiny_model("opt", do_layer_norm_before=False)
     with pytest.raises(UnsupportedModelError, match="take 'copy' or 'random'"):
-        deepened(source, FAMILIES[family], Places(after=1))
+        deepened(source, FAMILIES["opt"], Places(after=1))
 
 
 @pytest.mark.parametrize("family", CAN)
-def test_one_step_moves_the_logits_little_away_from_silent_layers(family, sources):
+def test_one_step_moves_the_logits_little_away_from_identity_layers(family, sources):
     moved = after_one_step(sources(family), FAMILIES[family])
     assert 0 < moved < STEP[family in SANDWICHED]
 
@@ -111,7 +102,13 @@ def test_an_inserted_layer_has_the_layer_before_it_as_its_neighbour_but_before_a
     assert layer_plan(4, 1, 1, "random", 2) == [None, 0, 1, None, 2, 3, None, None]
     plan = layer_plan(4, 0, 0, "identity", 3)
     assert plan == [0, 1, 2, 2, 3]
-    assert [isinstance(index, Silent) for index in plan] == [False, False, False, True, False]
+    assert [isinstance(index, IdentityLayer) for index in plan] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,12 @@ from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import evaluating, preflight, stages
 from lingraft.pipeline.stages import Context
 from lingraft.recipe import Validation
-from lingraft.recipe.decoders import ROWS_AND_LAYERS
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.records import METHODS
 from lingraft.rundir import Run
 
-WHOLE = [name for name in METHODS if name not in ROWS_AND_LAYERS]
+WHOLE = list(METHODS)[: list(METHODS).index("untouched")]
 """Those whose phases name whole parts; the others are in test_row_methods.py."""
 CASES = [(ENCODERS[place % len(ENCODERS)], method) for place, method in enumerate(WHOLE)]
 """Every method on one family, and every family under several methods."""
@@ -85,7 +84,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
             "training": METHOD | papers(method),
         }
         tables["embeddings"] = {"lexicons": [str(lexicon)]}
-        if any(stretch.objectives for stretch in METHODS[method].stretches):
+        if any(template.objectives for template in METHODS[method].phases):
             tables["streams"] = pair_streams
             plain = {
                 key: value for key, value in SMALL.items() if key not in ("language", "corpus")
@@ -118,7 +117,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
 
     @functools.cache
     def run(family, method):
-        if any(stretch.objectives for stretch in METHODS[method].stretches):
+        if any(template.objectives for template in METHODS[method].phases):
             parent, made = None, context(family, method, f"{family}/{method}")
             tokenizer_made = stages.tokenizer(made, stages.corpus(made))
         else:

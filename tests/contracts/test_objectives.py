@@ -111,7 +111,7 @@ def test_several_processes_know_whether_it_reaches_all_that_trains(
 ):
     family = FAMILIES[family_for(name)]
     model, tokens = tiny_model(family_for(name)), units(name, tiny_tokens(12))
-    if family.cross_site is not None:
+    if family.cross_attention:
         cross_attention.insert(model, family, 2, 0)
     reading = Reading("", tokens, tokens, name, Masking())
     job = tiny_job(family=family, vocabulary=IDS, phase={"objective": name}, readings=(reading,))

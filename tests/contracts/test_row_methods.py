@@ -16,13 +16,12 @@ from lingraft.models.parts import translation_layers
 from lingraft.models.selection import Layout, Selection
 from lingraft.models.source import load_model
 from lingraft.pipeline import preflight
+from lingraft.pipeline.model_kinds import for_model_kind
 from lingraft.pipeline.rows import added_rows
-from lingraft.pipeline.suiting import suited
-from lingraft.recipe.decoders import ROWS_AND_LAYERS
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
 
-METHODS = {name: record for name, record in ROWS_AND_LAYERS.items() if record.stretches}
+METHODS = ("blocks", "eeve", "two-by-two", "in-place", "chinese-llama")
 TIED = ("modernbert", "gpt2")
 CASES = [
     (family, method)
@@ -139,8 +138,8 @@ def test_a_method_for_another_kind_of_model_is_refused(tiny_source, korean_text)
         SMALL
         | {"source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}, "training": {"method": "veco"}}
     )
-    with pytest.raises(RecipeError, match="method 'veco' is for masked language models, and a"):
-        suited(recipe, FAMILIES["llama"])
+    with pytest.raises(RecipeError, match="method 'veco' is for masked language models, and not"):
+        for_model_kind(recipe, FAMILIES["llama"])
 
 
 def test_a_causal_model_has_no_share_of_masked_tokens():
@@ -149,6 +148,6 @@ def test_a_causal_model_has_no_share_of_masked_tokens():
         "training": {"method": "xpt-sp", "preset": "xpt2021", "masking_rate": 0.4},
     }
     recipe = recipe_from(SMALL | {"corpus": {"text": ["ko.txt"]}} | tables)
-    with pytest.raises(RecipeError, match=r"training\.masking_rate: llama predicts every token"):
-        suited(recipe, FAMILIES["llama"])
-    assert suited(recipe, FAMILIES["roberta"]).phases[0].masking.rate == 0.4
+    with pytest.raises(RecipeError, match=r"training\.masking_rate: is not for causal"):
+        for_model_kind(recipe, FAMILIES["llama"])
+    assert for_model_kind(recipe, FAMILIES["roberta"]).phases[0].masking.rate == 0.4

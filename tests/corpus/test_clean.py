@@ -20,7 +20,7 @@ def section(**changes: object) -> Corpus:
         ("soft\u00adhyphen", "softhyphen"),
         ("zero\u200bwidth\ufeff", "zerowidth"),
         ("\u202eright to left\u202c", "right to left"),
-        ("한글", unicodedata.normalize("NFC", "한글")),
+        (unicodedata.normalize("NFD", "한국어"), "한국어"),
         ("이름\u3164빈칸", "이름 빈칸"),
         ("half \ud83d surrogate", "half surrogate"),
         ("non\u00a0breaking", "non breaking"),
@@ -28,10 +28,6 @@ def section(**changes: object) -> Corpus:
 )
 def test_normalisation_of(raw: str, expected: str):
     assert clean.normalise(raw) == expected
-
-
-def test_decomposed_hangul_becomes_syllables():
-    assert clean.normalise(unicodedata.normalize("NFD", "한국어")) == "한국어"
 
 
 @pytest.mark.parametrize("text", ["می‌خواهم", "क्‍ष", "👩‍💻", "ᠬᠡᠯᠡ\u180eᠶᠢᠨ"])
@@ -53,6 +49,7 @@ def test_normalising_twice_changes_nothing():
     [
         ("굿", clean.TOO_SHORT),
         ("긴" * 41, clean.TOO_LONG),
+        ("긴" * 40, clean.KEPT),
         ("깨진 \ufffd 글자", clean.DAMAGED),
         ("12345 67890 --", clean.FEW_LETTERS),
         ("An English sentence.", clean.WRONG_SCRIPT),
@@ -64,23 +61,6 @@ def test_normalising_twice_changes_nothing():
 def test_a_sentence_is_dropped_for_exactly(sentence: str, reason: str):
     codes = clean.reasons([sentence], section(max_characters=40), ("Hang", "Hani"))
     assert clean.REASONS[codes[0]] == reason
-
-
-def test_reasons_belong_to_their_sentences_in_a_batch():
-    sentences = ["한국어입니다.", "x", "English only", "또 한국어.", "1234"]
-    codes = clean.reasons(sentences, section(), ("Hang",))
-    assert [clean.REASONS[code] for code in codes] == [
-        clean.KEPT,
-        clean.TOO_SHORT,
-        clean.WRONG_SCRIPT,
-        clean.KEPT,
-        clean.FEW_LETTERS,
-    ]
-
-
-def test_limits_are_inclusive():
-    limits = section(min_characters=3, max_characters=4)
-    assert clean.reasons(["가나다", "가나다라"], limits, ("Hang",)).tolist() == [0, 0]
 
 
 def test_a_long_run_of_combining_marks_is_cut_to_what_a_script_can_need():

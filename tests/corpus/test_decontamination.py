@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus.cleaning.decontamination import Evaluations
-from lingraft.corpus.cleaning.evaluations import texts_of
+from lingraft.corpus.cleaning.decontamination import Evaluations, texts_of
 
 PASSAGE = (
     "One two three four five six seven eight nine ten eleven twelve thirteen fourteen. "
@@ -43,17 +42,11 @@ def test_thirteen_words_in_a_row_or_a_whole_sentence_contaminate(
     assert contaminated(sentence) is expected
 
 
-def test_a_whole_evaluation_text_counts_as_a_sentence() -> None:
-    assert contaminated("이 영화 정말 재미있다", "이 영화, 정말 재미있다!!")
-    assert not contaminated("이 영화 정말 재미있다", "이 영화, 정말 재미있다!! 그런데 길다")
-
-
 @pytest.mark.parametrize(
     ("sentence", "text"),
     [
         ("이영화정말 재미있다", "이 영화 정말재미있다!!"),
         ("ＯＳＴ가 최고 ♥♥", "ost가최고"),
-        ("정말... 재미있다ㅋㅋ", "정말 재미있다 ㅋㅋ"),
         ("ねこがねる", "ねこ が、ねる。"),
         ("कितना अच्छा", "कितनाअच्छा!"),
     ],
@@ -68,12 +61,6 @@ def test_a_line_that_was_cut_into_sentences_is_found_whole() -> None:
         ["앞 문장이다.", "재미있다.", "배우도 좋다.", "또 본다!", "뒤 문장이다."]
     )
     assert found.tolist() == [False, True, True, True, False]
-
-
-def test_scripts_without_spaces_are_compared_by_character() -> None:
-    passage = "猫は暖かい台所の古いストーブの上で一日中寝ている"
-    assert contaminated("昨日も" + passage[2:20] + "だった", passage)
-    assert not contaminated("昨日も" + passage[2:14] + "だった", passage)
 
 
 @pytest.mark.parametrize(

@@ -64,14 +64,6 @@ def test_the_held_out_copy_of_a_sentence_is_kept_whatever_is_read_first(
     assert counts["dropped"] == {"duplicate": 20}
 
 
-def test_a_sentence_of_the_test_text_is_kept_there_and_not_in_the_validation_text(tmp_path: Path):
-    many = {f"text-{n}": sentence(n) for n in range(600)}
-    names = zip(named("valid", 8), named("test", 8), strict=True)
-    pairs = {name: sentence(9_000 + n) for n, both in enumerate(names) for name in both}
-    found, _ = split([rows(tmp_path, "a.jsonl", pairs | many)], tmp_path / "out")
-    assert set(pairs.values()) <= found["test"]
-
-
 def test_the_held_out_one_of_two_documents_that_are_nearly_alike_is_kept(tmp_path: Path):
     many = {f"text-{n}": sentence(n) for n in range(600)}
     long = " ".join(sentence(n) for n in range(2_000, 2_040))
@@ -91,7 +83,7 @@ def test_a_small_corpus_holds_out_the_five_documents_with_the_lowest_places(
         found, result = split([rows(tmp_path, "a.jsonl", texts)], tmp_path / "out")
     assert {name: len(found[name]) for name in SPLITS} == {"train": 88, "valid": 5, "test": 5}
     assert result["widened"] == ["valid", "test"]
-    assert "give fewer than 5 documents to valid and test, so the next ones" in caplog.text
+    assert "give fewer than 5 documents to valid and test, so more are held" in caplog.text
     backwards = dict(reversed(texts.items()))
     again, _ = split([rows(tmp_path, "b.jsonl", backwards)], tmp_path / "again")
     assert again == found

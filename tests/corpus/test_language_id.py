@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
 
-from lingraft.corpus.cleaning.clean import OTHER_LANGUAGE, REASONS
 from lingraft.corpus.cleaning.language_id import MIN_CHARACTERS, LanguageIdentifier
-from lingraft.corpus.cleaning.steps import SentenceFilter
-from lingraft.errors import DataError, RecipeError
-from lingraft.recipe import Corpus
+from lingraft.errors import RecipeError
 
 pytest.importorskip("py3langid")
 
@@ -53,19 +50,6 @@ def test_the_rest_of_a_document_says_which_of_two_near_languages_a_sentence_is_i
     assert foreign.tolist() == [False, False, False, True, True, True]
 
 
-def test_lines_in_english_do_not_speak_for_a_near_language() -> None:
-    texts = ["Градот има стар пазар.", *[ENGLISH, "Children play in the garden every day."] * 3]
-    foreign = LanguageIdentifier("mk").foreign(texts, np.zeros(len(texts), np.int64))
-    assert foreign.tolist() == [False] + [True] * 6
-
-
-def test_the_filter_of_a_corpus_looks_at_whole_documents() -> None:
-    section = Corpus(text=("x",), identify_language=True)
-    texts = ["Къде са новите обувки?", "Планината е покрита със сняг.", "Книгата лежи на масата."]
-    codes = SentenceFilter(section, "mk").codes(["!!", *texts], np.zeros(4, np.int64))
-    assert [REASONS[code] for code in codes][1:] == [OTHER_LANGUAGE] * 3
-
-
 def test_short_texts_are_never_foreign() -> None:
     assert len("Good night!") < MIN_CHARACTERS
     assert not LanguageIdentifier("ko").foreign(["Good night!", ""]).any()
@@ -74,12 +58,3 @@ def test_short_texts_are_never_foreign() -> None:
 def test_a_language_that_the_model_does_not_know_is_refused() -> None:
     with pytest.raises(RecipeError, match="'tlh' is not among the"):
         LanguageIdentifier("tlh")
-
-
-def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lingraft.corpus.cleaning import language_id
-
-    language_id._model.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "py3langid.langid", None)
-    with pytest.raises(DataError, match=r'pip install "lingraft\[clean\]"'):
-        LanguageIdentifier("ko")

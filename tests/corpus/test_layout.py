@@ -120,11 +120,3 @@ def test_what_a_document_is_is_guessed_and_told_unless_the_recipe_says_it(
     (told,) = documents.guesses(sources)
     assert f"{Layout(expected).told} (a guess; set corpus.document" in told
     assert (f"and {files - 1} more" in told) == (files > 1)
-
-
-def test_of_a_wrapped_file_no_word_is_lost(tmp_path: Path):
-    path = tmp_path / "book.txt"
-    path.write_text("\n".join(textwrap.fill(text, 66) for text in paragraphs(900)))
-    assert path.stat().st_size > 1 << 18
-    assert len(texts(path)) > 600
-    assert set(" ".join(texts(path)).split()) == set(path.read_text().split())

@@ -19,26 +19,6 @@ def test_words_are_parted_by_a_space_or_a_tab(tmp_path: Path, name: str, gap: st
     assert found.dropped == {lexicon.DUPLICATE: 1, lexicon.NOT_TWO_COLUMNS: 1}
 
 
-def test_translations_keep_the_order_of_the_files_each_once() -> None:
-    found = lexicon.Lexicon.of([("a", "x"), ("b", "y"), ("a", "z"), ("a", "x")])
-    assert found.translations == {"a": ["x", "z"], "b": ["y"]}
-    assert found.dropped == {"duplicate": 1}
-
-
-def test_a_tab_leaves_phrases_whole(tmp_path: Path) -> None:
-    path = tmp_path / "a.tsv"
-    path.write_text("ice cream\t아이스 크림\n")
-    assert lexicon.read([path], swap=True).pairs == [("아이스 크림", "ice cream")]
-
-
-def test_columns_choose_among_several(tmp_path: Path) -> None:
-    path = tmp_path / "a.tsv"
-    path.write_text("n\t개\tdog\nn\t말\n")
-    found = lexicon.read([path], columns=(1, 2))
-    assert found.pairs == [("개", "dog")]
-    assert found.dropped == {lexicon.NOT_TWO_COLUMNS: 1}
-
-
 def test_empty_long_and_damaged_words_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text(f"개\tdog\n말\t\u200b\n개\t{'x' * 101}\n말\thor\ufffde\n")
@@ -52,5 +32,5 @@ def test_a_file_without_pairs_is_refused(tmp_path: Path) -> None:
     path.write_text("one two three\n")
     with pytest.raises(DataError, match="holds no pair of words"):
         lexicon.read([path])
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="cannot be read"):
         lexicon.read([tmp_path / "b.tsv"])

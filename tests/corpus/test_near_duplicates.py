@@ -3,8 +3,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lingraft.corpus.cleaning import near_duplicates
-from lingraft.corpus.cleaning.near_duplicates import band_keys, signature
+from lingraft.corpus.cleaning.duplicates import band_keys, signature
 from lingraft.corpus.engine.decisions import repeated
 
 rng = random.Random(0)
@@ -23,16 +22,6 @@ def changed(original: str, words: int) -> str:
     return " ".join(pieces)
 
 
-def similarity(left: str, right: str) -> float:
-    """The Jaccard similarity of two texts' shingles, exact; what the signatures estimate."""
-    left_S, right_S = (
-        np.unique(near_duplicates._shingles(left)),
-        np.unique(near_duplicates._shingles(right)),
-    )
-    shared = len(np.intersect1d(left_S, right_S, assume_unique=True))
-    return shared / (len(left_S) + len(right_S) - shared)
-
-
 def fresh(texts: Sequence[str]) -> list[bool]:
     """Which texts agree in no band with an earlier one."""
     ranks = np.zeros(len(texts), np.int8)
@@ -48,17 +37,6 @@ def test_of_near_duplicates_the_first_is_kept() -> None:
     one, two = text(), text()
     found = fresh([one, two, changed(one, 1), one.upper() + " ", two])
     assert found == [True, True, False, False, False]
-
-
-def test_signatures_estimate_the_similarity() -> None:
-    for words in (1, 5, 20, 60):
-        one = text()
-        other = changed(one, words)
-        estimate = float(np.mean(signature(one) == signature(other)))
-        exact = similarity(one, other)
-        # Three standard deviations of 112 draws.
-        assert abs(estimate - exact) < 3 * 0.5 / np.sqrt(112)
-    assert similarity(text(), text()) < 0.01
 
 
 def mix(value: int) -> int:

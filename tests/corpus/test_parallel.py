@@ -3,14 +3,15 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from lingraft.corpus import pairs
+from lingraft.corpus.pairs import Checker, Pair
 from lingraft.corpus.readers import parallel
-from lingraft.corpus.readers.lines import Reading
-from lingraft.corpus.readers.parallel import Layout
+from lingraft.corpus.readers.lines import BROKEN_JSON, Reading
 from lingraft.errors import DataError
 
-LAYOUT = Layout("en", "ko")
 TMX = """<?xml version="1.0" encoding="{0}"?>
 <!DOCTYPE tmx SYSTEM "tmx14.dtd">
 <tmx version="1.4"><header/><body>
@@ -21,18 +22,22 @@ TMX = """<?xml version="1.0" encoding="{0}"?>
 <tu><tuv xml:lang="ko-KR"><seg>둘째</seg></tuv><tuv xml:lang="en"><seg>Second</seg></tuv></tu>
 </body></tmx>
 """
+TWO = [("one", "하나"), ("two", "둘")]
 
 
-def read(*names: Path | str, layout: Layout = LAYOUT) -> tuple[list[tuple[str, str]], Reading]:
+def read(
+    *names: Path | str, target: str = "ko", columns: tuple[int, int] = (0, 1)
+) -> tuple[list[tuple[str, str]], Reading]:
     reading = Reading()
-    return [(p.source, p.target) for p in parallel.read(names, layout, reading)], reading
+    found = parallel.read(names, ("en", target), reading, columns)
+    return [(pair.source, pair.target) for pair in found], reading
 
 
 def test_tsv_gives_the_columns_that_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(gzip.compress("x\tone\t하나\nx\n\nx\ttwo\t둘\n".encode()))
-    found, reading = read(path, layout=Layout("en", "ko", columns=(1, 2)))
-    assert found == [("one", "하나"), ("two", "둘")]
+    found, reading = read(path, columns=(1, 2))
+    assert found == TWO
     assert reading.dropped == {parallel.FEW_COLUMNS: 1}
 
 
@@ -46,44 +51,21 @@ def test_json_lines_give_both_languages_nested_or_not(tmp_path: Path) -> None:
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n")
     found, reading = read(path)
-    assert found == [("one", "하나"), ("two", "둘")]
-    assert reading.dropped == {parallel.MISSING_LANGUAGE: 2, parallel.BROKEN_JSON: 1}
+    assert found == TWO
+    assert reading.dropped == {parallel.MISSING_LANGUAGE: 2, BROKEN_JSON: 1}
 
 
-@pytest.mark.parametrize("name", ["corpus", "corpus.en", "corpus.ko"])
-def test_moses_files_are_found_by_either_name_and_by_the_common_one(
-    tmp_path: Path, name: str
-) -> None:
-    (tmp_path / "corpus.en").write_text("one\ntwo\n")
-    (tmp_path / "corpus.ko").write_text("하나\n둘\n")
-    assert read(tmp_path / name)[0] == [("one", "하나"), ("two", "둘")]
-
-
-def test_files_that_are_named_twice_are_read_once(tmp_path: Path) -> None:
-    (tmp_path / "a.en").write_text("one\n")
-    (tmp_path / "a.ko").write_text("하나\n")
-    (tmp_path / "b.tsv").write_text("two\t둘\n")
-    names = [tmp_path / name for name in ("a.en", "a.ko", "b.tsv", "./b.tsv")]
-    found, reading = read(*names)
-    assert found == [("one", "하나"), ("two", "둘")]
-    assert reading.documents == 2
-    assert len(parallel.files(names, LAYOUT)) == 3
-
-
-@pytest.mark.parametrize(("english", "longer"), [("a\nb\n", "corpus.en"), ("", "corpus.ko")])
-def test_moses_files_of_different_length_are_refused(
-    tmp_path: Path, english: str, longer: str
-) -> None:
-    (tmp_path / "corpus.en").write_text(english)
-    (tmp_path / "corpus.ko").write_text("하나\n")
-    with pytest.raises(DataError, match=rf"{longer}: goes on after line"):
+def test_moses_files_are_found_by_any_of_their_names_and_read_once(tmp_path: Path) -> None:
+    (tmp_path / "corpus.en").write_text("one\nbad\ntwo\n")
+    (tmp_path / "corpus.ko").write_bytes("하나\n".encode() + b"\xff\n" + "둘\n".encode())
+    names = [tmp_path / name for name in ("corpus", "corpus.en", "./corpus.ko")]
+    for name in names:
+        assert read(name)[0] == TWO
+    assert read(*names)[0] == TWO
+    assert len(parallel.files(names, ("en", "ko"))) == 2
+    (tmp_path / "corpus.en").write_text("one\n")
+    with pytest.raises(DataError, match=r"corpus\.en, corpus\.ko: one ends after line 1"):
         read(tmp_path / "corpus")
-
-
-def test_a_line_that_is_not_utf8_is_dropped_from_both_moses_files(tmp_path: Path) -> None:
-    (tmp_path / "corpus.en").write_bytes(b"one\ntwo\n")
-    (tmp_path / "corpus.ko").write_bytes(b"\xff\n" + "둘\n".encode())
-    assert read(tmp_path / "corpus")[0] == [("two", "둘")]
 
 
 @pytest.mark.parametrize("name", ["missing", "a.doc"])
@@ -93,26 +75,15 @@ def test_a_file_that_is_missing_or_of_another_kind_is_refused(tmp_path: Path, na
         read(tmp_path / name)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_tmx_gives_the_pairs_of_two_languages_in_any_encoding(
-    tmp_path: Path, encoding: str
+@pytest.mark.parametrize(("encoding", "asked"), [("utf-8", "ko_KR"), ("utf-16", "ko")])
+def test_tmx_gives_the_pairs_of_two_languages_in_any_encoding_and_form(
+    tmp_path: Path, encoding: str, asked: str
 ) -> None:
-    path = tmp_path / "a.tmx"
-    path.write_bytes(TMX.format(encoding).encode(encoding))
-    found, reading = read(path)
+    text = TMX.format(encoding).replace('"KO"', f'"{asked}"')
+    (tmp_path / "a.tmx").write_bytes(text.encode(encoding))
+    found, reading = read(tmp_path / "a.tmx", target=asked)
     assert found == [("A bold word", "굵은 낱말"), ("Second", "둘째")]
     assert reading.dropped == {parallel.MISSING_LANGUAGE: 1}
-
-
-@pytest.mark.parametrize("asked", ["ko", "ko-kr", "ko_KR"])
-@pytest.mark.parametrize("written", ["ko-KR", "ko_KR"])
-def test_a_language_of_tmx_may_be_spelled_with_either_sign(
-    tmp_path: Path, written: str, asked: str
-) -> None:
-    path = tmp_path / "a.tmx"
-    path.write_text(TMX.format("utf-8").replace("ko-KR", written).replace("KO", written))
-    found, _ = read(path, layout=Layout("en", asked))
-    assert found == [("A bold word", "굵은 낱말"), ("Second", "둘째")]
 
 
 def test_an_entity_bomb_in_tmx_is_refused(tmp_path: Path) -> None:
@@ -122,15 +93,6 @@ def test_an_entity_bomb_in_tmx_is_refused(tmp_path: Path) -> None:
     path.write_text(bomb)
     with pytest.raises(DataError, match="amplification"):
         read(path)
-
-
-def test_a_tmx_file_cut_short_gives_its_units_before_the_error(tmp_path: Path) -> None:
-    path = tmp_path / "a.tmx"
-    path.write_text(TMX.format("utf-8")[:-14])
-    units = parallel.read([path], LAYOUT, Reading())
-    assert [next(units).source, next(units).source] == ["A bold word", "Second"]
-    with pytest.raises(DataError, match="cut short"):
-        next(units)
 
 
 def test_tmx_of_other_bytes_raises_nothing_but_a_data_error(tmp_path: Path) -> None:
@@ -149,3 +111,40 @@ def test_tmx_of_other_bytes_raises_nothing_but_a_data_error(tmp_path: Path) -> N
             refusals.append(str(error))
     assert 50 < len(refusals) < 200
     assert not any("\n" in message for message in refusals)
+
+
+GOOD = Pair("고양이가 잔다.", "The cat sleeps.")
+LONG = "The cat sleeps on the warm stove in the old kitchen of the house all day."
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "reason"),
+    [
+        ("The cat.", "\u200b ", pairs.EMPTY),
+        ("File", "file", pairs.IDENTICAL),
+        ("The cat sleeps." * 400, "고양이가 잔다." * 400, pairs.TOO_LONG),
+        (LONG, "응", pairs.LENGTH_RATIO),
+        ("고양이", "고양이가 잔다.", pairs.WRONG_SCRIPT_SOURCE),
+        ("The cat", "The dog", pairs.WRONG_SCRIPT_TARGET),
+        ("le chat", "고양이", pairs.FOREIGN_SOURCE),
+        ("The  cat sleeps. ", "고양이가 잔다.", pairs.DUPLICATE),
+        ("Good morning, sir.", "안녕", None),
+        ("The cat sleeps.", "괭이가 잔다.", None),
+    ],
+)
+def test_a_bad_pair_is_dropped_with_its_reason(source, target, reason) -> None:
+    checker = Checker(("Latn",), ("Hang",))
+    checker.source_foreign = lambda texts: np.array([text.startswith("le") for text in texts])
+    found = list(checker.check([GOOD, Pair(target, source)]))
+    assert found == [GOOD] + [Pair(target, source)] * (reason is None)
+    assert checker.dropped == ({} if reason is None else {reason: 1})
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    assert pairs.write_tsv([GOOD, Pair("가\n나", "a\tb")], path) == 2
+    assert read(path, columns=(1, 0))[0] == [(GOOD.source, GOOD.target), ("a b", "가 나")]
+    with pytest.raises(DataError, match="no pair is left"):
+        pairs.write_tsv([], path)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.tsv"]
+    assert path.read_text()

@@ -4,7 +4,6 @@ import time
 import pytest
 
 from lingraft.corpus.cleaning.sentences import segment, splitter
-from lingraft.errors import RecipeError
 
 
 def test_lines_are_cut_before_sentences():
@@ -12,16 +11,10 @@ def test_lines_are_cut_before_sentences():
     assert split("첫 줄이다\n둘째 줄. 셋째 문장!") == ["첫 줄이다", "둘째 줄.", "셋째 문장!"]
 
 
-def test_without_splitting_a_line_stays_whole():
-    assert splitter("ko", split_sentences=False)("하나. 둘.\r\n\r\n셋.") == ["하나. 둘.", "셋."]
-
-
 @pytest.mark.parametrize(
     ("language", "text", "expected"),
     [
-        ("ja", "これは一つ。これは二つ。", ["これは一つ。", "これは二つ。"]),
         ("en", "Mr. Smith left. He ran.", ["Mr. Smith left.", "He ran."]),
-        ("hi", "यह एक है। यह दो है।", ["यह एक है।", "यह दो है।"]),
         ("zh-Hant", "你好。再見！", ["你好。", "再見！"]),
         ("km", "ខ្ញុំទៅផ្សារ។យើងទិញត្រី ។ល។ និងផ្លែឈើ ។", ["ខ្ញុំទៅផ្សារ។", "យើងទិញត្រី ។ល។ និងផ្លែឈើ ។"]),
         ("km", "«ខ្ញុំទៅ។» គាត់និយាយ។", ["«ខ្ញុំទៅ។»", "គាត់និយាយ។"]),
@@ -41,14 +34,15 @@ def test_a_thai_line_of_any_length_is_cut_at_spaces():
     assert " ".join(pieces) == " ".join([clause] * 400)
 
 
-def test_dotted_names_and_addresses_stay_whole():
-    text = "클래스 email.mime.base.MIMEBase 는 http://a.kr/b?V=C 에. 끝."
-    assert segment("ko", text) == [text[:-3], "끝."]
-
-
-def test_dates_stay_whole():
-    text = "대법원 1976. 3. 9. 선고 75다1234 판결이 있다. 다음."
-    assert segment("ko", text) == [text[:-4], "다음."]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "클래스 email.mime.base.MIMEBase 는 http://a.kr/b?V=C 에.",
+        "대법원 1976. 3. 9. 선고 75다1234 판결이 있다.",
+    ],
+)
+def test_dotted_names_addresses_and_dates_stay_whole(text: str):
+    assert segment("ko", f"{text} 다음.그런데") == [text, "다음.", "그런데"]
 
 
 @pytest.mark.parametrize("number", ["1.", "가.", "(2)", "12."])
@@ -60,19 +54,11 @@ def test_the_number_of_an_item_stays_with_the_item(number: str):
     ]
 
 
-def test_a_sentence_that_ends_in_a_year_is_one():
-    assert segment("en", "It was 1976. Then came he.") == ["It was 1976.", "Then came he."]
-
-
 def test_no_character_but_spaces_is_lost():
     generator = random.Random(0)
     for _ in range(300):
         line = "".join(generator.choices("가나 ab.?!\"'()1 。 나.", k=40)).strip()
         assert "".join(segment("ko", line)).replace(" ", "") == line.replace(" ", "")
-
-
-def test_hangul_sentences_without_a_space_between_are_cut():
-    assert segment("ko", "재밌다.그런데 별로.") == ["재밌다.", "그런데 별로."]
 
 
 @pytest.mark.parametrize(
@@ -83,17 +69,6 @@ def test_hangul_sentences_without_a_space_between_are_cut():
         ("ko", "『간다.』고 말했다. 끝.", ["『간다.』고 말했다.", "끝."]),
         ("ja", "彼は「行く。」と言った。終わり。", ["彼は「行く。」と言った。", "終わり。"]),
         ("zh", "他说：“走吧。”然后走了。完。", ["他说：“走吧。”然后走了。", "完。"]),
-    ],
-)
-def test_a_sentence_goes_on_behind_the_quotation_it_holds(
-    language: str, text: str, expected: list[str]
-):
-    assert segment(language, text) == expected
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "expected"),
-    [
         ("en", 'He left. "Go." She went.', ["He left.", '"Go."', "She went."]),
         ("en", 'She said "Stop!" Then "Go." Then left.',
          ['She said "Stop!"', 'Then "Go."', "Then left."]),
@@ -102,29 +77,15 @@ def test_a_sentence_goes_on_behind_the_quotation_it_holds(
         ("ko", '그는 갔다. "어서 가자." 끝.', ["그는 갔다.", '"어서 가자."', "끝."]),
     ],
 )  # fmt: skip
-def test_a_quotation_with_a_space_or_a_mark_behind_it_ends_a_sentence(
+def test_a_sentence_goes_on_behind_a_quotation_unless_a_space_or_a_mark_is_between(
     language: str, text: str, expected: list[str]
 ):
     assert segment(language, text) == expected
 
 
-def test_line_ends_of_every_kind_cut():
-    split = splitter("en", split_sentences=False)
-    assert split("a b\rc d\u2028e f\x0bg h\x85i") == ["a b", "c d", "e f", "g h", "i"]
-
-
-def test_text_of_spaces_and_controls_holds_no_sentence():
-    assert splitter("ko", split_sentences=True)(" \u200b\n\x00\n\t") == []
-
-
 @pytest.mark.timeout(120)  # quadratic time is many minutes
 def test_a_line_of_300_000_dotted_names_is_one_sentence_in_linear_time():
     assert segment("ko", "a.B" * 300_000) == ["a.B" * 300_000]
-
-
-def test_an_invalid_language_is_refused():
-    with pytest.raises(RecipeError, match="BCP 47"):
-        splitter("korean", split_sentences=True)
 
 
 def test_a_long_line_with_quotation_marks_takes_a_time_that_grows_with_its_length():
@@ -134,11 +95,6 @@ def test_a_long_line_with_quotation_marks_takes_a_time_that_grows_with_its_lengt
     assert time.process_time() - begin < 30  # 200 s when sentencex sees the line whole
     assert "".join(pieces).replace(" ", "") == (quoted * 8_000).replace(" ", "")
     assert pieces[-1] == '그리고 "안다"고 했다.'
-
-
-def test_a_long_line_is_cut_as_its_parts_are():
-    text = "나는 학교에 갔다. 친구를 만났다! 그는 왔니? "
-    assert segment("ko", text * 500) == segment("ko", text) * 500
 
 
 @pytest.mark.parametrize("length", [3_000, 4_001, 9_999, 50_000])

@@ -11,25 +11,14 @@ import pytest
 
 from lingraft.corpus import stage
 from lingraft.corpus.cleaning import clean
-from lingraft.corpus.engine import job, steps
+from lingraft.corpus.engine import job
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 
-WORDS = [
-    "사람",
-    "학교",
-    "바다",
-    "하늘",
-    "책상",
-    "나무",
-    "구름",
-    "시간",
-    "마음",
-    "노래",
-    "도시",
-    "강물",
-]
+WORDS = (
+    "사람", "학교", "바다", "하늘", "책상", "나무", "구름", "시간", "마음", "노래", "도시", "강물",
+)  # fmt: skip
 
 
 def document(number: int, sentences: int = 3) -> str:
@@ -66,28 +55,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def test_the_counts_of_the_result_are_those_of_the_files(tmp_path: Path):
-    result = prepare(tmp_path / "out", corpus_file(tmp_path))
-    assert result["documents"] == 300
-    assert result["sentences_in"] == 900
-    assert result["scripts"] == ["Hang", "Hani"]
-    for split in SPLITS:
-        lines = sentences(tmp_path / "out", split)
-        assert result["splits"][split] == {
-            "documents": len(documents(tmp_path / "out", split)),
-            "sentences": len(lines),
-            "characters": sum(map(len, lines)),
-        }
-    json.dumps(result)
-
-
 def test_every_sentence_is_kept_or_counted_as_dropped(tmp_path: Path):
     path = corpus_file(tmp_path)
     with path.open("ab") as file:
         file.write("English only.\n굿\n12345 67890\n깨진 \ufffd 글자\n\n".encode())
-        file.write(document(5).encode() + b"\n\xff\xff\n" + b"x" * 2_000 + b"\n")
+        file.write(document(5).encode() + b"\n\xff\xff\n" + b"x" * 11_000_000 + b"\n")
         file.write(("긴" * 90 + "\n").encode())
-    result = prepare(tmp_path / "out", path, max_line_bytes=1_500, max_characters=80)
+    result = prepare(tmp_path / "out", path, max_characters=80)
     assert result["dropped"] == {
         "broken UTF-8": 1,
         "damaged characters": 1,
@@ -104,6 +78,13 @@ def test_every_sentence_is_kept_or_counted_as_dropped(tmp_path: Path):
     kept = sum(counts["sentences"] for counts in result["splits"].values())
     assert result["sentences_in"] == kept + dropped
     assert result["documents"] == 309
+    for split in SPLITS:
+        lines = sentences(tmp_path / "out", split)
+        assert result["splits"][split] == {
+            "documents": len(documents(tmp_path / "out", split)),
+            "sentences": len(lines),
+            "characters": sum(map(len, lines)),
+        }
 
 
 @pytest.mark.parametrize(
@@ -119,7 +100,7 @@ def test_every_sentence_is_kept_or_counted_as_dropped(tmp_path: Path):
 def test_the_bytes_are_those_that_every_version_gave(
     tmp_path: Path, changes: dict[str, Any], digest: str
 ):
-    """A change of these numbers changes every model; raise `inputs.FORMAT` with them."""
+    """A change of these numbers changes every model; raise `rundir.FORMAT` with them."""
     texts = tmp_path / "texts"
     texts.mkdir()
     corpus_file(texts, 300)
@@ -133,45 +114,12 @@ def test_the_bytes_are_those_that_every_version_gave(
     assert found.hexdigest()[:16] == digest
 
 
-def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = corpus_file(tmp_path)
-    path.write_text(path.read_text() + document(3) + "\n")
-    prepare(tmp_path / "one", path)
-    monkeypatch.setattr(steps, "BATCH_SENTENCES", 5)
-    prepare(tmp_path / "two", path)
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-
-
 def test_adding_text_moves_no_document(tmp_path: Path):
     prepare(tmp_path / "small", corpus_file(tmp_path, 200, "small.txt"))
     prepare(tmp_path / "large", corpus_file(tmp_path, 400, "large.txt"))
     for split in SPLITS:
         small = set(sentences(tmp_path / "small", split))
         assert small < set(sentences(tmp_path / "large", split))
-
-
-def test_no_sentence_is_in_two_splits_nor_twice_in_one(tmp_path: Path):
-    path = tmp_path / "ko.txt"
-    generator = random.Random(0)
-    lines = [f"{generator.choice(WORDS)} {generator.choice(WORDS)}." for _ in range(2_000)]
-    path.write_text("\n".join(f"{line} {document(n, 1)}" for n, line in enumerate(lines)))
-    result = prepare(tmp_path / "out", path)
-    every = [line for split in SPLITS for line in sentences(tmp_path / "out", split)]
-    assert len(set(every)) == len(every)
-    assert result["dropped"]["duplicate"] > 1_000
-
-
-def test_smaller_subsets_are_contained_in_larger_ones(tmp_path: Path):
-    path = corpus_file(tmp_path)
-    sets = []
-    for size in (1, 50, 200, 500):
-        folder = tmp_path / str(size)
-        result = prepare(folder, path, max_train_sentences=size)
-        lines = sentences(folder, "train")
-        assert len(lines) == size == result["splits"]["train"]["sentences"]
-        assert result["splits"]["train"]["characters"] == sum(map(len, lines))
-        sets.append(set(lines))
-    assert sets[0] < sets[1] < sets[2] < sets[3]
 
 
 def test_a_subset_keeps_order_documents_and_the_held_out_text(tmp_path: Path):
@@ -191,6 +139,8 @@ def test_a_subset_keeps_order_documents_and_the_held_out_text(tmp_path: Path):
     for split in ("valid", "test"):
         assert sentences(tmp_path / "some", split) == sentences(tmp_path / "all", split)
     assert len(contents(tmp_path / "some")) == 6
+    prepare(tmp_path / "fewer", path, max_train_sentences=50)
+    assert set(sentences(tmp_path / "fewer", "train")) < kept
 
 
 def test_text_in_another_script_is_refused_with_the_counts(tmp_path: Path):
@@ -202,7 +152,7 @@ def test_text_in_another_script_is_refused_with_the_counts(tmp_path: Path):
         prepare(tmp_path / "out", path)
 
 
-@pytest.mark.parametrize("text", ["", "\n\n\n", "1234\n", "굿\n"])
+@pytest.mark.parametrize("text", ["\n\n\n", "1234\n", "굿\n"])
 def test_input_that_leaves_nothing_is_refused_with_the_counts(tmp_path: Path, text: str):
     path = tmp_path / "empty.txt"
     path.write_text(text)
@@ -229,19 +179,6 @@ def test_a_file_whose_name_is_not_utf8_is_one_line(tmp_path: Path):
         pytest.skip("this file system takes UTF-8 names alone")
     with pytest.raises(DataError, match=r"\?\?\.txt: the name is not UTF-8; rename it"):
         stage.prepare(Corpus(text=(str(tmp_path),)), "ko", tmp_path)
-
-
-def test_read_clean_normalises_and_splits_but_keeps_every_sentence(tmp_path: Path):
-    path = tmp_path / "a.txt"
-    path.write_text("하나다.  둘이다.\nEnglish.\nEnglish.\n\n굿\n")
-    section = Corpus(text=("unused",))
-    assert list(stage.read_clean([path], section, "ko")) == [
-        "하나다.",
-        "둘이다.",
-        "English.",
-        "English.",
-        "굿",
-    ]
 
 
 def many_lines(number: int) -> str:
@@ -280,21 +217,6 @@ def test_whole_documents_lose_no_line(tmp_path: Path):
     assert documents(tmp_path / "taken", "train") == documents(fewer, "train")
 
 
-def test_a_whole_document_with_a_line_of_an_evaluation_goes(tmp_path: Path):
-    (tmp_path / "eval.txt").write_text("x7 = {1, 2};\n")
-    text = "\n\n".join(map(many_lines, range(60)))
-    (tmp_path / "ko.txt").write_text(text)
-    result = prepare(
-        tmp_path / "out",
-        tmp_path / "ko.txt",
-        document="block",
-        split_sentences=False,
-        whole_documents=True,
-        decontaminate=(str(tmp_path / "eval.txt"),),
-    )
-    assert result["dropped"] == {clean.CONTAMINATED: 9}
-
-
 @pytest.mark.parametrize("whole", [False, True])
 def test_sentences_that_words_are_missing_in_go_and_are_counted(tmp_path: Path, whole: bool):
     pages = "".join(
@@ -318,33 +240,22 @@ RUMANIAN = ["mâine", "școală", "şcoală", "țară", "ţară", "pământ", "p
 
 
 @pytest.mark.parametrize(
-    ("language", "more", "told"),
+    ("more", "told"),
     [
-        ("ro", [], r"[șş] \(U\+0\w+\) beside [șş] \(U\+0\w+\) \(\d\d%, as \w+, \w+"),
+        ([], r"[șş] \(U\+0\w+\) beside [șş] \(U\+0\w+\) \(\d\d%, as \w+"),
         (
-            "ro",
             [f"Ово је реченица број {n}, а ово није." for n in range(400)],
             r'\d\d% of the sentences are dropped as not in Latn.*scripts = \["Latn", "Cyrl"\]',
         ),
-        (
-            "ro",
-            ["Ａｃｅｓｔ ｃｕｖâｎｔ este lat."],
-            r"0\.5% of the sentences .*Ａｃｅｓｔ.*= \"nfkc\"",
-        ),
-        ("ro", ["Este un ﬁu."] * 2, r"of another form or width, as ﬁu"),
-        ("ru", [f"Это {n} сл" + "o" + f"во и весь текст {n}." for n in range(400)], "as слoво"),
-        ("ar", [f"{n} ﻛﺘﺎﺏ جديد في المدينة" for n in range(400)], "as ﻛﺘﺎﺏ"),
     ],
 )
 def test_letters_and_scripts_that_are_kept_and_should_not_be_are_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, language: str, more: list[str], told: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, more: list[str], told: str
 ):
     rng = random.Random(0)
     texts = [" ".join(rng.choices(RUMANIAN, k=12)) + "." for _ in range(200)]
-    if len(more) == 1:
-        texts = [text.replace("ş", "ș").replace("ţ", "ț") for text in texts[:199]]
     path = tmp_path / "a.txt"
-    path.write_text("\n".join([*(texts if language == "ro" else ()), *more]))
-    notices = prepare(tmp_path / "out", path, language)["notices"]
+    path.write_text("\n".join([*texts, *more]))
+    notices = prepare(tmp_path / "out", path, "ro")["notices"]
     assert any(re.search(told, notice) for notice in notices)
     assert all(f"corpus: {notice}" in caplog.messages for notice in notices)

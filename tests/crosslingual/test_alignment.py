@@ -1,165 +1,222 @@
-"""Alignment by an encoder: the sequences, the states and the words, against one pair at a time."""
+"""Alignment by an encoder against literal loops and one pair at a time; rates and gold files."""
 
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModel
 
-from lingraft.crosslingual import alignment
-from lingraft.crosslingual.alignment import Aligner, Pieces, Settings
-from lingraft.crosslingual.bitext import SentencePair
+from lingraft.crosslingual import alignment_run, links
+from lingraft.crosslingual.alignment import Aligner, Pieces, optimal_transport
+from lingraft.crosslingual.alignment_run import chosen, counts, rows_of, scores
+from lingraft.crosslingual.by_layer import Reading
 from lingraft.crosslingual.encoder import Encoder
-from lingraft.crosslingual.matching import METHODS
-from lingraft.errors import RecipeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from lingraft.crosslingual.links import Gold
+from lingraft.crosslingual.settings import Linking
+from lingraft.stats import Resampling, interval
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "modernbert")
 NEEDS_SPACE = ("roberta", "modernbert")
 ENGLISH = "the quick brown fox jumps over a lazy dog , and opens café documents in folders"
 KOREAN = "나는 학교에 가서 친구를 만나고 문서를 열고 형식을 선택한 다음 폴더에 저장합니다 ."
+SHAPES = [(1, 1), (1, 4), (5, 1), (2, 5), (3, 3), (4, 6), (7, 5), (9, 9)]
+
+# -- optimal transport
+
+
+def matrices():
+    generator = np.random.default_rng(7)
+    for shape in SHAPES:
+        for _ in range(30):
+            yield generator.normal(0.4, 1.0, shape)
+
+
+def literal_transport(S, clamp):
+    m, n = len(S), len(S[0])
+    pi = [[1e-6 if clamp and S[i][j] <= 0 else S[i][j] for j in range(n)] for i in range(m)]
+    for _ in range(2):
+        sums = [sum(pi[i][j] for i in range(m)) for j in range(n)]
+        xi = [[pi[i][j] / sums[j] for j in range(n)] for i in range(m)]
+        pi = [[xi[i][j] / sum(xi[i]) for j in range(n)] for i in range(m)]
+    found = set()
+    for i in range(m):
+        j = pi[i].index(max(pi[i]))
+        column = [xi[k][j] for k in range(m)]
+        if column.index(max(column)) == i:
+            found.add((i, j))
+    return found
+
+
+@pytest.mark.parametrize("clamp", [True, False])
+def test_links_are_those_of_a_literal_loop(clamp):
+    found = 0
+    for S in matrices():
+        expected = literal_transport(S.tolist(), clamp)
+        linked_MN = optimal_transport(S[None], clamp=clamp)[0]
+        assert {(int(i), int(j)) for i, j in np.argwhere(linked_MN)} == expected
+        found += len(expected)
+    assert found > 300
+
+
+# -- states
 
 
 @pytest.fixture(scope="module")
-def pairs() -> list[SentencePair]:
+def pairs():
     drawn = random.Random(4)
     return [
-        SentencePair(
-            tuple(drawn.choices(ENGLISH.split(), k=drawn.randint(1, 9))),
-            tuple(drawn.choices(KOREAN.split(), k=drawn.randint(1, 7))),
-            "here",
+        tuple(
+            tuple(drawn.choices(text.split(), k=drawn.randint(1, most)))
+            for text, most in ((ENGLISH, 9), (KOREAN, 7))
         )
         for _ in range(23)
     ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_word_has_the_pieces_that_it_has_within_a_text(
-    family: str, tiny_tokenizer: Callable[[str], Any]
-) -> None:
+def test_words_have_the_pieces_that_they_have_within_a_text(family, tiny_tokenizer):
     tokenizer = tiny_tokenizer(family)
     pieces = Pieces(tokenizer)
     assert pieces.prefix == (" " if family in NEEDS_SPACE else "")
     words = ("dog", "dog", "tea")
-    (side, _) = pieces.sides([SentencePair(words, words, "here")])[0]
+    (side,) = pieces.sides([words])
     in_text = tokenizer("a " + " ".join(words), add_special_tokens=False)["input_ids"]
     first = tokenizer("a", add_special_tokens=False)["input_ids"]
     assert first + side.ids == in_text
     assert set(side.words) == {0, 1, 2}
+    (spelt,) = pieces.sides([("dog", str(tokenizer.mask_token), str(tokenizer.sep_token))])
+    assert not {tokenizer.mask_token_id, tokenizer.sep_token_id} & {*spelt.ids}
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta"])
-def test_a_special_token_that_a_word_spells_is_text(
-    family: str, tiny_tokenizer: Callable[[str], Any]
-) -> None:
-    """Of Unigram it is a piece, which is unknown."""
-    tokenizer = tiny_tokenizer(family)
-    words = ("dog", str(tokenizer.mask_token), str(tokenizer.sep_token))
-    (side, _) = Pieces(tokenizer).sides([SentencePair(words, words, "here")])[0]
-    assert not {tokenizer.mask_token_id, tokenizer.sep_token_id} & {*side.ids}
-    assert set(side.words) == {0, 1, 2}
-    if family == "xlm-roberta":
-        assert tokenizer.unk_token_id in side.ids
-
-
-def by_itself(
-    folder: str, method: str, tokenizer: Any, pair: SentencePair
-) -> list[set[tuple[int, int]]]:
-    """One pair at a time through the stock model; sides are found in the ids by counting."""
+def by_itself(folder, tokenizer, pair):
+    """Align one pair through the stock model; sides are found in the ids by counting."""
     model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     space = " " if Pieces(tokenizer).prefix else ""
     cut = [
         [tokenizer(space + word, add_special_tokens=False)["input_ids"] for word in side]
-        for side in (pair.source, pair.target)
+        for side in pair
     ]
-    flat = [[piece for ids in side for piece in ids] for side in cut]
+    source, target = ([piece for ids in side for piece in ids] for side in cut)
     words = [[at for at, ids in enumerate(side) for _ in ids] for side in cut]
     start, end = [tokenizer.cls_token_id], [tokenizer.sep_token_id]
-
-    def states(ids: list[int]) -> torch.Tensor:
-        with torch.no_grad():
-            found = model(torch.tensor([ids]), output_hidden_states=True)
-        return torch.stack(found.hidden_states)[:, 0].double()
-
-    if METHODS[method].joint:
-        both = states(start + flat[0] + end + flat[1] + end)
-        source, target = both[:, 1 : 1 + len(flat[0])], both[:, 2 + len(flat[0]) : -1]
-    else:
-        source, target = (states(start + side + end)[:, 1:-1] for side in flat)
+    with torch.no_grad():
+        ids = torch.tensor([start + source + end + target + end])
+        both = torch.stack(model(ids, output_hidden_states=True).hidden_states)[:, 0].double()
     found = []
-    for s, t in zip(source.numpy(), target.numpy(), strict=True):
-        if METHODS[method].cosine:
-            s, t = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (s, t))
-        S = s @ t.T
-        linked = METHODS[method].links(((S + 1) / 2 if METHODS[method].cosine else S)[None])[0]
+    for state in both.numpy():
+        S = state[1 : 1 + len(source)] @ state[2 + len(source) : -1].T
+        linked = optimal_transport(S[None])[0]
         found.append({(words[0][i], words[1][j]) for i, j in np.argwhere(linked)})
     return found
 
 
-@pytest.mark.parametrize(
-    ("family", "method"),
-    [*((f, "ot") for f in FAMILIES), *(("roberta", m) for m in METHODS if m != "ot")],
-)
-def test_batches_give_the_links_of_each_pair_alone_in_every_layer(
-    family: str, method: str, tiny_source: Callable[[str], Any], pairs: list[SentencePair]
-) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_batches_give_the_links_of_each_pair_alone_in_every_layer(family, tiny_source, pairs):
     folder = str(tiny_source(family))
     encoder = Encoder.load(folder)
-    found = list(Aligner(encoder, Settings(method, batch_tokens=64)).align(pairs))
+    found = list(Aligner(encoder, range(3), batch_tokens=64).align(pairs))
     for pair, aligned in list(zip(pairs, found, strict=True))[:8]:
-        if min(len(pair.source), len(pair.target)) > 1:  # scaled to ones: rounding decides
-            expected = by_itself(folder, method, encoder.tokenizer, pair)
-            assert [set(links) for links in aligned.links] == expected
-            assert all(list(links) == sorted(links) for links in aligned.links)
+        if min(map(len, pair)) > 1:  # scaled to ones: rounding decides
+            assert [set(own) for own in aligned or ()] == by_itself(folder, encoder.tokenizer, pair)
 
 
-def test_chunks_and_batches_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, tiny_source: Callable[[str], Any], pairs: list[SentencePair]
-) -> None:
-    encoder = Encoder.load(str(tiny_source("roberta")))
-    whole = list(Aligner(encoder, Settings()).align(pairs))
-    assert any(links for aligned in whole for links in aligned.links)
-    monkeypatch.setattr(alignment, "CHUNK", 5)
-    assert list(Aligner(encoder, Settings(batch_tokens=16)).align(iter(pairs))) == whole
+# -- rates
 
 
-def test_chosen_layers_are_those_of_all_layers(
-    tiny_source: Callable[[str], Any], pairs: list[SentencePair]
-) -> None:
-    encoder = Encoder.load(str(tiny_source("bert")))
-    every = [aligned.links for aligned in Aligner(encoder, Settings()).align(pairs)]
-    some = [aligned.links for aligned in Aligner(encoder, Settings(layers=(0, 2))).align(pairs)]
-    assert some == [(links[0], links[2]) for links in every]
-    with pytest.raises(RecipeError, match=r"layer 3: .* has layers 0 \(its embeddings\) to 2"):
-        Aligner(encoder, Settings(layers=(3,)))
+def gold(sure, possible=""):
+    own = frozenset(links.parsed(sure))
+    return Gold(own, own | frozenset(links.parsed(possible)))
 
 
-def test_a_pair_that_is_too_long_has_no_links_and_its_neighbours_keep_theirs(
-    tiny_source: Callable[[str], Any], pairs: list[SentencePair]
-) -> None:
-    encoder = Encoder.load(str(tiny_source("roberta")))
-    alone = list(Aligner(encoder, Settings()).align(pairs[:2]))
-    long = SentencePair(("dog",) * 300, ("dog",), "here")
-    told: list[int] = []
-    found = list(Aligner(encoder, Settings()).align([pairs[0], long, pairs[1]], told.append))
-    assert sum(told) == 3
-    assert [aligned.too_long for aligned in found] == [False, True, False]
-    assert found[1].links == ((),) * 3
-    assert found[1].tokens > encoder.max_tokens
-    assert [found[0], found[2]] == alone
+CASES = {
+    "all right": (["0-0 1-1"], [gold("0-0 1-1")], 0.0, 1.0, 1.0),
+    "nothing predicted": ([""], [gold("0-0 1-1")], 1.0, None, 0.0),
+    # 1 - (2 + 2) / (3 + 2)
+    "one wrong": (["0-0 1-1 1-2"], [gold("0-0 1-1", "2-2")], 0.2, 2 / 3, 1.0),
+    # 1 - (1 + 2) / (2 + 2)
+    "one sure link missed": (["0-0 2-2"], [gold("0-0 1-1", "2-2")], 0.25, 1.0, 0.5),
+    # over the corpus 1 - (1 + 1 + 1 + 1) / (1 + 4 + 1 + 1), not the mean of sentences
+    "over the corpus": (["0-0", "0-0 0-1 0-2 0-3"], [gold("0-0")] * 2, 1 - 4 / 7, 2 / 5, 1.0),
+    "no sure link": (["0-0"], [gold("", "0-0")], 0.0, 1.0, None),
+}
 
 
-def test_equal_words_find_each_other_in_the_embeddings(
-    tiny_source: Callable[[str], Any],
-) -> None:
-    encoder = Encoder.load(str(tiny_source("modernbert")))
-    words = ("dog", "cat", "sun", "file")  # no letter in common, so no piece
-    same = SentencePair(words, words[::-1], "here")
-    (aligned,) = Aligner(encoder, Settings("simalign-inter", layers=(0,))).align([same])
-    assert set(aligned.links[0]) == {(at, 3 - at) for at in range(4)}
+@pytest.mark.parametrize("name", CASES)
+def test_constructed_cases_have_the_rates_computed_by_hand(name):
+    predicted, right, *expected = CASES[name]
+    found = scores(counts([links.parsed(line) for line in predicted], right))
+    for metric, share in zip(("aer", "precision", "recall"), expected, strict=True):
+        assert found.get(metric) == (None if share is None else pytest.approx(100 * share))
+
+
+def test_the_diagonal_links_words_at_equal_shares():
+    cut = [(tuple(x), tuple(y)) for x, y in (("abc", "xyz"), ("a", "xyz"), ("abcd", "xy"))]
+    found = links.diagonal(cut)
+    assert found[:2] == [((0, 0), (1, 1), (2, 2)), ((0, 1),)]
+    swapped = links.diagonal([(y, x) for x, y in cut])
+    assert [sorted((j, i) for i, j in own) for own in swapped] == [sorted(own) for own in found]
+
+
+def answers(right, number=80):
+    """Count ten gold links a sentence, of which so many are found in each."""
+    own = Gold(*[frozenset((word, word) for word in range(10))] * 2)
+    found = [[(w, w if w < right(at) else w + 1) for w in range(10)] for at in range(number)]
+    return counts(found, [own] * number)
+
+
+def reading(found, dev=0):
+    rows = rows_of(found, Linking(dev=dev))
+    return Reading((one for one in rows if one.metric == "aer"), lower=True)
+
+
+def noisy(mean, seed):
+    drawn = random.Random(seed)
+    return [mean + drawn.choice([-2, -1, 0, 1, 2]) for _ in range(200)].__getitem__
+
+
+def test_blocks_of_a_rate_have_it_as_their_mean_and_the_interval_of_drawn_sentences():
+    found = {("one", 1): {"de-en": answers(noisy(5, 3))}}
+    row, *_ = rows_of(found, Linking())
+    worth = [share for share, count in row.blocks or () if count]
+    assert 100 * np.mean(worth) == pytest.approx(row.value)
+    draws_RB = Resampling(2_000).draws(80, "sentences")
+    expected = interval(alignment_run.error_rates(found["one", 1]["de-en"], draws_RB))
+    drawn_R = reading(found).drawn(("one", 1), "de-en")
+    assert drawn_R is not None
+    assert interval(drawn_R) == pytest.approx(expected, abs=(expected[1] - expected[0]) / 5)
+
+
+def test_the_layer_is_the_best_on_the_mean_over_the_sets_and_of_dev_alone():
+    found = {
+        ("m", 1): {"de-en": answers(lambda _: 9), "ro-en": answers(lambda _: 2)},
+        ("m", 2): {"de-en": answers(lambda _: 6), "ro-en": answers(lambda _: 6)},
+    }
+    assert chosen(found, 0) == {("m", 2)}
+    found = {
+        ("m", 1): {"de-en": answers(lambda at: 9 if at < 20 else 2)},
+        ("m", 2): {"de-en": answers(lambda at: 2 if at < 20 else 9)},
+    }
+    assert chosen(found, 0) == {("m", 2)}
+    ours = reading(found, dev=20)
+    assert ours.chosen == {"m": ("m", 1)}
+    assert [row.n for row in ours.rows[("m", 1), "de-en"]] == [60]
+
+
+# -- files
+
+
+def read(folder, content):
+    texts = {"de": "das haus ist\u00a0klein\nja\n", "en": "the house is small\nyes ,\n"}
+    for name, text in {**texts, "gold": content}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return links.read("de-en", folder / "gold", folder / "de", folder / "en")
+
+
+def test_gold_links_are_sure_or_possible_by_words(tmp_path):
+    found = read(tmp_path, "0-0 0p0 2p2 2p3\n\n")
+    assert found.pairs[0][0] == ("das", "haus", "ist\u00a0klein")
+    assert found.gold == [gold("0-0", "2-2 2-3"), gold("")]
+    assert links.parsed(links.pharaoh(((0, 0), (3, 12)))) == ((0, 0), (3, 12))

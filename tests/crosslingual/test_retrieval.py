@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import itertools
 
 import numpy as np
 import pytest
-import real_data
-import tiny_translators
 import torch
 from made_up_pairs import made_up
 from sklearn.neighbors import NearestNeighbors
 from transformers import AutoModel, AutoTokenizer
 
-from lingraft.crosslingual import pairs as sets
+from lingraft.crosslingual import retrieval
 from lingraft.crosslingual.encoder import Encoder
-from lingraft.crosslingual.retrieval import WAYS, Answers, nearest
+from lingraft.crosslingual.retrieval import Pairs, best_layer, nearest
+from lingraft.errors import DataError
 from lingraft.report import row
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from lingraft.report.row import Score
-
-ROOT = Path(__file__).parents[2]
-TATOEBA = real_data.folder("par_tatoeba")
-
-
-def reference(folder: str, english: list[str], other: list[str]) -> np.ndarray:
+def reference(folder, pairs):
     """[L, 2] Accuracy in percent of every layer in both directions.
 
     A sentence at a time through transformers, nearest neighbours by scikit-learn: the smallest
@@ -38,7 +27,7 @@ def reference(folder: str, english: list[str], other: list[str]) -> np.ndarray:
     model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
 
-    def encode(texts: list[str]) -> np.ndarray:
+    def encode(texts):
         rows = []
         for text in texts:
             with torch.no_grad():
@@ -49,7 +38,7 @@ def reference(folder: str, english: list[str], other: list[str]) -> np.ndarray:
         return vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
 
     found = []
-    for x, y in zip(encode(english), encode(other), strict=True):
+    for x, y in zip(encode(pairs.english), encode(pairs.other), strict=True):
         ways = []
         for queries, searched in ((x, y), (y, x)):
             index = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(searched)
@@ -60,8 +49,8 @@ def reference(folder: str, english: list[str], other: list[str]) -> np.ndarray:
 
 
 @pytest.fixture
-def pair_file(tmp_path: Path) -> Callable[..., Path]:
-    def write(name: str, number: int = 60, seed: int = 0) -> Path:
+def pair_file(tmp_path):
+    def write(name, number=60, seed=0):
         made = made_up(number, seed)
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -73,224 +62,52 @@ def pair_file(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.mark.parametrize("family", ["roberta", "modernbert"])
-def test_accuracies_are_those_of_scikit_learn(
-    family: str, tiny_source: Callable[[str], Any]
-) -> None:
+def test_accuracies_are_those_of_scikit_learn(family, tiny_source):
     folder, pairs = str(tiny_source(family)), made_up(80)
-    answers = Answers.of(pairs.language, nearest(Encoder.load(folder), pairs, "mean"))
-    expected_LW = reference(folder, list(pairs.english), list(pairs.other))
-    found_LW = np.stack([answers.accuracies(way) for way in WAYS], axis=1)
-    np.testing.assert_allclose(found_LW, expected_LW)
+    places_WLN = nearest(Encoder.load(folder), pairs, "mean")
+    right_WLN = places_WLN == np.arange(places_WLN.shape[-1])
+    expected_LW = reference(folder, pairs)
+    np.testing.assert_allclose(100 * right_WLN.mean(axis=2).T, expected_LW)
     assert 5 < expected_LW.max() < 100  # neither hopeless nor trivial
+    assert best_layer({"xx": right_WLN}) == expected_LW.mean(axis=1).argmax()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not TATOEBA.is_dir(), reason="shared/data/par_tatoeba is not here")
-@pytest.mark.parametrize("language", ["de", "ko"])
-def test_accuracies_on_real_test_sets_are_those_of_scikit_learn(language: str) -> None:
-    (pairs,) = sets.read([str(TATOEBA)], [language])
-    pairs = pairs.first(60)
-    folder = str(ROOT / "demo" / "source")
-    answers = Answers.of(pairs.language, nearest(Encoder.load(folder), pairs, "mean"))
-    expected_LW = reference(folder, list(pairs.english), list(pairs.other))
-    found_LW = np.stack([answers.accuracies(way) for way in WAYS], axis=1)
-    np.testing.assert_allclose(found_LW, expected_LW)
-    assert expected_LW.max() > 1
-
-
-def test_a_perfect_answer_is_all_and_a_shifted_one_nothing() -> None:
-    right_LN = np.tile(np.arange(5), (2, 1))
-    answers = Answers(
-        "xx", {WAYS[0]: right_LN, WAYS[1]: (right_LN + 1) % 5}, dict.fromkeys(WAYS, right_LN * 1.0)
-    )
-    assert answers.accuracies(WAYS[0]).tolist() == [100, 100]
-    assert answers.accuracies(WAYS[1]).tolist() == [0, 0]
-    assert answers.gains(WAYS).mean(axis=1).tolist() == [50, 50]
-
-
-def rows_of(folder: Path) -> list[Score]:
+def rows_of(folder):
     return row.read(folder / "results.jsonl")
 
 
 def test_the_command_reports_both_directions_at_the_layer_that_dev_chose(
-    command: Callable[..., Any],
-    tiny_source: Callable[[str], Any],
-    tmp_path: Path,
-    pair_file: Callable[..., Path],
-) -> None:
-    pair_file("test/eng-kor.tsv")
-    pair_file("test/eng-deu.tsv", seed=1)
-    for code, seed in (("kor", 2), ("deu", 3)):
-        pair_file(f"dev/eng-{code}.tsv", 40, seed)
+    command, tiny_source, tmp_path, pair_file
+):
+    given = {"test": [], "dev": []}
+    for seed, (split, code) in enumerate(itertools.product(given, ("ko", "de"))):
+        number = {"test": 60, "dev": 50}[split]
+        given[split].append(f"{code}={pair_file(f'{split}/{code}.tsv', number, seed)}")
     models = [tiny_source(family) for family in ("roberta", "bert")]
-    arguments = (
-        "analyze",
-        "retrieval",
-        *models,
-        "--pairs",
-        tmp_path / "test",
-        "--lang",
-        "ko",
-        "de",
-    )
-    arguments += ("--dev", tmp_path / "dev", "--out", tmp_path / "out", "resamples=200")
-    ended = command(*arguments)
+    out = tmp_path / "out"
+    ended = command(
+        "analyze", "retrieval", *models, "--pairs", *given["test"], "--dev", *given["dev"],
+        "--out", out,
+    )  # fmt: skip
     assert ended.status == 0, ended.err
-    rows = rows_of(tmp_path / "out")
+    rows = rows_of(out)
     assert len(rows) == 2 * 2 * 2 * 3  # models, languages, directions, layers
     assert {one.facts["chosen_on"] for one in rows} == {"dev"}
     for model in ("roberta", "bert"):
-        curve = dev_curve(str(tiny_source(model)), tmp_path / "dev")
+        folder = str(tiny_source(model))
+        curves = [reference(folder, made_up(50, seed)).mean(axis=1) for seed in (2, 3)]
         (layer,) = {r.axes["layer"] for r in rows if r.model == model and r.reported}
-        assert layer == int(np.argmax(curve))
-    predicted = (tmp_path / "out" / "bert" / "predictions-ko.tsv").read_text("utf-8")
-    table = list(csv.DictReader(predicted.splitlines(), delimiter="\t"))
-    share = 100 * np.mean([row["line"] == row["en→xx found"] for row in table])
-    chosen = next(
-        one.value
-        for one in rows
-        if (one.model, one.data, one.axes["direction"], one.reported)
-        == ("bert", "pairs-ko", "en→xx", True)
-    )
-    assert share == pytest.approx(chosen)
-    assert "Less roberta" in ended.out
-    assert (tmp_path / "out" / "curve.svg").read_text("utf-8").startswith("<svg")
+        assert layer == int(np.argmax(np.mean(curves, axis=0)))
+    assert "less roberta" in ended.out
+    assert (out / "curve.svg").read_text("utf-8").startswith("<svg")
     assert "oracle" not in ended.out
 
 
-def dev_curve(folder: str, dev: Path) -> np.ndarray:
-    """[L] By the reference: the mean over languages and directions."""
-    curves = []
-    for file in sorted(dev.iterdir()):
-        rows = [line.split("\t") for line in file.read_text("utf-8").splitlines()]
-        english, other = ([row[side] for row in rows] for side in (0, 1))
-        curves.append(reference(folder, english, other).mean(axis=1))
-    return np.mean(curves, axis=0)
-
-
-def test_answers_that_are_there_are_kept_and_other_settings_are_refused(
-    command: Callable[..., Any],
-    tiny_source: Callable[[str], Any],
-    tmp_path: Path,
-    pair_file: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    file, out = pair_file("eng-kor.tsv"), tmp_path / "out"
-    arguments = ("analyze", "retrieval", tiny_source("bert"), "--pairs", file, "--out", out)
-    first = command(*arguments)
-    assert first.status == 0, first.err
-    assert "oracle" in first.out  # the layer is chosen on the test itself, and that is said
-    before = rows_of(out)
-
-    def no_model(*_: object) -> None:
-        raise AssertionError("the answers were there")
-
-    monkeypatch.setattr(Encoder, "load", no_model)
-    again = command(*arguments)
-    assert (again.status, again.out) == (0, first.out)
-    assert rows_of(out) == before
-    other = command(*arguments, "layer=1")
-    assert other.status == 1
-    assert "--force" in other.err
-    replaced = command(*arguments, "layer=1", "--force")
-    assert replaced.status == 0, replaced.err
-    assert {one.facts["chosen_on"] for one in rows_of(out)} == {"given"}
-    with pytest.raises(AssertionError):  # stops where it needs the model
-        command(*arguments, "pool=cls", "--force")
-    assert not (out / "results.jsonl").exists()  # they would be another call's
-
-
-def test_parity_with_xtreme_counts_the_direction_from_english_alone(
-    command: Callable[..., Any],
-    tiny_source: Callable[[str], Any],
-    tmp_path: Path,
-    pair_file: Callable[..., Path],
-) -> None:
-    file, out = pair_file("eng-kor.tsv"), tmp_path / "out"
-    arguments = ("analyze", "retrieval", tiny_source("bert"), "--pairs", file, "--out", out)
-    refused = command(*arguments, "parity=xtreme")
-    assert "add layer=N" in refused.err  # two layers: XTREME has no such model
-    ended = command(*arguments, "parity=xtreme", "layer=1")
-    assert ended.status == 0, ended.err
-    rows = rows_of(out)
-    assert {one.axes["direction"] for one in rows} == {"en→xx"}
-    english, other = made_up(60).english, made_up(60).other
-    expected = reference(str(tiny_source("bert")), list(english), list(other))[1, 0]
-    assert [one.value for one in rows if one.reported] == [pytest.approx(expected)]
-
-
-def test_a_benchmark_is_read_as_its_files_are(
-    command: Callable[..., Any],
-    tiny_source: Callable[[str], Any],
-    tmp_path: Path,
-    pair_file: Callable[..., Path],
-) -> None:
-    pair_file("tatoeba/eng-kor.tsv")
-    pair_file("tatoeba/eng-deu.tsv", seed=1)
-    for out, how in {
-        "task": ("--task", "tatoeba", "--data", tmp_path),
-        "files": ("--pairs", tmp_path / "tatoeba"),
-    }.items():
-        given = ("analyze", "retrieval", tiny_source("bert"), *how, "--lang", "ko", "de")
-        ended = command(*given, "resamples=200", "--out", tmp_path / out)
-        assert ended.status == 0, ended.err
-    named = rows_of(tmp_path / "task")
-    assert {(one.axes["task"], one.data) for one in named} == {
-        ("tatoeba", "tatoeba-ko"), ("tatoeba", "tatoeba-de"),
-    }  # fmt: skip
-    values = [[one.value for one in rows] for rows in (named, rows_of(tmp_path / "files"))]
-    assert values[0] == values[1]
-    predicted = [(tmp_path / out / "bert/predictions-ko.tsv") for out in ("task", "files")]
-    assert predicted[0].read_bytes() == predicted[1].read_bytes()
-
-
-def test_an_english_side_in_alphabetical_order_is_warned_of(
-    command: Callable[..., Any], tiny_source: Callable[[str], Any], tmp_path: Path
-) -> None:
-    rows = (f"{n:03} words\t{n:03} in Korean\n" for n in range(30))
-    (tmp_path / "eng-kor.tsv").write_text("".join(rows), "utf-8")
-    arguments = ("analyze", "retrieval", tiny_source("bert"), "--pairs", tmp_path / "eng-kor.tsv")
-    ended = command(*arguments, "layer=1", "--out", tmp_path / "out")
-    assert ended.status == 0
-    assert "'kor' (test) is in alphabetical order" in ended.err
-    for name, step in (("dev", 1), ("test", 7)):
-        (tmp_path / name).mkdir()
-        rows = (f"{n * step % 30:03} {name}\t{n} in Korean\n" for n in range(30))
-        (tmp_path / name / "eng-kor.tsv").write_text("".join(rows), "utf-8")
-    pairs = ("--pairs", tmp_path / "test", "--dev", tmp_path / "dev")
-    ended = command(
-        "analyze", "retrieval", tiny_source("bert"), *pairs, "--out", tmp_path / "with-dev"
-    )
-    assert ended.status == 0, ended.err
-    assert "(test) is in" not in ended.err
-    assert "'kor' (dev) is in alphabetical order" in ended.err
-
-
-@pytest.mark.parametrize("kind", ["folder", "translator"])
-def test_a_second_model_that_is_no_encoder_is_refused_before_the_first_one_reads(
-    kind: str,
-    tiny_source: Callable[[str], Path],
-    pair_file: Callable[..., Path],
-    tmp_path: Path,
-    command: Any,
-) -> None:
-    wrong = tmp_path / kind
-    wrong.mkdir()
-    if kind == "translator":
-        tiny_translators.save(wrong, "bart")
-    pairs = pair_file("eng-kor.tsv", 4)
-    ended = command(
-        *(
-            "analyze",
-            "retrieval",
-            tiny_source("roberta"),
-            wrong,
-            "--pairs",
-            pairs,
-            "--out",
-            tmp_path / "out",
-        )
-    )
-    says = {"folder": "holds no config.json", "translator": "is an encoder–decoder"}
-    assert says[kind] in ended.err
-    assert not (tmp_path / "out").exists()
+def test_dev_pairs_are_other_pairs_of_the_same_languages():
+    test = Pairs("ko", ("a", "b"), ("x", "y"))
+    for dev, says in (
+        (Pairs("ko", ("b",), ("y",)), "1 pairs of"),
+        (Pairs("de", (), ()), "no pair"),
+    ):
+        with pytest.raises(DataError, match=says):
+            retrieval.check([test], [dev])

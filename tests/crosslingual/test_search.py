@@ -8,21 +8,21 @@ import pytest
 from lingraft.crosslingual import search
 
 
-def unit(number: int, width: int, seed: int, common: float = 0.0) -> np.ndarray:
+def unit(number, width, seed, common=0.0):
     """Vectors of length 1; the more they have in common, the closer all of them are."""
     generator = np.random.default_rng(seed)
     x_ND = generator.standard_normal((number, width)) + common
     return (x_ND / np.linalg.norm(x_ND, axis=1, keepdims=True)).astype(np.float32)
 
 
-def reference(x_ND: np.ndarray, y_MD: np.ndarray, k: int) -> np.ndarray:
+def reference(x_ND, y_MD, k):
     """[N, K] Places by all products in fp64; of equal ones the first."""
     products_NM = x_ND.astype(np.float64) @ y_MD.astype(np.float64).T
     return np.argsort(-products_NM, axis=1, kind="stable")[:, :k]
 
 
 @pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_blocks(monkeypatch):
     monkeypatch.setattr(search, "ROWS", 64)
     monkeypatch.setattr(search, "COLUMNS", 128)
     monkeypatch.setattr(search, "GATHERED", 1_000)
@@ -30,7 +30,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("n", "m"), [(300, 500), (64, 128), (1, 700), (33, 5)])
 @pytest.mark.parametrize("common", [0.0, 5.0])
-def test_both_directions_have_the_neighbours_of_all_products(n: int, m: int, common: float) -> None:
+def test_both_directions_have_the_neighbours_of_all_products(n, m, common):
     x_ND, y_MD = unit(n, 24, 0, common), unit(m, 24, 1, common)
 
     forward, backward = search.both_ways(x_ND, y_MD, 4)
@@ -46,7 +46,7 @@ def test_both_directions_have_the_neighbours_of_all_products(n: int, m: int, com
         assert same.mean() > 0.99
 
 
-def test_of_equal_vectors_the_first_wins_however_many_there_are() -> None:
+def test_of_equal_vectors_the_first_wins_however_many_there_are():
     x_ND = unit(40, 16, 0)
     y_MD = np.tile(x_ND, (30, 1))  # 30 copies: more than the candidates that are remembered
 

@@ -24,17 +24,6 @@ def test_the_table_has_a_line_a_token_with_tabs_and_line_ends_escaped(tmp_path):
     ]
 
 
-def test_the_table_names_the_heaviest_sources_of_a_combined_row(tmp_path):
-    weights = np.array([0.05, -0.5, 0.25, *[0.01] * 7], dtype=np.float32)
-    combination = Combination(np.arange(10), weights)
-    path = tmp_path / "provenance.tsv"
-    provenance = Provenance(("combined",), np.array([-1]), {0: combination})
-    provenance.write(path, vocabulary("집"), vocabulary(*"abcdefghij"))
-    line = path.read_text(encoding="utf-8").splitlines()[1]
-    assert line.startswith("0\t집\tcombined\t-1\t\t1:-0.5,2:0.25,0:0.05,3:0.01,")
-    assert line.count(":") == 8
-
-
 def test_a_combined_row_is_the_weighted_sum_of_its_sources():
     source_VD = torch.tensor([[1.0, 0.0], [0.0, 2.0], [4.0, 4.0]], dtype=torch.bfloat16)
     made = build(
@@ -64,11 +53,6 @@ def test_the_output_bias_is_carried_over_as_the_rows_were():
     provenance = Provenance(rules, np.array([-1, 1, -1, -1]), {2: combination})
     bias_V = torch.tensor([4.0, 5.0, 8.0, 9.0], dtype=torch.bfloat16)
     assert provenance.carry(bias_V).tolist() == [0.0, 5.0, 5.0, 0.0]
-
-
-def test_counts_come_in_the_order_of_the_rules_without_empty_ones():
-    provenance = Provenance(("fresh", "exact", "pad", "fresh"), np.array([-1, 3, -1, -1]))
-    assert list(provenance.counts().items()) == [("exact", 1), ("pad", 1), ("fresh", 2)]
 
 
 def test_fresh_rows_do_not_depend_on_what_is_matched():

@@ -5,7 +5,7 @@ import torch
 
 from lingraft.embeddings import INITIALIZERS
 from lingraft.embeddings.material import Material
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError
 from lingraft.recipe import Embeddings
 from lingraft.tokenizer.vocabulary import Vocabulary, canonical_form
 
@@ -44,31 +44,14 @@ def test_a_case_of_four_pieces_by_hand(run):
     assert made.target_UD[:2].tolist() == [[0.0, 1.0], [2.0, 3.0]]
 
 
-def test_matching_by_spelling_goes_before_the_lexicon(run):
-    made = run("dog house\n집 house\n", "▁dog", "▁집")
-    assert made.provenance.rules == ("exact", "dictionary")
-    assert made.provenance.source_ids.tolist() == [1, 0]
-
-
 def test_translations_and_words_match_in_the_cascade_of_match(run):
     made = run("집 HOUSE\nжурнал dog\n", "▁집", "▁Журнал")
     assert made.provenance.source_ids.tolist() == [0, 1]
 
 
-def test_only_pieces_that_start_a_word_are_looked_up(run):
-    made = run("집 house\n", "▁집", "집", "▁집집")
-    assert made.provenance.rules == ("dictionary", "fresh", "fresh")
-
-
-def test_a_lexicon_with_its_columns_swapped_is_refused_with_what_was_counted(run):
-    with pytest.raises(DataError) as caught:
+def test_a_lexicon_with_its_columns_swapped_is_refused(run):
+    with pytest.raises(DataError, match="0 words that are new to the source stand first and 3 sec"):
         run("house 집\ndog 개\ncat 집\n", "▁집", "▁개")
-    said = str(caught.value)
-    assert said.startswith(
-        "embeddings.lexicons: lexicon.txt: seems to be the other way round: 0 of"
-    )
-    assert "second, 2 the opposite;" in said
-    assert said.endswith("set embeddings.source_first = true if they are the other way round")
 
 
 def test_a_word_that_both_languages_have_does_not_turn_a_lexicon_round(run):
@@ -76,19 +59,13 @@ def test_a_word_that_both_languages_have_does_not_turn_a_lexicon_round(run):
     assert made.provenance.source_ids.tolist() == [0, 1]
 
 
-def test_a_lexicon_of_other_words_is_refused(run):
-    with pytest.raises(DataError, match=r"none of their 1 words .*; set embeddings.source_first ="):
-        run("새 bird\n", "▁집", "▁개")
+@pytest.mark.parametrize("lexicon", ["새 bird\n", "집 maison\n개 chien\n"])
+def test_a_lexicon_that_gives_no_row_is_refused(lexicon, run):
+    with pytest.raises(DataError, match=r"translate no word .*; .*embeddings.source_first ="):
+        run(lexicon, "▁집", "▁개")
 
 
-def test_a_lexicon_into_words_that_the_source_lacks_is_refused(run):
-    with pytest.raises(DataError, match=r"translate 2 words .*, none into a word that is one"):
-        run("집 maison\n개 chien\n", "▁집", "▁개")
-
-
-def test_of_several_dictionaries_the_first_with_a_known_translation_wins_and_each_is_counted(
-    tmp_path, tiny_tokenizer
-):
+def test_of_several_dictionaries_the_first_with_a_known_translation_wins(tmp_path, tiny_tokenizer):
     (tmp_path / "ko").mkdir()
     (tmp_path / "ru").mkdir()
     (tmp_path / "ko/full.txt").write_text("집 HOUSE\n개 hound\n새 bird\n", encoding="utf-8")
@@ -103,13 +80,3 @@ def test_of_several_dictionaries_the_first_with_a_known_translation_wins_and_eac
         material=Material(tokenizer, tokenizer, tuple, Embeddings(lexicons=named), 0),
     )
     assert made.provenance.source_ids.tolist() == [0, 1, 0, -1, -1]
-    none = {"exact": 0, "nfkc": 0, "lower": 0, "accents": 0}
-    assert made.lexicons == (
-        {"file": named[0], "pairs": 3, "words": 3, **none, "lower": 1},
-        {"file": named[1], "pairs": 3, "words": 2, **none, "exact": 2},
-    )
-
-
-def test_no_lexicon_is_refused(run):
-    with pytest.raises(RecipeError, match=r"^embeddings\.lexicons: is empty"):
-        run("", "▁집")

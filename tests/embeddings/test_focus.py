@@ -1,15 +1,9 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
-from lingraft.embeddings import INITIALIZERS
-from lingraft.embeddings.focus import added_up, combine_alike, find_anchors, sparsemax
-from lingraft.embeddings.material import Material
-from lingraft.errors import DataError
-from lingraft.recipe import Embeddings
-from lingraft.tokenizer.vocabulary import Vocabulary
+from lingraft.embeddings.focus import combine_alike, sparsemax
 
 
 @pytest.mark.parametrize(
@@ -45,44 +39,3 @@ def test_a_new_row_is_the_sparsemax_of_its_cosines_by_hand():
     made = combine_alike(vectors_UE, {0: 7, 1: 5, 2: 9}, [3])
     assert made[3].source_ids.tolist() == [5, 7]
     assert made[3].weights.tolist() == pytest.approx([0.4, 0.6])
-
-
-def test_anchors_with_the_same_source_row_are_added_up():
-    sums = added_up(np.array([4, 2, 4, 3]), np.array([0.25, 0.5, 0.25, 0.0], dtype=np.float32))
-    assert sums.source_ids.tolist() == [2, 4]
-    assert sums.weights.tolist() == [0.5, 0.5]
-
-
-def test_only_matched_pieces_with_a_vector_are_anchors():
-    vectors_UE = torch.tensor([[1.0], [0.0], [1.0]])
-    assert find_anchors(vectors_UE, {0: ("exact", 8), 1: ("exact", 9)}, "focus") == {0: 8}
-    with pytest.raises(DataError, match=r"'focus' found no piece .*\(1 pieces are shared, 2 have"):
-        find_anchors(vectors_UE, {1: ("exact", 9)}, "focus")
-
-
-def test_vectors_are_learnt_from_the_text_and_follow_the_seed(tiny_tokenizer, tiny_text):
-    tokenizer = tiny_tokenizer("roberta")
-    vocabulary = Vocabulary.of(tokenizer)
-    forms = [None if i % 3 == 0 else form for i, form in enumerate(vocabulary.canonical)]
-    source = Vocabulary(320, vocabulary.pieces, forms, {}, frozenset())
-    source_VD = torch.randn(320, 4, generator=torch.Generator().manual_seed(1))
-
-    def run(seed):
-        material = Material(tokenizer, tokenizer, lambda: tiny_text * 3, Embeddings(), seed)
-        return INITIALIZERS["focus"].function(
-            source_VD,
-            source,
-            vocabulary,
-            generator=torch.Generator().manual_seed(0),
-            material=material,
-        )
-
-    first, again, other = run(0), run(0), run(1)
-    counts = first.provenance.counts()
-    assert counts["combined"] > 20
-    assert counts["fresh"] > 20
-    assert torch.equal(first.target_UD, again.target_UD)
-    assert not torch.equal(first.target_UD, other.target_UD)
-    for combination in first.provenance.combinations.values():
-        assert (combination.weights > 0).all()
-        assert combination.weights.sum() == pytest.approx(1.0, abs=1e-5)

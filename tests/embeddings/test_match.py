@@ -54,41 +54,9 @@ def test_the_first_stage_that_hits_wins(piece, kind, expected):
     assert found(source, piece, kind) == expected
 
 
-def test_a_stage_tries_the_source_as_it_is_before_its_normal_form():
-    source = vocabulary("unigram", "▁PARIS", "▁paris")
-    assert found(source, "▁Paris") == ("lower", 2)
-
-
-def test_of_several_source_pieces_the_lowest_id_wins():
-    source = vocabulary("unigram", "▁PARIS", "▁ParIs")
-    assert found(source, "▁paris") == ("lower", 1)
-
-
 def test_pieces_of_half_a_character_match_byte_for_byte_only():
     source = vocabulary("byte-bpe", "ì", "ìķ", "Ġì")
     assert found(source, "ìķ", "byte-bpe") == ("exact", 2)
     assert found(source, "Ġì", "byte-bpe") == ("exact", 3)
     assert found(source, "Ġìķ", "byte-bpe") is None
     assert found(source, "í", "byte-bpe") is None
-
-
-def test_an_identically_spelt_piece_goes_before_one_that_only_means_the_same():
-    forms = [canonical_form("ĠĠ", "byte-bpe")] * 2
-    source = Vocabulary(3, ["<pad>", "  ", "ĠĠ"], [None, *forms], {"pad": 0}, frozenset({0}))
-    assert found(source, "ĠĠ", "byte-bpe") == ("exact", 2)
-    assert found(source, "▁▁") == ("exact", 1)
-
-
-def test_a_lone_accent_does_not_match_the_bare_word_start():
-    assert found(vocabulary("unigram", "▁", "▁a"), "▁\u0301") is None
-
-
-@pytest.mark.parametrize(("piece", "other"), [("▁が", "▁か"), ("▁कि", "▁क"), ("▁각", "▁가")])
-def test_marks_that_make_another_syllable_are_no_accents(piece, other):
-    assert found(vocabulary("unigram", other), piece) is None
-
-
-def test_special_tokens_never_match_by_spelling():
-    source = Vocabulary(1, ["<s>"], [None], {"bos": 0}, frozenset({0}))
-    target = Vocabulary(1, ["<s>"], [None], {"mask": 0}, frozenset({0}))
-    assert find_matches(source, target) == {}

@@ -45,31 +45,6 @@ def test_half_a_character_is_cut_into_bytes_where_there_are_bytes(tiny_tokenizer
     assert Segmenter(tiny_tokenizer("bert"))(Canonical(False, half)) == []
 
 
-def test_what_the_tokenizer_does_not_know_is_left_out(tiny_tokenizer):
-    vocabulary = Vocabulary.of(tiny_tokenizer("xlm-roberta"))
-    ids = Segmenter(tiny_tokenizer("xlm-roberta"))(Canonical(False, "東a東".encode()))
-    assert [vocabulary.pieces[i] for i in ids] == ["a"]
-    assert Segmenter(tiny_tokenizer("bert"))(Canonical(True, "東".encode())) == []
-
-
-def test_a_word_start_alone_says_nothing_of_an_unknown_word(tiny_tokenizer):
-    tokenizer = tiny_tokenizer("xlm-roberta")
-    segment = Segmenter(tokenizer)
-    assert segment(Canonical(True, "東京".encode())) == []
-    assert segment(Canonical(True, b"")) == [tokenizer.convert_tokens_to_ids("▁")]
-
-
-def test_text_is_lower_cased_where_the_tokenizer_does(tiny_tokenizer):
-    segment = Segmenter(tiny_tokenizer("bert"))
-    assert segment(Canonical(True, b"DOG")) == segment(Canonical(True, b"dog")) != []
-
-
-def test_punctuation_parts_words_of_a_wordpiece_tokenizer(tiny_tokenizer):
-    tokenizer = tiny_tokenizer("bert")
-    expected = tokenizer("nine;the", add_special_tokens=False)["input_ids"]
-    assert Segmenter(tokenizer)(Canonical(True, b"nine;the")) == expected
-
-
 def test_signs_and_chinese_characters_begin_a_word_of_a_wordpiece_tokenizer_behind_a_letter_too():
     """BERT has "." and "漢" and no "##.": a piece of another kind is as often inside a word."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", ".", "?", "漢", "字"]
@@ -79,10 +54,3 @@ def test_signs_and_chinese_characters_begin_a_word_of_a_wordpiece_tokenizer_behi
         _, *expected = tokenizer(f"a{text}", add_special_tokens=False)["input_ids"]
         assert segment(Canonical(False, text.encode())) == expected
     assert [pieces[i] for i in segment(Canonical(False, b"a."))] == ["##a", "."]
-
-
-@pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
-def test_a_run_of_spaces_is_made_of_word_starts(tiny_tokenizer, family):
-    tokenizer = tiny_tokenizer(family)
-    start = tokenizer.convert_tokens_to_ids("Ġ" if family == "roberta" else "▁")
-    assert Segmenter(tokenizer)(Canonical(True, b"  ")) == [start] * 3

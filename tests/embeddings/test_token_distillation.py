@@ -9,16 +9,13 @@ import causal_tokenizers
 import numpy as np
 import pytest
 import torch
-from stopping import killed_at
 from tiny_tokenizers import TEXT
 
 from lingraft.embeddings import INITIALIZERS, row_training, token_distillation
 from lingraft.embeddings.material import Material, Pretrained
-from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import ATTENTION
-from lingraft.recipe import Embeddings, TokenDistillation, Tokenizer
-from lingraft.recipe.methods import recipe_from
+from lingraft.recipe import Embeddings, Tokenizer
 from lingraft.tokenizer import extension
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -26,7 +23,7 @@ WORDS = [word for line in TEXT[3:6] for word in line.split()]
 RANDOM = np.random.default_rng(0)
 KOREAN = [" ".join(RANDOM.choice(WORDS, 6)) for _ in range(40)]
 UNSEEN = [" ".join(RANDOM.choice(WORDS, 6)) for _ in range(12)]
-FAST = {"learning_rate": 0.02, "snippets": 10, "snippet_tokens": 32, "batch": 12}
+FAST = {"LEARNING_RATE": 0.02, "SNIPPETS": 10, "SNIPPET_TOKENS": 32, "BATCH": 12}
 OF = {"gpt2": "gpt2", "llama": "llama-3"}
 
 
@@ -41,10 +38,9 @@ def tokenizers(name):
 class Case:
     """A tiny causal model, its tokenizer with 25 pieces more, and what makes their rows."""
 
-    def __init__(self, family, model, **settings):
+    def __init__(self, family, model):
         self.source, self.target = tokenizers(OF[family])
         self.model, self.family = model, FAMILIES[family]
-        self.settings = TokenDistillation(**FAST | settings)
         self.theirs, self.ours = Vocabulary.of(self.source), Vocabulary.of(self.target)
         self.facts = {}
 
@@ -58,11 +54,9 @@ class Case:
     def output(self):
         return self.model.get_output_embeddings().weight.detach()
 
-    def material(self, embeddings_UD=None, folder=None, text=KOREAN):
+    def material(self, embeddings_UD=None, text=KOREAN):
         self.facts = {}
-        pretrained = Pretrained(
-            self.model, self.family, self.settings, embeddings_UD, folder, self.facts
-        )
+        pretrained = Pretrained(self.model, self.family, embeddings_UD, self.facts)
         resources = Embeddings()
         return Material(self.source, self.target, lambda: text, resources, 3, pretrained)
 
@@ -107,12 +101,12 @@ class Case:
         return model.eval()
 
     @torch.no_grad()
-    def difference(self, inputs_ND, pairs, layer=-1):
+    def difference(self, inputs_ND, pairs):
         """By the stock forward pass, a snippet at a time: squares over all tokens, then divided."""
         model, total, count = self.stock(inputs_ND), 0.0, 0
         for pair in pairs:
             split, whole = (
-                model(torch.from_numpy(ids)[None], output_hidden_states=True).hidden_states[layer]
+                model(torch.from_numpy(ids)[None], output_hidden_states=True).hidden_states[-1]
                 for ids in (pair.split, pair.whole)
             )
             squares = (split[0, torch.from_numpy(pair.kept)] - whole[0]).square()
@@ -121,14 +115,15 @@ class Case:
 
 
 @pytest.fixture
-def case(tiny_model):
+def case(tiny_model, monkeypatch):
+    """Make a case; other settings than `FAST` by the names of their constants."""
+
     def made(family="llama", *, tied=False, **settings):
-        return Case(family, tiny_model(family, tie_word_embeddings=tied), **settings)
+        for name, value in (FAST | settings).items():
+            monkeypatch.setattr(token_distillation, name, value)
+        return Case(family, tiny_model(family, tie_word_embeddings=tied))
 
     return made
-
-
-# -- snippets ------------------------------------------------------------------------------------
 
 
 def test_a_piece_is_one_token_of_the_whole_form_and_its_last_one_is_compared():
@@ -154,26 +149,15 @@ def test_snippets_hold_their_piece_within_the_length_and_begin_as_a_text_does(na
     assert row_training.find_snippets({(1, 1, 1, 1, 1): 0}, KOREAN, source, most=4, tokens=20) == {}
 
 
-def test_a_piece_stands_in_the_middle_of_a_long_sentence():
-    assert list(row_training._window(list(range(100)), 50, 2, 10)) == list(range(46, 56))
-    assert list(row_training._window(list(range(100)), 1, 2, 10)) == list(range(10))
-    assert list(row_training._window(list(range(100)), 97, 2, 10)) == list(range(90, 100))
-    assert list(row_training._window(list(range(6)), 2, 2, 10)) == list(range(6))
-
-
-# -- what is learnt ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("layer", [-1, 1])
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_hidden_states_on_unseen_text_come_nearer_than_with_the_mean(family, layer, case):
-    made = case(family, tied=family == "gpt2", layer=layer)
+def test_hidden_states_on_unseen_text_come_nearer_than_with_the_mean(family, case):
+    made = case(family, tied=family == "gpt2")
     mean, rows = made.rows("mean"), made.rows()
     pairs, learnt = made.pairs(rows)
     assert len(learnt) >= 20
     assert len(pairs) >= 20
-    after = made.difference(rows.target_UD[learnt], pairs, layer)
-    before = made.difference(mean.target_UD[learnt], pairs, layer)
+    after = made.difference(rows.target_UD[learnt], pairs)
+    before = made.difference(mean.target_UD[learnt], pairs)
     # GPT-2 counts positions, so that everything behind a merged piece has another one
     assert after < {"llama": 0.8, "gpt2": 0.98}[family] * before
     measured = made.facts["mean_squared_difference"]
@@ -190,24 +174,8 @@ def test_only_new_rows_change_and_they_start_at_the_mean(case):
     assert {rows.provenance.source_ids[i] for i in learnt} == {-1}
     assert made.facts["pieces"] == len(learnt)
     assert made.facts["snippets"] > len(learnt)
-    slow = case(tied=True, learning_rate=1e-9).rows().target_UD[learnt]
+    slow = case(tied=True, LEARNING_RATE=1e-9).rows().target_UD[learnt]
     torch.testing.assert_close(slow, mean.target_UD[learnt], atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("pad", [-1, None])
-def test_a_configuration_without_a_padding_token_gives_the_same_rows(pad, case):
-    made, without = case(tied=True), case(tied=True)
-    without.model.config.pad_token_id = pad
-    assert torch.equal(made.rows().target_UD, without.rows().target_UD)
-
-
-def test_pieces_that_the_text_lacks_stay_the_mean(case):
-    made = case(tied=True)
-    mean, rows = made.rows("mean"), made.rows(text=KOREAN[:1])
-    missing = [i for i, rule in enumerate(rows.provenance.rules) if rule == "mean"]
-    assert made.facts["without_snippets"] == len(missing) > 0
-    assert torch.equal(rows.target_UD[missing], mean.target_UD[missing])
-    assert "learnt" in rows.provenance.rules
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
@@ -254,35 +222,3 @@ def test_the_source_is_left_as_it_was(case):
         assert torch.equal(tensor, before[name])
     assert "forward" not in vars(made.model.get_input_embeddings())
     assert len(made.model.model.layers) == made.model.config.num_hidden_layers
-
-
-def test_a_killed_training_goes_on_to_the_same_rows(case, tmp_path, monkeypatch):
-    made = case(tied=True)
-    straight = made.rows().target_UD
-    monkeypatch.setattr(row_training, "CHECKPOINT_SECONDS", 0.0)
-    with killed_at(9, token_distillation._Work, "difference") as calls:
-        with pytest.raises(KeyboardInterrupt):
-            made.rows(folder=tmp_path)
-        assert [path.name for path in tmp_path.glob("*.pt")] == ["input.pt"]
-        resumed = made.rows(folder=tmp_path).target_UD
-        assert torch.equal(resumed, straight)
-        total = len(calls)
-        made.rows(folder=tmp_path)
-        assert len(calls) - total <= 6  # of another run nothing is trained: it is measured twice
-    other = case(tied=True, learning_rate=0.5).rows(folder=tmp_path).target_UD
-    assert not torch.equal(other, straight)
-
-
-# -- what does not go ----------------------------------------------------------------------------
-
-
-def test_what_cannot_be_is_one_line(case, tiny_model):
-    with pytest.raises(RecipeError, match=r"layer: 9 is too high, the source has 2 layers"):
-        case(layer=9).rows()
-    graft = {"embeddings": {"token_distillation": {"layer": 0}}, "source": {"model": "m"}}
-    with pytest.raises(RecipeError, match="layers are counted from 1"):
-        recipe_from(graft | {"language": "ko", "corpus": {"text": ["a.txt"]}})
-    made = case()
-    made.family = FAMILIES["roberta"]
-    with pytest.raises(UnsupportedModelError, match=r"causal.*roberta.*'mean'"):
-        made.rows()

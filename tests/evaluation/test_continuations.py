@@ -3,7 +3,6 @@
 import pytest
 import tiny_judged
 import torch
-from transformers import GenerationConfig
 
 from lingraft.evaluation import samples
 from lingraft.evaluation.scorer import Scorer
@@ -25,27 +24,6 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def scorer(tokenizer):
     return Scorer(tiny_judged.model(), tokenizer.pad_token_id, "fp32")
-
-
-def test_the_model_attends_as_before_afterwards(scorer, tokenizer):
-    before = scorer.model.config._attn_implementation
-    samples.continuations(scorer.model, tokenizer, [("He was", "")], 96, seed=0, tokens=2)
-    assert scorer.model.config._attn_implementation == before == "lingraft_packed"
-
-
-def test_the_checkpoints_own_settings_of_generation_change_nothing(scorer, tokenizer):
-    def written():
-        beginnings = [("비가 와서 우산을", ""), ("The dog ran to", "")]
-        return samples.continuations(scorer.model, tokenizer, beginnings, 96, seed=0, tokens=12)
-
-    plain, before = written(), scorer.model.generation_config
-    own = GenerationConfig(repetition_penalty=3.0, temperature=0.1, no_repeat_ngram_size=2)
-    scorer.model.generation_config = own
-    try:
-        assert written() == plain
-        assert scorer.model.generation_config is own
-    finally:
-        scorer.model.generation_config = before
 
 
 def test_samples_are_those_of_the_stock_model(scorer, tokenizer):
@@ -77,30 +55,6 @@ def test_beginnings_of_other_lengths_are_gone_on_with_as_if_alone(
         return [(row["beginning"], row["greedy"]) for row in rows]
 
     assert greedy(begun) == [row for pair in begun for row in greedy([pair])]
-
-
-def test_the_cache_changes_nothing_of_what_is_written(scorer, tokenizer):
-    stock = tiny_judged.model()
-    (row,) = samples.continuations(
-        scorer.model, tokenizer, [("The dog", "")], 96, seed=0, tokens=12
-    )
-    ids = tokenizer("The dog")["input_ids"]
-    for _ in range(12):
-        with torch.no_grad():
-            ids.append(int(stock(torch.tensor([ids])).logits[0, -1].argmax()))
-    start = len(tokenizer("The dog")["input_ids"])
-    assert row["greedy"] == tokenizer.decode(ids[start:], skip_special_tokens=True)
-
-
-def test_drawn_samples_change_with_the_seed_and_greedy_ones_do_not(scorer, tokenizer):
-    begun = samples.beginnings(TEXTS, 1)
-    first, again, other = (
-        samples.continuations(scorer.model, tokenizer, begun, 96, seed=seed, tokens=12)[0]
-        for seed in (0, 0, 1)
-    )
-    assert first == again
-    assert first["greedy"] == other["greedy"]
-    assert first["drawn"] != other["drawn"]
 
 
 def test_beginnings_end_between_words_and_what_follows_is_kept():

@@ -4,15 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from lingraft.errors import DataError
-from lingraft.evaluation import intrinsic
 from lingraft.evaluation import scorer as scorer_module
-from lingraft.evaluation.intrinsic import MaskedText, mask_text, ranks, score, unigram_entropy
+from lingraft.evaluation.intrinsic import MaskedText, mask_text, measure, ranks, unigram_entropy
 from lingraft.evaluation.scorer import Item, Scorer
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
+
+
+def score(scorer, text):
+    return measure(scorer, text).metrics()
 
 
 def hidden(tokens, *, tokenizer="tokenizer", masking=None, seed=0):
@@ -64,24 +66,6 @@ def test_metrics_by_hand_on_five_words(known_scorer):
         "positions": 3,
         "ties": 2,
     }
-
-
-def test_hits_count_the_share_within_the_first_k(known_scorer):
-    items = [Item(np.zeros(12, int), np.arange(12), np.arange(12))]
-    falling = [float(-i) for i in range(320)]
-    found = score(known_scorer(lambda *_: falling), MaskedText(items, "f", "bert"))
-    shares = {k: found[f"hits@{k}"] for k in (1, 3, 5, 10)}
-    assert shares == pytest.approx({1: 100 / 12, 3: 300 / 12, 5: 500 / 12, 10: 1000 / 12})
-    assert found["mr"] == pytest.approx(6.5)
-
-
-def test_averages_are_over_tokens_not_over_sentences(known_scorer):
-    items = [
-        Item(np.zeros(9, int), np.arange(9), np.zeros(9, int)),
-        Item(np.zeros(1, int), np.arange(1), np.array([4])),
-    ]
-    found = score(known_scorer(lambda *_: [4.0, 3, 2, 1, 0]), MaskedText(items, "f", "bert"))
-    assert found["mr"] == pytest.approx((9 * 1 + 5) / 10)
 
 
 def test_a_uniform_model_has_the_vocabulary_size_as_perplexity(tiny_model, tiny_tokens):
@@ -139,25 +123,6 @@ def test_the_fingerprint_names_text_tokenizer_seed_rate_and_scheme(tiny_tokens):
     assert hidden(tiny_tokens(30)).fingerprint == made[0].fingerprint
 
 
-def test_scoring_changes_neither_masks_nor_fingerprint(tiny_model, tiny_tokens):
-    text = hidden(tiny_tokens(10))
-    before = [item.ids.copy() for item in text.items]
-    score(Scorer(tiny_model("bert"), 1, "fp32"), text)
-    score(Scorer(tiny_model("roberta"), 1, "fp32"), text)
-    assert all((item.ids == ids).all() for item, ids in zip(text.items, before, strict=True))
-    assert text.fingerprint == hidden(tiny_tokens(10)).fingerprint
-
-
-def test_masks_do_not_depend_on_how_many_sentences_are_masked_at_once(tiny_tokens, monkeypatch):
-    whole = hidden(tiny_tokens(30))
-    monkeypatch.setattr(intrinsic, "SENTENCES_AT_ONCE", 1)
-    alone = hidden(tiny_tokens(30))
-    assert alone.fingerprint == whole.fingerprint
-    for ours, theirs in zip(whole.items, alone.items, strict=True):
-        assert ours.masked.tolist() == theirs.masked.tolist()
-        assert ours.targets.tolist() == theirs.targets.tolist()
-
-
 def test_both_schemes_hide_the_same_tokens(tiny_tokens):
     one, other = (
         hidden(tiny_tokens(30), masking=Masking(rate=0.3, scheme=name))
@@ -166,22 +131,6 @@ def test_both_schemes_hide_the_same_tokens(tiny_tokens):
     for ours, theirs in zip(one.items, other.items, strict=True):
         assert ours.masked.tolist() == theirs.masked.tolist()
         assert (theirs.ids[theirs.masked] == IDS.mask).all()
-
-
-def test_a_text_without_a_token_to_hide_is_a_data_error():
-    with pytest.raises(DataError, match="holds no token that could be masked; give more text"):
-        mask_text([np.array([0, 2])], IDS, "tokenizer", Masking(), 0)
-
-
-def test_unigram_entropy_by_hand_over_the_tokens_that_can_be_targets():
-    counts, ordinary = np.array([9, 3, 0, 9, 1]), np.array([1, 2, 4])
-    entropy = unigram_entropy(counts, np.array([1, 2]), ordinary)
-    assert entropy == pytest.approx(-(math.log(4 / 7) + math.log(1 / 7)) / 2)
-
-
-def test_an_unknown_token_that_is_asked_for_counts_by_its_frequency():
-    entropy = unigram_entropy(np.array([5, 0, 10, 20]), np.array([3, 0]), np.array([2, 3]))
-    assert entropy == pytest.approx(-(math.log(21 / 38) + math.log(6 / 38)) / 2)
 
 
 def test_a_model_of_token_frequencies_scores_the_unigram_entropy(known_scorer, tiny_tokens):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from lingraft.errors import DataError
 from lingraft.evaluation import intrinsic, likelihood
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import FAMILIES
@@ -102,6 +101,15 @@ def test_blocks_add_up_to_the_whole(tiny_model, tiny_tokenizer):
     assert sum(bits) / sum(sizes) == pytest.approx(whole["bits_per_byte"], rel=1e-4)
 
 
-def test_text_without_two_tokens_is_refused(tiny_tokenizer):
-    with pytest.raises(DataError, match="no document of two tokens"):
-        likelihood.text_of(tiny_tokenizer("gpt2"), ["", "a"], 8)
+def test_ranks_of_new_tokens_are_told_apart(tiny_model, tiny_tokenizer):
+    text, scores = measured(tiny_model("gpt2"), tiny_tokenizer("gpt2"), 16)
+    targets = np.concatenate([item.targets for item in text.tokens.items])
+    new = np.unique(targets[::3])
+    found = likelihood.by_piece(text, scores, new)
+    for name, chosen in (("new", np.isin(targets, new)), ("old", ~np.isin(targets, new))):
+        ranks = scores.rank_P[chosen]
+        assert found[name]["share"] == pytest.approx(chosen.mean())
+        assert found[name]["mean_rank"] == pytest.approx(ranks.mean())
+        assert found[name]["hits@5"] == pytest.approx(100 * (ranks <= 5).mean())
+    assert found["all"]["loss"] == pytest.approx(scores.metrics()["loss"])
+    assert list(likelihood.by_piece(text, scores, np.zeros(0, int))) == ["all"]

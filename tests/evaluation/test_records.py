@@ -3,13 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from lingraft.errors import DataError
-from lingraft.evaluation import words
-from lingraft.evaluation.intrinsic import HITS, MaskedText, measure
+from lingraft.evaluation.intrinsic import HITS
 from lingraft.evaluation.records import (
     BLOCKS,
     WordRecord,
-    blocks,
     by_place,
     key,
     on_common,
@@ -18,8 +15,7 @@ from lingraft.evaluation.records import (
     word_blocks,
     word_metrics,
 )
-from lingraft.evaluation.scorer import Item, Scorer
-from lingraft.evaluation.words import Word
+from lingraft.evaluation.scorer import Scorer
 from lingraft.pipeline import evaluating
 
 
@@ -44,15 +40,6 @@ def test_a_text_is_cut_into_fifty_contiguous_blocks_of_like_size():
     assert set(np.bincount(where).tolist()) <= {24, 25}
 
 
-def test_a_short_text_has_a_block_for_each_sentence():
-    assert by_place(7).tolist() == list(range(7))
-
-
-def test_sums_of_blocks_are_kept_to_six_digits():
-    found = blocks(np.array([1 / 3, 2e6 / 3, 1.0]), np.array([1, 2, 3]), np.array([0, 2, 2]))[:3]
-    assert found == [[0.333333, 1.0], [0.0, 0.0], [666_668.0, 5.0]]
-
-
 def test_blocks_of_the_intrinsic_metrics_add_up_to_the_metrics(tiny_model, tiny_tokenizer):
     tokenizer = tiny_tokenizer("roberta")
     lines = [f"문서를 {number}번 열고 저장합니다." for number in range(60)]
@@ -67,27 +54,6 @@ def test_blocks_of_the_intrinsic_metrics_add_up_to_the_metrics(tiny_model, tiny_
     assert totals(kept["mr"]) == pytest.approx(metrics["mr"], rel=1e-5)
     for k in HITS:
         assert 100 * totals(kept[f"hits@{k}"]) == pytest.approx(metrics[f"hits@{k}"])
-
-
-def test_masks_have_one_name_whatever_the_tokenizer_cut_before(tiny_model, tiny_tokenizer):
-    tokenizer, names = tiny_tokenizer("roberta"), set()
-    scorer = Scorer(tiny_model("roberta"), tokenizer.pad_token_id, "fp32")
-    for longest in (None, 64, 100):
-        cut = {} if longest is None else {"truncation": True, "max_length": longest}
-        encoded = [
-            np.array(row) for row in tokenizer(["문서를 열고 저장합니다."], **cut)["input_ids"]
-        ]
-        settings = {"rate": 0.3, "seed": 0, "number": 0}
-        result = evaluating.evaluate_sentences(scorer, tokenizer, encoded, **settings)
-        names.add(result["masks"]["fingerprint"])
-    assert len(names) == 1
-
-
-def test_a_block_holds_the_sentences_of_its_place(known_scorer):
-    items = [Item(np.zeros(1, int), np.array([0]), np.array([index % 5])) for index in range(100)]
-    text = MaskedText(items, "f", "mask-only")
-    kept = measure(known_scorer(lambda *_: [4.0, 3, 2, 1, 0]), text).blocks()
-    assert kept["mr"][:3] == [[3.0, 2.0], [7.0, 2.0], [6.0, 2.0]]
 
 
 def test_blocks_of_words_add_up_to_the_metrics_of_words():
@@ -108,28 +74,6 @@ def test_the_block_of_a_word_depends_on_its_sentence_alone():
     assert {record(number).block for number in range(1_000)} == set(range(BLOCKS))
 
 
-def test_dropped_words_count_as_dropped_and_nothing_else():
-    records = [record(0), record(1, tokens=0, right=0, nats=0.0), record(2, right=2)]
-    assert word_metrics(records) == {
-        "words": 2,
-        "dropped": 1,
-        "characters": 8,
-        "bits_per_character": pytest.approx(6 / math.log(2) / 8),
-        "exact": 50.0,
-    }
-
-
-def test_each_word_is_measured_in_the_order_given(known_scorer, tiny_tokenizer):
-    tokenizer = tiny_tokenizer("roberta")
-    given = [Word("문서를 열고", 0, 3), Word("문서를 열고", 4, 6)]
-    scorer = known_scorer(lambda *_: [0.0] * len(tokenizer))
-    found = words.measure(scorer, tokenizer, given, 64)
-    assert [one.word for one in found] == [key(w.sentence, w.start, w.end) for w in given]
-    for one, text in zip(found, ("문서를", " 열고"), strict=True):
-        assert one.tokens == len(tokenizer(text, add_special_tokens=False)["input_ids"])
-        assert one.nats == pytest.approx(one.tokens * math.log(len(tokenizer)), rel=1e-6)
-
-
 def test_records_come_back_from_their_file(tmp_path):
     records = [record(0, nats=3.25), record(1, tokens=0, right=0, nats=0.0)]
     assert read(written(tmp_path / "words.tsv", records)) == records
@@ -144,22 +88,3 @@ def test_a_word_dropped_for_one_model_is_dropped_for_all(tmp_path):
     assert found.dropped == pytest.approx(1 / 3)
     bits = [nats / math.log(2) / 8 for nats in (5.0, 8.0)]
     assert found.bits_per_character == pytest.approx(bits)
-
-
-def test_models_that_were_asked_for_other_words_do_not_compare(tmp_path):
-    files = [written(tmp_path / str(n), [record(0), record(n)]) for n in (1, 2)]
-    assert on_common(files) is None
-
-
-@pytest.mark.parametrize("text", ["", "a\tb\n", "word\tcharacters\ttokens\tright\tnats\n1\t2\n"])
-def test_a_broken_file_of_words_is_refused_in_one_line(text, tmp_path):
-    path = tmp_path / "words.tsv"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=r"is broken .*; run the evaluation stage again") as error:
-        read(path)
-    assert "\n" not in str(error.value)
-
-
-def test_a_missing_file_of_words_is_refused(tmp_path):
-    with pytest.raises(DataError, match="is missing; run the evaluation stage again"):
-        read(tmp_path / "words.tsv")

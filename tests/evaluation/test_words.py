@@ -5,7 +5,7 @@ import pytest
 from transformers import BertTokenizer
 
 from lingraft.evaluation.records import word_metrics
-from lingraft.evaluation.words import Word, choose, measure
+from lingraft.evaluation.words import Word, measure
 
 SENTENCES = ["나는 학교에 가서 책을 읽었다.", "문서를 열고 저장합니다.", "2024 ? !"]
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "나", "##는", "책", "##을", "읽", ".", "가"]
@@ -22,28 +22,6 @@ def bits_per_character(*given):
 
 def uniform(size):
     return lambda item, place: [0.0] * size
-
-
-def test_at_most_one_word_with_a_letter_is_chosen_a_sentence():
-    words = choose(SENTENCES, 10, seed=0)
-    assert sorted(word.sentence for word in words) == sorted(SENTENCES[:2])
-    for word in words:
-        text = word.sentence[word.start : word.end]
-        assert text in word.sentence.split()
-
-
-def test_the_choice_depends_on_text_and_seed_alone():
-    many = [f"문장 번호 {number} 가 여기 있다" for number in range(60)]
-    words = choose(many, 20, seed=0)
-    assert choose(reversed(many), 20, seed=0) == words
-    assert choose(many * 2, 20, seed=0) == words
-    assert choose(many, 20, seed=1) != words
-    assert len({word.start for word in words}) > 2
-
-
-def test_a_longer_list_begins_with_the_shorter_one():
-    many = [f"문장 번호 {number} 가 여기 있다" for number in range(60)]
-    assert choose(many, 30, seed=0)[:10] == choose(many, 10, seed=0)
 
 
 def test_uniform_logits_cost_log2_of_the_vocabulary_a_token(known_scorer):
@@ -103,13 +81,6 @@ def test_a_word_is_exact_when_every_token_is_the_first_choice(known_scorer):
     assert found["exact"] == 50.0
 
 
-def test_words_with_an_unknown_token_are_dropped_and_counted(known_scorer):
-    tokenizer = tokenizer_of(PIECES)
-    words = [Word("나는 책을", 3, 5), Word("나는 핵을", 3, 5)]
-    found = bits_per_character(known_scorer(uniform(12)), tokenizer, words, 32)
-    assert (found["words"], found["dropped"], found["characters"]) == (1, 1, 2)
-
-
 def test_words_that_the_tokenizer_lower_cases_or_strips_of_accents_are_dropped(known_scorer):
     pieces = {piece: index for index, piece in enumerate([*PIECES, "open", "cafe"])}
     tokenizer = BertTokenizer(vocab=pieces, do_lower_case=True)
@@ -117,22 +88,6 @@ def test_words_that_the_tokenizer_lower_cases_or_strips_of_accents_are_dropped(k
     words = [Word(text, 0, 4), Word(text, 5, 9), Word(text, 10, 14)]
     found = bits_per_character(known_scorer(uniform(14)), tokenizer, words, 32)
     assert (found["words"], found["dropped"], found["characters"]) == (1, 2, 4)
-
-
-def test_a_word_far_into_a_long_sentence_is_scored_within_the_tokens_around_it(known_scorer):
-    tokenizer, seen = tokenizer_of(PIECES), []
-
-    def spy(item, place):
-        seen.append((tokenizer.convert_ids_to_tokens(item.ids.tolist()), int(item.masked[place])))
-        return [0.0] * 12
-
-    sentence = "가 " * 20 + "책을 읽 가 나"
-    found = bits_per_character(known_scorer(spy), tokenizer, [Word(sentence, 40, 42)], 8)
-    assert found["words"] == 1
-    assert seen == [
-        (["[CLS]", "가", "가", "[MASK]", "[MASK]", "읽", "가", "[SEP]"], 3),
-        (["[CLS]", "가", "가", "책", "[MASK]", "읽", "가", "[SEP]"], 4),
-    ]
 
 
 @pytest.mark.parametrize(("start", "shown"), [(0, "책 가 가 가 가 가"), (42, "가 가 가 가 가 읽")])
@@ -144,16 +99,6 @@ def test_the_tokens_around_a_word_end_where_the_sentence_ends(start, shown, know
     ((item,), gold) = seen, tokenizer.convert_tokens_to_ids(shown.split())
     masked = [4 if index == item.masked[0] - 1 else token for index, token in enumerate(gold)]
     assert item.ids.tolist() == [2, *masked, 3]
-
-
-def test_words_of_more_tokens_than_are_read_are_dropped(known_scorer):
-    tokenizer = tokenizer_of(PIECES)
-    words = [Word("나는 책을", 3, 5)]
-    for longest, kept in ((6, 1), (4, 1), (3, 0)):
-        found = bits_per_character(known_scorer(uniform(12)), tokenizer, words, longest)
-        assert found["words"] == kept
-    assert found["bits_per_character"] is None
-    assert found["exact"] is None
 
 
 def test_tokenizers_that_cut_alike_give_the_same_bits(known_scorer):
@@ -172,21 +117,3 @@ def test_tokenizers_that_cut_alike_give_the_same_bits(known_scorer):
         results.append(bits_per_character(by_piece, tokenizer, words, 32))
     assert results[0]["bits_per_character"] > 0
     assert results[1] == pytest.approx(results[0], rel=1e-6)
-
-
-@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "modernbert"])
-def test_the_characters_of_a_word_are_the_same_for_every_kind_of_tokenizer(
-    family, tiny_tokenizer, known_scorer
-):
-    tokenizer = tiny_tokenizer(family)
-    words = [Word("문서를 열고 형식을 선택한 다음", 4, 6), Word("문서를 열고 저장합니다.", 7, 13)]
-    scorer = known_scorer(uniform(len(tokenizer)))
-    found = bits_per_character(scorer, tokenizer, words, 64)
-    assert (found["words"], found["characters"]) == (2, 8)
-    pieces = [
-        token
-        for text in (" 열고", " 저장합니다.")
-        for token in tokenizer(text, add_special_tokens=False)["input_ids"]
-    ]
-    expected = len(pieces) * math.log2(len(tokenizer)) / 8
-    assert found["bits_per_character"] == pytest.approx(expected)

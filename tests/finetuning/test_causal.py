@@ -1,14 +1,12 @@
 """Causal models under a task's head: what a text is read at, and that stock classes read it so."""
 
 import functools
-import json
-import shutil
-from dataclasses import replace
 
 import causal_tokenizers
 import pytest
 import tiny_causal
 import torch
+from task_settings import with_settings
 from transformers import (
     AutoConfig,
     AutoModelForQuestionAnswering,
@@ -18,12 +16,9 @@ from transformers import (
 )
 from transformers.models.auto import modeling_auto
 
-from lingraft.errors import UnsupportedModelError
-from lingraft.finetuning import causal, heads
+from lingraft.finetuning import head_settings, heads
 from lingraft.finetuning.coders.common import Shape, collate
 from lingraft.finetuning.coders.tagging import TagCoder
-from lingraft.finetuning.problem import Finetuning, Judged
-from lingraft.models import export
 from lingraft.models.families import FAMILIES
 from lingraft.models.losses import IGNORED
 from lingraft.tasks import TASKS
@@ -84,26 +79,12 @@ def examples_of(name):
 
 
 @pytest.fixture
-def problem(source):
+def problem(source, finetuning):
     """A model on four examples of several lengths, without dropout."""
 
-    def made(name, family, micro_batch_tokens=4_096):
-        task = replace(
-            TASKS[name], settings=TASKS[name].settings.model_copy(update={"max_length": 96})
-        )
-        task = replace(task, spans=task.spans and task.spans.model_copy(update={"doc_stride": 32}))
-        folder = source(family)
-        tokenizer = heads.tokenizer_for(folder, task)
-        shape = heads.shape_of(folder, task, tokenizer)
-        model = heads.build(folder, task, tokenizer, seed=0)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = 0.0
-        coder = heads.CODERS[task.kind](task, shape)
-        examples = examples_of(name)
-        items = coder.encode(examples)
-        judged = [Judged("dev", task, examples, items)]
-        return Finetuning(model, coder, shape, items, judged, micro_batch_tokens)
+    def made(name, family):
+        task = with_settings(TASKS[name], doc_stride=32, max_length=96)
+        return finetuning(source(family), task, examples_of(name))
 
     return made
 
@@ -123,7 +104,7 @@ def test_the_stock_class_says_of_each_text_alone_what_is_trained_in_batches(
     made = problem(name, family)
     made.module.eval()
     with torch.no_grad():
-        batch = collate(made.coder, made.shape, made.items, predict=True)
+        batch = collate(made.coder, made.items, predict=True)
         together = tensors(made.module(batch)[1])
         made.save(tmp_path)
         stock, info = AUTO[name].from_pretrained(tmp_path, output_loading_info=True)
@@ -139,21 +120,6 @@ def test_the_stock_class_says_of_each_text_alone_what_is_trained_in_batches(
             inputs = tokenizer(*texts, padding=True, return_tensors="pt")
             torch.testing.assert_close(stock(**inputs).logits, together[:2], atol=2e-5, rtol=1e-4)
     assert together.std() > 1e-3
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma2"])
-def test_a_text_is_classified_at_its_last_token_that_does_not_pad(family, problem):
-    """GPT-2's end token pads too: behind an empty second text it is not read."""
-    made = problem("klue-nli", family)
-    model = made.model.eval()
-    with torch.no_grad():
-        logits = tensors(made.module(collate(made.coder, made.shape, made.items, predict=True))[1])
-        for row, item in enumerate(made.items):
-            states = model.base_model(input_ids=torch.tensor(item.ids[None])).last_hidden_state
-            (last, *_) = [n for n, token in enumerate(item.ids) if token != made.shape.pad][::-1]
-            assert last == len(item.ids) - (2 if (family, row) == ("gpt2", 3) else 1)
-            torch.testing.assert_close(logits[row], model.score.weight @ states[0, last])
-    assert model.config.pad_token_id == made.shape.pad
 
 
 def test_pretraining_is_under_every_head_also_where_the_class_for_questions_renames_it(source):
@@ -174,18 +140,7 @@ def prepared(source, family):
     return heads.tokenizer_for(source(family), TASKS["klue-nli"])
 
 
-def test_another_role_pads_where_no_token_does(source):
-    assert prepared(source, "gpt2").pad_token == "<|endoftext|>"
-    assert prepared(source, "mistral").pad_token == "</s>"
-    assert prepared(source, "qwen2").pad_token == "<|endoftext|>"  # its own; the end is <|im_end|>
-    tokenizer = AutoTokenizer.from_pretrained(source("mistral"))
-    named = AutoConfig.for_model("mistral", pad_token_id=tokenizer.unk_token_id)
-    causal.prepare_tokenizer(tokenizer, named)
-    assert (tokenizer.pad_token, tokenizer.padding_side) == ("<unk>", "right")
-
-
-def test_texts_of_a_pair_are_kept_apart_and_single_texts_stay_as_they_are(source, caplog):
-    caplog.set_level("INFO", logger="lingraft")
+def test_texts_of_a_pair_are_kept_apart_and_single_texts_stay_as_they_are(source):
     for family, between in (
         ("gpt2", "<|endoftext|>"),
         ("qwen2", "<|im_end|>"),
@@ -199,41 +154,16 @@ def test_texts_of_a_pair_are_kept_apart_and_single_texts_stay_as_they_are(source
         start = [] if between != "<|begin_of_text|>" else [before.bos_token_id]
         middle = [after.convert_tokens_to_ids(between)]
         assert pair["input_ids"] == [*start, *first, *middle, *second]
-        said = f"has nothing between the texts of a pair; {between} will stand there"
-        assert (said in caplog.text) is (family != "llama")
-        ids = [one for one in pair.encodings[0].sequence_ids if one is not None]
-        assert ids == [0] * len(first) + [1] * len(second)
-        for text in ("나는 the dog ", ""):
-            one, other = before(text), after(text)
-            assert one["input_ids"] == other["input_ids"]
-            assert one.encodings[0].offsets == other.encodings[0].offsets
-
-
-def test_what_is_saved_keeps_texts_apart_whatever_the_tokenizers_class(
-    source, tmp_path, monkeypatch
-):
-    """GPT-NeoX's makes its template anew when it is loaded."""
-    folder, task = shutil.copytree(source("gpt2"), tmp_path / "source"), TASKS["klue-nli"]
-    path = folder / "tokenizer_config.json"
-    settings = json.loads(path.read_text()) | {"tokenizer_class": "GPTNeoXTokenizer"}
-    path.write_text(json.dumps(settings))
-    tokenizer = heads.tokenizer_for(folder, task)
-    older = {"rope_theta": 2.5}
-    monkeypatch.setattr(export, "settings_for_4_57", lambda _: older)
-    heads.save(heads.build(folder, task, tokenizer, seed=0), tokenizer, tmp_path / "best")
-    ids = AutoTokenizer.from_pretrained(tmp_path / "best")("the dog", "a cat")["input_ids"]
-    assert ids == tokenizer("the dog", "a cat")["input_ids"]
-    assert tokenizer.eos_token_id in ids
-    assert json.loads((tmp_path / "best" / "config.json").read_text())["rope_theta"] == 2.5
+        assert before("the dog")["input_ids"] == after("the dog")["input_ids"]
 
 
 def test_encoders_and_what_transformers_also_calls_causal_are_not_causal():
     for name, record in FAMILIES.items():
-        assert causal.is_causal(AutoConfig.for_model(name)) is (record.kind == "causal")
+        assert head_settings.is_causal(AutoConfig.for_model(name)) is (record.kind == "causal")
     for name in ("camembert", "xlnet", "bert-generation", "deberta-v2", "marian"):
-        assert not causal.is_causal(AutoConfig.for_model(name))
+        assert not head_settings.is_causal(AutoConfig.for_model(name))
     for name in tiny_causal.TOKENIZERS:
-        assert causal.is_causal(AutoConfig.for_model(name))
+        assert head_settings.is_causal(AutoConfig.for_model(name))
 
 
 # -- tagging
@@ -260,23 +190,3 @@ def test_a_word_has_its_tag_at_its_last_piece(family):
 
 
 # -- dropout
-
-
-def test_dropout_before_the_last_layer_is_that_of_tags_and_refused_of_texts(source):
-    folder = source("gpt2")
-    tags, texts = (
-        replace(
-            TASKS[name],
-            settings=TASKS[name].settings.model_copy(update={"classifier_dropout": 0.3}),
-        )
-        for name in ("udpos-en", "klue-nli")
-    )
-    built = heads.build(folder, tags, heads.tokenizer_for(folder, tags), seed=0)
-    assert built.dropout.p == built.config.classifier_dropout == 0.3
-    with pytest.raises(UnsupportedModelError, match="no classifier dropout"):
-        heads.build(folder, texts, heads.tokenizer_for(folder, texts), seed=0)
-    whole = replace(
-        tags, settings=tags.settings.model_copy(update={"dropout": 0.2, "attention_dropout": 0.25})
-    )
-    config = heads.build(folder, whole, heads.tokenizer_for(folder, whole), seed=0).config
-    assert (config.resid_pdrop, config.embd_pdrop, config.attn_pdrop) == (0.2, 0.2, 0.25)

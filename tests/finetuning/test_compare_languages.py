@@ -9,11 +9,11 @@ import pytest
 from synthetic_transfer import write_transfer
 
 from lingraft.errors import DataError
-from lingraft.finetuning import score_tables, significance
-from lingraft.finetuning.compare import compare
-from lingraft.finetuning.compared import AVERAGE, GAP, MEAN, collect
+from lingraft.finetuning import score_tables
+from lingraft.finetuning.compare import differences, marks_of
+from lingraft.finetuning.compared import AVERAGE, GAP, collect
 from lingraft.finetuning.outcomes import outcomes
-from lingraft.finetuning.xtreme_average import read_retrievals, summary_table
+from lingraft.finetuning.score_tables import read_retrievals, summary_table
 from lingraft.report import row
 from lingraft.report.row import Score
 from lingraft.rundir import Step
@@ -47,8 +47,8 @@ def five(tmp_path: Path) -> Path:
 def test_average_and_gap_are_those_of_the_scores(five: Path) -> None:
     write_transfer(five, "C", "pawsx", {"en": 0.9, "de": 0.9}, n=400)
     comparison = collect([five])
-    (setting,) = comparison.settings
-    assert list(setting.parts) == ["en", "de", "ko"]
+    (result,) = comparison.results
+    assert result.languages == ["en", "de", "ko"]
     (table,) = score_tables.of_languages(comparison, {})
     for label in QUALITIES:
         by_seed = [
@@ -66,73 +66,16 @@ def test_average_and_gap_are_those_of_the_scores(five: Path) -> None:
     assert [lacks[name] for name in ("ko", AVERAGE, GAP)] == ["–", "–", "–"]
 
 
-def test_scores_on_other_examples_are_in_no_average(five: Path) -> None:
-    write_transfer(five, "C", "pawsx", {"en": 0.9, "de": 0.9, "ko": 0.9}, n=300)
+def test_languages_are_tested_against_the_reference(five: Path) -> None:
     comparison = collect([five], "A")
-    row = cells(score_tables.of_languages(comparison, {})[0], "C")
-    assert row["en"].endswith("†•")
-    assert (row[AVERAGE], row[GAP]) == ("–", "–")
-
-
-def test_where_nothing_was_transferred_there_is_no_gap(tmp_path: Path) -> None:
-    write_transfer(tmp_path, "A", "pawsx", {"de": 0.7, "ko": 0.5}, n=40)  # English is not scored
-    write_transfer(tmp_path, "B", "pawsx", {"de": 0.7}, train=("de",), n=40)
-    for setting in collect([tmp_path]).settings:
-        for label in "AB":
-            assert setting.columns(label, "accuracy")[GAP] == {}
-
-
-def test_answers_have_a_gap_of_f1_and_one_of_the_mean_with_exact_match(tmp_path: Path) -> None:
-    write_transfer(tmp_path, "A", "xquad", {"en": 0.9, "de": 0.4}, seeds=(0,))
-    (setting,) = collect([tmp_path]).settings
-    (one,) = outcomes(tmp_path)
-    english, german = (one.scores(f"test-{tag}") for tag in ("en", "de"))
-    assert setting.keys == ("f1", "exact_match", MEAN)
-    assert setting.key == MEAN
-    assert setting.columns("A", "f1")[GAP] == {0: pytest.approx(english["f1"] - german["f1"])}
-    both = [fmean((scores["f1"], scores["exact_match"])) for scores in (english, german)]
-    assert setting.columns("A", MEAN)[GAP] == {0: pytest.approx(both[0] - both[1])}
-
-
-def test_languages_and_their_mean_are_tested_against_the_reference(five: Path) -> None:
-    comparison = collect([five], "A")
-    tested = significance.differences(comparison, resamples=200)
-    found = {one.title: one for one in tested}
-    assert set(found) == {f"pawsx en→{tag}" for tag in ("", "en", "de", "ko")}
-    mean = found["pawsx en→"]
-    parts = [found[f"pawsx en→{tag}"].found.value for tag in ("en", "de", "ko")]
-    assert mean.found.value == pytest.approx(fmean(parts))
-    assert (mean.mark, found["pawsx en→en"].mark) == ("*", "")
-    assert mean.found.low is not None
-    assert mean.found.low < mean.found.value < (mean.found.high or 0)
-    marks = {(one.title, one.key): {one.label: one.mark} for one in tested}
-    row = cells(score_tables.of_languages(comparison, marks)[0], "B")
-    starred = {tag for tag, text in row.items() if text.endswith(("*", "*•"))}
-    assert starred == {tag for tag in ("de", "ko") if found[f"pawsx en→{tag}"].mark} | {AVERAGE}
-    (table, *_), _ = compare([five], five / "page.html", reference="A", resamples=200)
-    assert cells(table, "B")["pawsx en→3"].endswith("*")
-
-
-def test_directions_are_rows_with_a_marked_diagonal(tmp_path: Path) -> None:
-    for train in ("en", "de"):
-        quality = {tag: 0.9 if tag == train else 0.3 for tag in ("en", "de")}
-        write_transfer(tmp_path, "A", "pawsx", quality, train=(train,), seeds=(0,))
-    (table,) = score_tables.of_languages(collect([tmp_path]), {})
-    marks = {row.cells[1].text: [cell.mark for cell in row.cells[3:5]] for row in table.rows}
-    heads = [column.title for column in table.columns[3:5]]
-    assert marks == {train: ["•" if head == train else "" for head in heads] for train in heads}
-
-
-def test_scores_of_two_splits_do_not_stand_side_by_side(five: Path) -> None:
-    for place in (five / "B").glob("*/*"):  # reports dev, as a task without a test set does
-        for path in place.glob("*-test-*"):
-            path.rename(path.with_name(path.name.replace("-test-", "-dev-")))
-        scores = place / "scores.json"
-        scores.write_text(scores.read_text().replace('"test-', '"dev-'))
-    comparison = collect([five], "A")
-    titles = {setting.title: {*setting.first.runs} for setting in comparison.settings}
-    assert titles == {"pawsx (test) en→": {"A"}, "pawsx (dev) en→": {"B"}}
-    assert significance.differences(comparison, resamples=200) == []
+    tested = differences(comparison, resamples=200)
+    marks = {one.title: one.mark for one in tested}
+    assert set(marks) == {f"pawsx en→{tag}" for tag in ("en", "de", "ko")}
+    assert (marks["pawsx en→ko"], marks["pawsx en→en"]) == ("*", "")
+    row = cells(score_tables.of_languages(comparison, marks_of(tested))[0], "B")
+    assert {tag for tag, text in row.items() if text.endswith("*")} == {
+        tag for tag in ("de", "ko") if marks[f"pawsx en→{tag}"]
+    }
 
 
 # -- XTREME's average
@@ -179,48 +122,13 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def test_results_are_a_models_by_its_weights_or_else_by_its_name(
-    folder: Callable[..., Path], caplog: pytest.LogCaptureFixture
+def test_results_of_other_weights_do_not_count_and_two_values_are_refused(
+    folder: Callable[..., Path],
 ) -> None:
-    made = folder(
-        "out",
-        tatoeba("called otherwise", "de", (40.0, 60.0), WEIGHTS["A"]),
-        tatoeba("B", "de", (10.0, 20.0), None),
-        tatoeba("stranger", "de", (1.0, 1.0), "weights of another"),
-    )
-    found = read_retrievals([made], WEIGHTS)["tatoeba"]
-    assert {label: found.by_language(label) for label in found.values} == {
-        "A": {"de": 50.0}, "B": {"de": 15.0},
-    }  # fmt: skip
-    assert "stranger" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        (tatoeba("A", "de", (1, 1), "others"), "A has other weights than the fine-tuned model"),
-        (tatoeba("C", "de", (1, 1), "others"), "by one of the compared models (A, B)"),
-        ([Score(model="A", metric="accuracy", value=1)], "no finished results of XTREME"),
-    ],
-    ids=["other weights", "another model", "no benchmark"],
-)
-def test_results_that_are_nobodys_are_refused(
-    folder: Callable[..., Path], rows: Sequence[Any], said: str
-) -> None:
-    with pytest.raises(DataError) as refused:
-        read_retrievals([folder("out", rows)], WEIGHTS)
-    assert said in str(refused.value)
-
-
-def test_two_folders_add_up_unless_they_contradict_each_other(folder: Callable[..., Path]) -> None:
-    german = folder("de", bucc("A", "de", 30.0, WEIGHTS["A"]))
-    french = folder("fr", bucc("A", "fr", 50.0, None), bucc("B", "fr", 20.0, None))
-    found = read_retrievals([german, french, german], WEIGHTS)["bucc2018"]
-    assert found.average("A") == {0: 40.0}
-    assert found.average("B") == {}  # lacks German
-    other = folder("other", bucc("A", "de", 31.0, WEIGHTS["A"]))
+    assert not read_retrievals([folder("out", tatoeba("A", "de", (1, 1), "others"))], WEIGHTS)
+    folders = [folder(str(n), bucc("A", "de", n, WEIGHTS["A"])) for n in (30.0, 31.0)]
     with pytest.raises(DataError, match="another number"):
-        read_retrievals([german, other], WEIGHTS)
+        read_retrievals(folders, WEIGHTS)
 
 
 def test_the_averages_of_seven_and_nine_are_there_with_all_their_tasks(
@@ -231,10 +139,7 @@ def test_the_averages_of_seven_and_nine_are_there_with_all_their_tasks(
         other = "ko" if task == "tydiqa" else "de"
         write_transfer(tuned, "A", task, {"en": 0.9, other: 0.5}, seeds=(0,), n=20)
     comparison = collect([tuned])
-    own = {
-        setting.task: setting.columns("A", setting.key)[AVERAGE][0]
-        for setting in comparison.settings
-    }
+    own = {one.name: one.number("A")[0] for one in comparison.results}
 
     def shown(*folders: Path) -> dict[str, str]:
         table = summary_table(comparison, read_retrievals(folders, comparison.weights))

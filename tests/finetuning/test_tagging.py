@@ -4,7 +4,7 @@ import pytest
 from tiny_tokenizers import BUILDERS, build
 
 from lingraft.finetuning.coders.common import Shape
-from lingraft.finetuning.coders.tagging import TagCoder, tokens_of_words
+from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.models.losses import IGNORED
 from lingraft.tasks import TASKS
 from lingraft.tasks.examples import TaggedExample
@@ -41,29 +41,6 @@ def test_a_long_sentence_keeps_all_its_tags(family):
     assert max(len(item.ids) for item in items) <= 24
     labelled = [sum(label != IGNORED for label in item.target) for item in items]
     assert sum(labelled) == 2 * len(long.units) + len(short.units)
-
-
-@pytest.mark.parametrize("family", BUILDERS)
-def test_a_piece_whose_first_word_takes_more_tokens_without_its_space_loses_no_word(family):
-    """Byte-level BPE: ` the` is one token, and `the` at the start two."""
-    made = coder(family, 12)
-    whole = TaggedExample("long", ("the",) * 60, TAGS[:1] * 60)
-    items, tags = decoded(made, [whole])
-    assert tags == [whole.tags]
-    assert not any(item.cut for item in items)
-    assert sum(label != IGNORED for item in items for label in item.target) == 60
-
-
-@pytest.mark.parametrize("family", BUILDERS)
-def test_the_tokens_of_a_sentence_are_those_of_its_words(family):
-    tokenizer = build(family)
-    encoding = tokenizer(" ".join(WORDS)).encodings[0]
-    spaced = ("roberta", "roberta-prelayernorm", "modernbert", "bart", "eurobert")
-    alone = [
-        len(tokenizer.tokenize(f" {word}" if family in spaced and number else word))
-        for number, word in enumerate(WORDS)
-    ]
-    assert tokens_of_words(WORDS, [encoding]) == alone
 
 
 @pytest.mark.parametrize("family", BUILDERS)

@@ -10,11 +10,9 @@ from accelerate.state import AcceleratorState
 from processes import train_together
 from safetensors.torch import load_file
 
-from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
-from lingraft.recipe import Hardware
-from lingraft.training import checkpoint, machine
+from lingraft.training import checkpoint, loop
 from lingraft.training.checkpoint import weights
 from lingraft.training.compiling import encoder_layers
 from lingraft.training.loop import train_phase
@@ -73,11 +71,13 @@ def test_activations_computed_again_end_in_the_same_weights(
 
 @pytest.mark.usefixtures("accelerator")
 @pytest.mark.parametrize("family", CAUSAL)
-def test_frozen_matrices_in_bf16_change_not_a_bit(family, clm_job, tiny_model):
+def test_frozen_matrices_in_bf16_change_not_a_bit(family, clm_job, tiny_model, monkeypatch):
     found = []
-    for kept in ("fp32", "bf16"):
+    for kept in ("bf16", "fp32"):
         AcceleratorState._reset_state(reset_partial_state=True)
-        job = clm_job(kept, family, train=("embeddings", "inserted"), frozen_weights=kept)
+        if kept == "fp32":
+            monkeypatch.setattr(loop, "lighten", lambda _: 0)
+        job = clm_job(kept, family, train=("embeddings", "inserted"))
         model = published(tiny_model(family))
         train_phase(job, model, Accelerator(cpu=True, mixed_precision="bf16"))
         first, last = encoder_layers(model)
@@ -86,7 +86,7 @@ def test_frozen_matrices_in_bf16_change_not_a_bit(family, clm_job, tiny_model):
         assert {p.dtype for p in first.parameters()} == {torch.float32}
         assert model.get_input_embeddings().weight.dtype == torch.float32
         found.append((losses(job), load_file(job.folder / "best" / "model.safetensors")))
-    (plain, whole), (light, halved) = found
+    (light, halved), (plain, whole) = found
     assert plain == light
     assert whole.keys() == halved.keys()
     for name, tensor in whole.items():
@@ -113,12 +113,6 @@ def test_what_bf16_would_round_stays_in_fp32_and_all_is_fp32_while_it_is_saved(t
     assert model.model.layers[1].mlp.up_proj.weight.dtype == torch.bfloat16
 
 
-def test_frozen_weights_in_bf16_need_products_in_bf16(tmp_path):
-    wanted = Hardware(precision="fp32", frozen_weights="bf16")
-    with pytest.raises(RecipeError, match=r'frozen_weights: "bf16" needs products in bf16'):
-        machine.accelerator_for(wanted, tmp_path)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "tied", "train", "light"),
@@ -135,9 +129,8 @@ def test_two_processes_that_divide_the_weights_take_the_steps_of_one(
     def model():
         return published(tiny_model(family, tie_word_embeddings=tied, **STILL[family]))
 
-    more = {"frozen_weights": "bf16"} if light else {}
     jobs = {
-        name: clm_job(name, family, train, micro_batch_tokens=32, sharding=sharding, **more)
+        name: clm_job(name, family, train, micro_batch_tokens=32, sharding=sharding)
         for name, sharding in (("one", "none"), ("fsdp2", "fsdp2"))
     }
     with one_process():

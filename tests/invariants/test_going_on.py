@@ -134,17 +134,8 @@ def test_a_phase_that_goes_on_may_be_stopped(job, train):
     assert_same_bits(train(longer)[0], expected)
 
 
-@pytest.mark.parametrize(
-    ("keep", "free", "kept"), [(False, 1 << 50, 0), (True, 0, 15), ("auto", 0, 0)]
-)
-def test_it_is_kept_where_that_is_wanted_and_there_is_room(
-    keep, free, kept, job, train, monkeypatch, caplog
-):
-    monkeypatch.setattr(
-        checkpoint.shutil, "disk_usage", lambda _: type("Usage", (), {"free": free})
-    )
-    monkeypatch.setattr("lingraft.training.loop.logger.propagate", True)
-    made = job("kept", 20, keep_stable=keep)
+def test_it_is_not_kept_where_the_disk_has_no_room(job, train, monkeypatch):
+    monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 0}))
+    made = job("kept", 20)
     train(made)
-    assert checkpoint.stable_state(made.folder).get("step", 0) == kept
-    assert ("too little room" in caplog.text) is (keep == "auto")
+    assert checkpoint.stable_state(made.folder) == {}

@@ -1,6 +1,5 @@
 """Rows of a source that no training made: named before the start, mended, or refused."""
 
-import json
 import shutil
 
 import pytest
@@ -56,27 +55,3 @@ def test_a_matrix_with_many_damaged_rows_is_refused(damaged, tiny_tokenizer):
     loaded = load_model(str(damaged(110, 111, 112)))
     with pytest.raises(DataError, match="5 of the 320 rows"):
         damage.mend("x", loaded, tiny_tokenizer("roberta"))
-
-
-@pytest.mark.parametrize("initializer", ["mean", "random-statistics"])
-def test_no_row_of_a_graft_is_made_of_damaged_ones(initializer, damaged, shorthand, command):
-    folder = damaged()
-    arguments = [*shorthand(folder.parent / "run", steps=2)]
-    arguments[arguments.index("--source") + 1] = folder
-    ended = command(*arguments, f"embeddings.init={initializer}")
-    assert ended.status == 0, ended.err
-    said = ended.err + ended.out
-    assert said.index(f"30 times too long ({LONG} '") < said.index("corpus: done")
-    graft = folder.parent / "run" / "graft"
-    rows_UD = load_model(str(graft / "model")).model.get_input_embeddings().weight.detach()
-    assert float(rows_UD.norm(dim=1).max()) < 5  # NaN is not less
-    result = json.loads((graft / "done.json").read_text())["result"]
-    assert any("not finite" in note for note in result["notes"])
-
-
-def test_check_names_them(damaged, command):
-    folder = damaged()
-    ended = command("check", folder)
-    assert ended.status == 1
-    for what in ("30 times too long", "not finite", "zero"):
-        assert f"pieces: {what} (" in ended.err

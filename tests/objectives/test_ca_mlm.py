@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
 import torch
-from stopping import killed_at
 from torch.nn import functional
 
 from lingraft.models import cross_attention, loading
@@ -19,16 +17,13 @@ from lingraft.objectives import OBJECTIVES, objective_for
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking, Phase
 from lingraft.tokenizer.pairs import Edges, TokenPairs, translations
-from lingraft.training.checkpoint import weights
-from lingraft.training.data import Batcher, Reading
-from lingraft.training.loop import train_phase
+from lingraft.training.data import Batcher
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 MASKING = Masking(rate=0.3)
 TERMS = ["x_alone", "y_alone", "x_given_y", "y_given_x"]
 EDGES = Edges(1, 1)
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-MODERNBERT = {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_dropout": 0.0}
 
 
 @pytest.fixture
@@ -36,7 +31,7 @@ def veco(tiny_model):
     """A tiny model with cross-attention whose weights matter."""
 
     def made(family="roberta", **changes):
-        off = MODERNBERT if family == "modernbert" else NO_DROPOUT
+        off = NO_DROPOUT
         model = tiny_model(family, **{**off, **changes})
         cross_attention.insert(model, FAMILIES[family], 2, 0)
         generator = torch.Generator().manual_seed(4)
@@ -134,23 +129,6 @@ def test_packed_loss_and_gradients_are_those_of_one_pair_at_a_time(veco, pairs):
         torch.testing.assert_close(ours[name], parameter.grad, atol=1e-5, rtol=1e-4, msg=name)
 
 
-@pytest.mark.parametrize("family", ["roberta", "modernbert"])
-def test_pairs_in_shared_rows_have_the_losses_of_pairs_in_rows_of_their_own(family, veco, pairs):
-    held, packed = pairs(6), PackedModel(veco(family), FAMILIES[family])
-    with torch.no_grad():
-        shared, single = (
-            [
-                OBJECTIVES["ca_mlm"].loss(packed, batch)
-                for indices in groups
-                for batch in step_of("ca_mlm", held, 128, indices=indices).micro_batches
-            ]
-            for groups in ([range(6)], [[i] for i in range(6)])
-        )
-    for term in TERMS:
-        sums = [sum(float(one[term].nats) for one in part) for part in (shared, single)]
-        assert sums[0] == pytest.approx(sums[1], rel=1e-5)
-
-
 def test_the_partner_is_a_constant_and_shared_layers_still_learn_from_it(veco, pairs, monkeypatch):
     packed = PackedModel(veco(), FAMILIES["roberta"])
     (batch,) = step_of("ca_mlm", pairs(3)).micro_batches
@@ -168,39 +146,6 @@ def test_the_partner_is_a_constant_and_shared_layers_still_learn_from_it(veco, p
     assert layer.any()
     alone = losses["x_alone"].nats + losses["y_alone"].nats
     assert torch.autograd.grad(alone, states)[0].any()
-
-
-@torch.no_grad()
-def test_only_what_is_given_the_partner_changes_with_it(veco, pairs):
-    packed = PackedModel(veco(), FAMILIES["roberta"])
-    (batch,) = step_of("ca_mlm", pairs(1)).micro_batches
-    before = OBJECTIVES["ca_mlm"].loss(packed, batch)
-    ids = batch.input_ids_NT.clone()
-    hidden = set(batch.masked_M.tolist())
-    place = next(
-        i for i in (batch.segments_NT[0] == 2).nonzero().flatten().tolist()[1:] if i not in hidden
-    )
-    ids[0, place] = 7 if ids[0, place] != 7 else 8
-    after = OBJECTIVES["ca_mlm"].loss(packed, dataclasses.replace(batch, input_ids_NT=ids))
-    assert torch.equal(before["x_alone"].nats, after["x_alone"].nats)
-    for term in ("y_alone", "x_given_y", "y_given_x"):
-        assert not torch.equal(before[term].nats, after[term].nats)
-
-
-def test_where_cross_attention_alone_trains_its_terms_alone_are_left(veco, pairs):
-    phase = Phase.model_validate(STEP | {"name": "stage-1", "train": ["cross_attention"]})
-    only = objective_for("ca_mlm", phase)
-    more = phase.model_copy(update={"train": ("cross_attention", "head")})
-    assert objective_for("ca_mlm", more) is OBJECTIVES["ca_mlm"]
-    packed = PackedModel(veco(), FAMILIES["roberta"])
-    (batch,) = step_of("ca_mlm", pairs(4)).micro_batches
-    whole, part = OBJECTIVES["ca_mlm"].loss(packed, batch), only.loss(packed, batch)
-    assert list(part) == TERMS[2:]
-    for term, one in part.items():
-        assert torch.equal(one.nats, whole[term].nats)
-        assert one.positions == whole[term].positions
-    counts = Batcher(pairs(4), only, IDS, MASKING, 64, 64, 0, "phase-1").step(np.arange(4), 0)
-    assert counts.targets == {term: one.positions for term, one in part.items()}
 
 
 def test_each_side_has_a_mask_of_its_own_that_no_other_pair_changes(pairs):
@@ -232,130 +177,19 @@ def test_tlm_is_the_masked_sequence_of_both_sentences(veco, pairs):
     assert float(found.nats.detach()) == pytest.approx(total, rel=1e-5)
 
 
-def test_tlm_starts_positions_anew_where_it_is_asked_to(pairs):
-    plain, again = (
-        step_of("tlm", pairs(2, longest=64, resets=resets), indices=[0]).micro_batches[0]
-        for resets in (False, True)
+def test_where_cross_attention_alone_trains_its_terms_alone_are_left(veco, pairs):
+    phase = Phase.model_validate(
+        {"name": "p", "train": ["cross_attention"], "objective": "ca_mlm", "budget": {"value": 1}}
     )
-    length = plain.num_tokens
-    assert plain.positions_NT[0, :length].tolist() == list(range(length))
-    first = int((plain.input_ids_NT[0] == 2).nonzero()[0, 0]) + 1
-    expected = [*range(first), *range(length - first)]
-    assert again.positions_NT[0, :length].tolist() == expected
-
-
-# -- training
-
-
-STEP = {
-    "objective": "ca_mlm",
-    "budget": {"value": 1},
-    "optimizer": {"learning_rate": 1.0, "epsilon": 1.0, "weight_decay": 0.0},
-    "schedule": {"shape": "constant", "warmup": 0},
-}
-
-
-@pytest.fixture
-def job(tiny_job, pairs):
-    """A job on translations under ca_mlm and tlm."""
-
-    def made(name, phase, **training):
-        def reading(objective, also=(), **settings):
-            train, valid = pairs(20, **settings), pairs(8, 1, **settings)
-            return Reading("en-ko", train, valid, objective, MASKING, None, also, True)
-
-        only = phase.get("train") == ["cross_attention"]
-        also = () if only else (reading("tlm", longest=64),)
-        one = reading("ca_mlm", also)
-        return tiny_job(name, phase=phase, hardware=training, readings=(one,))
-
-    return made
-
-
-def rows(job):
-    return [json.loads(line) for line in job.metrics_path.read_text().splitlines()]
-
-
-def test_accumulation_is_the_big_batch_and_every_term_has_its_own_divisor(
-    job, veco, accelerator, pairs
-):
-    made, models = {}, {}
-    for name, use in {
-        "whole": {"row_tokens": 64},
-        "cut": {"row_tokens": 32, "micro_batch_tokens": 32},
-    }.items():
-        made[name], models[name] = job(name, STEP, **use), veco()
-        train_phase(made[name], models[name], accelerator)
-    (whole, valid), (cut, _) = (rows(made[name]) for name in ("whole", "cut"))
-    terms = [*TERMS, "tlm"]
-    for term in terms:
-        assert whole[f"loss/{term}"] == pytest.approx(cut[f"loss/{term}"], rel=1e-6)
-    assert whole["loss"] == pytest.approx(sum(whole[f"loss/{term}"] for term in terms), rel=1e-9)
-    assert {f"loss/{term}" for term in terms} <= set(valid)
-    for name, tensor in weights(models["whole"]).items():
-        torch.testing.assert_close(
-            weights(models["cut"])[name], tensor, atol=2e-6, rtol=1e-4, msg=name
-        )
-
-
-def test_the_first_stage_moves_cross_attention_and_leaves_the_rest_bit_identical(
-    job, veco, accelerator, monkeypatch
-):
-    model = veco()
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    graph, hidden = [], PackedModel.hidden
-
-    def watched(self, batch, **more):
-        states = hidden(self, batch, **more)
-        if self.model.training:
-            graph.append((bool(more), states.requires_grad))
-        return states
-
-    monkeypatch.setattr(PackedModel, "hidden", watched)
-    phase = STEP | {"train": ["cross_attention"], "budget": {"value": 2}}
-    train_phase(job("stage-1", phase), model, accelerator)
-    changed = {n for n, p in model.named_parameters() if not torch.equal(p.detach(), before[n])}
-    ours = set(loading.own_tensors(model, MODULES["cross_attention"]))
-    still = ours - changed  # a constant added to all scores changes nothing: softmax takes it away
-    assert changed <= ours
-    assert all(name.endswith("self.key.bias") for name in still)
-    assert set(graph) == {(False, False), (True, True)}  # the body's passes have no gradient
-
-
-def test_lora_beside_cross_attention_learns_from_states_without_it_too(job, veco, accelerator):
-    lora = {"parts": ["body"], "rank": 2}
-    phase = STEP | {"train": ["cross_attention"], "lora": lora, "budget": {"value": 2}}
-    made = job("lora", phase)
-    train_phase(made, veco(), accelerator)
-    assert {f"loss/{term}" for term in TERMS} <= set(rows(made)[0])
-
-
-def test_a_killed_phase_goes_on_to_the_same_bits(job, veco, accelerator):
-    phase = STEP | {"budget": {"value": 6}, "optimizer": {"learning_rate": 0.01}}
-    dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
-    whole = veco(**dropout)
-    train_phase(job("straight", phase), whole, accelerator)
-    broken = job("killed", phase, checkpoint_steps=2)
-
-    def of_pairs(batcher, *_):
-        return (batcher.phase, batcher.objective.name) == ("phase-1/en-ko/ca_mlm", "ca_mlm")
-
-    with killed_at(5, Batcher, "hide", of_pairs), pytest.raises(KeyboardInterrupt):
-        train_phase(broken, veco(**dropout), accelerator)
-    again = veco(**dropout)
-    train_phase(broken, again, accelerator)
-    ours, theirs = again.state_dict(), whole.state_dict()
-    assert [name for name in theirs if not torch.equal(ours[name], theirs[name])] == []
-
-
-@pytest.mark.parametrize("family", ["roberta", "modernbert"])
-def test_activations_computed_again_give_the_same_gradients(family, job, veco, accelerator):
-    found = {}
-    for use in (False, True):
-        model = veco(family)
-        of = job(f"again-{use}", STEP, gradient_checkpointing=use)
-        of = dataclasses.replace(of, family=FAMILIES[family])
-        train_phase(of, model, accelerator)
-        found[use] = weights(model)
-    for name, tensor in found[False].items():
-        torch.testing.assert_close(found[True][name], tensor, atol=1e-6, rtol=1e-5, msg=name)
+    only = objective_for("ca_mlm", phase)
+    more = phase.model_copy(update={"train": ("cross_attention", "head")})
+    assert objective_for("ca_mlm", more) is OBJECTIVES["ca_mlm"]
+    packed = PackedModel(veco(), FAMILIES["roberta"])
+    (batch,) = step_of("ca_mlm", pairs(4)).micro_batches
+    whole, part = OBJECTIVES["ca_mlm"].loss(packed, batch), only.loss(packed, batch)
+    assert list(part) == TERMS[2:]
+    for term, one in part.items():
+        assert torch.equal(one.nats, whole[term].nats)
+        assert one.positions == whole[term].positions
+    counts = Batcher(pairs(4), only, IDS, MASKING, 64, 64, 0, "phase-1").step(np.arange(4), 0)
+    assert counts.targets == {term: one.positions for term, one in part.items()}

@@ -11,7 +11,6 @@ from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
 from lingraft.tokenizer.documents import Documents
 from lingraft.training.data import Batcher
-from lingraft.training.loop import train_phase
 
 CAUSAL = [name for name, record in FAMILIES.items() if record.kind == "causal"]
 IDS = TokenIds(size=320, mask=None, pad=1, special=(0, 1, 2))
@@ -24,13 +23,6 @@ def test_a_unit_is_read_without_its_last_token_and_predicted_without_its_first()
     assert [row.tolist() for row in read] == [[5, 6], [8]]
     assert [row.tolist() for row in places] == [[0, 1], [0]]
     assert [row.tolist() for row in targets] == [[6, 7], [9]]
-
-
-def test_a_unit_of_one_token_predicts_nothing_and_moves_no_other():
-    ids, lengths = np.array([5, 6, 7, 8]), np.array([1, 3])
-    found = CLM.corrupt(ids, lengths, np.zeros(2, np.uint64), IDS, Masking())
-    assert found.targets.tolist() == [7, 8]
-    assert found.ids.tolist() == [6, 7]
 
 
 @pytest.mark.parametrize("family", CAUSAL)
@@ -56,16 +48,3 @@ def test_its_loss_and_gradient_are_those_of_the_stock_class_one_piece_at_a_time(
     torch.testing.assert_close(found.nats, expected, rtol=1e-5, atol=1e-3)
     for (name, own), theirs in zip(ours.named_parameters(), stock.parameters(), strict=True):
         torch.testing.assert_close(own.grad, theirs.grad, rtol=1e-4, atol=1e-3, msg=name)
-
-
-def test_a_phase_trains_a_causal_model_and_says_its_loss_in_nats_per_token(
-    tiny_job, tiny_tokens, tiny_model, accelerator
-):
-    phase = {"objective": "clm", "optimizer": {"learning_rate": 0.01}}
-    phase |= {"budget": {"value": 7, "unit": "epochs"}}
-    train, valid = Documents.of(tiny_tokens(40), 12), Documents.of(tiny_tokens(20, seed=1), 12)
-    job = tiny_job(phase=phase, family=FAMILIES["llama"], vocabulary=IDS, train=train, valid=valid)
-    result = train_phase(job, tiny_model("llama"), accelerator)
-    predicted = int((train.tokens.lengths - 1).sum())
-    assert result["masked"] == result["tokens"] == 7 * predicted
-    assert result["best"]["loss"] < 5.4 < np.log(320)

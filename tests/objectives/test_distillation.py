@@ -24,7 +24,7 @@ def teacher(tiny_model, tiny_tokenizer):
     """A BERT teaches a RoBERTa: other weights, another tokenizer, the same width."""
 
     def of(weight=1.0, longest=128):
-        return Teacher.of(
+        return Teacher(
             tiny_model("bert"),
             FAMILIES["bert"],
             tiny_tokenizer("bert"),
@@ -85,13 +85,6 @@ def test_the_loss_is_that_of_single_sentences_through_the_stock_models(
     assert float(loss.nats) == pytest.approx(expected, rel=1e-4)
 
 
-def test_it_reads_the_text_as_it_is_and_counts_no_token_twice(batch, tiny_tokenizer):
-    tokenizer = tiny_tokenizer("roberta")
-    texts = tokenizer.batch_decode(sentences_of(batch), skip_special_tokens=True)
-    assert sorted(texts) == sorted(TEXT)
-    assert (batch.objective, len(batch.masked_M)) == (TERM, 0)
-
-
 def test_only_the_teacher_s_stream_is_read_whole(tiny_tokens):
     batchers = [
         Batcher(tiny_tokens(number), OBJECTIVES["mlm"], IDS, Masking(), 32, 4_096, 0, name)
@@ -127,27 +120,3 @@ def test_gradients_reach_the_student_and_never_the_teacher(teacher, batch, tiny_
     assert not any("lm_head" in name for name in grads)
     assert all(p.grad is None and not p.requires_grad for p in frozen.packed.parameters())
     assert not frozen.packed.training
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_a_teacher_reads_a_special_token_that_a_text_spells_as_text(
-    family, tiny_model, tiny_tokenizer
-):
-    """Of Unigram it is a piece, which is unknown."""
-    ours, theirs = tiny_tokenizer("roberta"), tiny_tokenizer(family)
-    model, text = tiny_model(family), f"the {theirs.sep_token} dog"
-    made = Teacher.of(model, FAMILIES[family], theirs, ours, longest=64, weight=1.0)
-    found = made.states([ours(text, split_special_tokens=True)["input_ids"]], torch.device("cpu"))
-    ids = theirs(text, split_special_tokens=True)["input_ids"]
-    inside = [theirs.unk_token_id if one == theirs.sep_token_id else one for one in ids[1:-1]]
-    wanted = model.base_model(torch.tensor([[ids[0], *inside, ids[-1]]])).last_hidden_state
-    torch.testing.assert_close(found, wanted.mean(1), rtol=1e-4, atol=1e-5)
-
-
-def test_a_teacher_reads_no_more_than_it_can(teacher, batch, tiny_model):
-    whole, cut = teacher(), teacher(longest=6)
-    device = torch.device("cpu")
-    states = [one.states(sentences_of(batch), device) for one in (whole, cut)]
-    assert states[0].shape == states[1].shape == (3, 32)
-    assert not torch.allclose(states[0], states[1])

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from lingraft.evaluation.records import WordRecord
 from lingraft.pipeline import standalone
-from lingraft.stats import Resampling
-from lingraft.tokenizer import files
 
 
 def evaluated(command, model, text, *against, more=()):
@@ -65,21 +61,6 @@ def test_two_masked_models_are_compared_on_common_words(tiny_source, korean_text
     )
 
 
-def test_every_tokenizer_is_loaded_once(tiny_source, korean_text, command, monkeypatch):
-    loaded = []
-
-    def load(name):
-        loaded.append(name)
-        return files.load(name)
-
-    monkeypatch.setattr(
-        standalone, "tokenizer_files", SimpleNamespace(**vars(files) | {"load": load})
-    )
-    models = [str(tiny_source(family)) for family in ("roberta", "xlm-roberta", "modernbert")]
-    evaluated(command, models[0], korean_text, *models[1:], more=("max_words=20",))
-    assert loaded == models
-
-
 def test_causal_models_are_compared_by_the_bytes_of_all_documents(
     tiny_source, korean_text, command, tmp_path
 ):
@@ -92,28 +73,3 @@ def test_causal_models_are_compared_by_the_bytes_of_all_documents(
     assert other["bits_per_byte_of_the_first"] == pytest.approx(own, rel=1e-4)
     assert other["difference"]["value"] == pytest.approx(own - other["bits_per_byte"], rel=1e-2)
     assert other["unknown"] == 0
-
-
-def test_the_interval_is_that_of_the_paired_bootstrap_over_blocks():
-    draws = np.random.default_rng(0)
-    own, other = ([[float(x), 10.0] for x in draws.normal(m, 1, 50)] for m in (20.0, 25.0))
-    found = standalone._on_all_bytes(own, other)
-    sums = np.array([own, other])[:, :, 0]
-    expected = Resampling().between_texts(sums, np.full(50, 10.0))
-    assert found["difference"]["low"] == expected.low
-    assert found["difference"]["p"] == expected.p < 0.01
-
-
-@pytest.mark.parametrize(
-    ("other", "more", "text"),
-    [
-        ("llama", (), "which has no masked language model"),
-        ("bert", ("max_words=0",), "compare by the words that both score"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(other, more, text, tiny_source, korean_text, command):
-    start = ("evaluate", tiny_source("roberta"), "--text", korean_text)
-    ended = command(*start, "--against", tiny_source(other), *more)
-    assert ended.status == 1
-    assert text in ended.err
-    assert ended.out == ""

@@ -6,7 +6,7 @@ import pytest
 
 from lingraft.config import AdaptConfig
 from lingraft.errors import RecipeError
-from lingraft.pipeline import facts, folder, stages
+from lingraft.pipeline import estimates, folder, stages
 from lingraft.pipeline.completing import complete
 from lingraft.pipeline.stages import Context
 from lingraft.recipe.decoding import to_toml
@@ -51,24 +51,6 @@ def test_a_file_python_and_the_command_line_ask_for_one_thing(tables, command, t
     assert not complete(read_recipe(tmp_path / "done.toml")).choices
 
 
-def test_check_says_what_a_run_will_do(tables, command, tmp_path):
-    path = tmp_path / "asked.toml"
-    path.write_text(
-        f"""language = "ko"
-[source]
-model = "{tables["source"]["model"]}"
-[corpus]
-text = {tables["corpus"]["text"]}
-[training]
-budget = {{value = 20e3, unit = "tokens"}}
-"""
-    )
-    ended = command("check", path)
-    assert ended.status == 0, ended.err
-    for one in complete(read_recipe(path)).choices:
-        assert f"{one['key']} = " in ended.out
-
-
 def test_what_is_given_is_kept(tables):
     given = ("training.learning_rate=0.5", "embeddings.init=random", "tokenizer.vocab_size=99")
     completed = complete(asked(tables, *given))
@@ -78,7 +60,6 @@ def test_what_is_given_is_kept(tables):
     assert completed.recipe.tokenizer.vocab_size == 99
     named = {key for key, (_, source) in values(completed).items() if source == "given"}
     assert named == {"training.learning_rate", "embeddings.init", "tokenizer.vocab_size"}
-    assert not any(key.startswith("resources.") for key in values(completed))  # nothing reads them
 
 
 def test_a_method_that_is_named_keeps_its_layers(tables):
@@ -88,11 +69,6 @@ def test_a_method_that_is_named_keeps_its_layers(tables):
     assert (papers.recipe.training.method, papers.choices) == ("xpt", ())
 
 
-def test_without_a_budget_it_asks_for_one(tables):
-    with pytest.raises(RecipeError, match=r"^training\.budget: is not given"):
-        complete(asked(tables | {"training": {}}))
-
-
 def begin(completed, run):
     run.path.mkdir()
     folder.prepare(completed, run, update=False, force=False)
@@ -100,7 +76,7 @@ def begin(completed, run):
 
 def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, monkeypatch):
     """However fast the machine is when the run goes on."""
-    monkeypatch.setattr(facts, "tokens_a_second", lambda *_: 1_000.0)
+    monkeypatch.setattr(estimates, "tokens_a_second", lambda *_: 1_000.0)
     recipe, run = (
         asked(tables, "training.budget={value = 5, unit = 'minutes'}"),
         Run(tmp_path / "r"),
@@ -114,7 +90,7 @@ def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, mon
     begin(first, run)
     assert read_json(run.choices_path) == first.plain()
     assert read_recipe(run.recipe_path) == first.recipe
-    monkeypatch.setattr(facts, "tokens_a_second", lambda *_: 1e9)
+    monkeypatch.setattr(estimates, "tokens_a_second", lambda *_: 1e9)
     assert folder.complete(recipe, run).recipe == first.recipe
     same = asked(tables, "training.budget={value = 5, unit = 'minutes'}", "name=x")
     assert folder.complete(same, run).recipe.phases == first.recipe.phases
@@ -134,9 +110,3 @@ def test_text_that_has_grown_is_refused_and_with_resume_decided_by(tables, tmp_p
         folder.prepare(folder.complete(recipe, run), run, update=False, force=False)
     grown = folder.complete(recipe, run, update=True)
     assert grown.facts["characters"] == pytest.approx(3 * first.facts["characters"])
-
-
-def test_text_of_unknown_size_is_assumed_to_be_long_and_told(tables):
-    completed = complete(asked(tables | {"corpus": {"text": ["hub:some/text"]}}))
-    assert completed.facts["characters"] == facts.ASSUMED_CHARACTERS
-    assert any("hub:some/text is not known before it is read" in one for one in completed.notes)

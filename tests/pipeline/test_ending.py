@@ -14,7 +14,7 @@ from lingraft.recipe import Budget, Phase
 @pytest.fixture
 def run_of(monkeypatch):
     """A run of so many minutes, 20 s after it began; evaluating takes 30 s, exporting 10 s."""
-    monkeypatch.setattr(ending, "evaluating", lambda _, a_token: 30_000 * a_token)
+    monkeypatch.setattr(ending, "evaluated_tokens", lambda _: 30_000)
     monkeypatch.setattr(ending, "exporting", lambda _: 10.0)
 
     def made(*minutes, baselines=(), processes=1):

@@ -96,10 +96,6 @@ def test_a_recipe_with_another_budget_goes_on_too(finished, straight, recipe):
     assert_same_bits(finished, straight)
 
 
-def old(run):
-    (run / "choices.json").unlink()
-
-
 def unfinished(run):
     shutil.rmtree(run / "phase-2")
 
@@ -108,28 +104,14 @@ def not_kept(run):
     shutil.rmtree(run / "phase-2/stable")
 
 
-def linear(run):
-    not_kept(run)
-    path = run / "recipe.toml"
-    text = path.read_text().replace('shape = "wsd"', 'shape = "linear"').replace("decay = 0.25", "")
-    path.write_text(text)
-
-
 @pytest.mark.parametrize(
     ("spoil", "options", "said"),
     [
-        (
-            None,
-            ("--budget", "20steps", "tokenizer.vocab_size=400"),
-            "tokenizer.vocab_size=400: a run that goes on keeps",
-        ),
-        (None, (), "is a run; give the budget that it may have in all"),
+        (None, (), "give the budget that it may have in all"),
         (None, ("--budget", "11steps"), "give at least 12 steps"),
         (None, ("--budget", "3steps"), "its first phase had more"),
-        (old, ("--budget", "20steps"), "an older version of lingraft made it"),
         (unfinished, ("--budget", "20steps"), "it is not finished"),
         (not_kept, ("--budget", "20steps"), "hardware.keep_stable"),
-        (linear, ("--budget", "20steps"), "falls from the start (schedule.shape = 'linear')"),
     ],
 )
 def test_what_cannot_be_gone_on_with_is_told_in_one_line(spoil, options, said, finished, command):

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
-import json
 
 import pytest
 import torch
 from tiny_shapes import ENCODERS
 from transformers import AutoModelForMaskedLM
 
-from lingraft.errors import UnsupportedModelError
-from lingraft.models.export import generation_ids
 from lingraft.models.families import FAMILIES
 from lingraft.models.source import load_model
 from lingraft.pipeline import grafting
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
-from lingraft.tokenizer.frame import speak
-from lingraft.tokenizer.vocabulary import Vocabulary
 
 every_family = pytest.mark.parametrize("family", ENCODERS)
 TEXT = ["хлеб и соль на столе", "바다와 바람과 산", "문서를 열고 형식을 선택한 다음"] * 9
@@ -83,35 +77,6 @@ def test_a_kept_vocabulary_without_new_layers_gives_the_source_s_logits_bit_for_
     assert bool(counts["account"]["resized"]["tensors"]) == (pieces < source.config.vocab_size)
 
 
-def test_ids_without_a_piece_are_never_generated(tiny_tokenizer):
-    whole = Vocabulary.of(tiny_tokenizer("roberta"))
-    holed = dataclasses.replace(whole, pieces=[*whole.pieces[:50], "", *whole.pieces[51:]])
-    assert generation_ids({"suppress_tokens": [9]}, holed, holed)["suppress_tokens"] == [9, 50]
-    assert "suppress_tokens" not in generation_ids({}, whole, whole)
-
-
-@pytest.mark.parametrize("spare", [0, 9])
-def test_a_new_language_code_gets_a_row_behind_a_kept_vocabulary(
-    spare, tiny_model, tiny_tokenizer, tmp_path
-):
-    theirs = tiny_tokenizer("mbart")
-    size = len(theirs)
-    source = tiny_model("mbart", vocab_size=size + spare)
-    source.save_pretrained(tmp_path / "source")
-    data = {"language": "sw", "source": {"model": str(tmp_path / "source")}}
-    recipe = recipe_from(
-        data
-        | {"corpus": {"text": ["u.txt"]}, "training": {"method": "continued", "preset": "xpt2021"}}
-    )
-    ours, _ = extension.make(recipe.tokenizer, theirs, lambda: TEXT, pad_id=1, seed=0)
-    speak(ours, "sw_KE")
-    grafting.Grafting(recipe, theirs, ours, lambda: TEXT, lambda purpose: 7).run(tmp_path)
-    rows = load_model(str(tmp_path / "model")).model.get_input_embeddings().weight
-    assert len(rows) == size + 1 == ours.convert_tokens_to_ids("sw_KE") + 1
-    assert torch.equal(rows[:size], source.get_input_embeddings().weight[:size])
-    assert [row["rule"] for row in provenance(tmp_path)] == ["kept"] * size + ["fresh"]
-
-
 @every_family
 @pytest.mark.parametrize("initializer", ["random", "mean"])
 def test_an_extended_vocabulary_keeps_every_row_and_bias_of_the_source(
@@ -131,34 +96,6 @@ def test_an_extended_vocabulary_keeps_every_row_and_bias_of_the_source(
     assert "kept" not in {row["rule"] for row in table[size:]}
     assert counts["embeddings"]["provenance"]["kept"] == size
     assert sum(counts["embeddings"]["provenance"].values()) == len(rows)
-
-
-def test_added_rows_of_lapt_are_means_of_the_source_pieces_with_their_biases(
-    graft, tiny_source, tiny_tokenizer
-):
-    folder, _ = graft("roberta", "lapt")
-    source_rows, source_bias = rows_and_bias(tiny_source("roberta"), "roberta")
-    rows, bias = rows_and_bias(folder / "model", "roberta")
-    source, checked = tiny_tokenizer("roberta"), 0
-    for row in provenance(folder)[len(source) :]:
-        parts = [entry.split(":") for entry in row["sources"].split(",")]
-        if row["rule"] != "mean" or len(parts) > 3:
-            continue
-        index, ids = int(row["target_id"]), [int(part) for part, _ in parts]
-        weights = torch.tensor([float(weight) for _, weight in parts])
-        torch.testing.assert_close(rows[index], weights @ source_rows[ids], atol=1e-4, rtol=1e-3)
-        torch.testing.assert_close(bias[index], weights @ source_bias[ids], atol=1e-4, rtol=1e-3)
-        checked += 1
-    assert checked > 3
-
-
-@every_family
-def test_random_source_weights_keep_no_row(family, graft, tiny_source):
-    folder, counts = graft(family, "scratch", tokenizer={"action": "keep"})
-    source_rows, _ = rows_and_bias(tiny_source(family), family)
-    rows, _ = rows_and_bias(folder / "model", family)
-    assert "kept" not in counts["embeddings"]["provenance"]
-    assert not any(torch.equal(ours, theirs) for ours, theirs in zip(rows, source_rows))  # noqa: B905
 
 
 @every_family
@@ -193,43 +130,6 @@ def test_an_ablation_takes_of_the_source_its_body_its_rows_both_or_nothing(
     bias = target[record.output_bias[0]]
     assert bool(bias.any()) == rows
     assert counts["layers"] == {"source": 2, "before": 0, "after": 0}
-
-
-@every_family
-@pytest.mark.parametrize("width", ["matched", 64])
-def test_adapters_are_counted_and_accounted_for(family, width, graft, tiny_source):
-    folder, counts = graft(family, "adapters", graft={"adapters": width})
-    model = load_model(str(folder / "model")).model
-    named = {entry["tensor"] for entry in json.loads((folder / "account.json").read_text())}
-    ours = {name for name, _ in model.named_parameters() if ".adapter." in name}
-    assert ours <= named
-    assert counts["parameters"]["total"] == sum(p.numel() for p in model.parameters())
-    assert counts["width"] == model.config.hidden_size  # ELECTRA's embeddings are narrower
-    part = counts["parameters"]["by_part"]["adapters"]
-    assert part == sum(model.get_parameter(name).numel() for name in ours)
-    assert counts["layers"] == {"source": 2, "before": 0, "after": 0}
-    if width != "matched":
-        assert counts["adapters"] == width
-        return
-    layer = f"{FAMILIES[family].layers}.1."
-    stock = load_model(str(tiny_source(family))).model.state_dict()
-    two_layers = 2 * sum(t.numel() for name, t in stock.items() if name.startswith(layer))
-    one_wider = 4 * (2 * model.config.hidden_size + 1)
-    assert abs(part - two_layers) <= one_wider / 2
-
-
-def test_the_method_without_adapters_says_so(graft):
-    _, counts = graft("bert", "xpt")
-    assert counts["adapters"] == counts["parameters"]["by_part"]["adapters"] == 0
-
-
-def test_a_source_tokenizer_with_more_pieces_than_rows_is_refused(tiny_tokenizer):
-    from lingraft.tokenizer.vocabulary import Vocabulary
-
-    source = Vocabulary.of(tiny_tokenizer("bert"))
-    with pytest.raises(UnsupportedModelError, match=f"has {source.size} pieces but the model only"):
-        source.within(source.size - 1)
-    assert source.within(source.size) == source
 
 
 @pytest.mark.parametrize("initializer", ["match", "random-statistics"])

@@ -12,8 +12,8 @@ from lingraft.models.parts import translation_layers
 from lingraft.models.shapes import load_shapes
 from lingraft.models.source import load_model
 from lingraft.pipeline import grafting, stages
+from lingraft.pipeline.model_kinds import for_model_kind
 from lingraft.pipeline.outline import outline, shapes_of
-from lingraft.pipeline.suiting import suited
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
 from lingraft.training.problem import select_trained
@@ -58,7 +58,9 @@ CASES += [("bert", method) for method in MORE] + [("gemma3_text", "pieces added,
 def recipe_for(folder, tables):
     data = {"language": "ko", "source": {"model": str(folder)}, "corpus": {"text": ["ko.txt"]}}
     recipe = recipe_from(data | tables)
-    return suited(recipe, FAMILIES[json.loads((folder / "config.json").read_text())["model_type"]])
+    return for_model_kind(
+        recipe, FAMILIES[json.loads((folder / "config.json").read_text())["model_type"]]
+    )
 
 
 @pytest.mark.parametrize(("family", "method"), CASES)
@@ -89,23 +91,18 @@ def test_counts_are_those_of_the_built_model(family, method, tiny_source, tmp_pa
         assert said.trainable(phase) == trained.count
 
 
-@pytest.mark.parametrize("suffix", ["safetensors", "bin"])
 @pytest.mark.parametrize("differ", [True, False])
 def test_a_head_that_is_stored_beside_the_embeddings_is_tied_where_both_are_equal(
-    differ, suffix, tiny_model, tmp_path
+    differ, tiny_model, tmp_path
 ):
-    """As T5 1.1's and mT5's on the Hub, which transformers 5 calls tied; or as a .bin file's."""
+    """As T5 1.1's and mT5's on the Hub, which transformers 5 calls tied."""
     model = tiny_model("mt5", tie_word_embeddings=False)
     untie(model)
     model.save_pretrained(tmp_path)
     path = tmp_path / "model.safetensors"
     tensors = load_file(path)
     tensors["lm_head.weight"] = tensors["shared.weight"] + differ
-    path.unlink()
-    if suffix == "bin":
-        torch.save(tensors, tmp_path / "pytorch_model.bin")
-    else:
-        save_file(tensors, path, {"format": "pt"})
+    save_file(tensors, path, {"format": "pt"})
     config = json.loads((tmp_path / "config.json").read_text())
     config["tie_word_embeddings"] = not differ
     (tmp_path / "config.json").write_text(json.dumps(config))

@@ -6,7 +6,7 @@ import pytest
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES
-from lingraft.pipeline import checks
+from lingraft.pipeline import preflight
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -31,7 +31,7 @@ def refusal(do):
 
 
 def by_check(recipe):
-    return refusal(lambda: checks.check_inputs(recipe))
+    return refusal(lambda: preflight.check(recipe))
 
 
 def general(folder, tiny_tokenizer, tmp_path):
@@ -48,7 +48,6 @@ def general(folder, tiny_tokenizer, tmp_path):
         ("bert", "roberta", "padding token at id 0, and the source counts positions from 1"),
         ("bert", "t5", "lacks <extra_id_0>"),
         ("gpt2", "bert", "has no pad_token, mask_token"),
-        ("gpt2", "qwen2", "lacks <|im_start|>"),
     ],
 )
 def test_what_does_not_suit(

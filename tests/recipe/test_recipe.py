@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from script_modules import load
 
 from lingraft import recipe as recipes
-from lingraft.recipe import Corpus, Masking, Optimizer, Phase, Recipe, Section
+from lingraft.recipe import Masking, Optimizer, Recipe, Section
 from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.records import PRESETS
 
@@ -43,11 +43,6 @@ def test_a_section_takes_no_unknown_key(section):
         section.model_validate({"nothing_of_ours": 1})
 
 
-def test_a_section_cannot_be_changed():
-    with pytest.raises(ValidationError, match="frozen"):
-        Masking().rate = 0.3
-
-
 def test_defaults_are_the_papers_values():
     assert Masking() == Masking(rate=0.15, scheme="bert")
     optimizer = Optimizer()
@@ -60,44 +55,16 @@ def test_defaults_are_the_papers_values():
     assert recipes.Tokenizer().vocab_size == 50_000
 
 
-@pytest.mark.parametrize("betas", [(1.0, 0.9), (0.9, 1.0), (-0.1, 0.9), (0.9,), (0.9, 0.9, 0.9)])
-def test_decay_rates_are_two_shares_below_one(betas):
-    with pytest.raises(ValidationError):
-        Optimizer(betas=betas)
-
-
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_budget_is_finite_and_above_zero(value):
     with pytest.raises(ValidationError):
         recipes.Budget(value=value)
 
 
-@pytest.mark.parametrize(
-    ("valid", "test", "good"), [(0.5, 0.5, False), (0.6, 0.3, True), (0.0, 0.0, True)]
-)
-def test_held_out_shares_leave_something_to_train_on(valid, test, good):
-    if good:
-        assert Corpus(text=("a",), valid=valid, test=test).test == test
-    else:
-        with pytest.raises(ValidationError, match="leaves nothing to train on"):
-            Corpus(text=("a",), valid=valid, test=test)
-
-
-def test_the_shortest_sentence_is_not_longer_than_the_longest():
-    with pytest.raises(ValidationError, match="min_characters 9 is above max_characters 8"):
-        Corpus(text=("a",), min_characters=9, max_characters=8)
-
-
-@pytest.mark.parametrize("name", ["Phase", "phase 1", "", "-a", "a/b", "..", "a.b"])
-def test_a_phase_name_is_safe_as_a_folder(name):
-    with pytest.raises(ValidationError):
-        Phase.model_validate(PHASE | {"name": name})
-
-
-@pytest.mark.parametrize("name", recipes.STAGE_NAMES)
+@pytest.mark.parametrize("name", ["corpus", "report"])
 def test_a_phase_cannot_take_a_stages_folder(name):
     data = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["a"]}}
-    with pytest.raises(ValidationError, match=f"a phase cannot be called '{name}'"):
+    with pytest.raises(ValidationError, match=f"phases: '{name}' names two folders"):
         Recipe.model_validate(data | {"phases": [PHASE | {"name": name}]})
 
 
@@ -115,9 +82,3 @@ def test_amounts_are_read_as_people_write_them_and_written_as_they_read(text, va
     written = budget.model_dump(mode="json")
     assert isinstance(written, str)
     assert recipes.Budget.model_validate(written) == budget
-
-
-@pytest.mark.parametrize("text", ["8", "h", "8 years", "-3 steps", "8 sentences", "0,5h"])
-def test_what_is_no_budget_is_told_with_examples(text):
-    with pytest.raises(ValidationError, match=r"write it as .*300 steps"):
-        recipes.Budget.model_validate(text)

@@ -10,24 +10,21 @@ from lingraft.recipe import decoding
 from lingraft.rundir import Run
 
 SENTENCES = (
-    ("문서를 저장하려면 파일 메뉴에서 저장을 선택합니다.",
-     ["<s>", "▁문서를", "▁저장", "하려면", "▁파일", "▁메뉴에서", "▁저장을",
-      "▁선택합니다", ".", "</s>"], (2, 7)),
-    ("표의 셀을 병합하면 첫 번째 셀의 내용만 남습니다.",
-     ["<s>", "▁표의", "▁셀을", "▁병합", "하면", "▁첫", "▁번째", "▁셀의", "▁내용",
-      "만", "▁남", "습니다", ".", "</s>"],
-     (2, 8)),
-    ("비밀번호를 입력하고 확인 단추를 누르십시오.",
-     ["<s>", "▁비밀번호를", "▁입력", "하고", "▁확인", "▁단추를", "▁누르",
-      "십시오", ".", "</s>"], (4, 6, 7)),
-)  # fmt: skip
+    (
+        "문서를 저장하려면 파일 메뉴에서 저장을 선택합니다.",
+        [
+            *("<s>", "▁문서를", "▁저장", "하려면", "▁파일", "▁메뉴에서"),
+            *("▁저장을", "▁선택합니다", ".", "</s>"),
+        ],
+        (2, 7),
+    ),
+)
 DECOYS = ("▁문서", "▁파일", "▁저장", "▁선택", "습니다", "▁이", ".", "▁셀", "▁텍스트")
 
 
 def statistics(per_word, coverage):
     return {
-        "sentences": 1_000, "words": 9_120, "characters": 41_300, "tokens": round(9_120 * per_word),
-        "tokens_per_word": per_word, "characters_per_token": 41_300 / (9_120 * per_word),
+        "tokens_per_word": per_word, "characters_per_token": 4.53 / per_word,
         "unknown_rate": 1 - coverage, "character_coverage": coverage, "round_trip": 0.997,
     }  # fmt: skip
 
@@ -38,16 +35,9 @@ CORPUS = {
     "sources": [{"name": "libreoffice-help.ko.txt.xz", "bytes": 812_345, "documents": 17_204}],
     "documents": 17_204,
     "sentences_in": 31_870,
-    "dropped": {
-        "duplicate": 4_212,
-        "script": 1_630,
-        "too short": 388,
-        "letters": 97,
-        "control characters": 3,
-    },
+    "dropped": {"duplicate": 4_212, "script": 1_630, "control characters": 3},
     "splits": {
         "train": {"documents": 16_516, "sentences": 24_520, "characters": 1_130_204},
-        "valid": {"documents": 344, "sentences": 510, "characters": 23_120},
         "test": {"documents": 344, "sentences": 510, "characters": 22_871},
     },
 }
@@ -63,26 +53,13 @@ TOKENIZER = {
     "source_statistics": {"train": statistics(6.4, 0.31), "test": statistics(6.41, 0.31)},
     "tokens": {
         "train": {"sentences": 24_520, "tokens": 436_120, "cut": 12},
-        "valid": {"sentences": 510, "tokens": 9_034, "cut": 0},
         "test": {"sentences": 510, "tokens": 9_117, "cut": 0},
     },
 }  # fmt: skip
 GRAFT = {
     "model_type": "modernbert",
     "layers": {"source": 4, "before": 1, "after": 1},
-    "parameters": {
-        "total": 6_389_920,
-        "by_part": {
-            "embeddings": 1_024_000, "output_bias": 4_000, "embedding_norm": 256,
-            "inserted": 1_573_376, "body": 3_722_240, "head": 66_048,
-        },
-    },
-    "account": {
-        "copied": {"tensors": 26, "parameters": 3_788_288},
-        "fresh": {"tensors": 14, "parameters": 2_601_632},
-        "resized": {"tensors": 0, "parameters": 0},
-        "dropped": {"tensors": 2, "parameters": 1_028_000},
-    },
+    "parameters": {"total": 6_389_920},
     "notes": ["The first source layer had no attention norm: it has one of weight one."],
     "embeddings": {
         "initializer": "match", "provenance": {"fresh": 3_655, "exact": 341, "special": 4},
@@ -92,9 +69,7 @@ ENVIRONMENT = {
     "command": "lingraft adapt demo/recipe.toml --set hardware.precision=bf16",
     "lingraft": "0.1.0", "python": "3.11.2", "torch": "2.10.0", "transformers": "5.23.0",
     "tokenizers": "0.22.1",
-    "platform": "Linux x86_64", "cpu": "2 cores", "devices": ["cpu"], "threads": 2,
-    "precision": "bf16",
-    "started": "2026-11-20T10:15:00+00:00",
+    "cpu": "2 cores", "precision": "bf16", "started": "2026-11-20T10:15:00+00:00",
 }  # fmt: skip
 
 
@@ -137,15 +112,7 @@ def training_rows(phases, floor, start=8.3, every=10):
             loss = floor + (start - floor) * math.exp(-seen_now / 220_000) + 0.08 * math.sin(step)
             rate = 2e-3 * min(1, step / 20) * (1 - step / (steps + 1))
             row = {"phase": name, "step": step, "tokens": step * per_step, "loss": loss}
-            rows.append(
-                {
-                    "kind": "train",
-                    **row,
-                    "learning_rate": rate,
-                    "gradient_norm": 1.2,
-                    "tokens_per_second": 8_800.0,
-                }
-            )
+            rows.append({"kind": "train", **row, "learning_rate": rate})
             if step % (5 * every) == 0:
                 rows.append({"kind": "valid", **row, "loss": loss + 0.05})
         seen += steps * per_step
@@ -163,12 +130,8 @@ def write_training(folder, phases, floor):
         first_of_two = len(phases) == 2 and name == "phase-1"
         parts = ["embeddings", "output_bias", "inserted"] if first_of_two else ["all"]
         finish(folder / name, {
-            "steps": steps, "tokens": steps * per_step, "sentences": steps * 110,
-            "masked": steps * per_step // 7,
-            "seconds": steps * per_step / 8_800, "tokens_per_second": 8_800.0,
-            "best": {"step": last["step"], "loss": last["loss"]},
-            "last_loss": last["loss"], "stopped": "budget",
-            "train": parts,
+            "steps": steps, "tokens": steps * per_step, "seconds": steps * per_step / 8_800,
+            "best": {"loss": last["loss"]}, "stopped": "budget", "train": parts,
             "trainable_parameters": 2_601_376 if first_of_two else 6_389_920,
         })  # fmt: skip
 
@@ -176,11 +139,8 @@ def write_training(folder, phases, floor):
 def metrics(perplexity):
     hits = 100 / (1 + perplexity / 20)
     return {
-        "perplexity": perplexity, "loss": math.log(perplexity), "hits@1": 0.6 * hits,
-        "hits@3": 0.8 * hits,
-        "hits@5": 0.9 * hits, "hits@10": hits, "mrr": 0.7 * hits / 100, "mr": perplexity * 1.7,
-        "positions": 1_366,
-        "ties": 0,
+        "perplexity": perplexity, "hits@1": 0.6 * hits, "hits@5": 0.9 * hits, "hits@10": hits,
+        "mrr": 0.7 * hits / 100, "mr": perplexity * 1.7, "positions": 1_366,
     }  # fmt: skip
 
 
@@ -204,10 +164,7 @@ def evaluation(perplexity, masks="aaaa", entropy=6.02, right=0):
     return {
         "masks": {"fingerprint": masks, "sentences": 510, "positions": 1_366},
         "metrics": {"bert": metrics(0.92 * perplexity), "mask-only": metrics(perplexity)},
-        "words": {
-            "words": 2_000, "dropped": 12, "characters": 6_310,
-            "bits_per_character": 1.1 * math.log2(perplexity) / 2, "exact": 31.5,
-        },
+        "words": {"words": 2_000, "bits_per_character": 0.55 * math.log2(perplexity), "exact": 3.0},
         "unigram_entropy": entropy,
         "samples": [sample(*sentence, right) for sentence in SENTENCES],
     }  # fmt: skip
@@ -237,6 +194,9 @@ class Builder:
         """Graft, phases and evaluation of the run's own model, or of a baseline in `folder`."""
         path = self.run.path / folder
         self.graft(path)
+        if scratch:
+            own = recipe_data(baselines=[], phases=[phase("phase-1", ["all"], 880_000)])
+            (path / "recipe.toml").write_text(decoding.to_toml(decoding.decode(own)))
         phases = [("phase-1", 430, tokens_per_step)] if scratch else [
             ("phase-1", 170, tokens_per_step), ("phase-2", 260, tokens_per_step)
         ]  # fmt: skip
@@ -246,23 +206,6 @@ class Builder:
 
     def graft(self, path):
         finish(path / "graft", copy.deepcopy(GRAFT))
-        layer = "model.layers.{}.attn.Wqkv.weight"
-        copied = {"tensor": layer.format(1), "kind": "copied", "source": layer.format(0)}
-        fresh = {"tensor": layer.format(0), "kind": "fresh", "source": None}
-        account = [
-            {**copied, "shape": [768, 256], "note": ""},
-            {**fresh, "shape": [768, 256], "note": "implicit translation layer"},
-        ]
-        (path / "graft" / "account.json").write_text(json.dumps(account), encoding="utf-8")
-        table = [
-            "target_id\tpiece\trule\tsource_id\tsource_piece",
-            "0\t<s>\tspecial\t0\t<s>",
-            "4\t<mask>\tspecial\t4\t[MASK]",
-            "5\t▁문서\tfresh\t\t",
-            "6\t▁LibreOffice\texact\t512\t▁LibreOffice",
-            "7\t▁을\tfresh\t\t",
-        ]
-        (path / "graft" / "provenance.tsv").write_text("\n".join(table) + "\n", encoding="utf-8")
 
     def whole(self, perplexity=46.4, scratch=164.6):
         self.corpus().tokenizer().model(perplexity=perplexity)

@@ -57,9 +57,7 @@ def test_a_line_that_a_kill_cut_is_left_out_and_the_next_rows_take_its_place(tmp
     assert row.read(path) == []
 
 
-@pytest.mark.parametrize(
-    "line", ["5", "[]", "mine", '{"kind": "metric"}', '{"model": "a", "task": "b", "value": 1}']
-)
+@pytest.mark.parametrize("line", ["mine", '{"model": "a", "task": "b", "value": 1}'])
 def test_a_broken_line_and_a_file_of_before_or_of_another_program_are_told_by_the_line(
     tmp_path, line
 ):

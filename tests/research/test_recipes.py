@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lingraft.models.source import config_of
-from lingraft.pipeline import completing, facts
+from lingraft.pipeline import completing, estimates
 from lingraft.recipe import Source
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import read_recipe
@@ -42,8 +42,8 @@ def test_a_study_has_cells_and_finds_its_tasks(path, monkeypatch):
     # automatic settings read config.json and sizes of text; what is made elsewhere is stood in for
     demo = Source(model=str(ROOT / "demo/source"))
     monkeypatch.setattr(completing, "config_of", lambda _: config_of(demo))
-    monkeypatch.setattr(completing, "tied_now", lambda _: True)
-    monkeypatch.setattr(facts, "_text", lambda _: (1e6, False, []))
+    monkeypatch.setattr(completing, "is_source_tied", lambda _: True)
+    monkeypatch.setattr(estimates, "_text", lambda _: (1e6, False, []))
     study = read_study(path)
     assert cells(study)
     for task in study.tasks:

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.engine import job
-from lingraft.corpus.engine.job import Cluster
 from lingraft.corpus.split import SPLITS
 from lingraft.recipe import Corpus
 
@@ -20,7 +19,7 @@ def corpus(sources: list[str], **changes: Any) -> Corpus:
 
 
 def settings(part_bytes: int = 9_000, processes: int = 1, **changes: Any) -> job.Settings:
-    return job.Settings(Cluster(processes=processes), part_bytes, **changes)
+    return job.Settings(jobs=processes, part_bytes=part_bytes, **changes)
 
 
 def made(section: Corpus, out: Path, chosen: job.Settings | None = None) -> dict[str, Any]:

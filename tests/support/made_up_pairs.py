@@ -2,7 +2,7 @@
 
 import random
 
-from lingraft.crosslingual.pairs import Pairs
+from lingraft.crosslingual.retrieval import Pairs
 
 WORDS = (
     "cat",

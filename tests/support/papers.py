@@ -1,7 +1,6 @@
 """Methods as papers have them, for tests that need settings that no text decides."""
 
-from lingraft.recipe.record import AUTO
-from lingraft.recipe.records import METHODS
+from lingraft.recipe.records import AUTO, METHODS
 
 
 def papers(method):

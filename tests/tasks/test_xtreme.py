@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError
 from lingraft.tasks import (
     GROUPS,
     RETRIEVAL_GROUPS,
@@ -17,7 +17,6 @@ from lingraft.tasks import (
     xtreme,
 )
 from lingraft.tasks.examples import Answer, SpanExample, SpanPrediction
-from lingraft.tasks.held_out import tasks_of, texts
 from lingraft.tasks.span_metrics import MLQA_LANGUAGES, normalise_mlqa
 
 if TYPE_CHECKING:
@@ -50,14 +49,9 @@ def test_the_records_of_a_group_differ_in_files_alone(name: str) -> None:
         assert {"xtreme2020", "xtune2021", "metaxlm2021"} <= set(record.alternatives)
 
 
-def test_a_language_that_a_group_lacks_is_named() -> None:
-    with pytest.raises(RecipeError, match=r"xquad: is not in the language 'ko'; it is in ar, de"):
-        GROUPS["xquad"].member("ko")
-
-
 def test_a_language_without_a_training_set_says_so() -> None:
     for name in ("xquad-de", "mlqa-de"):
-        with pytest.raises(DataError, match=f"{name}: the benchmark has no training set in this"):
+        with pytest.raises(DataError, match=f"{name}: has no train set"):
             load(TASKS[name], OFFICIAL)
     assert load(TASKS["xquad-en"], OFFICIAL).names["train"] == "train"
 
@@ -95,27 +89,6 @@ def test_answers_by_hand_and_one_without_a_prediction_counts_as_wrong() -> None:
     }  # fmt: skip
 
 
-def test_nothing_but_an_article_has_no_f1_in_squad_1() -> None:
-    assert _asked("xquad-en", ("The", "a"), ("red", "red")) == {"exact_match": 100, "f1": 50}
-
-
-def test_texts_of_the_tests_are_left_out_of_a_corpus() -> None:
-    (task,) = tasks_of(["tatoeba-de"])
-    assert {"Es regnet.", "It is raining."} <= set(texts(task, OFFICIAL))
-    (task,) = tasks_of(["udpos-fr"])
-    assert "Elle dort ." in texts(task, OFFICIAL)
-    assert [one.name for one in tasks_of(["mlqa"])] == [
-        f"mlqa-{language}" for language in GROUPS["mlqa"].languages
-    ]
-
-
-def test_hidden_labels_do_not_keep_a_test_set_from_being_left_out(tmp_path: Path) -> None:
-    for split, text in (("dev", "Ja\tO\n"), ("test", "Köln\nliegt\nam\nRhein\n")):
-        (tmp_path / f"{split}-de.tsv").write_text(text, encoding="utf-8")
-    (task,) = tasks_of(["panx-de"])
-    assert texts(task, tmp_path) == ["Ja", "Köln liegt am Rhein"]
-
-
 # -- averages
 
 
@@ -139,34 +112,3 @@ def test_the_average_of_xlm_r_large_is_the_published_one() -> None:
             "retrieval": (66.0 + 57.3) / 2,
         }
     )
-
-
-@pytest.mark.parametrize(
-    ("row", "published"),
-    [
-        ((63.8, 51.0, (47.3, 33.2), (39.9, 25.3), (26.8, 15.2), 57.9, 77.8), 49.2),
-        ((63.7, 54.0, (57.9, 42.0), (51.5, 34.3), (39.7, 23.0), 64.6, 83.2), 55.7),
-        ((67.4, 55.0, (64.4, 49.0), (57.0, 40.0), (44.4, 27.8), 67.2, 84.2), 59.3),
-    ],
-    ids=["XLM", "MetaXLM", "+Dict"],
-)
-def test_the_averages_of_metaxlm_are_over_seven_tasks(
-    row: tuple[float | tuple[float, float], ...], published: float
-) -> None:
-    names_of_row = ("udpos", "panx", "xquad", "mlqa", "tydiqa", "xnli", "pawsx")
-    by_task = {
-        task: fmean(value) if isinstance(value, tuple) else value
-        for task, value in zip(names_of_row, row, strict=True)
-    }
-    average = xtreme.average(by_task, xtreme.SEVEN)
-    assert average is not None
-    assert round(average, 1) == published
-    assert xtreme.average(by_task) is None
-    assert set(xtreme.category_averages(by_task)) == {"classification", "tagging", "qa"}
-
-
-def test_a_transfer_gap_compares_the_training_languages_with_the_others() -> None:
-    f1 = {"en": 80.0, "de": 70.0, "ko": 60.0}
-    assert xtreme.transfer_gap(f1, ["en"]) == 15
-    assert xtreme.transfer_gap(f1, ["ko"]) == -15
-    assert xtreme.transfer_gap(f1, ["en", "de"]) == 15

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import pytest
 
 from lingraft.errors import DataError
 from lingraft.tasks import TASKS, find
-from lingraft.tasks.examples import TaggedExample, TextExample
+from lingraft.tasks.examples import TaggedExample, TextExample, labelled
 from lingraft.tasks.splits import read_split
 from lingraft.tasks.words import RANKS, fused
 
@@ -68,46 +67,18 @@ def test_the_node_nearest_to_the_root_heads_a_span() -> None:
     assert fused(deeper, span, ranks)[0][1] == "PRON"
 
 
-def test_equally_near_nodes_are_ranked_by_part_of_speech_of_the_language() -> None:
-    nodes = {1: node("NOUN", 3), 2: node("AUX", 3), 3: node("ADJ", 0)}
-    span = [(range(1, 3), "x")]
-    assert fused(nodes, span, RANKS[""].split())[0][1] == "NOUN"
-    assert fused(nodes, span, RANKS["fr"].split())[0][1] == "AUX"
-    # what a list lacks comes last (XTREME's converter stops)
-    assert fused(nodes, span, RANKS["es"].split())[0][1] == "AUX"
-
-
 def _conllu(tmp_path: Path, *lines: str) -> Path:
     path = tmp_path / "de_made-ud-dev.conllu"
     path.write_text("".join(line.replace(" ", "\t") + "\n" for line in lines), encoding="utf-8")
     return path
 
 
-def test_sentences_without_text_are_left_out_and_joiners_go(tmp_path: Path) -> None:
-    hidden = [f"{n} _ _ NOUN _ _ {n - 1} dep _ _" for n in range(1, 4)]
-    some = [
-        "1 a\u200cb _ NOUN _ _ 0 root _ _",
-        "2 _ _ DET _ _ 1 dep _ _",
-        "3 c _ DET _ _ 1 dep _ _",
-    ]
-    path = _conllu(tmp_path, *hidden, "", *some, "", hidden[0], "")
-    (only,) = TASKS["udpos-de"].read(path)
-    assert isinstance(only, TaggedExample)
-    assert only.units == ("ab", "_", "c")
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("1 a NOUN", "line 1: is no line of CoNLL-U"),
-        ("1-2 du _ _ _ _ _ _ _ _", "line 1: not all words of the multi-word token 'du' are there"),
-        ("1 a _ NAME _ _ 0 root _ _", "unknown label 'NAME'; allowed: ADJ, ADP"),
-    ],
-)
-def test_a_broken_treebank_is_one_line_with_the_place(line: str, says: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", ["1 a NOUN", "1-2 du _ _ _ _ _ _ _ _", "x a _ DET _ _ 0 r _ _"])
+def test_a_broken_treebank_is_one_line_with_the_place(line: str, tmp_path: Path) -> None:
     path = _conllu(tmp_path, line, "")
-    with pytest.raises(DataError, match=re.escape(says)):
+    with pytest.raises(DataError, match=r"de_made-ud-dev\.conllu: ") as caught:
         TASKS["udpos-de"].read(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_language_goes_from_the_words_of_a_file_in_which_all_have_it(tmp_path: Path) -> None:
@@ -137,20 +108,10 @@ def test_a_copy_of_xtremes_folder_hides_its_labels(
 ) -> None:
     task = TASKS[name]
     (tmp_path / file).write_text(text, encoding="utf-8")
-    with pytest.raises(DataError) as caught:
-        read_split(task, "test", find(task, tmp_path, ["test"])["test"])
-    message = str(caught.value)
-    assert "has no answer" in message
-    assert f"hidden labels, those with labels: {task.files_from}" in message
-    assert "\n" not in message
-
-
-@pytest.mark.parametrize("name", ["xnli", "pawsx"])
-def test_xtremes_own_training_files_have_no_header(name: str, tmp_path: Path) -> None:
-    label = {"xnli": "neutral", "pawsx": "1"}[name]
-    (tmp_path / "dev-de.tsv").write_text(f'"Ja"\tEs ist nass.\t{label}\n', encoding="utf-8")
-    (only,) = TASKS[f"{name}-de"].read(tmp_path / "dev-de.tsv")
-    assert only == TextExample("0", '"Ja"', "Es ist nass.", label)
+    files = find(task, tmp_path, ["test"])["test"]
+    with pytest.raises(DataError, match="has no answer; files with answers are from http"):
+        read_split(task, "test", files)
+    assert not any(map(labelled, read_split(task, "test", files, unanswered=True)))
 
 
 def test_ids_that_xtreme_shortened_are_made_distinct(tmp_path: Path) -> None:
@@ -159,5 +120,3 @@ def test_ids_that_xtreme_shortened_are_made_distinct(tmp_path: Path) -> None:
     path = tmp_path / "train-de.jsonl"
     path.write_text(f"{row}\n{row}\n", encoding="utf-8")
     assert [one.id for one in TASKS["tydiqa-ko"].read(path)] == ["1", "1#1"]
-    with pytest.raises(DataError, match="occurs twice"):
-        TASKS["xquad-de"].read(path)

@@ -1,13 +1,11 @@
 """Documents on disk and in pieces: nothing lost, nothing twice, special tokens at the ends."""
 
-import copy
 import functools
 
 import causal_tokenizers
 import numpy as np
 import pytest
 
-from lingraft.errors import DataError
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import documents, extension
 from lingraft.tokenizer.documents import Documents
@@ -31,11 +29,6 @@ def corpus(tmp_path):
 
 def test_a_document_is_its_lines_with_a_newline_between(corpus):
     assert list(documents.read(corpus)) == TEXTS
-
-
-def test_text_without_document_starts_is_one_document(corpus):
-    corpus.with_suffix(".documents.npy").unlink()
-    assert list(documents.read(corpus)) == ["\n".join(TEXTS)]
 
 
 def test_lines_are_read_with_their_ends_within_a_document(corpus):
@@ -65,23 +58,6 @@ def test_pieces_are_learnt_as_the_model_reads_documents(family, kind, tmp_path):
         assert "하늘이" in ours.get_vocab()
 
 
-def test_a_missing_text_is_said(tmp_path):
-    with pytest.raises(DataError, match="run the corpus stage first"):
-        list(documents.read(tmp_path / "train.txt"))
-
-
-def test_a_tokenizer_without_an_end_is_told_of_once(corpus, tiny_tokenizer, tmp_path, caplog):
-    corpus.with_name("valid.txt").write_bytes(corpus.read_bytes())
-    tokenizer = copy.deepcopy(tiny_tokenizer("llama"))
-    documents.encode(tokenizer, corpus, tmp_path, "train", 16)
-    assert not caplog.messages
-    tokenizer.eos_token = None
-    for split in ("train", "valid"):  # of a stream, whose name stands before
-        documents.encode(tokenizer, corpus.with_name(f"{split}.txt"), tmp_path, f"a-{split}", 16)
-    (said,) = caplog.messages
-    assert "no eos_token" in said
-
-
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @pytest.mark.parametrize("at_once", [1, 20, 1 << 20])
 def test_a_row_is_a_document_as_the_tokenizer_reads_it_and_its_end(
@@ -106,15 +82,6 @@ def test_a_row_is_a_document_as_the_tokenizer_reads_it_and_its_end(
     assert counts["cut"] == 2
 
 
-def test_special_tokens_spelt_out_in_a_document_are_text(tiny_tokenizer, tmp_path):
-    tokenizer = tiny_tokenizer("gpt2")
-    (tmp_path / "train.txt").write_text("a <|endoftext|> b\n", encoding="utf-8")
-    documents.encode(tokenizer, tmp_path / "train.txt", tmp_path, "train", 64)
-    (row,) = Tokens.open(tmp_path, "train").rows([0])
-    assert row.tolist().count(tokenizer.eos_token_id) == 1
-    assert row[-1] == tokenizer.eos_token_id
-
-
 @pytest.mark.parametrize("prefix", [[], [0]], ids=["bare", "bos"])
 @pytest.mark.parametrize("context", [1, 2, 7, 8, 15, 16, 40])
 def test_pieces_read_the_context_at_most_and_predict_every_token_but_the_first_once(
@@ -133,29 +100,3 @@ def test_pieces_read_the_context_at_most_and_predict_every_token_but_the_first_o
         assert read == (whole[1:-1][between].tolist() if prefix else whole[:-1].tolist())
         assert all(row[: len(prefix)].tolist() == prefix for row in own)
         assert all(len(row) == context + 1 for row in own[:-1])
-
-
-def test_a_subset_holds_the_pieces_that_are_asked_for(tiny_tokens):
-    pieces = Documents.of(tiny_tokens(10), 4)
-    some = pieces.subset(np.array([5, 2]))
-    expected = [row.tolist() for row in pieces.rows([5, 2])]
-    assert [row.tolist() for row in some.rows([0, 1])] == expected
-    assert some.lengths.tolist() == pieces.lengths[[5, 2]].tolist()
-
-
-def test_pieces_of_some_documents_are_those_of_the_whole_text(tiny_tokens):
-    tokens = tiny_tokens(10)
-    some = Documents.of(tokens.subset(np.array([7, 3])), 4)
-    whole = Documents.of(tokens, 4)
-    of = [i for number in (7, 3) for i in np.flatnonzero(whole.owners == number)]
-    expected = [row.tolist() for row in whole.rows(of)]
-    assert [row.tolist() for row in some.rows(range(len(some)))] == expected
-
-
-def test_pieces_begin_with_all_special_tokens_before_a_text(tiny_tokens):
-    (whole,) = (tokens := tiny_tokens(1, 16, 16)).rows([0])
-    prefix = whole[:2].tolist()
-    rows = Documents.of(tokens, 6, prefix).rows(range(3))
-    assert [row.tolist() for row in rows] == [
-        [*prefix, *whole[start : start + 5].tolist()] for start in (2, 7, 12)
-    ]

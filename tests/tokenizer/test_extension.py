@@ -10,11 +10,9 @@ from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import extension
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.files import plain_backend
 from tests.support.vocabulary_kinds import keys_of
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "modernbert")
-BYTE_LEVEL = ("roberta", "modernbert")
 # Words that the tiny sources have not seen, in letters that they have and in others.
 NEW = ["хлеб и соль на столе, хлеб и вода", "Hovercraft overflowing hovercraft", "바다와 바람"] * 9
 EVERYTHING = [
@@ -37,10 +35,6 @@ def extended(tiny_tokenizer):
     return functools.cache(lambda family: make("append", tiny_tokenizer(family)))
 
 
-def ids(tokenizer, text):
-    return plain_backend(tokenizer).encode(text, add_special_tokens=False).ids
-
-
 @every_family
 def test_a_kept_tokenizer_reads_and_writes_as_the_source_s(family, tiny_tokenizer, tmp_path):
     source = tiny_tokenizer(family)
@@ -54,7 +48,7 @@ def test_a_kept_tokenizer_reads_and_writes_as_the_source_s(family, tiny_tokenize
         rows = [t(text, text).input_ids for t in (source, ours, again)]
         assert rows[0] == rows[1] == rows[2]
         assert again.decode(rows[0]) == source.decode(rows[0])
-    assert counts == {"source": len(source), "added": 0, "unreachable": 0}
+    assert counts == {"source": len(source), "added": 0}
 
 
 @every_family
@@ -71,74 +65,6 @@ def test_the_ids_of_the_source_stay_and_new_ones_stand_behind_them(
 
 
 @every_family
-def test_special_tokens_and_frames_are_the_source_s(family, extended, tiny_tokenizer):
-    source, (ours, _) = tiny_tokenizer(family), extended(family)
-    assert ours.special_tokens_map == source.special_tokens_map
-    assert sorted(ours.all_special_ids) == sorted(source.all_special_ids)
-    assert tokenizer_files.kind_of(ours) == tokenizer_files.kind_of(source)
-    assert ours("", "").input_ids == source("", "").input_ids
-    mask = f"The {ours.mask_token}"
-    assert ours(mask).input_ids.count(ours.mask_token_id) == 1
-
-
-@every_family
-def test_new_text_takes_fewer_tokens_and_uses_added_pieces(family, extended, tiny_tokenizer):
-    source, (ours, counts) = tiny_tokenizer(family), extended(family)
-    old, new = ([index for text in NEW[:3] for index in ids(t, text)] for t in (source, ours))
-    used = {index for index in new if index >= len(source)}
-    assert len(used) > 5
-    assert max(new) < len(source) + counts["added"]
-    unknown = source.unk_token_id
-    assert len(new) < len(old) or old.count(unknown) > new.count(unknown) == 0
-
-
-@pytest.mark.parametrize("family", [*BYTE_LEVEL, "xlm-roberta"])
-def test_an_extended_tokenizer_gives_new_and_old_text_back(family, extended):
-    ours, _ = extended(family)
-    for text in (NEW[0], NEW[1], "The quick brown fox jumps"):
-        assert ours.decode(ids(ours, text)) == text
-
-
-@pytest.mark.parametrize("family", BYTE_LEVEL)
-def test_byte_level_tokens_are_whole_runs_of_the_source_s(family, extended, tiny_tokenizer):
-    source, (ours, _) = tiny_tokenizer(family), extended(family)
-    for text in (*EVERYTHING, *NEW[:3], "overflow hover over the fox"):
-        runs, pieces = iter(ids(source, text)), source.convert_ids_to_tokens
-        for token in ours.convert_ids_to_tokens(ids(ours, text)):
-            run = ""
-            while len(run) < len(token):
-                run += pieces([next(runs)])[0]
-            assert run == token
-        assert next(runs, None) is None
-
-
-@every_family
-def test_text_of_which_the_new_vocabulary_has_nothing_falls_as_before(
-    family, extended, tiny_tokenizer
-):
-    source, (ours, _) = tiny_tokenizer(family), extended(family)
-    for text in ("문서를 열고 형식을 선택한 다음 폴더에 저장합니다.", "zq xj 77"):
-        assert ids(ours, text) == ids(source, text)
-
-
-@every_family
-def test_an_extended_tokenizer_survives_its_files(family, extended, tmp_path):
-    ours, _ = extended(family)
-    tokenizer_files.save(ours, tmp_path)
-    again = tokenizer_files.load(tmp_path)
-    assert again.get_vocab() == ours.get_vocab()
-    for text in (*EVERYTHING, *NEW[:3]):
-        assert again(text).input_ids == ours(text).input_ids
-
-
-@every_family
-def test_extending_twice_gives_the_same_tokenizer(family, extended, tiny_tokenizer):
-    again, counts = make("append", tiny_tokenizer(family))
-    assert again.backend_tokenizer.to_str() == extended(family)[0].backend_tokenizer.to_str()
-    assert counts == extended(family)[1]
-
-
-@every_family
 def test_the_source_s_tokenizer_is_left_as_it_was(family, tiny_tokenizer):
     source = tiny_tokenizer(family)
     before = source.backend_tokenizer.to_str()
@@ -147,47 +73,16 @@ def test_the_source_s_tokenizer_is_left_as_it_was(family, tiny_tokenizer):
     assert source.backend_tokenizer.to_str() == before
 
 
-def test_a_piece_that_the_source_s_merges_forestall_is_counted_as_unreachable():
-    model = {
-        "type": "BPE",
-        "vocab": {"a": 0, "b": 1, "c": 2, "bc": 3, "ab": 4, "abc": 5},
-        "merges": [("b", "c"), ("a", "b"), ("ab", "c")],
-    }
-    assert extension._reached({"model": model}, ["ab", "abc"]) == [True, False]
-
-
-def test_pieces_inside_words_are_tried_inside_words():
-    model = {
-        "type": "WordPiece",
-        "unk_token": "[UNK]",
-        "continuing_subword_prefix": "##",
-        "max_input_chars_per_word": 100,
-        "vocab": {"[UNK]": 0, "a": 1, "##bc": 2, "##d": 3, "ad": 4},
-    }
-    assert extension._reached({"model": model}, ["##bc", "##d"]) == [True, False]
-
-
-def test_text_that_brings_nothing_new_adds_nothing(tiny_tokenizer):
-    _, counts = make("append", tiny_tokenizer("bert"), ["the the"], vocab_size=40)
-    assert counts["added"] == 0
-
-
 @pytest.mark.parametrize("kind", ["keep", "extend"])
 def test_a_padding_id_that_the_source_s_tokenizer_does_not_have_is_refused(kind, tiny_tokenizer):
-    with pytest.raises(UnsupportedModelError, match="padding token at id 7, but its tokenizer"):
+    with pytest.raises(UnsupportedModelError, match="counts positions from 7"):
         make(kind, tiny_tokenizer("roberta"), pad_id=7)
 
 
-@pytest.mark.parametrize("kind", ["keep", "extend", "source"])
+@pytest.mark.parametrize("kind", ["keep", "source"])
 def test_a_model_from_nothing_has_no_vocabulary_to_follow_or_keep(kind):
-    with pytest.raises(RecipeError, match=f"'{kind}' needs a source model.* byte-bpe, wordpiece"):
+    with pytest.raises(RecipeError, match=r"needs a source model.* byte-bpe, wordpiece"):
         make(kind, None)
-
-
-def test_any_other_kind_trains_a_vocabulary_of_its_own(tiny_tokenizer):
-    ours, counts = make("source", tiny_tokenizer("roberta"), vocab_size=300)
-    assert counts is None
-    assert len(ours) == 300
 
 
 @pytest.mark.parametrize("kind", ["keep", "replace", "unigram"])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from transformers import AutoTokenizer
 
-from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.errors import UnsupportedModelError
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import extension
 from lingraft.tokenizer import files as tokenizer_files
@@ -43,7 +41,7 @@ def take(folder, source=None, pad_id=None, *, causal=False):
     return tokenizer
 
 
-@pytest.mark.parametrize("source", ["bert", "roberta", "modernbert"])
+@pytest.mark.parametrize("source", ["bert", "roberta"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pieces_ids_and_cuts_are_those_of_the_file(family, source, saved, tiny_tokenizer, tmp_path):
     theirs = tiny_tokenizer(family)
@@ -68,46 +66,12 @@ def test_a_source_without_types_of_tokens_gets_none(family, saved, tiny_tokenize
     assert ours.model_input_names == source.model_input_names
 
 
-@pytest.mark.parametrize("family", ["bert", "electra"])
-def test_a_source_with_types_of_tokens_gets_those_of_the_tokenizer(family, saved, tiny_tokenizer):
-    ours = take(saved(family), tiny_tokenizer("bert"))
-    assert ours("a", "b").token_type_ids == tiny_tokenizer(family)("a", "b").token_type_ids
-    assert 1 in ours("a", "b").token_type_ids
-
-
-def test_without_a_source_everything_is_the_tokenizer_s(saved, tiny_tokenizer):
-    ours = take(saved("bert"))
-    assert ours.model_input_names == tiny_tokenizer("bert").model_input_names
-    assert ours("a", "b").token_type_ids == tiny_tokenizer("bert")("a", "b").token_type_ids
-
-
 def test_a_padding_token_where_the_source_s_positions_cannot_have_it(saved, tiny_tokenizer):
     folder = saved("bert")
     with pytest.raises(UnsupportedModelError, match=r"padding token at id 0, .* positions from 1"):
         take(folder, tiny_tokenizer("roberta"), pad_id=1)
 
 
-def test_a_tokenizer_without_a_role_is_named(saved, tiny_tokenizer):
-    folder = saved("bert")
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        if (path := folder / name).is_file():
-            settings = json.loads(path.read_text("utf-8"))
-            settings.pop("mask_token", None)
-            settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-            path.write_text(json.dumps(settings), "utf-8")
-    with pytest.raises(UnsupportedModelError, match=rf"tokenizer '{folder}' has no mask_token"):
-        take(folder, tiny_tokenizer("bert"))
-
-
 def test_a_source_that_needs_sentinels(saved, tiny_tokenizer):
     with pytest.raises(UnsupportedModelError, match=r"lacks <extra_id_0>, .*the source needs"):
         take(saved("xlm-roberta"), tiny_tokenizer("t5"))
-
-
-def test_sentinels_may_be_spelt_with_a_word_start(saved, tiny_tokenizer):
-    assert take(saved("mt5"), tiny_tokenizer("t5")).get_vocab() == tiny_tokenizer("mt5").get_vocab()
-
-
-def test_no_tokenizer_there(tmp_path):
-    with pytest.raises(DataError, match="has no tokenizer"):
-        take(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import re
@@ -22,9 +21,7 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.algorithms import Sample
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.merges import continue_merges, cut
-from lingraft.tokenizer.state import BYTE_PIECE, pieces_of, single_digits
-from lingraft.tokenizer.statistics import changed_tokens, statistics
-from lingraft.tokenizer.vocabulary import Vocabulary
+from lingraft.tokenizer.statistics import statistics
 from tests.support.vocabulary_kinds import keys_of
 
 KOREAN = [*TEXT[3:6], "2024년에 365일, 학교에서 문서를 저장한다.", "문서의 형식과 도구 모음"] * 9
@@ -72,18 +69,7 @@ def test_continued_merges_keep_all_ids_and_leave_no_new_piece_out_of_reach(famil
     assert {piece: mine[piece] for piece in theirs} == theirs
     added = sorted(mine[piece] for piece in new_pieces(family, ours))
     assert added == list(range(len(theirs), len(theirs) + 60))
-    assert counts == {"source": len(theirs), "added": 60, "unreachable": 0}
-
-
-@pytest.mark.parametrize("family", MERGING)
-def test_the_text_itself_falls_into_new_pieces_and_each_is_the_end_of_a_merge(family):
-    ours, _ = made("extend", family)
-    seen = Counter(token for line in KOREAN for token in tokens(ours, line))
-    used = new_pieces(family, ours) & set(seen)
-    state = tokenizer_files.state_of(ours)
-    parts = {part for merge in state["model"]["merges"] for part in merge}
-    assert len(used) > 10
-    assert new_pieces(family, ours) <= used | parts
+    assert counts == {"source": len(theirs), "added": 60}
 
 
 @pytest.mark.parametrize("family", MERGING)
@@ -101,15 +87,6 @@ def test_text_falls_into_the_source_s_tokens_or_whole_runs_of_them(family):
                 while len(run) < len(token):
                     run += next(runs)
                 assert run == token
-
-
-@pytest.mark.parametrize("family", MERGING)
-def test_text_of_the_source_s_language_is_cut_as_before(family):
-    found = changed_tokens(source_of(family), made("extend", family)[0], ENGLISH)
-    assert found["changed"] < 0.05
-    assert found["tokens"] == sum(len(ids(source_of(family), text)) for text in ENGLISH)
-    target = changed_tokens(source_of(family), made("extend", family)[0], KOREAN)
-    assert target["changed"] > 0.3
 
 
 def test_going_on_gives_the_vocabulary_that_one_long_training_gives():
@@ -137,27 +114,11 @@ def test_going_on_gives_the_vocabulary_that_one_long_training_gives():
 
     text = [word for word, count in words.items() for _ in range(count)]
     sample = Sample(lambda: text, 10**6, 0)
-    merges += continue_merges(state(0), sample, 6, 2, 16).merges
+    merges += continue_merges(state(0), sample, 6)[1]
     assert merges[0] == ("b", "c") or merges[0] == ("a", "b")
     assert len(merges) == 6
     for number in (1, 3, 5):
-        assert continue_merges(state(number), sample, 6 - number, 2, 16).merges == merges[number:]
-
-
-def test_a_piece_must_occur_often_enough():
-    few, many = (
-        made("extend", "gpt2", min_count=30, new_pieces=900),
-        made("extend", "gpt2", min_count=2, new_pieces=900),
-    )
-    assert 0 < few[1]["added"] < many[1]["added"] < 900
-    assert few[1]["unreachable"] == many[1]["unreachable"] == 0
-
-
-@pytest.mark.parametrize("kind", ["append", "source", "unigram"])
-def test_how_often_a_piece_must_occur_is_refused_where_it_does_nothing(kind):
-    with pytest.raises(ValueError, match="is of action = 'extend', not"):
-        Section(**keys_of(kind), min_count=30)
-    assert Section(**keys_of(kind), min_count=2).min_count == 2
+        assert continue_merges(state(number), sample, 6 - number)[1] == merges[number:]
 
 
 @pytest.mark.parametrize("family", SENTENCEPIECE)
@@ -177,29 +138,6 @@ def test_words_are_cut_at_digits_and_signs_and_bytes():
     assert list(cut(["▁", "12", "3", "년"], digits=False)) == [["▁", "12", "3"], ["년"]]
 
 
-@pytest.mark.parametrize(("family", "single"), [("gpt2", False), ("llama-2", True)])
-def test_the_scheme_of_digits_is_seen_and_kept(family, single):
-    state = tokenizer_files.state_of(source_of(family))
-    assert single_digits(pieces_of(state)) is single
-    for kind in ("extend", "replace"):
-        digits = [piece for piece in new_pieces(family, made(kind, family)[0])
-                  if re.search(r"\d\d", piece) and "<" not in piece]  # fmt: skip
-        assert not (single and digits)
-
-
-@pytest.mark.parametrize(("family", "slots"), [("llama-3", 4), ("gemma", 4)])
-def test_reserved_tokens_give_their_ids_to_new_pieces_but_for_those_in_use(family, slots):
-    ours, counts = made("extend", family, use_reserved=True)
-    theirs, mine = source_of(family).get_vocab(), ours.get_vocab()
-    gone = set(theirs) - set(mine)
-    assert len(gone) == slots
-    assert all("reserved" in token or "unused" in token for token in gone)
-    assert {theirs[token] for token in gone} < {mine[piece] for piece in new_pieces(family, ours)}
-    assert max(mine.values()) == len(theirs) + 60 - slots - 1
-    assert ours.special_tokens_map == source_of(family).special_tokens_map
-    assert counts["unreachable"] == 0
-
-
 # -- all modes -----------------------------------------------------------------------------------
 
 
@@ -213,7 +151,7 @@ def test_roles_chat_and_frame_stay_and_the_files_load_again(kind, family, tmp_pa
     assert ours.chat_template == source.chat_template
     tokenizer_files.save(ours, tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)
-    for text in [*ENGLISH[:2], *KOREAN[:2], *OTHERS]:
+    for text in [*ENGLISH, *KOREAN[:6], *OTHERS, "a  b\tc\nd", "<|eot_id|> is text"]:
         assert again(text).input_ids == ours(text).input_ids
         assert again.convert_ids_to_tokens(ours("").input_ids) == source.convert_ids_to_tokens(
             source("").input_ids
@@ -224,30 +162,6 @@ def test_roles_chat_and_frame_stay_and_the_files_load_again(kind, family, tmp_pa
         text = source.apply_chat_template(turn, tokenize=False)
         assert again.apply_chat_template(turn, tokenize=False) == text
         assert again.eos_token_id in again(text + str(again.eos_token)).input_ids
-
-
-@pytest.mark.parametrize("family", CAUSAL)
-@pytest.mark.parametrize("kind", ["keep", "extend", "append", "replace", "trim"])
-def test_any_text_comes_back_exactly(kind, family):
-    ours, _ = made(kind, family)
-    for text in [*ENGLISH, *KOREAN[:6], *OTHERS, "a  b\tc\nd", "<|eot_id|> is text"]:
-        assert ours.decode(ids(ours, text)) == text
-
-
-@pytest.mark.parametrize("family", CAUSAL)
-@pytest.mark.parametrize("kind", ["extend", "replace"])
-def test_no_piece_that_was_learnt_is_out_of_reach(kind, family):
-    ours, _ = made(kind, family)
-    state = tokenizer_files.state_of(ours)
-    special = {str(token) for token in ours.added_tokens_decoder.values()}
-    theirs = set(source_of(family).get_vocab()) if kind == "extend" else set()
-    learnt = [
-        piece
-        for piece in pieces_of(state)
-        if piece not in special | theirs and not BYTE_PIECE.fullmatch(piece)
-    ]
-    assert len(learnt) >= 60
-    assert all(extension._reached(state, learnt))
 
 
 @pytest.mark.parametrize("family", ALL)
@@ -280,53 +194,9 @@ def test_a_trimmed_vocabulary_cuts_the_text_as_before_with_far_fewer_pieces(fami
     assert set(ours.get_vocab()) < set(source.get_vocab())
     for text in KOREAN:
         assert tokens(ours, text) == tokens(source, text)
-    assert changed_tokens(source, ours, KOREAN)["changed"] == 0
     if family in MERGING:  # every byte is there: nothing is unknown
         for text in [*ENGLISH, *OTHERS]:
             assert ours.decode(ids(ours, text)) == source.decode(ids(source, text))
-
-
-@pytest.mark.parametrize("family", MERGING)
-def test_appended_pieces_out_of_reach_are_counted(family):
-    _, counts = made("append", family)
-    assert counts["added"] > 10
-    assert 0 <= counts["unreachable"] < counts["added"]
-
-
-def test_appending_leaves_pieces_out_of_reach_where_going_on_leaves_none():
-    """English by other merges: the source's come first and forestall them."""
-    text = ["abstract unbelievable theatre other together weather overjoyed"] * 9
-    section = {"vocab_size": 380, "new_pieces": 50}
-    found = {}
-    for kind in ("append", "extend"):
-        chosen = Section(**keys_of(kind), **section)
-        _, found[kind] = extension.make(
-            chosen, source_of("gpt2"), lambda: text, pad_id=None, seed=0, causal=True
-        )
-    assert found["append"]["unreachable"] > 0
-    assert found["extend"]["unreachable"] == 0
-
-
-@pytest.mark.parametrize("family", CAUSAL)
-def test_pieces_have_a_canonical_form_whatever_their_spelling(family):
-    ours, _ = made("extend", family)
-    vocabulary = Vocabulary.of(ours)
-    for piece in new_pieces(family, ours):
-        form = vocabulary.canonical[vocabulary.pieces.index(piece)]
-        assert form.word_start is piece.startswith(("Ġ", "▁"))
-
-
-@pytest.mark.parametrize("kind", ["extend", "append", "replace", "trim"])
-@pytest.mark.parametrize("family", ["qwen", "gemma"])
-def test_the_same_text_gives_the_same_vocabulary(kind, family):
-    first = made(kind, family)[0].backend_tokenizer.to_str()
-    made.cache_clear()
-    assert made(kind, family)[0].backend_tokenizer.to_str() == first
-
-
-def test_bytes_per_token_are_counted():
-    found = statistics(source_of("gpt2"), ["가나", "ab"])
-    assert found["bytes_per_token"] == 8 / found["tokens"]
 
 
 # -- what does not go ----------------------------------------------------------------------------
@@ -334,7 +204,7 @@ def test_bytes_per_token_are_counted():
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
 def test_a_vocabulary_without_merges_cannot_go_on_and_is_told_what_to_use(family):
-    with pytest.raises(UnsupportedModelError, match=r"extend.*(wordpiece|unigram).*use 'append'"):
+    with pytest.raises(UnsupportedModelError, match=r"extend.*use 'append'"):
         made("extend", family)
 
 
@@ -342,12 +212,6 @@ def test_a_vocabulary_without_merges_cannot_go_on_and_is_told_what_to_use(family
 def test_a_vocabulary_without_room_for_what_must_be_in_it_is_refused(family, size):
     with pytest.raises(RecipeError, match=f"vocab_size: {size} is too small"):
         made("replace", family, vocab_size=size)
-
-
-def test_a_masked_model_s_tokenizer_still_needs_its_roles():
-    section = Section(action="extend", new_pieces=5)
-    with pytest.raises(UnsupportedModelError, match="mask_token"):
-        extension.make(section, source_of("qwen"), lambda: KOREAN, pad_id=None, seed=0)
 
 
 @pytest.mark.parametrize("kind", ["replace", "trim"])
@@ -369,36 +233,3 @@ def test_sentinels_that_are_plain_pieces_stay_as_in_mt5(kind):
     assert places[1] == places[0] + 1
     assert kind == "trim" or places[1] == len(ours) - 1
     assert ours.get_vocab()["</s>"] == theirs.get_vocab()["</s>"]
-
-
-@pytest.mark.parametrize("kind", tokenizer_files.TRAINED)
-@pytest.mark.parametrize("family", ["gpt2", "llama-2", "gemma"])
-def test_another_kind_asks_of_a_causal_source_for_nothing_that_its_model_does_not_read(
-    family, kind
-):
-    """None has a mask token, two have none to pad with, and GPT-2 puts none before a text."""
-    theirs, (ours, _) = source_of(family), made(kind, family, vocab_size=400)
-    assert tokenizer_files.kind_of(ours) == kind
-    assert ours.special_tokens_map == theirs.special_tokens_map
-    around = [
-        [token for token in one("나는").tokens() if token in one.all_special_tokens]
-        for one in (ours, theirs)
-    ]
-    assert around[0] == around[1]
-
-
-@pytest.mark.parametrize("kind", tokenizer_files.TRAINED)
-def test_only_bytes_spell_everything_so_other_kinds_need_an_unknown_token(kind):
-    source = copy.deepcopy(source_of("llama-3"))
-    source.chat_template = None
-    section = Section(**keys_of(kind), vocab_size=400)
-
-    def make():
-        return extension.make(section, source, lambda: KOREAN, pad_id=None, seed=0, causal=True)
-
-    if kind == "byte-bpe":
-        text = "二つの文 🙂"
-        assert make()[0].decode(ids(make()[0], text)) == text
-        return
-    with pytest.raises(UnsupportedModelError, match=f"no unk_token; a {kind} vocabulary needs eos"):
-        make()

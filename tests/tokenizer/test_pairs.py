@@ -41,15 +41,6 @@ def test_stretches_are_filled_with_whole_rows_and_never_cross_a_document():
     assert found.tolist() == expected
 
 
-def test_the_text_of_a_stretch_is_joined_between_one_pair_of_special_tokens():
-    tokens = tokens_of([3, 3, 4, 2])
-    pairs = TokenPairs(tokens, neighbours(tokens, EDGES, 8), EDGES, 8)
-    first, second = pairs.rows([0])
-    assert first.tolist() == [0, *range(10, 16), 2]
-    assert second.tolist() == [0, *range(16, 22), 2]
-    assert pairs.lengths.tolist() == [16]
-
-
 @pytest.mark.parametrize("longest", [None, 9, 30])
 def test_lengths_are_those_of_what_is_read(longest):
     tokens = tokens_of([3, 9], [9, 1], [2, 2])
@@ -96,10 +87,3 @@ def test_blocks_are_as_full_as_whole_sentences_make_them_and_lose_none():
     assert (joined == 0).sum() == len(blocks)
     lengths = [len(row) for row in blocks.rows(np.arange(len(blocks)))]
     assert blocks.lengths.tolist() == lengths
-
-
-def test_a_sentence_longer_than_a_block_is_one_by_itself():
-    blocks = Blocks.of(tokens_of([3, 30, 3, 3]), EDGES, 12)
-    assert blocks.bounds.tolist() == [[0, 1], [1, 2], [2, 4]]
-    assert blocks.lengths.tolist() == [5, 32, 9]
-    assert blocks.subset(np.array([2, 0])).lengths.tolist() == [9, 5]

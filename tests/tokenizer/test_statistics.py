@@ -36,13 +36,6 @@ def test_statistics_take_special_tokens_spelt_out_as_text(tiny_text):
     assert found["round_trip"] == 1.0
 
 
-def test_statistics_of_no_sentences_have_no_rates(tiny_text):
-    found = statistics(new("byte-bpe", tiny_text), [])
-    assert found["sentences"] == 0
-    assert found["tokens_per_word"] is None
-    assert found["round_trip"] is None
-
-
 @pytest.mark.parametrize(
     "text", ["Tiếng Việt có dấu", "हिन्दी में लिखा", "ภาษาที่เขียน", "من می\u200cخواهم بروم"]
 )
@@ -57,9 +50,4 @@ def test_a_text_that_loses_its_marks_is_told(text, caplog):
     assert found["marks_kept"] < 0.7
     warn("xx", found)
     (record,) = caplog.records
-    assert "accents, vowel signs and joiners of the xx text" in record.getMessage()
-
-
-def test_a_vocabulary_that_lacks_the_script_is_told(caplog):
-    warn("th", statistics(new("wordpiece", ["only Latin letters"] * 5), ["ภาษาไทย only"]))
-    assert "63.6 % of the characters of the th text are in unknown tokens" in caplog.text
+    assert "marks kept of the xx text" in record.getMessage()

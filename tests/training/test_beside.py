@@ -123,7 +123,7 @@ def test_a_step_reads_no_number_of_its_device_but_where_it_is_logged(
     )
     monkeypatch.setattr(Totals, "means", lambda *_: {})
     monkeypatch.setattr(loop._Trainer, "log_step", lambda *_: logged.append("step"))
-    monkeypatch.setattr(loop._Trainer, "look", lambda *_: None)
+    monkeypatch.setattr(loop._Trainer, "validate", lambda *_: None)
     job = tiny_job(
         phase=SETTINGS["phase"] | {"objective": objective, "train": train},
         hardware={"log_steps": 5},

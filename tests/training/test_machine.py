@@ -5,7 +5,7 @@ from lingraft.recipe import Hardware
 from lingraft.training.machine import accelerator_for
 
 
-@pytest.mark.parametrize("library", ["FSDP", "DEEPSPEED", "MEGATRON_LM", "PARALLELISM_CONFIG"])
+@pytest.mark.parametrize("library", ["FSDP", "DEEPSPEED"])
 def test_what_accelerate_would_divide_itself_is_refused_in_one_line(library, monkeypatch, tmp_path):
     monkeypatch.setenv(f"ACCELERATE_USE_{library}", "true")
     with pytest.raises(RecipeError, match=r'set hardware.sharding="fsdp2"') as error:

@@ -4,10 +4,6 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from lingraft import devices
-from lingraft.errors import RecipeError
-from lingraft.recipe import Hardware
-from lingraft.training import machine, scaling
 from lingraft.training.loop import train_phase
 from lingraft.training.trained import Trained
 
@@ -66,41 +62,3 @@ def test_a_step_whose_gradients_overflow_is_skipped_counted_and_resumed_alike(
     again = tiny_model("roberta")
     train_phase(job, again, accelerator)
     assert all(map(torch.equal, again.state_dict().values(), model.state_dict().values()))
-
-
-def test_gradients_that_no_factor_mends_end_the_phase(accelerator, fp16):
-    scale = scaling.LossScale(accelerator)
-    scale.resume({**scale.scaler.state_dict(), "scale": 2.0**-9})
-    assert scale.row(float("inf"))[0] == float("inf")
-    scale.resume({**scale.scaler.state_dict(), "scale": 2.0})
-    assert scale.row(float("inf"))[0] is None
-
-
-@pytest.fixture
-def card(monkeypatch):
-    """A GPU before Ampere."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
-    monkeypatch.setattr(devices, "_chosen", {})
-
-
-def test_precision_follows_the_device(card):
-    def resolved(**settings):
-        return machine.resolve_precision(Hardware(**settings))
-
-    assert resolved() == "fp16"
-    assert resolved(precision="fp32") == "fp32"
-    assert resolved(device="cpu") in ("bf16", "fp32")
-    with pytest.raises(RecipeError, match='no bf16; use "fp16"'):
-        resolved(precision="bf16")
-    with pytest.raises(RecipeError, match='"fp16" needs CUDA'):
-        resolved(device="cpu", precision="fp16")
-
-
-def test_a_device_that_is_not_here_is_refused(monkeypatch):
-    monkeypatch.setattr(devices, "_chosen", {})
-    devices.choose(command="mps")
-    with pytest.raises(RecipeError, match="no mps is here; use"):
-        devices.device_for()
-    devices.choose(run="cpu")
-    assert devices.device_for() == torch.device("cpu")

@@ -5,10 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lingraft.recipe import Optimizer
-from lingraft.training import checkpoint, sharding
+from lingraft.training import sharding
 from lingraft.training.data import Step
-from lingraft.training.trained import Trained
 
 HERE = SimpleNamespace(device=torch.device("cpu"), num_processes=2)
 
@@ -37,21 +35,3 @@ def test_processes_with_as_many_micro_batches_of_other_kinds_compute_the_same(
     level = sharding.level(step_of(*mine), torch.nn.Identity(), HERE)
     assert [batch.objective for batch in level.micro_batches] == ["mlm", "mlm", "ca_mlm", "ca_mlm"]
     assert level.weights == weights
-
-
-def test_a_process_that_does_not_write_keeps_nothing_of_a_checkpoint(
-    tiny_model, tmp_path, monkeypatch
-):
-    model = tiny_model("bert")
-    optimizer = Trained(model).optimizer(Optimizer())
-    model(input_ids=torch.arange(8)[None]).logits.square().mean().backward()
-    optimizer.step()
-    gathered = []
-    monkeypatch.setattr(sharding, "whole", lambda tensor: gathered.append(tensor) or tensor)
-    assert checkpoint.weights(model, keep=False) == {}
-    assert checkpoint.moments(optimizer, keep=False)["state"] == {}
-    number = len(list(model.parameters()))
-    assert len(gathered) == 4 * number  # weights, a step count and two moments: all come together
-    checkpoint.save(tmp_path, 5, model, optimizer, {}, main=False)
-    checkpoint.keep_look(tmp_path, model, 5, 1, main=False)
-    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,6 @@ from torch.nn import functional
 from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import RecipeError
-from lingraft.models import lora
 from lingraft.models.families import FAMILIES
 from lingraft.models.selection import Layout, Selection
 from lingraft.recipe import Phase
@@ -129,38 +128,11 @@ def test_a_phase_moves_the_rows_that_it_names_and_not_one_bit_of_others(
     assert all(torch.equal(stored[name], tensor) for name, tensor in copy_of(model).items())
 
 
-def test_small_micro_batches_move_rows_as_one_large_batch_does(tiny_model, tiny_job, accelerator):
-    models = []
-    for size in (16, 4096):
-        job = tiny_job(
-            str(size),
-            phase={"train": ["embeddings.new"], "optimizer": DECAY | {"epsilon": 1e-3}},
-            hardware={"micro_batch_tokens": size},
-            new_rows=NEW,
-        )
-        models.append(tiny_model("roberta", **NO_DROPOUT))
-        train_phase(job, models[-1], accelerator)
-    torch.testing.assert_close(*map(copy_of, models), rtol=1e-4, atol=1e-6)
-
-
-def test_layers_are_counted_in_the_grafted_model(tiny_model):
-    for name, layers in {
-        "layers[:2]": {0, 1},
-        "layers[-1]": {4},
-        "layers[0,3:]": {0, 3, 4},
-    }.items():
-        model = tiny_model("roberta", num_hidden_layers=5)
-        trained.select(model, selection(name, depth=5, itl={0}), lambda: NEW_V)
-        moved = {n.split(".")[3] for n, p in model.named_parameters() if p.requires_grad}
-        assert moved == set(map(str, layers))
-
-
-def test_parts_have_learning_rates_and_weight_decays_of_their_own(tiny_model):
+def test_parts_have_learning_rates_of_their_own(tiny_model):
     section = {
         "learning_rate": 1e-4,
         "weight_decay": 0.01,
         "rates": {"embeddings": 2e-4, "embeddings.new": 1e-3, "layers[0]": 3e-4},
-        "weight_decays": {"embeddings.new": 0.5},
     }
     model = tiny_model("roberta")
     made, found = groups(model, selection("all", optimizer=section))
@@ -168,27 +140,7 @@ def test_parts_have_learning_rates_and_weight_decays_of_their_own(tiny_model):
     width = model.config.hidden_size
     assert sizes[1e-3] == int(NEW_V.sum()) * width
     assert sizes[2e-4] == int((~NEW_V).sum()) * width
-    assert found[1e-3]["weight_decay"] == 0.5
     assert made.count == sum(p.numel() for p in model.parameters())
-
-
-def test_the_rates_of_a_phase_rise_and_fall_together(tiny_model):
-    model = tiny_model("roberta")
-    section = {"learning_rate": 1e-4, "rates": {"head": 1e-2}}
-    made = trained.select(model, selection("head", "body", optimizer=section), lambda: NEW_V)
-    optimizer = made.optimizer(selection("head", optimizer=section).phase.optimizer)
-    made.set_rate(optimizer, 0.25)
-    assert {group["lr"] for group in optimizer.param_groups} == {1e-2 * 0.25, 1e-4 * 0.25}
-
-
-def test_gains_of_inserted_blocks_can_have_a_rate_of_their_own(tiny_model):
-    gain = "roberta.encoder.layer.1.output.LayerNorm.weight"
-    section = {"rates": {"inserted": 2e-4, "inserted.gains": 1e-2}}
-    chosen = selection("inserted", itl={1}, gains={gain}, optimizer=section)
-    model = tiny_model("roberta")
-    _, found = groups(model, chosen)
-    (parameter,) = found[1e-2]["params"]
-    assert parameter is model.get_parameter(gain)
 
 
 @pytest.mark.parametrize(
@@ -196,14 +148,9 @@ def test_gains_of_inserted_blocks_can_have_a_rate_of_their_own(tiny_model):
     [
         ((("head.new",), {}), "'head.new': the model's output projection is its word embeddings"),
         ((("layers[2:]",), {}), "'layers[2:]': the model has 2 layers"),
-        ((("layers[5]",), {}), "'layers[5]': the model has 2 layers"),
         (
             (("inserted",), {"optimizer": {"rates": {"body": 1.0}}}),
             "'body' has settings of its own",
-        ),
-        (
-            (("inserted",), {"optimizer": {"rates": {"inserted.gains": 1.0}}}),
-            "no inserted blocks that",
         ),
         (
             (("all",), {"optimizer": {"rates": {"layers[0]": 1.0, "layers[:1]": 2.0}}}),
@@ -221,7 +168,7 @@ def test_names_that_this_model_has_nothing_for_are_refused(arguments, said, tiny
 @pytest.mark.parametrize(("new", "name"), [(True, "old"), (False, "new")])
 def test_rows_that_the_vocabulary_has_none_of_are_refused(new, name, tiny_model):
     chosen = selection(f"embeddings.{name}")
-    with pytest.raises(RecipeError, match=f"so no row is {name}; name the whole part"):
+    with pytest.raises(RecipeError, match=f"no row that is {name}; name the whole part"):
         trained.select(tiny_model("roberta"), chosen, lambda: torch.full((ROWS,), new))
 
 
@@ -253,29 +200,3 @@ def test_lora_ends_in_the_weights_of_a_stock_model(modules, tiny_model, tiny_job
     low_rank = sum(LORA["rank"] * sum(before[name].shape) for name in moved)
     assert result["trainable_parameters"] == low_rank + int(NEW_V.sum()) * before[INPUT].shape[1]
     assert torch.equal(after[INPUT][~NEW_V], before[INPUT][~NEW_V])
-
-
-def test_lora_changes_nothing_before_its_first_step(tiny_model):
-    model, chosen = tiny_model("roberta"), selection(lora=LORA)
-    expected = logits(model)
-    lora.insert(model, chosen.phase.lora, chosen.adapts, "p", 0)
-    assert torch.equal(logits(model), expected)
-    with lora.merged(model):
-        assert torch.equal(logits(model), expected)
-        assert model.state_dict().keys() == tiny_model("roberta").state_dict().keys()
-    assert any(lora.is_low_rank(name) for name in model.state_dict())
-
-
-def test_a_map_that_the_layers_have_not_is_refused(tiny_model):
-    chosen = selection(lora=LORA | {"modules": ["q_proj"]})
-    with pytest.raises(
-        RecipeError, match=r"lora\.modules: no linear map of body is called 'q_proj'"
-    ):
-        lora.insert(tiny_model("roberta"), chosen.phase.lora, chosen.adapts, "p", 0)
-
-
-def test_a_layer_trains_as_it_is_or_by_lora(tiny_model):
-    model, chosen = tiny_model("roberta"), selection("layers[0]", lora=LORA)
-    lora.insert(model, chosen.phase.lora, chosen.adapts, "p", 0)
-    with pytest.raises(RecipeError, match=r"both train and lora\.parts name roberta\.encoder"):
-        trained.select(model, chosen, lambda: NEW_V)

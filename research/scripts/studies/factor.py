@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.finetuning.names import SIZED, unsized
 from lingraft.report import numbers
 from lingraft.stats import interval
 from lingraft.study.analysis import BELOW, NOT_REACHED, reached_at
@@ -34,6 +33,15 @@ if TYPE_CHECKING:
 
     from lingraft.stats import Resampling
     from studies.results import Group, TaskShown
+
+
+SIZED = "@"
+"""In a task's name, before the number of training examples of a learning curve: `korsts@100`."""
+
+
+def unsized(task: str) -> str:
+    """Return the name of a task without the size of its training set."""
+    return task.partition(SIZED)[0]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.finetuning.outcomes import told
+from lingraft.finetuning.outcomes import metric_name
 from lingraft.recipe.records import METHODS
 from lingraft.report.variants import STREAM, TITLES
 from lingraft.study import results
@@ -37,6 +37,14 @@ Key = tuple[int, ...]
 """Which model of a group: its seed; fine-tuned, its seed and that of the fine-tuning."""
 
 
+def describe_rules(rules: dict[str, dict[str, float]], keys: Sequence[str]) -> str:
+    """Describe each rule's results in the scores that tables show; empty without rules."""
+    return "; ".join(
+        ", ".join(f"{metric_name(key)} {scores[key]:.1f}" for key in keys) + f" ({rule})"
+        for rule, scores in rules.items()
+    )
+
+
 @dataclass(frozen=True)
 class Cell:
     """One finished run of the study."""
@@ -55,7 +63,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Group(results.Group):
+class Group(results.SeedGroup):
     """Cells that differ in nothing but the seed, with the axes that tell groups apart."""
 
     further: dict[str, Value] = field(kw_only=True)
@@ -236,7 +244,7 @@ def _shown(rows: Sequence[TaskRow]) -> TaskShown:
     rates = Counter(one.learning_rate for one in rows if one.learning_rate is not None)
     n = max((score.n for score in row.scores if score.metric in row.shown), default=0)
     keys = next(iter(row.rules.values()), ())
-    rules = told(row.rules, keys)
+    rules = describe_rules(row.rules, keys)
     return TaskShown(
         row.task, row.shown, row.splits, n, row.train_examples, rules, tuple(sorted(rates.items()))
     )
@@ -327,7 +335,7 @@ def _ordered(
 
 def _is_floor(group: Group) -> bool:
     record = METHODS.get(group.method)
-    return record is not None and not record.stretches
+    return record is not None and not record.phases
 
 
 def _rank(size: int | None) -> float:

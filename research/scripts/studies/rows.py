@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
-from lingraft.recipe.renamed import present
 from lingraft.report.row import Blocks
 from lingraft.report.row import Score as Present
+from studies.renamed import present
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

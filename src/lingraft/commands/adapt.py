@@ -28,29 +28,13 @@ LONG = ("blocks", "samples", "generated")
 @takes(lambda: (Recipe,), listed=False)
 def command(
     context: typer.Context,
-    recipe: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="RECIPE|RUN",
-            help="A recipe (TOML), in the place of --source, --text and --lang. Or the folder of a "
-            "finished run, with a larger --budget for it.",
-        ),
-    ] = None,
+    recipe: Annotated[Path | None, typer.Argument(metavar="RECIPE|RUN")] = None,
     settings: ask.RecipeKeys = None,
     source: ask.Source = None,
-    join: Annotated[
-        Path | None,
-        typer.Option(
-            help="A finished run, in the place of --source: the languages of --text join its own. "
-            "Its own text is read again."
-        ),
-    ] = None,
+    join: Path | None = None,
     text: ask.Text = None,
     lang: ask.Lang = None,
-    out_dir: Annotated[
-        Path | None,
-        typer.Option("--out", help="The run's folder. Default: runs/NAME or runs/LANG."),
-    ] = None,
+    out_dir: Annotated[Path | None, typer.Option("--out")] = None,
     budget: ask.BudgetText = None,
     method: ask.MethodName = None,
     baseline: ask.Baseline = None,
@@ -73,16 +57,17 @@ def command(
 
     What comes out is OUT/model, which transformers loads, and OUT/report.html. Settings that are
     left out are chosen by source, text and budget. A killed run goes on with the same command.
+
+    Options:
+        recipe: A recipe (TOML), in the place of --source, --text and --lang. Or the folder of a
+            finished run, with a larger --budget for it.
+        join: A finished run, in the place of --source: the languages of --text join its own, which
+            is read again.
+        out_dir: The run's folder. Default: runs/NAME or runs/LANG.
     """
     began = time.monotonic()
-    run = adapt(
-        recipe,
-        asked(context),
-        update=update,
-        force=force,
-        command=ask.command_line(),
-        began=began,
-    )
+    call: dict[str, Any] = {"command": ask.command_line(), "began": began}
+    run = adapt(recipe, asked(context), update=update, force=force, **call)
     if ask.is_first_process():
         show(run)
     return facts(run)
@@ -120,19 +105,19 @@ def show(run: Run) -> None:
     from lingraft.report.variants import labelled
     from lingraft.report.verdict import verdict
 
-    variants = labelled([run])
-    compared = tables.compare(variants)
-    main = variants[0]
-    console.show(tables.for_terminal(compared, console.out.width))
-    if kept := causal.kept_table(causal.models(variants)):
+    models = labelled([run])
+    compared = tables.compare(models)
+    main = models[0]
+    console.show(tables.for_terminal(compared))
+    if kept := causal.kept_table(models):
         console.show(kept)
-    if text := streams.summary(variants):
+    if text := streams.verdict(models[0].label, streams.compared(models)):
         console.line(text)
     took = "nothing trained"
     if main.phases:
         took = f"{numbers.short(main.tokens)} tokens in {numbers.duration(main.seconds)}"
     console.summary(
-        ("what", f"{sections.title(variants)}; {main.title}, {took}"),
+        ("what", f"{sections.title(models)}; {main.title}, {took}"),
         ("result", verdict(compared)),
         ("model", run.model_path),
         ("report", run.path / "report.html"),

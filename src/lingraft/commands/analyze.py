@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from lingraft.commands import alignment, retrieval
+from lingraft.commands import options as ask
 
-command = typer.Typer(
-    help="Compare languages inside a model: find translations, link words.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+command = ask.group("Compare languages inside a model: find translations, link words.")
 command.command("retrieval")(retrieval.command)
 command.command("alignment")(alignment.command)

@@ -41,18 +41,20 @@ def rows(*tables: Table) -> list[dict[str, str]]:
     ]
 
 
-def show(table: Table, best: str = "*") -> None:
-    """Print a table, and each of its notes on a line of its own.
+def show(*tables: Table, best: str = "*") -> list[dict[str, str]]:
+    """Print tables, each note on a line of its own; return their rows as plain data.
 
     Args:
-        table: what is printed.
+        tables: what is printed.
         best: a sign behind the best of a column, for terminals without colours.
     """
     from lingraft.report.table import terminal
 
-    out.print(terminal(table, out.width, best))
-    for note in table.notes:
-        line(note)
+    for table in tables:
+        out.print(terminal(table, out.width, best))
+        for note in table.notes:
+            line(note)
+    return rows(*tables)
 
 
 def summary(*facts: tuple[str, object], next_step: NextStep | None = None) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from lingraft.commands import adapt, console
 from lingraft.commands import options as ask
@@ -20,25 +18,10 @@ if TYPE_CHECKING:
 
 @takes(lambda: (Recipe,), listed=False)
 def command(
-    context: typer.Context,
     settings: ask.RecipeKeys = None,
-    out_dir: Annotated[Path, typer.Option("--out", help="The folder of the run.")] = Path(
-        "runs/demo"
-    ),
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help="xpt trains in a paper's two phases; others are those of `show methods`. Default: "
-            "what lingraft chooses."
-        ),
-    ] = None,
-    files_to: Annotated[
-        Path | None,
-        typer.Option(
-            help="Train nothing. Copy the demo's source model and text into this folder, to try "
-            "other commands on them."
-        ),
-    ] = None,
+    out_dir: ask.NewFolder = Path("runs/demo"),
+    method: ask.MethodName = None,
+    files_to: Path | None = None,
     update: ask.UpdateRun = False,
     force: ask.ForceRun = False,
 ) -> object:
@@ -52,12 +35,14 @@ def command(
 
     A model from random weights is trained beside it on the same text for as long, to compare. What
     comes out is OUT/model and OUT/report.html.
+
+    Options:
+        files_to: Train nothing. Copy the demo's source model and text into this folder, to try
+            other commands on them.
     """
     from lingraft.pipeline import demo
 
     if files_to is not None:
-        idle = [name for name in context.params if name != "files_to"]
-        ask.check_idle(context, idle, "is of a run, and --files-to trains nothing; leave it out")
         demo.copy_files(files_to)
         text = files_to / demo.TEXT
         source, out = files_to / "source", Path("runs/mine")

@@ -32,19 +32,11 @@ class Scoring(Keys):
 
 @takes(lambda: (Scoring,))
 def command(
-    model: Annotated[
-        str,
-        typer.Argument(help="A masked or causal language model: a folder, a Hub id or a name."),
-    ],
-    text: Annotated[list[str], typer.Option(help="Held-out text: files or folders.")],
+    model: ask.Model,
+    text: Annotated[list[str], typer.Option()],
     settings: ask.OwnKeys = None,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(help="Other models of the same kind, to compare on the same text."),
-    ] = None,
-    lang: Annotated[
-        str, typer.Option(help="Language of a masked model's text, for sentence splitting.")
-    ] = "und",
+    against: list[str] | None = None,
+    lang: str = "und",
 ) -> dict[str, Any]:
     """Score a model on text that it has not seen.
 
@@ -55,21 +47,17 @@ def command(
     Of a masked model: perplexity, hits@k, MRR, mean rank, and bits per character of whole words. Of
     a causal model: bits per byte and per character of whole documents, perplexity, and ranks of the
     next token.
+
+    Options:
+        text: Held-out text: files or folders.
+        against: Other models of the same kind, to compare on the same text.
+        lang: Language of a masked model's text, for sentence splitting.
     """
     from lingraft.pipeline import standalone
     from lingraft.report.table import Column, table
 
     given = read(Scoring, settings)
-    result = standalone.evaluate(
-        [model, *(against or ())],
-        text,
-        language=lang,
-        max_sentences=given.max_sentences,
-        masking_rate=given.masking_rate,
-        seed=given.seed,
-        max_words=given.max_words,
-        precision=given.precision,
-    )
+    result = standalone.evaluate([model, *(against or ())], text, language=lang, **dict(given))
     console.show(table("", (Column("what", "text"), Column("value", "long")), list(_flat(result))))
     return result
 

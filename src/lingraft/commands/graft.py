@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from lingraft.commands import console
 from lingraft.commands import options as ask
@@ -13,6 +10,7 @@ from lingraft.commands.parsing import takes
 from lingraft.recipe import Recipe
 from lingraft.report.next_step import NextStep
 from lingraft.report.next_step import command as command_of
+from lingraft.rundir import check_free
 
 if TYPE_CHECKING:
     from lingraft.pipeline.grafted import GraftReport
@@ -20,26 +18,13 @@ if TYPE_CHECKING:
 
 @takes(lambda: (Recipe,), listed=False)
 def command(
-    source: Annotated[
-        str,
-        typer.Argument(help="The model: a folder, a Hub id or a name of `show models`."),
-    ],
-    out_dir: Annotated[Path, typer.Option("--out", help="The folder of the new model.")],
+    source: ask.Model,
+    out_dir: ask.NewFolder,
     settings: ask.RecipeKeys = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            help="The new vocabulary: a folder, or a Hub id. Without, one is trained on --text."
-        ),
-    ] = None,
+    tokenizer: str | None = None,
     text: ask.Text = None,
     lang: ask.Lang = None,
-    init: Annotated[
-        str, typer.Option(help="How new rows start: one of `show initializers`.")
-    ] = "focus",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace what another graft has left in --out.")
-    ] = False,
+    init: str = "focus",
 ) -> dict[str, Any]:
     """Give a model another vocabulary: tokenizer and embeddings, without training.
 
@@ -51,10 +36,14 @@ def command(
 
     What comes out is OUT, which transformers loads, with OUT/report.json (what became of every
     tensor) and OUT/provenance.tsv (where every embedding row came from).
+
+    Options:
+        tokenizer: The new vocabulary: a folder, or a Hub id. Without, one is trained on --text.
+        init: How new rows start: one of `show initializers`.
     """
     from lingraft.pipeline import untrained
 
-    untrained.check_out(out_dir, force=force)
+    check_free(out_dir, "choose another --out")
     model, made, report = untrained.graft(
         source, tokenizer, text or [], language=lang, init=init, settings=settings or []
     )

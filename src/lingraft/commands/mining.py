@@ -6,64 +6,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import Field
 
 from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.commands.parsing import Keys, read, takes
+from lingraft.commands.parsing import read, takes
+from lingraft.crosslingual.settings import Mining
 from lingraft.errors import DataError, RecipeError
-from lingraft.recipe.base import Names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.crosslingual.layers import Options, Pool
-    from lingraft.crosslingual.mining_run import Task
+    from lingraft.crosslingual.mining import Task
     from lingraft.tasks import Retrieval
-
-
-class Searching(Keys):
-    """Settings of the search for translations."""
-
-    layer: int | None = None
-    """Whose states are pooled; 0 is the embeddings. Default: the best on dev, else the usual."""
-    pool: str | None = None
-    """mean over all tokens (default), no-specials, or cls: the first token."""
-    parity: str | None = None
-    """'xtreme': directions, layer and pooling of its scripts."""
-
-
-class Mining(Searching):
-    """Settings of mining translations."""
-
-    threshold: float | None = None
-    """The lowest margin of a mined pair, instead of dev's."""
-    gold: str | None = None
-    """The pairs to be found: a file of source id TAB target id."""
-    dev: Annotated[Names, Field(min_length=3, max_length=3)] | None = None
-    """SOURCE, TARGET and their pairs, to choose layer and threshold on."""
 
 
 @takes(lambda: (Mining,))
 def command(
-    models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL", help="Any stock encoders: folders, Hub ids or names of `show models`."
-        ),
-    ],
+    models: ask.Encoders,
     settings: ask.OwnKeys = None,
-    text: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="SOURCE TARGET", help="Two texts: id TAB sentence, or a sentence a line."
-        ),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="bucc2018 in the place of --text, from its files in --data.")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="The folder of the task's files.")] = None,
-    lang: Annotated[list[str] | None, typer.Option(help="Languages of the task.")] = None,
+    text: Annotated[list[Path] | None, typer.Option(metavar="SOURCE TARGET")] = None,
+    task: str | None = None,
+    data: ask.TaskFiles = None,
+    lang: ask.TaskLanguages = None,
     label: ask.Labels = None,
     out_dir: ask.ResultsFolder = Path("runs/mined"),
     force: ask.Replace = False,
@@ -75,150 +39,106 @@ def command(
     lingraft data mine runs/ko/model --task bucc2018 --data DIR --lang de
 
     What comes out is OUT/MODEL/LANGUAGE/mined.tsv and OUT/results.jsonl. What is done is kept.
+
+    Options:
+        text: Two texts: id TAB sentence, or a sentence a line.
+        task: bucc2018 in the place of --text, from its files in --data.
     """
-    given = read(Mining, settings)
-    if bool(text) == bool(task):
-        raise RecipeError("give --text SOURCE TARGET, or a --task with its --data")
+    from lingraft.crosslingual.mining import mine_texts
+
+    asked = read(Mining, settings)
+    records = benchmark(
+        task, data, lang, metric="pair_f1", instead="--text SOURCE TARGET", given=text
+    )
+    if records and (asked.gold or asked.dev):
+        raise RecipeError("gold and dev: go with --text alone; leave them out")
+    tasks = _of_task(records, data or Path(), asked) if records else [_of_files(text or [], asked)]
     by_label = ask.labelled(models, label or [])
-    options = options_of(given, task, mining=True)
-    if task is not None:
-        if given.gold or given.dev:
-            raise RecipeError("gold and dev: go with --text alone; leave them out")
-        records = records_of(task, data, lang or [], mining=True)
-        tasks = _mined(records, data or Path(), options)
-    else:
-        if data or lang:
-            raise RecipeError("--data and --lang: go with --task alone; leave them out")
-        tasks = _texts(text or [], given, options)
-    return _mine(by_label, tasks, out_dir, options, force=force)
+    table = mine_texts(by_label, tasks, out_dir, asked, benchmark=task, force=force)
+    scores = console.show(table, best="")
+    console.line(f"pairs (mined.tsv) and numbers (results.jsonl): {out_dir}")
+    return {"results": out_dir / "results.jsonl", "scores": scores}
 
 
-def options_of(
-    given: Searching, task: str | None, *, mining: bool = False, resamples: int = 4_000
-) -> Options:
-    """Return how translations are looked for.
-
-    Raises:
-        RecipeError: pooling or parity is none of those that there are.
-    """
-    from lingraft.crosslingual.layers import Options
-
-    threshold = given.threshold if isinstance(given, Mining) else None
-    pool = _pool(given.pool, given.parity, mining=mining)
-    return Options(pool, given.layer, threshold, given.parity is not None, resamples, task)
-
-
-def _pool(pool: str | None, parity: str | None, *, mining: bool) -> Pool:
-    from lingraft.crosslingual.layers import POOLS
-
-    if parity not in (None, "xtreme"):
-        raise RecipeError(f"parity: is '{parity}'; allowed: xtreme")
-    choice = pool or ("cls" if parity and mining else "mean")
-    for name in POOLS:
-        if choice == name:
-            return name
-    raise RecipeError(f"pool: is '{pool}'; allowed: {', '.join(POOLS)}")
-
-
-def records_of(
-    task: str | None, data: Path | None, languages: Sequence[str], *, mining: bool = False
+def benchmark(
+    task: str | None,
+    data: Path | None,
+    languages: Sequence[str] | None,
+    *,
+    metric: str,
+    instead: str,
+    given: object,
 ) -> list[Retrieval]:
     """Return the records of a benchmark in some languages, or in all that it has.
 
+    Args:
+        task: its name; None where files are given.
+        data: the folder of its files.
+        languages: some of its own.
+        metric: of the command's benchmarks.
+        instead: the option of files.
+        given: its value.
+
     Raises:
-        RecipeError: there is no such benchmark, it is not in a language, for another command, or
-            --data is missing.
+        RecipeError: both or neither are given, or there is no such benchmark or language.
     """
-    from lingraft.crosslingual import pairs
     from lingraft.tasks import RETRIEVAL_GROUPS, RETRIEVALS
 
+    if bool(given) == bool(task) or bool(task) != bool(data):
+        raise RecipeError(f"give {instead}, or a --task with its --data")
     if task is None:
         return []
-    if task not in RETRIEVAL_GROUPS:
-        raise RecipeError(
-            f"--task {task}: is no task of finding translations; allowed: "
-            f"{', '.join(RETRIEVAL_GROUPS)} (with --lang ko de)"
-        )
-    group = RETRIEVAL_GROUPS[task]
-    if data is None:
-        record = RETRIEVALS[group.member(group.languages[0])]
-        raise RecipeError(
-            f"--task {task}: name the directory of its files with --data ({record.files_from})"
-        )
-    codes = pairs.codes(languages) or group.languages
-    records = [RETRIEVALS[group.member(language)] for language in codes]
-    if (records[0].metric == "pair_f1") != mining:
-        other = "analyze retrieval" if mining else "data mine"
-        raise RecipeError(f"--task {task}: is for lingraft {other}")
+    group = RETRIEVAL_GROUPS.get(task)
+    records = group and [RETRIEVALS[group.member(code)] for code in languages or group.languages]
+    if not records or records[0].metric != metric:
+        own = [g.name for g in RETRIEVAL_GROUPS.values()
+               if RETRIEVALS[g.member(g.languages[0])].metric == metric]  # fmt: skip
+        raise RecipeError(f"--task {task}: allowed here: {', '.join(own)}")
     return records
 
 
-def _texts(files: Sequence[Path], given: Mining, options: Options) -> list[Task]:
+def _of_files(files: Sequence[Path], asked: Mining) -> Task:
     """Return what to mine, and what chooses layer and threshold.
 
     Raises:
         RecipeError: there are not two texts.
         DataError: pairs of dev are among those to be found.
     """
-    from lingraft.crosslingual.mining import Texts
-    from lingraft.crosslingual.mining_run import Task
-    from lingraft.tasks import retrieval
+    from lingraft.crosslingual.mining import Task, Texts
+    from lingraft.tasks.retrieval import mixed
 
     if len(files) != 2:
         raise RecipeError(f"--text: give two texts, SOURCE TARGET; got {len(files)}")
+    by_id = asked.parity is not None
     source, target = files
-    gold = Path(given.gold) if given.gold else None
-    bitext = retrieval.mixed(source, target, gold, bare=True)
-    texts = Texts.of(bitext, by_id=options.parity)
-    if given.dev is None:
-        return [Task(texts)]
-    dev_source, dev_target, dev_gold = map(Path, given.dev)
-    dev_bitext = retrieval.mixed(dev_source, dev_target, dev_gold, bare=True)
-    if shared := bitext.gold_texts & dev_bitext.gold_texts:
+    bitext = mixed(source, target, Path(asked.gold) if asked.gold else None, bare=True)
+    if asked.dev is None:
+        return Task(Texts.of(bitext, by_id=by_id))
+    dev_source, dev_target, dev_gold = map(Path, asked.dev)
+    dev = mixed(dev_source, dev_target, dev_gold, bare=True)
+    if shared := bitext.gold_texts & dev.gold_texts:
         raise DataError(
             f"dev: {len(shared):,} of its pairs are among those of gold, too; layer and "
             "threshold must be chosen on other pairs"
         )
-    return [Task(texts, Texts.of(dev_bitext, by_id=options.parity))]
+    return Task(Texts.of(bitext, by_id=by_id), Texts.of(dev, by_id=by_id))
 
 
-def _mined(records: Sequence[Retrieval], data: Path, options: Options) -> list[Task]:
+def _of_task(records: Sequence[Retrieval], data: Path, asked: Mining) -> list[Task]:
     """Return a benchmark's texts; those of `dev` where they have to choose the threshold."""
-    from lingraft.crosslingual.mining import Texts
-    from lingraft.crosslingual.mining_run import Task
+    from lingraft.crosslingual.mining import Task, Texts
     from lingraft.tasks import retrieval
 
-    by_id, tasks = options.parity, []
-    for task in records:
-        texts = Texts.of(retrieval.read(task, data), by_id=by_id)
-        dev_texts = None
-        if options.threshold is None:
-            dev_texts = Texts.of(retrieval.read(task, data, "dev"), by_id=by_id)
-            if dev_texts.gold is None:
+    by_id, tasks = asked.parity is not None, []
+    for record in records:
+        texts, dev = Texts.of(retrieval.read(record, data), by_id=by_id), None
+        if asked.threshold is None:
+            dev = Texts.of(retrieval.read(record, data, "dev"), by_id=by_id)
+            if dev.gold is None:
                 raise DataError(
-                    f"{task.name}: the pairs of its development set are missing "
-                    f"({', '.join(task.files['dev'].gold or ())}), which choose the threshold; get "
-                    "them, or give threshold=N"
+                    f"{record.name}: the pairs of its development set are missing, which choose "
+                    f"the threshold ({', '.join(record.files['dev'].gold or ())}); get them, or "
+                    "give threshold=N"
                 )
-        tasks.append(Task(texts, dev_texts, task.language))
+        tasks.append(Task(texts, dev, record.language))
     return tasks
-
-
-def _mine(
-    models: dict[str, str], tasks: Sequence[Task], out: Path, options: Options, *, force: bool
-) -> object:
-    from lingraft.crosslingual import layers, mining_run
-
-    about = options.identity(models)
-    about["texts"] = {
-        task.language: [texts and texts.fingerprint() for texts in (task.texts, task.dev)]
-        for task in tasks
-    }
-    with layers.claimed(out, "retrieve", about, force=force):
-        results = mining_run.mine_texts(models, tasks, out, options)
-        table = mining_run.shown(results)
-        console.show(table, best="")
-    for result in results:
-        console.line(f"pairs: {out / result.label / result.task.language / 'mined.tsv'}")
-    console.line(f"numbers: {out / 'results.jsonl'}")
-    return {"results": out / "results.jsonl", "scores": console.rows(table)}

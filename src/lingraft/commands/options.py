@@ -15,72 +15,79 @@ from pydantic import Field
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 RecipeKeys = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="KEY=VALUE",
-        help="Any key of the recipe, as seed=1 or training.learning_rate=1e-3.",
+        metavar="KEY=VALUE", help="Any key of the recipe, as seed=1 or corpus.test=0.1."
     ),
 ]
 OwnKeys = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="The keys below.")]
+SomeKeys = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE")]
 
 # of what makes a run
-Source = Annotated[
-    str | None,
-    typer.Option(help="The model to start from: a folder, a Hub id or a name of `show models`."),
-]
+Source = Annotated[str | None, typer.Option(help="The model to start from: a folder or a Hub id.")]
 Text = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Raw text: files, folders or hub:DATASET. Several languages as LANGUAGE=PATH, without "
-        "--lang."
-    ),
+    typer.Option(help="Files, folders or hub:DATASET; of several languages LANGUAGE=PATH each."),
 ]
-Lang = Annotated[
-    str | None, typer.Option(help="The language of the text: a BCP 47 code such as ko.")
-]
+Lang = Annotated[str | None, typer.Option(help="Language of the text: a BCP 47 code such as ko.")]
 BudgetText = Annotated[
     str | None,
-    typer.Option(
-        "--budget",
-        metavar="AMOUNT",
-        help="How long the whole run may train: 30m, 8h, 5Mtok, 300steps, or paper.",
-    ),
+    typer.Option("--budget", help="Of the whole run: 30m, 8h, 5Mtok, 300steps, or paper."),
 ]
 MethodName = Annotated[
     str | None, typer.Option("--method", help="How to adapt: one of `show methods`.")
 ]
 Tokenizer = Annotated[
-    str | None,
-    typer.Option(help="A tokenizer that exists, in the place of a new one: a folder or a Hub id."),
+    str | None, typer.Option(help="One that exists, in the place of a new one: folder or Hub id.")
 ]
 Baseline = Annotated[
-    list[str] | None,
-    typer.Option(help="Methods to train on the same budget, to compare, such as scratch."),
+    list[str] | None, typer.Option(help="Methods to train on the same budget, such as scratch.")
 ]
 Seed = Annotated[int | None, typer.Option(help="The seed of weights, order and masks.")]
 UpdateRun = Annotated[
-    bool, typer.Option("--update", help="Bring the run in --out up to what has changed.")
+    bool, typer.Option("--update", help="Bring what is in --out up to what has changed.")
 ]
 ForceRun = Annotated[bool, typer.Option("--force", help="Delete the run in --out and begin anew.")]
 
 # of what leaves results in --out
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A folder, a Hub id or a name.")]
+Encoders = Annotated[
+    list[str],
+    typer.Argument(metavar="MODEL", help="Stock encoders; all are compared with the first."),
+]
 Replace = Annotated[
     bool, typer.Option("--force", help="Replace what another call has left in --out.")
 ]
 ResultsFolder = Annotated[Path, typer.Option("--out", help="The folder of the results.")]
 NewFolder = Annotated[Path, typer.Option("--out", help="The folder, made here.")]
+Files = Annotated[list[str] | None, typer.Option(metavar="LANGUAGE=FILE")]
 
 # of tasks and of what compares models
 Task = Annotated[
     list[str] | None, typer.Option(help="Tasks of `show tasks`, or TOML files of your own.")
 ]
 Data = Annotated[str | None, typer.Option(help="The folder of the tasks' files, or 'hub'.")]
+TaskFiles = Annotated[Path | None, typer.Option(help="The folder of the task's files.")]
+TaskLanguages = Annotated[
+    list[str] | None, typer.Option("--lang", help="Languages of the task; all by default.")
+]
 Labels = Annotated[list[str] | None, typer.Option(help="What tables call the models, in order.")]
 Resamples = Annotated[int, Field(ge=100, le=1_000_000)]
 """Draws of a paired bootstrap, as a key."""
+
+
+def group(about: str) -> typer.Typer:
+    """Return a command with commands of its own.
+
+    Args:
+        about: its help.
+    """
+    return typer.Typer(
+        help=about, no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    )
 
 
 def command_line() -> str:
@@ -100,43 +107,6 @@ def going_on(message: str) -> str:
 def is_first_process() -> bool:
     """Return whether this process speaks; under torchrun there are others."""
     return int(os.environ.get("RANK", "0")) == 0
-
-
-def check_beside_recipe(
-    context: typer.Context,
-    alone: Iterable[str],
-    mend: str = "with one, write keys, such as seed=1",
-) -> None:
-    """Refuse options that do not go with a recipe.
-
-    Args:
-        context: of this call.
-        alone: parameters of the form without a recipe.
-        mend: what to do.
-
-    Raises:
-        RecipeError: one was given.
-    """
-    check_idle(context, alone, f"belongs to the form without a recipe; {mend}")
-
-
-def check_idle(context: typer.Context, names: Iterable[str], why: str) -> None:
-    """Refuse options that would have no effect.
-
-    Args:
-        context: of this call.
-        names: of their parameters.
-        why: what is said behind the first that was given.
-
-    Raises:
-        RecipeError: one was given.
-    """
-    parameters = {parameter.name: parameter for parameter in context.command.params}
-    for name in names:
-        value = context.params[name]
-        if value not in (None, (), [], parameters[name].get_default(context)):
-            spelt = value if name == "settings" else parameters[name].opts
-            raise RecipeError(f"{spelt[0]}: {why}")
 
 
 def labelled(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
-import math
 import re
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -29,8 +25,8 @@ SEVERAL = ("adapt", "demo", "finetune", "study")
 EXAMPLE = re.compile(r"(?:(?P<says>[A-Z][\w ]*): +)?(?P<code>lingraft .*)", re.DOTALL)
 """A paragraph of a command's docstring that says how to call it."""
 SETTING = re.compile(r"([A-Za-z_]\w*)((?:\.[\w-]+)*)=.*", re.DOTALL)
-ALIKE = 0.75
-"""From which likeness on a word behind a list is a key with a slip of the finger."""
+ARGUMENT = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+"""An entry under `Options:` of a command's docstring, which is the help of a parameter."""
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -70,6 +66,7 @@ def takes(
     return mark
 
 
+ABOUT_JSON = "Print the result as JSON; all else goes to standard error."
 _JSON = typer.Typer(add_completion=False)
 
 
@@ -77,52 +74,44 @@ _JSON = typer.Typer(add_completion=False)
 def _json(
     json: Annotated[
         bool,
-        typer.Option(
-            "--json",
-            callback=console.only_json,
-            expose_value=False,
-            help="Print the result as JSON; all else goes to standard error.",
-        ),
+        typer.Option("--json", callback=console.only_json, expose_value=False, help=ABOUT_JSON),
     ] = False,
 ) -> None:
-    """Lend its option to every command."""
+    """Lend an option to every command."""
 
 
 class Command(TyperCommand):
     """A command as this module's first line says.
 
-    Its examples stand in the help as a shell takes them, and its numbers are what numpy, torch and
-    the operating system can hold.
+    Its docstring is its help: examples, and under `Options` the parameters.
     """
 
     def __init__(self, name: str | None, **attributes: Any) -> None:
         super().__init__(name, **attributes)
         self.takes_settings = any(param.name == "settings" for param in self.params)
-        for param in self.params:
+        self.help, _, arguments = (self.help or "").partition("\nOptions:\n")
+        told = {key: " ".join(text.split()) for key, text in ARGUMENT.findall(arguments)}
+        parameters: list[Any] = self.params
+        for param in parameters:
+            param.help = param.help or told.get(param.name)
             _dress(param)
         if getattr(self.callback, "listed", False):
-            keys = "".join(f"* `{key}=VALUE`: {told}\n" for key, told in self.keys().items())
+            keys = "".join(f"* `{key}=VALUE`: {of}\n" for key, of in self.keys().items())
             self.epilog = f"**Keys**:\n\n{keys}"
-        if not any("--json" in param.opts for param in self.params):
-            self.params += typer.main.get_command(_JSON).params
+        self.params += typer.main.get_command(_JSON).params
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write paragraphs and examples; arguments are typer's."""
-        for paragraph in inspect.cleandoc(self.help or "").split("\n\n"):
+        """Write paragraphs, and each example on one line; arguments are typer's."""
+        for paragraph in (self.help or "").strip().split("\n\n"):
             formatter.write_paragraph()
-            example = EXAMPLE.fullmatch(paragraph)
+            text, example = " ".join(paragraph.split()), EXAMPLE.fullmatch(paragraph)
             with formatter.indentation():
                 if example is None:
-                    formatter.write_text(" ".join(paragraph.split()))
+                    formatter.write_text(text)
                     continue
                 if example["says"]:
                     formatter.write_text(f"{example['says']}:")
-                words = re.sub(r" (?!--|\w+=)", "\u00a0", " ".join(example["code"].split()))
-                lines = textwrap.wrap(
-                    words, formatter.width - 8, break_on_hyphens=False, break_long_words=False
-                )
-                code = " \\\n      ".join(lines).replace("\u00a0", " ")
-                formatter.write(f"    {code}\n")
+                formatter.write(f"    {' '.join(example['code'].split())}\n")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, options and keys; arguments are typer's."""
@@ -146,13 +135,7 @@ class Command(TyperCommand):
         if ctx.resilient_parsing:  # completion
             return super().parse_args(ctx, args)
         words, settings = self.sort_words(args, self.get_params(ctx))
-        try:
-            rest = super().parse_args(ctx, words.copy())
-        except typer.BadParameter as error:
-            lists = [param.opts[0] for param in self.params if param.multiple]
-            if used := [flag for flag in lists if flag in words and not error.message]:
-                error.message = f"Write it before {used[-1]}, which takes all that follows."
-            raise
+        rest = super().parse_args(ctx, words)
         if self.takes_settings:
             ctx.params["settings"] = settings
         return rest
@@ -204,11 +187,8 @@ class Command(TyperCommand):
         found = SETTING.fullmatch(word) if self.takes_settings else None
         if found is None:
             return False
-        keys = self.keys()
-        if found[1] in keys or found[2]:
-            return True
-        near = difflib.get_close_matches(found[1], keys, 1, ALIKE)
-        return not Path(word).exists() and (not behind_list or bool(near))
+        is_key = found[1] in self.keys() or bool(found[2])
+        return is_key or not (behind_list or Path(word).exists())
 
     def refuse_gone(self, option: str) -> None:
         """Refuse an option of the version before, with what takes its place.
@@ -225,8 +205,7 @@ class Command(TyperCommand):
         """Run the command.
 
         Raises:
-            RecipeError: a whole number is beyond 64 bits, or another one not finite; or torchrun
-                started several processes of what one does.
+            RecipeError: torchrun started several processes of what one does.
         """
         called, parent = [str(self.name)], ctx.parent
         while parent is not None and parent.parent is not None:  # the last is lingraft's own name
@@ -234,12 +213,6 @@ class Command(TyperCommand):
             parent = parent.parent
         if called[0] not in SEVERAL:
             check_one_process(" ".join(called), "start it without torchrun or accelerate launch")
-        for name, value in ctx.params.items():
-            option = f"--{name.replace('_', '-')}"
-            if isinstance(value, int) and abs(value) > decoding.MAX_INTEGER:
-                raise RecipeError(f"{option}: {decoding.TOO_LARGE}")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise RecipeError(f"{option}: must be a finite number; got {value:g}")
         result = super().invoke(ctx)
         if console.out.stderr and result is not None and is_first_process():
             console.json_object(result)

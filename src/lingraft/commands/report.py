@@ -10,9 +10,9 @@ import typer
 from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.commands.parsing import Keys, read, takes
-from lingraft.errors import DataError, RecipeError
-from lingraft.pages import check_target
-from lingraft.rundir import DONE, ENVIRONMENT, Run
+from lingraft.errors import RecipeError
+from lingraft.files import check_target
+from lingraft.rundir import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,23 +29,9 @@ class Tested(Keys):
 
 @takes(lambda: (Tested,))
 def command(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FOLDER",
-            help="Runs of adapt, the main one first; or folders of finetune, beside which those of "
-            "analyze retrieval may stand.",
-        ),
-    ],
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER")],
     settings: ask.OwnKeys = None,
-    out_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="The page. Default: report.html in a run, here of several; comparison.html in the "
-            "first folder of finetune.",
-        ),
-    ] = None,
+    out_file: Annotated[Path | None, typer.Option("--out")] = None,
 ) -> object:
     """Write the page of a run, or one that compares several runs or fine-tuned models.
 
@@ -55,8 +41,13 @@ def command(
 
     Fine-tuned:   lingraft report runs/tasks runs/other-tasks reference=base
 
-    Of fine-tuned models: scores, what is more than luck, and mistakes, with all numbers as CSV
-    beside the page.
+    Of fine-tuned models: scores, and what is more than luck.
+
+    Options:
+        folders: Runs of adapt, the main one first; or folders of finetune, beside which those of
+            analyze retrieval may stand.
+        out_file: The page. Default: report.html in a run, here of several; comparison.html in the
+            first folder of finetune.
     """
     given = read(Tested, settings)
     are_runs = {Run(folder).recipe_path.is_file() for folder in folders}
@@ -69,11 +60,10 @@ def command(
     from lingraft.finetuning.compare import compare
 
     target = out_file or folders[0] / "comparison.html"
-    tables, written = compare(folders, target, reference=given.reference, resamples=given.resamples)
-    for table in tables:
-        console.show(table, best="")
-    console.line(f"page: {written[0]} and {len(written) - 1} files beside it")
-    return {"page": written[0], "files": written[1:], "scores": console.rows(*tables)}
+    tables = compare(folders, target, reference=given.reference, resamples=given.resamples)
+    scores = console.show(*tables, best="")
+    console.line(f"page: {target}")
+    return {"page": target, "scores": scores}
 
 
 def _of_runs(folders: Sequence[Path], out_file: Path | None) -> object:
@@ -84,17 +74,13 @@ def _of_runs(folders: Sequence[Path], out_file: Path | None) -> object:
     from lingraft.report.verdict import verdict
 
     runs = [Run.existing(path) for path in folders]
-    for run in runs:
-        if not ((run.path / ENVIRONMENT).is_file() or any(run.path.glob(f"*/{DONE}"))):
-            raise DataError(f"{run.path}: holds a recipe and no run yet; lingraft adapt makes one")
     target = out_file or (folders[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     check_target(target)
-    variants = labelled(runs)
-    compared = tables.compare(variants)
-    table = tables.for_terminal(compared, console.out.width)
-    console.show(table)
-    said = verdict(compared)
-    console.line(said)
-    written = run_page.write(variants, target, compared)
+    models = labelled(runs)
+    compared = tables.compare(models)
+    scores = console.show(tables.for_terminal(compared))
+    summary = verdict(compared)
+    console.line(summary)
+    written = run_page.write(models, target, compared)
     console.line(f"report: {written}")
-    return {"page": written, "scores": console.rows(table), "summary": said}
+    return {"page": written, "scores": scores, "summary": summary}

@@ -11,13 +11,11 @@ from lingraft.commands import console
 from lingraft.embeddings import INITIALIZERS
 from lingraft.errors import RecipeError
 from lingraft.recipe import catalogue, shipped
-from lingraft.recipe.record import AUTO
 from lingraft.recipe.records import METHODS, PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lingraft.recipe.record import MethodRecord
     from lingraft.report.table import Table
     from lingraft.tasks import Group
 
@@ -51,6 +49,11 @@ def _explained(title: str, records: Mapping[str, Any]) -> Table:
     return _listed(title, ("name", "what it does", "source"), rows)
 
 
+def _presets() -> Table:
+    rows = [(name, preset.summary) for name, preset in PRESETS.items()]
+    return _listed("presets", ("name", "what it is"), rows)
+
+
 def _objectives() -> Table:
     from lingraft.objectives import OBJECTIVES
 
@@ -59,30 +62,10 @@ def _objectives() -> Table:
 
 def _methods() -> Table:
     rows = [
-        (name, _phases(record), record.kind or "all", record.preset, record.summary)
+        (name, record.kind or "all", record.preset, record.summary)
         for name, record in METHODS.items()
     ]
-    return _listed("methods", ("name", "phases", "models", "preset", "what it does"), rows)
-
-
-def _phases(record: MethodRecord) -> str:
-    """Return how many phases a method has, and how many if the output projection is tied."""
-    counts = dict.fromkeys((len(record.stretches), len(record.tied or record.stretches)))
-    return ", tied: ".join(map(str, counts))
-
-
-def _presets() -> Table:
-    values = {
-        name: (
-            f"{preset.budget.value:,.12g} {preset.budget.unit}",
-            f"{preset.batch.size:,} {preset.batch.unit}",
-            f"{preset.optimizer.learning_rate:g}",
-        )
-        for name, preset in PRESETS.items()
-    }
-    values[AUTO] = ("to be given", "decided", "decided")
-    rows = [(name, preset.summary, *values[name]) for name, preset in PRESETS.items()]
-    return _listed("presets", ("name", "what it is", "budget", "batch", "learning rate"), rows)
+    return _listed("methods", ("name", "models", "preset", "what it does"), rows)
 
 
 def _tasks() -> Table:
@@ -93,21 +76,11 @@ def _tasks() -> Table:
     for name, record in names().items():
         group = in_several.get(name)
         task = TASKS[group.member(group.train_language) if group else record]
-        languages = sorted(group.languages) if group else task.languages
-        rows.append(
-            (
-                name,
-                task.kind,
-                ", ".join(languages),
-                ", ".join(task.shown),
-                ", ".join(task.evaluation),
-                ", ".join(task.splits),
-                task.table.licence,
-                task.files_from,
-            )
-        )
+        languages = ", ".join(sorted(group.languages) if group else task.languages)
+        row = (name, task.kind, languages, ", ".join(task.shown), ", ".join(task.evaluation))
+        rows.append((*row, task.table.licence, task.files_from))
     rows += [_retrieval(group) for group in RETRIEVAL_GROUPS.values()]
-    columns = ("name", "kind", "languages", "scores", "reported on", "splits", "licence", "from")
+    columns = ("name", "kind", "languages", "scores", "reported on", "licence", "from")
     how = "tasks: lingraft finetune MODEL --task NAME (docs/reference/tasks.md)"
     return _listed(how, columns, rows)
 
@@ -123,7 +96,6 @@ def _retrieval(group: Group) -> tuple[str, ...]:
         ", ".join(sorted(group.languages)),
         ", ".join(group.scores),
         ", ".join(record.evaluation),
-        ", ".join(record.files),
         record.licence,
         record.files_from.replace(f"-{record.language}-", "-{lang}-"),
     )
@@ -191,6 +163,4 @@ def command(
         return {"name": name, "recipe": text}
     if name is not None:
         raise RecipeError(f"{name}: only `show recipe` takes a name; leave it out")
-    table = table_of(what)
-    console.show(table)
-    return console.rows(table)
+    return console.show(table_of(what))

@@ -1,4 +1,4 @@
-"""Bilingual lexicons: which words of the source language a word of the target language means.
+"""Read bilingual lexicons: the words of the source language that a target word means.
 
 Read from tab-separated columns, or from MUSE's two words with a space (Conneau et al. 2018).
 """
@@ -17,7 +17,7 @@ from lingraft.errors import DataError
 from lingraft.paths import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 NOT_TWO_COLUMNS, EMPTY = "not two columns", "an empty side"
 TOO_LONG, DAMAGED, DUPLICATE = "longer than a word or phrase", "damaged characters", "duplicate"
 MAX_CHARACTERS = 100
-MAX_LINE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Lexicon:
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Lexicon:
         """Normalise, check and collect pairs of a target-language and a source-language word."""
-        by_target: dict[str, dict[str, None]] = {}
+        translations: dict[str, list[str]] = {}
         entries: dict[Pair, None] = {}
         dropped: Counter[str] = Counter()
         for target, source in pairs:
@@ -52,10 +51,8 @@ class Lexicon:
                 dropped[reason] += 1
                 continue
             entries[entry] = None
-            by_target.setdefault(entry.target, {})[entry.source] = None
-        return cls(
-            list(entries), {word: list(meanings) for word, meanings in by_target.items()}, dropped
-        )
+            translations.setdefault(entry.target, []).append(entry.source)
+        return cls(list(entries), translations, dropped)
 
 
 def _reason(entry: Pair) -> str | None:
@@ -66,60 +63,35 @@ def _reason(entry: Pair) -> str | None:
     return DAMAGED if any(REPLACEMENT_CHARACTER in side for side in entry) else None
 
 
-def read(
-    names: Sequence[str | Path], *, swap: bool = False, columns: tuple[int, int] | None = None
-) -> Lexicon:
+def read(names: Sequence[str | Path], *, swap: bool = False) -> Lexicon:
     """Read lexicon files.
 
     Args:
-        names: text files, perhaps compressed.
+        names: text files, perhaps compressed, of two columns with a tab between them, or of two
+            words with space.
         swap: False where the word of the target language comes first, True
             where that of the source language does.
-        columns: of tab-separated files with more than two columns, the first and the second word's,
-            counted from 0. None takes lines of exactly two; a line without a tab is two words with
-            space between.
 
     Returns:
         Every pair once; `dropped` counts what was left out.
 
     Raises:
-        DataError: a file is not there, cannot be read or holds no pair.
+        DataError: a file cannot be read, or no pair is usable.
     """
-    dropped: Counter[str] = Counter()
-    pairs: list[tuple[str, str]] = []
-    for name in names:
-        path = path_of(name)
-        if not path.is_file():
-            raise DataError(f"{name}: no such file; give a lexicon, two columns separated by a tab")
-        before = len(pairs)
-        rows = _text(path, columns, dropped)
-        pairs += ((second, first) if swap else (first, second) for first, second in rows)
-        if len(pairs) == before:
-            raise DataError(
-                f"{path}: holds no pair of words; give two columns separated by a tab "
-                "(scripts/convert_dictionary.py makes them of FreeDict and StarDict)"
-            )
-    lexicon = Lexicon.of(pairs)
-    lexicon.dropped.update(dropped)
+    reading, rows = Reading(), list[tuple[str, str]]()
+    for line in (line for name in names for line in text_lines(path_of(name), reading)):
+        cells = line.split("\t") if "\t" in line else line.split()
+        if len(cells) == 2:
+            rows.append((cells[swap], cells[not swap]))
+        elif cells:
+            reading.drop(NOT_TWO_COLUMNS)
+    lexicon = Lexicon.of(rows)
+    lexicon.dropped.update(reading.dropped)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.dropped.items())
     if not lexicon.pairs:
-        raise DataError(f"{names[0]}: none of its {len(pairs):,} pairs is usable ({reasons})")
+        raise DataError(
+            f"{names[0]}: holds no pair of words (left out: {reasons or 'none'}); give two columns "
+            "separated by a tab (scripts/convert_dictionary.py makes them of FreeDict and StarDict)"
+        )
     logger.info("lexicon: %s pairs; left out: %s", f"{len(lexicon.pairs):,}", reasons or "none")
     return lexicon
-
-
-def _text(
-    path: Path, columns: tuple[int, int] | None, dropped: Counter[str]
-) -> Iterator[tuple[str, str]]:
-    reading = Reading()
-    for line in text_lines(path, MAX_LINE_BYTES, reading):
-        if not line.strip():
-            continue
-        cells = line.split("\t") if "\t" in line or columns is not None else line.split()
-        if columns is None and len(cells) == 2:
-            yield cells[0], cells[1]
-        elif columns is not None and len(cells) > max(columns):
-            yield cells[columns[0]], cells[columns[1]]
-        else:
-            dropped[NOT_TWO_COLUMNS] += 1
-    dropped.update(reading.dropped)

@@ -1,16 +1,22 @@
-"""What became of a corpus: told, and checked."""
+"""Tell and check what became of a corpus, and what a user must know of its text."""
 
 from __future__ import annotations
 
+import itertools
 import logging
+import re
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import clean
-from lingraft.corpus.readers.lines import LINE_TOO_LONG
+from lingraft.corpus.cleaning.scripts import letters_by_script
 from lingraft.corpus.split import LEAST, SPLITS
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from lingraft import recipe
 
 logger = logging.getLogger(__name__)
@@ -24,42 +30,27 @@ PLACES = "places"
 
 
 def log_result(result: dict[str, Any], section: recipe.Corpus) -> None:
-    """Tell the whole way from documents to splits, one line a fact."""
-    logger.info(
-        "corpus: %s documents and %s sentences from %s",
-        f"{result['documents']:,}",
-        f"{result['sentences_in']:,}",
-        ", ".join(source["name"] for source in result["sources"][:5])
-        + (", …" if len(result["sources"]) > 5 else ""),
-    )
-    for reason, count in (result["dropped"] | result["subset"]).items():
+    """Log the whole way from documents to splits, one line a fact."""
+    read = f"{result['documents']:,}", f"{result['sentences_in']:,}"
+    logger.info("corpus: %s documents and %s sentences", *read)
+    for reason, count in result["dropped"].items():
         logger.info("corpus: %s left out: %s", f"{count:,}", reason)
         for text in result.get("samples", {}).get(reason, ()):
             logger.debug("corpus: left out: %s: %s", reason, text)
     for kind, count in result["changed"].items():
         logger.info("corpus: %s changed: %s", f"{count:,}", kind)
-    for notice in result.get("notices", ()):  # an older corpus has none
+    for notice in result["notices"]:
         logger.warning("corpus: %s", notice)
-    if LINE_TOO_LONG in result["dropped"]:
-        logger.warning(
-            "corpus: what is counted as one line may be a whole text: it has more than %s bytes; "
-            "give it line ends, or raise corpus.max_line_bytes",
-            f"{section.max_line_bytes:,}",
-        )
     if not section.deduplicate:
         logger.warning("corpus: deduplicate = false: held-out sentences may stand in train, too")
     if result["widened"]:
         logger.info(
-            "corpus: the shares give fewer than %d documents to %s, so the next ones in the order "
-            "of the split are held out too; some of them train when more text is added",
+            "corpus: the shares give fewer than %d documents to %s, so more are held out",
             *(LEAST, " and ".join(result["widened"])),
         )
     for name, counts in result["splits"].items():
-        logger.info(
-            "corpus: %s: %s sentences of %s documents, %s characters",
-            name,
-            *(f"{counts[key]:,}" for key in ("sentences", "documents", "characters")),
-        )
+        figures = (f"{counts[key]:,}" for key in ("sentences", "documents", "characters"))
+        logger.info("corpus: %s: %s sentences of %s documents, %s characters", name, *figures)
 
 
 def check_result(result: dict[str, Any], section: recipe.Corpus) -> None:
@@ -83,15 +74,68 @@ def check_result(result: dict[str, Any], section: recipe.Corpus) -> None:
     shares = {"train": 1.0, "valid": section.valid, "test": section.test}
     for name in SPLITS:
         if shares[name] > 0 and not result["splits"][name]["sentences"]:
-            raise DataError(
-                f"corpus: no {name} sentence is left ({counts}); {_advice(name, section)}"
+            mend = (
+                "check corpus.text, corpus.where, and the filters in [corpus]"
+                if name == "train"
+                else f"give more documents or raise corpus.{name}, or say what a document of a "
+                '.txt file is (corpus.document = "line"); documents of one id count as one'
             )
+            raise DataError(f"corpus: no {name} sentence is left ({counts}); {mend}")
 
 
-def _advice(name: str, section: recipe.Corpus) -> str:
-    if name == "train":
-        return "check corpus.text, corpus.where, and the filters in [corpus]"
-    return (
-        f"give more documents or raise corpus.{name}, or say what a document of a .txt file is "
-        '(corpus.document = "line"); documents of one id (corpus.id_column) count as one'
-    )
+TOLD = 0.05
+"""Smaller shares of sentences that are dropped for their script are not told."""
+RARER = 0.02
+"""Share of the rarer form of a letter; other languages' words bring a few."""
+FORMS = ("şș", "ţț", "ŞȘ", "ŢȚ", "يی", "كک", "əǝ")
+"""Letters that are typed with two characters, which Unicode's normal forms keep apart."""
+
+
+@dataclass
+class Notices:
+    """Counts of letters."""
+
+    scripts: Counter[str] = field(default_factory=Counter)
+    """Letters by script, of sentences that are dropped for it."""
+    letters: Counter[str] = field(default_factory=Counter)
+    """Those of `FORMS` in sentences that are kept."""
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    """Words with a letter of `FORMS`."""
+
+    def add(self, kept: Sequence[str], wrong_script: Iterable[str]) -> None:
+        """Count the letters of sentences, kept or dropped for their script."""
+        text = "\n".join(kept)
+        for letter in "".join(FORMS):
+            if count := text.count(letter):
+                self.letters[letter] += count
+                words = (word[0] for word in re.finditer(rf"\w{{0,20}}{letter}\w{{0,20}}", text))
+                shown = dict.fromkeys(itertools.islice(words, 50))
+                self.examples.setdefault(letter, list(shown)[:3])
+        self.scripts.update(letters_by_script("".join(wrong_script)))
+
+    def told(self, result: dict[str, Any]) -> list[str]:
+        """Say what was found, a line each, of the corpus stage's result."""
+        lines = []
+        share = result["dropped"].get(clean.WRONG_SCRIPT, 0) / max(result["sentences_in"], 1)
+        if share >= TOLD:
+            found = [name for name, _ in self.scripts.most_common(2)]
+            names = ", ".join(f'"{name}"' for name in (*result["scripts"], *found[:1]))
+            lines.append(
+                f"{share:.0%} of the sentences are dropped as not in "
+                f"{'/'.join(result['scripts'])} but in {'/'.join(found) or 'no script'}; if they "
+                f"are of the language, set corpus.scripts = [{names}]"
+            )
+        both = []
+        for pair in FORMS:
+            rarer, more = sorted(pair, key=self.letters.__getitem__)
+            share = self.letters[rarer] / max(self.letters[rarer] + self.letters[more], 1)
+            if share >= RARER:
+                words = ", ".join(self.examples.get(rarer, ()))
+                named = " beside ".join(f"{one} (U+{ord(one):04X})" for one in (rarer, more))
+                both.append(f"{named} ({share:.0%}, as {words})")
+        if both:
+            lines.append(
+                "letters are stored in two ways, so that the vocabulary learns words twice: "
+                f"{', '.join(both)}; write one: sed 's/x/y/g' FILE > NEW"
+            )
+        return lines

@@ -1,4 +1,4 @@
-"""Which documents train and which are held out: a function of the document's id.
+"""Tell which documents train and which are held out: a function of the document's id.
 
 Every id has a place in [0, 1). Test documents are those with the lowest places, validation
 documents come next, up to the shares asked for. So adding text never moves a document from one side
@@ -29,26 +29,14 @@ FEWEST = 3
 
 
 def position(document_id: str, seed: int, purpose: str = "split") -> float:
-    """A number in [0, 1), fixed by the id, the seed and the purpose, and uniform over ids."""
+    """Return a number in [0, 1), fixed by id, seed and purpose, and uniform over ids."""
     digest = hashlib.blake2b(f"{purpose}\0{seed}\0{document_id}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
 
 
-def split_of(document_id: str, seed: int, valid: float, test: float) -> Split:
-    """The side a document is on.
-
-    Args:
-        document_id: stable name of the document.
-        seed: `corpus.split_seed`.
-        valid: share of documents for validation, in [0, 1).
-        test: share of documents for the final test, in [0, 1).
-    """
-    return Bounds(test, test + valid).side(position(document_id, seed))
-
-
 @dataclass(frozen=True)
 class Bounds:
-    """Where in [0, 1) the sides end.
+    """Ends of the sides in [0, 1).
 
     Attributes:
         test: test documents have lower places.
@@ -59,17 +47,22 @@ class Bounds:
     valid: float
 
     def side(self, place: float) -> Split:
-        """The side of a document at a place."""
+        """Return the side of a document at a place."""
         return RANKED[int(self.ranks(np.float64(place)))]
 
     def ranks(self, places: NDArray[np.float64] | np.float64) -> NDArray[np.int8]:
-        """For each place the index of its side in `RANKED`."""
+        """Return for each place the index of its side in `RANKED`."""
         ranks = np.asarray(places >= self.test, np.int8)
         return ranks + (ranks & np.asarray(places >= self.valid, np.int8))
 
 
+def split_of(document_id: str, seed: int, valid: float, test: float) -> Split:
+    """Return the side of a document by the shares alone, as in all but small corpora."""
+    return Bounds(test, test + valid).side(position(document_id, seed))
+
+
 def widened(limits: Bounds, valid: float, test: float) -> list[Split]:
-    """The splits for which more is held out than their shares give."""
+    """Return the splits for which more is held out than their shares give."""
     wider: dict[Split, bool] = {
         "valid": valid > 0 and limits.valid > test + valid,
         "test": limits.test > test,
@@ -78,7 +71,7 @@ def widened(limits: Bounds, valid: float, test: float) -> list[Split]:
 
 
 def bounds(places: NDArray[np.float64], valid: float, test: float) -> Bounds:
-    """Where the sides end, for the documents there are.
+    """Return where the sides end, for the documents there are.
 
     Args:
         places: of every document with a sentence that passed the filters; repetitions do not count.

@@ -26,13 +26,15 @@ from lingraft.corpus.readers.folders import FINISHED, is_finished
 from lingraft.corpus.readers.lines import HOLE, Reading
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES
 from lingraft.corpus.split import SPLITS, position
-from lingraft.errors import DataError, writing
+from lingraft.errors import DataError, reading, writing
 from lingraft.paths import path_of
 from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from lingraft.corpus.split import Split
 
@@ -50,7 +52,7 @@ FREE = {"text", "max_train_sentences"}
 
 
 def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: str) -> Iterator[str]:
-    """Normalised sentences of any text, neither filtered nor de-duplicated.
+    """Give normalised sentences of any text, neither filtered nor de-duplicated.
 
     Args:
         paths: files, directories or 'hub:NAME'.
@@ -62,15 +64,15 @@ def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: st
         DataError: a file cannot be read.
     """
     split = sentences.splitter(language, split_sentences=section.split_sentences)
-    reading = Reading()
+    seen = Reading()
     try:
         paths = list(paths)
         documents.tell(paths)
         for source in documents.laid_out(documents.resolve(paths), section):
-            for document in documents.read(source, section, reading):
+            for document in documents.read(source, section, seen):
                 yield from (text for text in split(document.text) if HOLE not in text)
     finally:  # also where nobody reads on
-        reading.warn()
+        seen.warn()
 
 
 def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
@@ -78,7 +80,7 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
 
     The same inputs give the same bytes. Adding text moves no document to another split, but for
     the few that a small corpus holds out beyond its shares (`split.bounds`). A corpus that
-    `lingraft data clean` made with the same settings is taken as it is.
+    `lingraft data clean` made is taken as it is.
 
     Args:
         section: what to read and what to keep.
@@ -94,56 +96,74 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
     Raises:
         RecipeError: the language or a script is not valid.
         DataError: something cannot be read or written, the text is in another script, or a split
-            is empty.
+            is empty; a finished corpus was made in another way, or is not the only text.
     """
-    scripts.of_language(language, section.scripts)
     from lingraft.corpus.engine import job
 
-    corpus, limit = finished_corpus(section, language), section.max_train_sentences
+    scripts.of_language(language, section.scripts)
+    corpus = finished_corpus(section, language)
     mend = "make room or choose another place; nothing was kept"
     with writing(out, mend, inside=True), contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, out / MADE, ignore_errors=True)
         if corpus is None:
-            corpus, limit = out / MADE, None
+            corpus = out / MADE
             job.make(section, language, corpus)
         files = {n: stack.enter_context(SplitFile(out / f"{n}.txt")) for n in SPLITS}
-        result = _take(corpus, limit, files)
+        result = _take(corpus, section.max_train_sentences, files)
     return {key: result[key] for key in KEPT}
 
 
 def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
-    """The folder of a finished corpus that the text is, if its settings are those asked for.
+    """Return the folder of a finished corpus that the text is; None of other text.
 
-    Where the section has a default the corpus decides. With other settings than the corpus's its
-    documents are read and cleaned like any others. Both are logged.
+    Where the section has a default the corpus decides.
+
+    Raises:
+        DataError: it was made in another way than asked for, or there is more text.
     """
     folder = path_of(section.text[0])
-    if len(section.text) != 1 or not is_finished(folder):
+    if not any(is_finished(path_of(name)) for name in section.text):
         return None
+    if len(section.text) > 1:
+        raise DataError(
+            f"{', '.join(section.text)}: a finished corpus must be the only text; give all sources "
+            "to lingraft data clean, or each corpus a stream of its own"
+        )
     record = read_json(folder / FINISHED)
-    actual = recipe.Corpus.model_validate(record["corpus"]).model_dump()
-    expected, default = section.model_dump(), recipe.Corpus(text=section.text).model_dump()
+    made = made_with(record).model_dump()
+    asked, default = section.model_dump(), recipe.Corpus(text=section.text).model_dump()
     if section.decontaminate:  # by content: files move, and change
-        expected["decontaminate"] = digests(section.decontaminate)
-        actual["decontaminate"] = record.get("evaluations")
-    differ = [key for key in expected if expected[key] != actual[key] and key not in FREE]
-    changes = [f"corpus.{key}" for key in differ if expected[key] != default[key]]
+        asked["decontaminate"] = digests(section.decontaminate)
+        made["decontaminate"] = record.get("evaluations")
+    changes = [
+        f"corpus.{key}"
+        for key in asked.keys() - FREE
+        if asked[key] not in (made[key], default[key])
+    ]
     if record["language"] != language:
         changes.insert(0, "language")
     if changes:
-        logger.info("%s: was made with another %s; is cleaned again", folder, ", ".join(changes))
-        if actual["split_sentences"] and not expected["split_sentences"]:
-            logger.warning(
-                "%s: its lines were cut into sentences, and stay so; make it with "
-                "split_sentences=false",
-                folder,
-            )
-        return None
-    settings = ", ".join(f"{key} = {actual[key]}" for key in differ) or "the default settings"
-    logger.info("%s: is taken as it is, made with %s", folder, settings)
+        raise DataError(
+            f"{folder}: was made with another {', '.join(changes)}; leave that out, or make it "
+            "again with lingraft data clean"
+        )
+    logger.info("%s: is taken as it is", folder)
     for notice in record["result"].get("notices", ()):
         logger.warning("%s: %s", folder, notice)
     return folder
+
+
+def made_with(record: dict[str, Any]) -> recipe.Corpus:
+    """Return the settings in a `corpus.json`, but for keys that an earlier version had."""
+    keys = record["corpus"].keys() & recipe.Corpus.model_fields.keys()
+    return recipe.Corpus.model_validate({key: record["corpus"][key] for key in keys})
+
+
+def is_cut(section: recipe.Corpus) -> bool:
+    """Return whether the lines of a corpus are sentences."""
+    folder = path_of(section.text[0])
+    made = made_with(read_json(folder / FINISHED)) if is_finished(folder) else section
+    return made.split_sentences
 
 
 class SplitFile:
@@ -170,7 +190,7 @@ class SplitFile:
             self.file.write(("\n".join(document) + "\n").encode())
 
     def save(self) -> dict[str, int]:
-        """Write the document starts; the counts. What a full disk refuses shows up here."""
+        """Write the document starts; return the counts. Here a full disk shows up."""
         self.file.flush()
         np.save(self.path.with_suffix(".documents.npy"), np.array(self.starts, np.int64))
         return {
@@ -191,62 +211,64 @@ def _take(corpus: Path, n_sentences: int | None, files: dict[Split, SplitFile]) 
 
     Returns:
         At least what `prepare` does.
-    """
-    record: dict[str, Any] = read_json(corpus / FINISHED)
-    result: dict[str, Any] = record["result"]
-    for split, file in files.items():
-        rows = _documents(corpus / split)
-        if split == "train" and n_sentences is not None:
-            section = recipe.Corpus.model_validate(record["corpus"])
-            names = (
-                name if section.whole_documents else f"{name}#{n}"
-                for name, _, at in rows
-                for n in at
-            )
-            positions = array("d", (position(n, section.split_seed, "subset") for n in names))
-            from lingraft.corpus.engine.decisions import lowest
-
-            mask = lowest(np.array(positions, np.float64), n_sentences)
-            _check_whole(corpus, split, len(mask), result)
-            choice = iter(mask.tolist())
-            for _, texts, _ in _documents(corpus / split):
-                chosen = list(itertools.islice(choice, len(texts)))
-                if all(chosen) or not section.whole_documents:
-                    file.write(list(itertools.compress(texts, chosen)))
-            left_out = result["subset"].get(NOT_IN_SUBSET, 0) + len(mask) - file.sentences
-            result["subset"] = {NOT_IN_SUBSET: left_out}
-        else:
-            for _, texts, _ in rows:
-                file.write(texts)
-            _check_whole(corpus, split, file.sentences, result)
-    result["splits"] = {split: file.save() for split, file in files.items()}
-    return {"notices": [], "guesses": []} | result
-
-
-def _check_whole(corpus: Path, split: Split, n_sentences: int, result: dict[str, Any]) -> None:
-    """Refuse a corpus of which something is missing, as in a copy that was broken off.
 
     Raises:
-        DataError: a split does not hold the sentences that were counted when it was made.
+        DataError: a split does not hold the sentences that were counted when it was made, as in a
+            copy that was broken off.
     """
-    expected = result["splits"][split]["sentences"]
-    if n_sentences != expected:
-        raise DataError(
-            f"{corpus / split}: holds {n_sentences:,} sentences, and {FINISHED} says "
-            f"{expected:,}; copy the whole corpus again, or make it again"
+    record: dict[str, Any] = read_json(corpus / FINISHED)
+    result: dict[str, Any] = {"notices": [], "guesses": []} | record["result"]
+    section = made_with(record)
+    for split, file in files.items():
+        count, mask = 0, None
+        if split == "train" and n_sentences is not None:
+            mask = iter(_subset(corpus / split, section, n_sentences).tolist())
+        for _, texts, _ in _documents(corpus / split):
+            count += len(texts)
+            chosen = list(itertools.islice(mask, len(texts))) if mask else [True] * len(texts)
+            if all(chosen) or not section.whole_documents:
+                file.write(list(itertools.compress(texts, chosen)))
+        if count != (expected := result["splits"][split]["sentences"]):
+            raise DataError(
+                f"{corpus / split}: holds {count:,} sentences, and {FINISHED} says {expected:,}; "
+                "copy the whole corpus again, or make it again"
+            )
+        if mask:
+            result["subset"] = {NOT_IN_SUBSET: count - file.sentences}
+            logger.info("corpus: %s left out: %s", f"{count - file.sentences:,}", NOT_IN_SUBSET)
+    result["splits"] = {split: file.save() for split, file in files.items()}
+    return result
+
+
+def _subset(folder: Path, section: recipe.Corpus, n_sentences: int) -> NDArray[np.bool_]:
+    """Return which training sentences come first in an order of their own, or of their documents.
+
+    Of equal places the first comes first.
+    """
+    names = (
+        name if section.whole_documents else f"{name}#{n}"
+        for name, _, places in _documents(folder)
+        for n in places
+    )
+    order = np.array(array("d", (position(n, section.split_seed, "subset") for n in names)))
+    if n_sentences >= len(order):
+        logger.warning(
+            "corpus.max_train_sentences = %s asks for more than the %s training sentences there "
+            "are",
+            *(f"{n_sentences:,}", f"{len(order):,}"),
         )
+        return np.ones(len(order), np.bool_)
+    last = np.partition(order, n_sentences - 1)[n_sentences - 1]
+    mask: NDArray[np.bool_] = order < last
+    mask[np.flatnonzero(order == last)[: n_sentences - int(mask.sum())]] = True
+    return mask
 
 
 def _documents(folder: Path) -> Iterator[tuple[str, list[str], Sequence[int]]]:
-    """Name, sentences and their places in the whole document, of every document of a split."""
+    """Give name, sentences and their places in the whole document, of all documents of a split."""
     for shard in sorted(folder.glob("*.jsonl")):
-        with shard.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    row = json.loads(line)
-                    texts = row["text"].split("\n")
-                    yield row["id"], texts, row.get(PLACES) or range(len(texts))
-                except (ValueError, KeyError, TypeError, AttributeError):
-                    raise DataError(
-                        f"{shard}: line {number} is no document; make the corpus again"
-                    ) from None
+        with reading(shard, "make the corpus again"), shard.open(encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                texts = row["text"].split("\n")
+                yield row["id"], texts, row.get(PLACES) or range(len(texts))

@@ -1,4 +1,4 @@
-"""The texts of a run: one stream as it always was, or several, each in a folder of its own."""
+"""Read the texts of a run: one stream, or several, each in a folder of its own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 
 from lingraft.corpus import aligned, stage
 from lingraft.corpus import inputs as text_inputs
-from lingraft.corpus.cleaning import dedup, sentences
+from lingraft.corpus.cleaning import duplicates, sentences
 from lingraft.corpus.cleaning.steps import mostly_lost
-from lingraft.corpus.readers import documents, parallel
+from lingraft.corpus.readers import parallel
 from lingraft.corpus.readers.folders import ending
 from lingraft.corpus.readers.lines import batched
 from lingraft.corpus.result import HELD_OUT, check_result
@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from lingraft.recipe.streams import Stream
 
 logger = logging.getLogger(__name__)
+VOCABULARY_ALPHA = 0.5
+"""Of several streams, one of N sentences gives a share of the vocabulary's text proportional to
+N^alpha, as in XLM."""
 
 
 def folder_of(corpus: Path, stream: Stream) -> Path:
-    """Where a stream's splits lie within the corpus stage's folder."""
+    """Return where a stream's splits lie within the corpus stage's folder."""
     return corpus / stream.name if stream.name else corpus
 
 
@@ -47,39 +50,36 @@ def inputs(recipe: Recipe) -> list[Any]:
     Raises:
         DataError: a text is missing.
     """
-    texts = [_anywhere(text) for text in recipe.texts]
-    contents = [
-        text_inputs.contents(s.corpus) if s.pair is None else contents_of(s) for s in recipe.texts
-    ]
-    if not recipe.streams:
-        return [texts[0].corpus, texts[0].language, contents[0]]
-    return list(itertools.chain(*zip(texts, contents, strict=True)))
-
-
-def _anywhere(stream: Stream) -> Stream:
-    """A stream whose files are named by their ends, wherever they lie."""
-    ends = tuple(
-        ending(Path(file["name"])) if "bytes" in file else file["name"]
-        for file in inputs_of(stream)
-    )
-    corpus = stream.corpus.model_copy(update={"text": ends, "decontaminate": ()})
-    return stream.model_copy(update={"corpus": corpus})
+    parts: list[Any] = []
+    for stream in recipe.texts:
+        files = inputs_of(stream)
+        names = tuple(ending(Path(f["name"])) if "bytes" in f else f["name"] for f in files)
+        corpus = stream.corpus.model_copy(update={"text": names, "decontaminate": ()})
+        anywhere = stream.model_copy(update={"corpus": corpus})
+        single = [corpus, stream.language]
+        parts += [*([anywhere] if recipe.streams else single), contents_of(stream)]
+    return parts
 
 
 def contents_of(stream: Stream) -> list[str]:
-    """Digests of the text of a stream; of Hub data sets the names.
+    """Return digests of the text of a stream; of Hub data sets the names.
 
     Raises:
         DataError: a file is missing.
     """
     if stream.pair is None:
-        return text_inputs.texts(stream.corpus.text)
-    layout = parallel.Layout(*stream.pair)
-    return [text_inputs.file_digest(p) for p in parallel.files(stream.corpus.text, layout)]
+        return text_inputs.contents(stream.corpus)
+    return [text_inputs.file_digest(path) for path in _files(stream)]
+
+
+def _files(stream: Stream) -> list[Path]:
+    """Return the files of sentence pairs."""
+    assert stream.pair is not None
+    return parallel.files(stream.corpus.text, stream.pair)
 
 
 def inputs_of(stream: Stream) -> list[dict[str, Any]]:
-    """The files of a stream: name, and size in bytes and time of change where they are known.
+    """Return the files of a stream: name, and size in bytes and time of change where known.
 
     Raises:
         DataError: one is missing, or all are empty.
@@ -87,22 +87,10 @@ def inputs_of(stream: Stream) -> list[dict[str, Any]]:
     if stream.pair is None:
         files = text_inputs.inputs(stream.corpus.text)
     else:
-        paths = parallel.files(stream.corpus.text, parallel.Layout(*stream.pair))
-        files = [text_inputs.entry(str(path), path) for path in paths]
+        files = [text_inputs.entry(str(path), path) for path in _files(stream)]
     if files and all(file.get("bytes") == 0 for file in files):
         raise DataError(f"{files[0]['name']}: is empty; give files that hold text")
     return files
-
-
-def check_packages(recipe: Recipe) -> None:
-    """Say what is not installed and reads a stream, before any is read.
-
-    Raises:
-        DataError: a package is missing.
-    """
-    for stream in recipe.texts:
-        if stream.pair is None:
-            documents.resolve(stream.corpus.text)
 
 
 def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
@@ -117,7 +105,8 @@ def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
     if not recipe.streams:
         (short,) = recipe.texts
         return stage.prepare(short.corpus, short.language, out)
-    check_packages(recipe)  # of all, before the first is read
+    for stream in recipe.streams:  # all are there, before the first is read
+        inputs_of(stream)
     results = {}
     folders = {folder_of(out, stream): stream for stream in recipe.streams}
     for folder, stream in folders.items():
@@ -132,11 +121,14 @@ def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
         except DataError as error:
             raise DataError(f"stream '{stream.name}': {error}") from error
     remove_overlaps(folders, results)
+    for stream in recipe.streams:
+        logger.info("corpus: stream '%s', without what others hold out", stream.name)
+        check_result(results[stream.name], stream.corpus)
     return together(list(results.values())) | {"streams": results}
 
 
 def together(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The counts of several streams' corpora added up."""
+    """Add up the counts of several streams' corpora."""
     summed = {key: sum(result[key] for result in results) for key in ("documents", "sentences_in")}
     counted = {
         key: dict(sum((Counter(result[key]) for result in results), Counter()))
@@ -156,7 +148,7 @@ def together(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Counts under the same keys added up; a sum of 0 stays."""
+    """Add up counts under the same keys; a sum of 0 stays."""
     total: dict[str, int] = {}
     for count in counts:
         total = {key: total.get(key, 0) + value for key, value in count.items()}
@@ -164,7 +156,7 @@ def added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 def shares(sizes: Sequence[float], alpha: float) -> np.ndarray[Any, Any]:
-    """Of each stream N_i^alpha / Σ N_j^alpha (Lample & Conneau 2019, eq. 1).
+    """Return of each stream N_i^alpha / Σ N_j^alpha (Lample & Conneau 2019, eq. 1).
 
     Args:
         sizes: sentences N_i, above 0.
@@ -178,7 +170,7 @@ def shares(sizes: Sequence[float], alpha: float) -> np.ndarray[Any, Any]:
 def rebalanced(
     texts: Sequence[Callable[[], Iterable[str]]], sizes: Sequence[int], alpha: float, limit: int
 ) -> Iterator[str]:
-    """Sentences of several streams in their shares, those of a stream together and in order.
+    """Give sentences of several streams in their shares, those of a stream together and in order.
 
     A stream that is to give more than it has is read again and again; one that is to give less
     gives sentences that are spread evenly.
@@ -200,7 +192,7 @@ def rebalanced(
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The sentences of a corpus file."""
+    """Give the sentences of a corpus file."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             yield line.rstrip("\n")
@@ -209,12 +201,12 @@ def read_lines(path: Path) -> Iterator[str]:
 def vocabulary_text(
     recipe: Recipe, corpus: Path, read: Callable[[Path], Iterator[str]] = read_lines
 ) -> Iterator[str]:
-    """What the vocabulary is made of: of several streams in the wanted shares.
+    """Give the text of the vocabulary, of several streams in the wanted shares.
 
     To trim a vocabulary all of them are read: the question is what occurs, and not how often.
 
     Args:
-        recipe: names the streams, those of the vocabulary, and `tokenizer.alpha`.
+        recipe: names the streams, and those of the vocabulary.
         corpus: the corpus stage's folder.
         read: reads a corpus file.
     """
@@ -227,7 +219,7 @@ def vocabulary_text(
         return read(paths[0])
     sizes = [sum(1 for _ in read_lines(path)) for path in paths]
     texts = [functools.partial(read, path) for path in paths]
-    return rebalanced(texts, sizes, recipe.tokenizer.alpha, recipe.tokenizer.max_train_sentences)
+    return rebalanced(texts, sizes, VOCABULARY_ALPHA, recipe.tokenizer.max_train_sentences)
 
 
 BATCH_LINES = 65_536
@@ -246,9 +238,6 @@ def remove_overlaps(streams: Mapping[Path, Stream], results: Mapping[str, dict[s
     Args:
         streams: folder → stream, each with SPLIT.txt and SPLIT.documents.npy.
         results: of the streams by name, as `stage.prepare` gives them; corrected in place.
-
-    Raises:
-        DataError: nothing is left of a split.
     """
     held_out = np.zeros(0, np.uint64)
     for split in reversed(SPLITS):
@@ -256,24 +245,18 @@ def remove_overlaps(streams: Mapping[Path, Stream], results: Mapping[str, dict[s
             mask = _held(folder / f"{split}.txt", stream, held_out)
             if mask.any():
                 result = results[stream.name]
-                counts, gone = _without(folder, split, mask, stream)
+                result["splits"][split], gone = _without(folder, split, mask, stream)
                 if not gone:
                     continue
-                result["splits"][split] = counts
-                dropped = result["dropped"]
-                result["dropped"] = dropped | {HELD_OUT: dropped.get(HELD_OUT, 0) + gone}
+                result["dropped"] = dict(Counter(result["dropped"]) + Counter({HELD_OUT: gone}))
                 unit = "pairs" if stream.pair else "sentences"
                 logger.info(
                     "corpus: %s: %s %s of %s left out: %s",
                     *(stream.name, f"{gone:,}", unit, split, HELD_OUT),
                 )
-                try:
-                    check_result(result, stream.corpus)
-                except DataError as error:
-                    raise DataError(f"stream '{stream.name}': {error}") from None
         if split != "train":
             batches = [
-                dedup.hashes(itertools.chain(*batch))
+                duplicates.hashes(itertools.chain(*batch))
                 for folder, stream in streams.items()
                 for batch in _texts(folder / f"{split}.txt", stream)
             ]
@@ -281,11 +264,11 @@ def remove_overlaps(streams: Mapping[Path, Stream], results: Mapping[str, dict[s
 
 
 def _texts(path: Path, stream: Stream) -> Iterator[Sequence[Sequence[str]]]:
-    """What the lines are compared by, each whole and by its sentences if it was not cut.
+    """Give what lines are compared by, each whole and by its sentences if it was not cut.
 
     They come in batches of lines.
     """
-    whole = stream.pair is None and text_inputs.is_cut(stream.corpus)
+    whole = stream.pair is None and stage.is_cut(stream.corpus)
     splitters = [sentences.splitter(code, split_sentences=True) for code in stream.languages]
     with path.open(encoding="utf-8") as file:
         lines = (line.removesuffix("\n") for line in file)
@@ -295,10 +278,10 @@ def _texts(path: Path, stream: Stream) -> Iterator[Sequence[Sequence[str]]]:
 
 
 def _held(path: Path, stream: Stream, held_out: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which lines of a file are held out, or hold a sentence that is; `held_out` is sorted."""
+    """Return which lines of a file are held out, or hold a sentence that is, by sorted hashes."""
     masks = [np.zeros(0, np.bool_)]
     for batch in _texts(path, stream):
-        found = dedup.contains(held_out, dedup.hashes(itertools.chain(*batch)))
+        found = duplicates.contains(held_out, duplicates.hashes(itertools.chain(*batch)))
         counts = np.fromiter(map(len, batch), np.int64, len(batch))
         masks.append(np.logical_or.reduceat(found, np.cumsum(counts) - counts))
     return np.concatenate(masks)
@@ -307,7 +290,7 @@ def _held(path: Path, stream: Stream, held_out: NDArray[np.uint64]) -> NDArray[n
 def _without(
     folder: Path, split: Split, mask: NDArray[np.bool_], stream: Stream
 ) -> tuple[dict[str, int], int]:
-    """Write a split anew; its counts, and how many sentences or whole documents went."""
+    """Write a split anew; return its counts, and how many sentences or documents went."""
     path, gone = folder / f"{split}.txt", 0
     starts = np.load(path.with_suffix(".documents.npy"))
     old = path.rename(path.with_suffix(".before"))

@@ -18,11 +18,7 @@ from lingraft.devices import device_for
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.log import progress
 from lingraft.models.padding import batches_by_length, padded
-from lingraft.pretrained.load import (
-    load_config,
-    load_model,
-    longest_text,
-)
+from lingraft.pretrained.load import load_config, load_model, longest_text
 from lingraft.pretrained.tokenizers import padding_tokenizer
 from lingraft.tokenizer import spelled
 
@@ -31,19 +27,26 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-    from lingraft.crosslingual.layers import Pool
+    from lingraft.crosslingual.settings import Pool
 
     Array = np.ndarray[Any, Any]
 
+logger = logging.getLogger(__name__)
 
-def encoder_config(name: str, revision: str | None = None) -> PreTrainedConfig:
-    """The configuration of a checkpoint that is no encoder–decoder.
+LONGEST = 512
+"""Tokens of a sentence that are read at most, as in XTREME."""
+SMALLEST = 1e-12
+"""What a length is divided by at least, so that a vector of zeros stays one."""
+
+
+def encoder_config(name: str) -> PreTrainedConfig:
+    """Return the configuration of a checkpoint that is no encoder–decoder.
 
     Raises:
         DataError: there is none.
         UnsupportedModelError: it is an encoder–decoder.
     """
-    config = load_config(name, revision)
+    config = load_config(name)
     if config.is_encoder_decoder:
         raise UnsupportedModelError(
             f"{name}: is an encoder–decoder, and the hidden states of an encoder alone are wanted; "
@@ -53,7 +56,7 @@ def encoder_config(name: str, revision: str | None = None) -> PreTrainedConfig:
 
 
 @dataclass(frozen=True)
-class Layers:
+class LayerStates:
     """The hidden states of some sequences."""
 
     places: list[int]
@@ -75,80 +78,64 @@ class Encoder:
     """Tokens that it reads at once, special tokens included."""
 
     @classmethod
-    def load(cls, name: str, revision: str | None = None) -> Encoder:
-        """The encoder of a checkpoint, without its head, on a GPU if there is one.
+    def load(cls, name: str) -> Encoder:
+        """Load the encoder of a checkpoint, without its head, on a GPU if there is one.
 
         Args:
             name: directory or Hub id.
-            revision: branch, tag or commit on the Hub.
 
         Raises:
             DataError: the checkpoint is not there or broken, or its tokenizer cannot pad.
             UnsupportedModelError: it is an encoder–decoder, or transformers has no such class.
         """
-        encoder_config(name, revision)
-        tokenizer = padding_tokenizer(name, revision)
-        model, _ = load_model(AutoModel, name, revision)
+        encoder_config(name)
+        tokenizer = padding_tokenizer(name)
+        model, _ = load_model(AutoModel, name)
         longest = longest_text(model.config, int(tokenizer.pad_token_id))
         return cls(name, model.train(mode=False).to(device_for()), tokenizer, longest)
 
     @property
     def num_layers(self) -> int:
-        """Transformer layers; there are as many hidden states and one more, the embeddings."""
+        """Return the number of transformer layers; hidden states are one more."""
         return int(self.model.config.num_hidden_layers)
 
     @property
     def width(self) -> int:
-        """Numbers of a hidden state."""
+        """Return the numbers of a hidden state."""
         return int(self.model.config.hidden_size)
 
     @torch.inference_mode()
     def hidden_states(
         self, sequences: Sequence[Sequence[int]], tokens: int = 4_096
-    ) -> Iterator[Layers]:
-        """All layers' states in fp32 by stock attention, in batches of like lengths.
+    ) -> Iterator[LayerStates]:
+        """Yield all layers' states in fp32 by stock attention, in batches of like lengths.
 
         Args:
             sequences: token ids with the special tokens, none longer than `max_tokens`.
             tokens: of a batch, padding included; a longer sequence has a batch to itself.
-
-        Yields:
-            Each sequence once; the longest come first.
         """
         for places in batches_by_length(list(map(len, sequences)), tokens):
-            yield self._batch(places, [sequences[place] for place in places])
-
-    def _batch(self, places: list[int], sequences: list[Sequence[int]]) -> Layers:
-        ids_BT, mask_BT = padded(sequences, int(self.tokenizer.pad_token_id))
-        width = ids_BT.shape[1]
-        assert width <= self.max_tokens, f"{width} tokens, the model reads {self.max_tokens}"
-        device = self.model.device
-        output = self.model(
-            input_ids=ids_BT.to(device),
-            attention_mask=mask_BT.long().to(device),
-            output_hidden_states=True,
-        )
-        states = torch.stack([state.float() for state in output.hidden_states])
-        return Layers(places, states, mask_BT.to(device))
-
-
-logger = logging.getLogger(__name__)
-
-LONGEST = 512
-"""Tokens of a sentence that are read at most, as in XTREME."""
-SMALLEST = 1e-12
-"""What a length is divided by at least, so that a vector of zeros stays one."""
+            rows = [sequences[place] for place in places]
+            ids_BT, mask_BT = padded(rows, int(self.tokenizer.pad_token_id))
+            device = self.model.device
+            output = self.model(
+                input_ids=ids_BT.to(device),
+                attention_mask=mask_BT.long().to(device),
+                output_hidden_states=True,
+            )
+            states = torch.stack([state.float() for state in output.hidden_states])
+            yield LayerStates(places, states, mask_BT.to(device))
 
 
 def sentence_vectors(
     encoder: Encoder, texts: Sequence[str], pool: Pool = "mean", layers: Sequence[int] | None = None
 ) -> Array:
-    """[L, N, D] fp32. Equal texts are encoded once and have equal vectors.
+    """[L, N, D] Return fp32 vectors of unit length; equal texts are encoded once.
 
     Args:
         encoder: any.
         texts: sentences; what is longer than the encoder reads, or `LONGEST`, is cut.
-        pool: one of `layers.POOLS`.
+        pool: the mean over all tokens, special ones included (XTREME), or the first token.
         layers: 0 is the embeddings; all of them where it is None.
 
     Raises:
@@ -162,20 +149,12 @@ def sentence_vectors(
     read_as = spelled.without_special(encoder.tokenizer)
     encoded = spelled.cut(encoder.tokenizer, distinct, limit, read_as)
     sequences = [ids.tolist() for ids in encoded["input_ids"]]
-    specials = encoded["special_tokens_mask"]
-    cut = sum(len(sequence) == limit for sequence in sequences)
-    if cut:
+    if cut := sum(len(sequence) == limit for sequence in sequences):
         logger.info("%s: %s sentences have %d tokens or more", encoder.name, f"{cut:,}", limit)
-    width = encoder.model.config.hidden_size
-    vectors_LND = np.empty((len(layers), len(distinct), width), dtype=np.float32)
+    vectors_LND = np.empty((len(layers), len(distinct), encoder.width), dtype=np.float32)
     with progress(f"encode ({encoder.name})", len(distinct), "sentences") as ticker:
         for batch in encoder.hidden_states(sequences):
-            weights_BT = batch.mask_BT.float()
-            if pool == "no-specials":
-                for row, place in enumerate(batch.places):
-                    special = torch.tensor(specials[place], device=weights_BT.device)
-                    weights_BT[row, : len(special)] *= 1 - special
-            pooled_LBD = _pooled(batch.states_LBTD[layers], weights_BT, pool)
+            pooled_LBD = _pooled(batch.states_LBTD[layers], batch.mask_BT.float(), pool)
             vectors_LND[:, batch.places] = pooled_LBD.cpu().numpy()
             ticker.advance(len(batch.places))
     if not np.isfinite(vectors_LND).all():
@@ -187,7 +166,7 @@ def sentence_vectors(
 
 
 def _pooled(states_LBTD: torch.Tensor, weights_BT: torch.Tensor, pool: Pool) -> torch.Tensor:
-    """[L, B, D] Pooled and of unit length."""
+    """[L, B, D] Return pooled states of unit length."""
     if pool == "cls":
         pooled_LBD = states_LBTD[:, :, 0]
     else:

@@ -1,4 +1,4 @@
-"""What retrieval, mining and alignment share: a model's layers, kept answers, the results' folder.
+"""Share between retrieval, mining and alignment: models, steps that are kept, the results' folder.
 
 No torch before a configuration has to be read.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import time
 import zipfile
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,14 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from lingraft.crosslingual.encoder import Encoder
+    from lingraft.crosslingual.settings import Searching
     from lingraft.report.row import Value
 
     Array = np.ndarray[Any, Any]
 
-Pool = Literal["mean", "no-specials", "cls"]
-POOLS: tuple[Pool, ...] = ("mean", "no-specials", "cls")
-"""The mean over all tokens, special ones included (XTREME); over those of the text alone; the first
-token."""
 ARRAYS = "arrays.npz"
 AGAIN = "choose another --out, or --force: what has the same inputs is kept"
 MIDDLE = 2 / 3
@@ -40,24 +39,18 @@ XTREME_MINING_LAYERS = {12: 8, 24: 8}
 """Likewise for BUCC, where its script takes the same for all models."""
 
 
-def depth_of(name: str) -> int:
-    """How many layers an encoder has, its embeddings not counted.
+def fingerprint_of(name: str) -> str:
+    """Return the fingerprint of a checkpoint: its files, or the commit on the Hub."""
+    folder = folder_of(name)
+    if folder is not None:
+        return fingerprint(checkpoint_digests(folder))
+    from lingraft.pretrained.load import load_config  # torch
 
-    Raises:
-        LingraftError: there is no such checkpoint, or it is an encoder–decoder.
-    """
-    from lingraft.crosslingual.encoder import encoder_config  # torch
-
-    return int(encoder_config(name).num_hidden_layers)
-
-
-def usual_layer(depth: int) -> int:
-    """The layer at `MIDDLE`."""
-    return round(MIDDLE * depth)
+    return fingerprint(name, load_config(name)._commit_hash)
 
 
 def check_layer(layer: int, depth: int, name: str) -> int:
-    """The layer, if a model of this depth has it.
+    """Return the layer, if a model of this depth has it.
 
     Raises:
         RecipeError: it does not.
@@ -69,133 +62,89 @@ def check_layer(layer: int, depth: int, name: str) -> int:
     return layer
 
 
-def fingerprint_of(name: str) -> str:
-    """Of a checkpoint's weights and tokenizer: those in a directory, or a commit on the Hub.
+@dataclass
+class Model:
+    """An encoder that is analysed; its weights are loaded when something has to be encoded."""
 
-    Raises:
-        LingraftError: there is no such checkpoint.
-    """
-    folder = folder_of(name)
-    if folder is not None:
-        return fingerprint(checkpoint_digests(folder))
-    from lingraft.pretrained.load import load_config  # torch
+    label: str
+    name: str
+    """Directory or Hub id."""
+    depth: int
+    """Layers without the embeddings."""
+    mark: str
+    """Of `fingerprint_of`."""
 
-    return fingerprint(name, load_config(name)._commit_hash)
+    @cached_property
+    def encoder(self) -> Encoder:
+        from lingraft.crosslingual.encoder import Encoder  # torch
 
+        return Encoder.load(self.name)
 
-def check_distinct(models: Mapping[str, str]) -> dict[str, str]:
-    """The fingerprint of each model by its label.
+    def unload(self) -> None:
+        """Forget the weights."""
+        self.__dict__.pop("encoder", None)
 
-    Args:
-        models: directory or Hub id by label.
+    @property
+    def facts(self) -> dict[str, Value]:
+        """Return how rows know the model; `lingraft finetune` knows it by its weights."""
+        folder = folder_of(self.name)
+        weights = {} if folder is None else {"weights": weights_fingerprint(folder)}
+        return {"model_fingerprint": self.mark, **weights}
 
-    Raises:
-        RecipeError: two are the same.
-    """
-    fingerprints: dict[str, str] = {}
-    for label, name in models.items():
-        mark = fingerprint_of(name)
-        for other, other_mark in fingerprints.items():
-            if other_mark == mark:
-                raise RecipeError(
-                    f"models: {models[other]} and {name} are the same (weights and tokenizer are "
-                    "equal); give each model once"
-                )
-        fingerprints[label] = mark
-    return fingerprints
-
-
-def facts_of(name: str, mark: str) -> dict[str, Value]:
-    """Return how rows know a model; `lingraft finetune` knows it by its weights.
-
-    Args:
-        name: directory or Hub id, whose weights are not looked at.
-        mark: of `fingerprint_of`.
-    """
-    folder = folder_of(name)
-    weights: dict[str, Value] = {} if folder is None else {"weights": weights_fingerprint(folder)}
-    return {"model_fingerprint": mark, **weights}
-
-
-@dataclass(frozen=True)
-class Options:
-    """How translations are looked for, or mined."""
-
-    pool: Pool = "mean"
-    layer: int | None = None
-    """None: the best on dev. Without dev the best on test (said so), or for mining the usual."""
-    threshold: float | None = None
-    """Of mining: None takes the best on dev; without dev, the best on the text itself (said so)."""
-    parity: bool = False
-    """XTREME: its layer; English looks for translations; sentences that stand twice in a text are
-    not mined."""
-    resamples: int = 4_000
-    task: str | None = None
-    """The benchmark that is read, by name; for `lingraft report`."""
-
-    def asked_layer(
-        self, depth: int, name: str, xtreme: Mapping[int, int] = XTREME_LAYERS
-    ) -> tuple[int, str] | None:
-        """The layer that the user wants, and by what word; None where another rule has to choose.
+    def asked_layer(self, asked: Searching, xtreme: Mapping[int, int]) -> tuple[int, str] | None:
+        """Return the layer that the user wants, and by what word; None for another rule.
 
         Args:
-            depth: of the model.
-            name: of the model.
+            asked: the command's keys.
             xtreme: by depth, the layer of XTREME's script.
 
         Raises:
             RecipeError: the model has no such layer, or XTREME no such model.
         """
-        if self.layer is not None:
-            return check_layer(self.layer, depth, name), "given"
-        if not self.parity:
+        if asked.layer is not None:
+            return check_layer(asked.layer, self.depth, self.name), "given"
+        if asked.parity is None:
             return None
-        if depth not in xtreme:
+        if self.depth not in xtreme:
             raise RecipeError(
                 f"parity xtreme: XTREME has a layer for models of 12 and of 24 layers only; "
-                f"{name} has {depth}: add layer=N"
+                f"{self.name} has {self.depth}: add layer=N"
             )
-        return xtreme[depth], "xtreme"
-
-    def identity(self, models: Mapping[str, str]) -> dict[str, Any]:
-        """What results depend on beside the texts, checked before anything is computed.
-
-        Raises:
-            RecipeError: two models are the same, or one has no such layer.
-            DataError, UnsupportedModelError: one is no checkpoint, or an encoder–decoder.
-        """
-        marks = check_distinct(models)
-        for name in models.values():
-            self.asked_layer(depth_of(name), name)
-        settings = asdict(self)
-        del settings["resamples"], settings["task"]
-        return {"models": marks, **settings}
+        return xtreme[self.depth], "xtreme"
 
 
-def kept_arrays(folder: Path, inputs: str) -> dict[str, Array] | None:
-    """Return what `keep_arrays` wrote; None unless that was made from the same inputs.
+def open_models(by_label: Mapping[str, str]) -> list[Model]:
+    """Return the encoders of these names.
+
+    Raises:
+        LingraftError: there is no such checkpoint, or it is an encoder–decoder.
+    """
+    from lingraft.crosslingual.encoder import encoder_config  # torch
+
+    return [
+        Model(label, name, int(encoder_config(name).num_hidden_layers), fingerprint_of(name))
+        for label, name in by_label.items()
+    ]
+
+
+def keep_arrays(folder: Path, inputs: str, arrays: Mapping[str, Array]) -> None:
+    """Write arrays as a step that is done."""
+    with writing(folder), Step(folder).building(inputs) as (partial, _):
+        np.savez(partial / ARRAYS, allow_pickle=False, **arrays)
+
+
+def kept_arrays(folder: Path) -> dict[str, Array]:
+    """Return what `keep_arrays` wrote.
 
     Raises:
         DataError: the file is broken.
     """
-    if not Step(folder).is_done(inputs):
-        return None
     path = folder / ARRAYS
     try:
         with reading(path, f"delete {folder}"), np.load(path) as file:
-            return {name: file[name] for name in file.files}
+            return dict(file)
     except (OSError, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: is broken ({error}); delete {folder}") from None
-
-
-def keep_arrays(folder: Path, inputs: str, arrays: Mapping[str, Array]) -> None:
-    """Write arrays as a step that is done.
-
-    Raises:
-        DataError: they cannot be written.
-    """
-    with writing(folder), Step(folder).building(inputs) as (partial, _):
-        np.savez(partial / ARRAYS, allow_pickle=False, **arrays)
 
 
 def is_of(folder: Path, command: str) -> bool:
@@ -207,7 +156,7 @@ def is_of(folder: Path, command: str) -> bool:
 def claimed(
     out: Path, command: str, settings: Mapping[str, Any], *, force: bool, command_line: str = ""
 ) -> Iterator[None]:
-    """While results are made, their folder is one call's step, and no second process works there.
+    """Make the folder one call's step while its results are made, against a second process.
 
     Args:
         out: the folder.

@@ -3,162 +3,201 @@
 MetaXLM (Chi et al. 2021, §4.4 and figure 3): the mean over both directions and over the languages,
 at every layer. XTREME (Hu et al. 2020): English sentences look for their translation, at one layer.
 
-Shape letters: L layers and the embeddings before them, N pairs.
+Shape letters: L layers and the embeddings before them, N pairs, W directions.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lingraft.crosslingual.layers import check_distinct, keep_arrays, kept_arrays
-from lingraft.rundir import FORMAT, fingerprint
-from lingraft.tasks.retrieval import accuracy
+from lingraft.crosslingual import layers
+from lingraft.crosslingual.by_layer import write_report
+from lingraft.errors import DataError
+from lingraft.evaluation.records import blocks
+from lingraft.report.row import Score, Value
+from lingraft.rundir import FORMAT, Step, fingerprint
+from lingraft.tasks.sentences import translations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lingraft.crosslingual.encoder import Encoder
-    from lingraft.crosslingual.layers import Pool
-    from lingraft.crosslingual.pairs import Pairs
+    from lingraft.crosslingual.layers import Model
+    from lingraft.crosslingual.settings import Pool, Searching
+    from lingraft.report.table import Table
+    from lingraft.tasks.retrieval import Bitext
 
     Array = np.ndarray[Any, Any]
+    Found = Mapping[str, Array]
+    "[W, L, N] By language: whether the nearest of each query is its translation."
 
 logger = logging.getLogger(__name__)
 
-Way = Literal["en→xx", "xx→en"]
-WAYS: tuple[Way, ...] = ("en→xx", "xx→en")
+WAYS = ("en→xx", "xx→en")
 """English sentences look for translations, and the other way round."""
-Split = Literal["test", "dev"]
+SORTED_LEAST = 20
+"""Lines from which alphabetical order is no accident."""
+CHOSEN = {
+    "dev": "chosen on the dev pairs alone",
+    "test": "the best on the test pairs themselves (an oracle)",
+    "given": "given",
+    "xtreme": "XTREME's",
+}
+"""How a model's layer was chosen."""
 
 
-@dataclass(frozen=True)
-class Answers:
-    """What was found for the pairs of one language: places count from 0."""
+class Pairs(NamedTuple):
+    """Translations in one language."""
 
     language: str
-    places: Mapping[Way, Array]
-    """[L, N] Where the nearest of each query stands; it should be the query's own number."""
-    scores: Mapping[Way, Array]
-    """[L, N] Its cosine."""
+    english: tuple[str, ...]
+    other: tuple[str, ...]
+
+    def lines(self) -> set[tuple[str, str]]:
+        """Return the sentences with their translations."""
+        return set(zip(self.english, self.other, strict=True))
 
     @classmethod
-    def of(cls, language: str, arrays: Mapping[str, Array]) -> Answers:
-        """Out of the arrays of `nearest`."""
-        by_way = (dict(zip(WAYS, arrays[name], strict=True)) for name in ("places", "scores"))
-        return cls(language, *by_way)
+    def of(cls, language: str, bitext: Bitext) -> Pairs:
+        """Return those of a benchmark whose sides are aligned, the second in English."""
+        return cls(language, tuple(bitext.target.values()), tuple(bitext.source.values()))
 
-    def __len__(self) -> int:
-        return int(self.places[WAYS[0]].shape[1])
-
-    def accuracies(self, way: Way) -> Array:
-        """[L] Percent."""
-        own = range(len(self))
-        return np.array([accuracy(own, places_N.tolist()) for places_N in self.places[way]])
-
-    def gains(self, ways: Sequence[Way]) -> Array:
-        """[L, N] Share of the ways in which each pair was found, in percent."""
-        own_N = np.arange(len(self))
-        return 100 * np.mean([self.places[way] == own_N for way in ways], axis=0)
-
-    def curve(self, ways: Sequence[Way]) -> Array:
-        """[L] Accuracy in percent, the mean over the ways."""
-        return self.gains(ways).mean(axis=1)
+    @classmethod
+    def read(cls, language: str, path: Path) -> Pairs:
+        """Read a table of two columns, English first."""
+        english, other, _ = zip(*translations([path]), strict=True)
+        return cls(language, english, other)
 
 
-@dataclass(frozen=True)
-class Found:
-    """One model's answers."""
-
-    label: str
-    name: str
-    """Directory or Hub id."""
-    fingerprint: str
-    """Of weights and tokenizer."""
-    test: Mapping[str, Answers]
-    """By language."""
-    dev: Mapping[str, Answers]
-    """Empty where there are none."""
-
-    @property
-    def num_layers(self) -> int:
-        """Without the embeddings."""
-        answers = next(iter(self.test.values()))
-        return len(answers.places[WAYS[0]]) - 1
-
-    def curve(self, ways: Sequence[Way], split: Split = "test") -> Array:
-        """[L] Accuracy in percent, the mean over the ways and over the languages."""
-        answers = (self.test if split == "test" else self.dev).values()
-        return np.mean([answer.curve(ways) for answer in answers], axis=0)
-
-    def best(self, ways: Sequence[Way], split: Split) -> int:
-        """The layer of the highest accuracy; the lowest of equals."""
-        return int(np.argmax(self.curve(ways, split)))
-
-
-def nearest(encoder: Encoder, pairs: Pairs, pool: Pool) -> dict[str, Array]:
-    """Encode both sides and search at every layer: places and scores [2, L, N], by way."""
+def nearest(encoder: Encoder, pairs: Pairs, pool: Pool) -> Array:
+    """[W, L, N] Encode both sides and return the place of each query's nearest at every layer."""
     from lingraft.crosslingual.encoder import sentence_vectors  # torch
     from lingraft.crosslingual.search import both_ways
 
     english_LND = sentence_vectors(encoder, pairs.english, pool)
     other_LND = sentence_vectors(encoder, pairs.other, pool)
-    layers = [both_ways(x_ND, y_ND) for x_ND, y_ND in zip(english_LND, other_LND, strict=True)]
-    ways = list(zip(*layers, strict=True))
-    places = [[neighbours.places_NK[:, 0].astype(np.int32) for neighbours in way] for way in ways]
-    scores = [[neighbours.scores_NK[:, 0] for neighbours in way] for way in ways]
-    return {"places": np.array(places), "scores": np.array(scores)}
+    places_LWN = [
+        [way.places_NK[:, 0] for way in both_ways(x_ND, y_ND)]
+        for x_ND, y_ND in zip(english_LND, other_LND, strict=True)
+    ]
+    return np.array(places_LWN, dtype=np.int32).swapaxes(0, 1)
 
 
-def find(
-    models: Mapping[str, str],
+def _found(model: Model, split: str, sets: Sequence[Pairs], out: Path, asked: Searching) -> Found:
+    """Return a model's answers in the directions that count, made where they are not kept."""
+    pool, ways = asked.pool or "mean", 1 if asked.parity else len(WAYS)
+    found = {}
+    for pairs in sets:
+        folder = out / model.label / f"{split}-{pairs.language}"
+        inputs = fingerprint(FORMAT["retrieval"], model.mark, pool, pairs.english, pairs.other)
+        if not Step(folder).is_done(inputs):
+            layers.keep_arrays(folder, inputs, {"places": nearest(model.encoder, pairs, pool)})
+        places_WLN = layers.kept_arrays(folder)["places"][:ways]
+        found[pairs.language] = places_WLN == np.arange(places_WLN.shape[-1])
+    return found
+
+
+def best_layer(found: Found) -> int:
+    """Return the layer of the highest mean over directions and languages; the lowest of equals."""
+    means_L = [(100 * right_WLN.mean(axis=0)).mean(axis=1) for right_WLN in found.values()]
+    return int(np.argmax(np.mean(means_L, axis=0)))
+
+
+def retrieve(
+    by_label: Mapping[str, str],
     test: Sequence[Pairs],
     dev: Sequence[Pairs],
     out: Path,
-    pool: Pool = "mean",
-) -> list[Found]:
-    """Every model's answers on all pairs; those that are saved are read.
+    asked: Searching,
+    *,
+    task: str | None = None,
+    force: bool = False,
+) -> list[Table]:
+    """Look for translations with every model, and write tables, rows and the curve.
 
     Args:
-        models: directory or Hub id by label.
+        by_label: directory or Hub id; the first is what the others are compared with.
         test: what is reported.
-        dev: what layers are chosen on; may be none.
-        out: where answers are saved.
-        pool: how tokens become a sentence.
+        dev: of the same languages, to choose layers on; may be none.
+        out: the folder.
+        asked: pooling, layer, directions.
+        task: the benchmark that is read, for `lingraft report`.
+        force: put these results in place of another call's.
 
     Raises:
-        LingraftError: a model cannot be loaded, or two are the same.
+        LingraftError: a model cannot be loaded or has no such layer, or dev and test share pairs.
     """
-    marks = check_distinct(models)
-    splits: dict[Split, Sequence[Pairs]] = {"test": test, "dev": dev}
-    result = []
-    for label, name in models.items():
-        encoder: Encoder | None = None
-        by_split: dict[Split, dict[str, Answers]] = {"test": {}, "dev": {}}
-        for split, sets in splits.items():
-            for pairs in sets:
-                path = out / label / f"{split}-{pairs.language}"
-                inputs = fingerprint(
-                    FORMAT["retrieval"], marks[label], pool, pairs.english, pairs.other
-                )
-                arrays = kept_arrays(path, inputs)
-                if fresh := arrays is None:
-                    if encoder is None:
-                        from lingraft.crosslingual.encoder import Encoder  # torch
+    models = layers.open_models(by_label)
+    given = {model.label: model.asked_layer(asked, layers.XTREME_LAYERS) for model in models}
+    check(test, dev)
+    splits = {"test": test, "dev": dev}
+    record = {
+        "models": {model.label: model.mark for model in models},
+        **asked.model_dump(),
+        **{name: {p.language: fingerprint(*p[1:]) for p in sets} for name, sets in splits.items()},
+    }
+    protocol = "xtreme" if asked.parity else "metaxlm"
+    axes: dict[str, Value] = {"task": task, "pool": asked.pool or "mean", "protocol": protocol}
+    rows: list[Score] = []
+    notes: list[str] = []
+    with layers.claimed(out, "retrieve", record, force=force):
+        for model in models:
+            on_test, on_dev = (_found(model, *split, out, asked) for split in splits.items())
+            best = (best_layer(on_dev or on_test), "dev" if on_dev else "test")
+            layer, how = given[model.label] or best
+            model.unload()
+            rows += _rows(on_test, axes, layer, model.label, model.facts | {"chosen_on": how})
+            notes.append(f"{model.label}: its layer is {CHOSEN[how]}.")
+        chance = ", ".join(f"{100 / len(p.english):.3g}" for p in test)
+        notes.append(f"Guessing finds {chance} %. Intervals are of the pairs alone (bootstrap).")
+        title = "Nearest neighbours: accuracy in %"
+        return write_report(out, rows, "accuracy", title, notes)
 
-                        encoder = Encoder.load(name)
-                    arrays = nearest(encoder, pairs, pool)
-                    keep_arrays(path, inputs, arrays)
-                answers = by_split[split][pairs.language] = Answers.of(pairs.language, arrays)
-                if fresh:
-                    logger.info(
-                        "%s, %s (%s): at best %.1f %%, the mean of both directions",
-                        *(label, pairs.language, split),
-                        answers.curve(WAYS).max(),
-                    )
-        result.append(Found(label, name, marks[label], by_split["test"], by_split["dev"]))
-    return result
+
+def check(test: Sequence[Pairs], dev: Sequence[Pairs]) -> None:
+    """Refuse dev pairs of test or of other languages; warn of XTREME's sorted release."""
+    by_code = {pairs.language: pairs for pairs in dev}
+    for pairs in test if dev else ():
+        if pairs.language not in by_code:
+            raise DataError(f"--dev: holds no pairs of '{pairs.language}'")
+        own = by_code[pairs.language]
+        shared = own.lines() & pairs.lines()
+        if shared:
+            raise DataError(
+                f"--dev: {len(shared):,} pairs of '{pairs.language}' are among the test pairs, "
+                "too; layers must be chosen on other pairs"
+            )
+    for pairs in (*test, *dev):
+        if len(pairs.english) >= SORTED_LEAST and list(pairs.english) == sorted(pairs.english):
+            logger.warning(
+                "the English side of '%s' is in alphabetical order, as in XTREME's release, where "
+                "line n does not translate line n; take LASER's files",
+                pairs.language,
+            )
+
+
+def _rows(
+    found: Found, settings: dict[str, Value], chosen: int, label: str, facts: dict[str, Value]
+) -> Iterator[Score]:
+    """Yield one row a number: every layer, language and direction, in per cent."""
+    for language, right_WLN in found.items():
+        n = right_WLN.shape[-1]
+        for way, right_LN in zip(WAYS, right_WLN, strict=False):
+            for layer, right_N in enumerate(right_LN):
+                place: dict[str, Value] = {"language": language, "direction": way, "layer": layer}
+                yield Score(
+                    model=label,
+                    data=f"{settings['task'] or 'pairs'}-{language}",
+                    split="test",
+                    metric="accuracy",
+                    value=100 * int(right_N.sum()) / n,
+                    n=n,
+                    reported=layer == chosen,
+                    axes=settings | place,
+                    facts=facts,
+                    blocks=tuple((t, c) for t, c in blocks(right_N.astype(float), np.ones(n))),
+                )

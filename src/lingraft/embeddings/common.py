@@ -17,7 +17,7 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.rundir import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -27,19 +27,8 @@ if TYPE_CHECKING:
 STANDARD_DEVIATION = 0.02
 FRESH = -1
 RULES = (
-    "exact",
-    "nfkc",
-    "lower",
-    "accents",
-    "dictionary",
-    "special",
-    "mean",
-    "combined",
-    "learnt",
-    "kept",
-    "pad",
-    "unused",
-    "fresh",
+    *("exact", "nfkc", "lower", "accents", "dictionary", "special", "mean", "combined", "learnt"),
+    *("kept", "pad", "unused", "fresh"),
 )
 SOURCES_WRITTEN = 8
 HEADER = "target_id\tpiece\trule\tsource_id\tsource_piece\tsources"
@@ -59,17 +48,8 @@ class Combination(NamedTuple):
     @classmethod
     def mean(cls, source_ids: Iterable[int], rule: str = "mean") -> Combination:
         """Return the mean of rows; a row that is named twice counts twice."""
-        ids = list(source_ids)
-        return cls.weighted(ids, [1.0] * len(ids), rule)
-
-    @classmethod
-    def weighted(
-        cls, source_ids: Sequence[int], weights: Sequence[float], rule: str = "combined"
-    ) -> Combination:
-        """Return a mean of rows with weights; those of a row that is named twice add up."""
-        ids, places = np.unique(np.asarray(source_ids, np.int64), return_inverse=True)
-        shares = np.bincount(places, np.asarray(weights, np.float64))
-        return cls(ids, (shares / shares.sum()).astype(np.float32), rule)
+        ids, counts = np.unique(np.fromiter(source_ids, np.int64), return_counts=True)
+        return cls(ids, (counts / counts.sum()).astype(np.float32), rule)
 
 
 @dataclass(frozen=True)
@@ -167,8 +147,6 @@ class Initialised:
     target_UD: torch.Tensor
     """[U, D] float32, on the CPU."""
     provenance: Provenance
-    lexicons: tuple[dict[str, Any], ...] = ()
-    """As in `Plan`."""
 
 
 def _heaviest(combination: Combination | None) -> str:
@@ -214,9 +192,6 @@ class Plan(NamedTuple):
     """Mean [D] and standard deviation [D] to draw with; None draws from N(0, 0.02)."""
     learnt: Mapping[int, torch.Tensor] = {}
     """For a target id, a row [D] that was trained; what it is combined of is where it started."""
-    lexicons: tuple[dict[str, Any], ...] = ()
-    """Yield of each dictionary: `file`, its `pairs`, how many pieces it has as `words`, and for how
-    many a translation was found by each `rule` of the cascade."""
 
 
 def build(
@@ -278,7 +253,7 @@ def build(
     if pad >= 0:
         target_UD[pad], rules[pad] = 0.0, "pad"
     provenance = Provenance(tuple(rules), source_ids, combined)
-    return Initialised(target_UD, provenance, plan.lexicons)
+    return Initialised(target_UD, provenance)
 
 
 def _specials(

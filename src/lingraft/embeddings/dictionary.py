@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lingraft.corpus import lexicon
 from lingraft.embeddings.common import Plan
-from lingraft.embeddings.match import STAGES, Cascade, find_matches, lower
-from lingraft.embeddings.material import ORDER, read_each
+from lingraft.embeddings.match import Cascade, find_matches, lower
+from lingraft.embeddings.material import ORDER
 from lingraft.errors import DataError
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable
 
     from lingraft.corpus.lexicon import Lexicon
     from lingraft.embeddings.material import Inputs
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
-
-CASCADE = ("exact", *STAGES)
-"""The rules by which a translation is found in the source."""
 
 
 def dictionary(inputs: Inputs) -> Plan:
@@ -42,104 +39,49 @@ def dictionary(inputs: Inputs) -> Plan:
 
     Material: its `embeddings.lexicons` are read.
 
-    The plan's `lexicons` say what each dictionary gave.
-
     Raises:
-        RecipeError: there is no lexicon.
         DataError: a lexicon cannot be read or is the other way round, or none translates any piece.
     """
-    material = inputs.needed("dictionary")
-    lexicons = read_each(material.resources, "dictionary")
+    resources = inputs.needed("dictionary").resources
     matches = find_matches(inputs.source, inputs.target)
-    cascade = Cascade.of(inputs.source)
     words = _unmatched(inputs.target, matches)
-    for name, lexicon in lexicons.items():
-        check_direction(name, lexicon, words.values(), cascade)
-    hits: dict[str, Counter[str]] = {name: Counter() for name in lexicons}
+    lexicons = {
+        name: lexicon.read([name], swap=resources.source_first) for name in resources.lexicons
+    }
+    for name, of_file in lexicons.items():
+        _check_direction(name, of_file, words.values())
+    cascade = Cascade.of(inputs.source)
     for target_id, word in words.items():
-        for name, lexicon in lexicons.items():
-            meanings = _translations(lexicon, word)
-            hits[name]["words"] += bool(meanings)
-            row = next((hit for text in meanings if (hit := _row(text, cascade))), None)
-            if row is not None:
-                hits[name][row[0]] += 1
+        for of_file in lexicons.values():
+            rows = (cascade.find(Canonical(True, m.encode())) for m in _meanings(of_file, word))
+            if row := next(filter(None, rows), None):
                 matches[target_id] = ("dictionary", row[1])
                 break
-    _check_use(lexicons, hits)
-    return Plan(matches, lexicons=_told(lexicons, hits))
-
-
-def _check_use(lexicons: Mapping[str, Lexicon], hits: Mapping[str, Counter[str]]) -> None:
-    """Refuse dictionaries that give no row: the method would be that without them."""
-    words = sum(counts["words"] for counts in hits.values())
-    if not words:
-        pairs = sum(len(lexicon.translations) for lexicon in lexicons.values())
+    found = sum(target_id in matches for target_id in words)
+    logger.info("dictionaries: %s of %s new words found", f"{found:,}", f"{len(words):,}")
+    if not found:
         raise DataError(
-            f"embeddings.lexicons: none of their {pairs:,} words is a word of "
-            f"the new vocabulary that the source lacks; {ORDER}"
+            "embeddings.lexicons: translate no word that is new to the source into one piece of "
+            f"the source's vocabulary; {ORDER}"
         )
-    if not any(counts[rule] for counts in hits.values() for rule in CASCADE):
-        raise DataError(
-            f"embeddings.lexicons: they translate {words:,} words of the new vocabulary, none into "
-            "a word that is one piece of the source's; give lexicons into the source's language "
-            f"({ORDER})"
-        )
+    return Plan(matches)
 
 
-def _told(
-    lexicons: Mapping[str, Lexicon], hits: Mapping[str, Counter[str]]
-) -> tuple[dict[str, Any], ...]:
-    """Return what each dictionary gave, and log it."""
-    rows = []
-    for name, lexicon in lexicons.items():
-        rules = {rule: hits[name][rule] for rule in CASCADE}
-        rows.append(
-            {"file": name, "pairs": len(lexicon.pairs), "words": hits[name]["words"]} | rules
-        )
-        summary = ", ".join(f"{rule} {count:,}" for rule, count in rules.items() if count) or "none"
-        logger.info(
-            "dictionary %s: %s unmatched pieces are words of it; one piece of the source: %s",
-            name,
-            f"{hits[name]['words']:,}",
-            summary,
-        )
-    return tuple(rows)
-
-
-def check_direction(
-    name: str, lexicon: Lexicon, words: Iterable[str], cascade: Cascade
-) -> tuple[int, int]:
+def _check_direction(name: str, of_file: Lexicon, words: Iterable[str]) -> None:
     """Check that a dictionary has the word of the new language first.
 
-    A pair fits where its first word is a piece of the new vocabulary that the source lacks, and its
-    second one is a piece of the source.
-
-    Args:
-        name: of its file.
-        lexicon: with the words that are taken for the new language's first.
-        words: pieces of the new vocabulary that start a word and that the source lacks.
-        cascade: the source's pieces.
-
-    Returns:
-        How many pairs fit, and how many would if the two columns were swapped.
-
     Raises:
-        DataError: more would fit if they were swapped.
+        DataError: more words that the source lacks stand second.
     """
     lacking = {form for word in words for form in (word, lower(word))}
-    fit = sum(
-        first in lacking and _row(second, cascade) is not None for first, second in lexicon.pairs
+    first, second = (
+        sum(word in lacking for word in side) for side in zip(*of_file.pairs, strict=True)
     )
-    swapped = sum(
-        second in lacking and _row(first, cascade) is not None for first, second in lexicon.pairs
-    )
-    if swapped > fit:
+    if second > first:
         raise DataError(
-            f"embeddings.lexicons: {name}: seems to be the other way round: {fit:,} of its pairs "
-            "have a word that is new to the source first and one that the source knows second, "
-            f"{swapped:,} the opposite; {ORDER}"
+            f"embeddings.lexicons: {name}: seems to be the other way round: {first:,} words that "
+            f"are new to the source stand first and {second:,} second; {ORDER}"
         )
-    return fit, swapped
 
 
 def _unmatched(target: Vocabulary, matched: Container[int]) -> dict[int, str]:
@@ -153,11 +95,6 @@ def _unmatched(target: Vocabulary, matched: Container[int]) -> dict[int, str]:
     return words
 
 
-def _translations(lexicon: Lexicon, word: str) -> list[str]:
+def _meanings(of_file: Lexicon, word: str) -> list[str]:
     """Return the translations of a word as it is spelt, else in lower case."""
-    return lexicon.translations.get(word) or lexicon.translations.get(lower(word)) or []
-
-
-def _row(translation: str, cascade: Cascade) -> tuple[str, int] | None:
-    """Return the rule and the id of the source's piece that is the translation."""
-    return cascade.find(Canonical(True, translation.encode()))
+    return of_file.translations.get(word) or of_file.translations.get(lower(word)) or []

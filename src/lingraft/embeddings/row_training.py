@@ -1,4 +1,4 @@
-"""Training a few rows by AdamW on snippets of text, a killed one going on from where it was.
+"""Train a few rows by AdamW on snippets of text.
 
 A snippet is a stretch of real text in which a piece occurs that the source writes in several
 tokens. Text is cut by the source's tokenizer; a piece occurs where its tokens stand in a row.
@@ -8,7 +8,6 @@ Shape letters: N rows, D width.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,19 +17,14 @@ import torch
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.log import progress
-from lingraft.pretrained import checksums
-from lingraft.rundir import fingerprint, replacing
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.shards import special_ids_around
 from lingraft.tokenizer.statistics import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from transformers import PreTrainedTokenizerFast
-
-    from lingraft.recipe import TokenDistillation
 
     Loss = Callable[[torch.Tensor, Sequence["Snippet"]], torch.Tensor]
 
@@ -132,89 +126,42 @@ def pair(ids: Array, pattern: Pattern, new_id: int) -> Snippet:
     return Snippet(ids.astype(np.int64), np.array(ends, np.int64), np.array(whole, np.int64))
 
 
-CHECKPOINT_SECONDS = 120.0
-
-
 @dataclass(frozen=True)
 class Training:
-    """Training of new rows; what a step sees is a function of the seed and its number."""
+    """Training of new rows by AdamW; a step sees a function of the seed and its number."""
 
     what: str
-    """For the progress bar."""
-    settings: TokenDistillation
+    """Name in the progress bar."""
     seed: int
-    file: Path | None
-    """A checkpoint now and then; None keeps none."""
+    learning_rate: float
+    """Constant, without weight decay."""
+    batch: int
+    """Snippets that a step sees."""
 
     def run(self, start_ND: torch.Tensor, examples: Sequence[Snippet], loss: Loss) -> torch.Tensor:
-        """Train the rows, and return them ([N, D], on the CPU) after all epochs.
+        """Train the rows on each example once, and return them ([N, D], on the CPU).
 
         Args:
             start_ND: where they start.
             examples: what they are trained on.
             loss: of the rows and some examples.
         """
-        settings, rows_ND = self.settings, torch.nn.Parameter(start_ND.clone())
-        optimizer = torch.optim.AdamW([rows_ND], lr=settings.learning_rate, weight_decay=0.0)
-        per_epoch = -(-len(examples) // settings.batch)
-        total = settings.epochs * per_epoch
-        mark = self.mark(start_ND, examples)
-        done, saved = self.resumed(mark, rows_ND, optimizer), time.monotonic()
-        order = np.zeros(0, np.int64)
-        with progress(self.what, total, "steps") as ticker:
-            ticker.start_at(done)
-            for step in range(done, total):
-                epoch, place = divmod(step, per_epoch)
-                if not (place and len(order)):
-                    order = np.random.default_rng([self.seed, epoch]).permutation(len(examples))
-                batch = order[place * settings.batch : (place + 1) * settings.batch]
-                value = loss(rows_ND, [examples[index] for index in batch])
+        rows_ND = torch.nn.Parameter(start_ND.clone())
+        optimizer = torch.optim.AdamW([rows_ND], lr=self.learning_rate, weight_decay=0.0)
+        order = np.random.default_rng([self.seed, 0]).permutation(len(examples))
+        starts = range(0, len(examples), self.batch)
+        with progress(self.what, len(starts), "steps") as ticker:
+            for step, start in enumerate(starts, 1):
+                batch = [examples[index] for index in order[start : start + self.batch]]
+                value = loss(rows_ND, batch)
                 (rows_ND.grad,) = torch.autograd.grad(value, [rows_ND])
                 optimizer.step()
-                ticker.update(step + 1, f"loss {float(value.detach()):.4g}")
-                if self.file and time.monotonic() - saved >= CHECKPOINT_SECONDS:
-                    self.save(mark, step + 1, rows_ND, optimizer)
-                    saved = time.monotonic()
-        if self.file:
-            self.save(mark, total, rows_ND, optimizer)
+                ticker.update(step, f"loss {float(value.detach()):.4g}")
         return rows_ND.detach().cpu()
 
     @torch.no_grad()
     def measure(self, rows_ND: torch.Tensor, examples: Sequence[Snippet], loss: Loss) -> float:
         """Return the mean loss of examples, each batch weighed by how many it has."""
-        size, total = self.settings.batch, 0.0
-        for start in range(0, len(examples), size):
-            batch = examples[start : start + size]
-            total += float(loss(rows_ND, batch)) * len(batch)
-        return total / len(examples)
-
-    def mark(self, start_ND: torch.Tensor, examples: Sequence[Snippet]) -> str:
-        """Return a hash of what is trained, so that another training's checkpoint is not taken."""
-        tokens = [int(pair.whole.sum()) for pair in examples]
-        numbers = [float(start_ND.double().sum()), list(start_ND.shape)]
-        return fingerprint(self.what, self.settings, self.seed, numbers, tokens)
-
-    def save(
-        self, mark: str, step: int, rows_ND: torch.Tensor, optimizer: torch.optim.Optimizer
-    ) -> None:
-        """Write a checkpoint, whole or not at all."""
-        assert self.file is not None
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        state = {"mark": mark, "step": step, "rows": rows_ND.detach()}
-        (self.file.parent / checksums.FILE).unlink(missing_ok=True)  # a kill may come between
-        with replacing(self.file) as partial:
-            torch.save(state | {"moments": optimizer.state_dict()}, partial)
-        checksums.write(self.file.parent)
-
-    def resumed(self, mark: str, rows_ND: torch.Tensor, optimizer: torch.optim.Optimizer) -> int:
-        """Put a checkpoint of the same training back; the steps that are done."""
-        if self.file is None or not self.file.is_file():
-            return 0
-        checksums.check(self.file.parent, f"delete {self.file.parent} to start its training again")
-        state: dict[str, Any] = torch.load(self.file, map_location="cpu", weights_only=True)
-        if state["mark"] != mark:
-            return 0
-        with torch.no_grad():
-            rows_ND.copy_(state["rows"])
-        optimizer.load_state_dict(state["moments"])
-        return int(state["step"])
+        starts = range(0, len(examples), self.batch)
+        batches = [examples[start : start + self.batch] for start in starts]
+        return sum(float(loss(rows_ND, some)) * len(some) for some in batches) / len(examples)

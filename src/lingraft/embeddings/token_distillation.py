@@ -9,11 +9,11 @@ import contextlib
 import copy
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
@@ -22,11 +22,9 @@ from lingraft.embeddings import row_training
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.mean import composed
 from lingraft.embeddings.row_training import Training
-from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.packed import assemble, check_isolation
 from lingraft.models.rows import ROW_MULTIPLE
 from lingraft.models.stacks import packed_model
-from lingraft.recipe.token_distillation import LAST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +38,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NAME = "token-distillation"
+SNIPPETS, SNIPPET_TOKENS = 100, 50
+"""Stretches of text for each new piece, and their length in the source's tokens, at most."""
+BATCH, LEARNING_RATE = 16, 1e-4
 HELD_OUT, ENOUGH = 256, 10
 """Snippets that are kept apart to measure on, at most; of pieces that have so many, one each."""
 LOGITS_AT_ONCE = 256
@@ -66,21 +67,21 @@ def token_distillation(inputs: Inputs) -> Plan:
     Differs from the paper: snippets are as long as their sentence where that is short, and a piece
     needs one, not all; output rows are trained after the input rows, not beside them.
 
-    Material: its source tokenizer, text, and source model with settings are used.
+    Material: its source tokenizer, text, and source model are used.
 
     Raises:
-        RecipeError: there is no source model, or it has fewer layers than `layer` says.
-        UnsupportedModelError: the source is no causal language model.
+        RecipeError: there is no source model.
     """
     material = inputs.needed(NAME)
-    owner = _fitting(material.pretrained)
+    owner = material.pretrained
+    assert owner is not None, "the recipe has a source model"
     began, ids = _began(inputs)
     samples = row_training.find_snippets(
         ids,
         material.sentences(),
         material.source_tokenizer,
-        most=owner.settings.snippets,
-        tokens=owner.settings.snippet_tokens,
+        most=SNIPPETS,
+        tokens=SNIPPET_TOKENS,
     )
     owner.facts.update(
         pieces=len(samples),
@@ -116,32 +117,6 @@ def _began(inputs: Inputs) -> tuple[Plan, dict[Pattern, int]]:
         for index, pattern in reversed(list(zip(began.combinations, spelt, strict=True)))
         if len(pattern) > 1
     }
-
-
-def _fitting(pretrained: Pretrained | None) -> Pretrained:
-    """Return the source model; refuse one that cannot be run on text.
-
-    Raises:
-        RecipeError, UnsupportedModelError: as `token_distillation`.
-    """
-    if pretrained is None:
-        raise RecipeError(
-            f"embeddings.init: '{NAME}' runs the source model on text, and there is none; set "
-            "source.model, or use 'mean'"
-        )
-    family, config = pretrained.family, pretrained.model.config
-    if family.kind != "causal":
-        raise UnsupportedModelError(
-            f"graft: '{NAME}' is for causal language models, and the source is a "
-            f"{family.model_type} model; use 'mean' or 'focus'"
-        )
-    depth = int(getattr(config, family.depth_key))
-    if pretrained.settings.layer > depth:
-        raise RecipeError(
-            f"embeddings.token_distillation.layer: {pretrained.settings.layer} is too high, the "
-            f"source has {depth} layers; give 1 to {depth}, or -1 for the last hidden state"
-        )
-    return pretrained
 
 
 def _row(plan: Plan, source_VD: torch.Tensor, index: int) -> torch.Tensor:
@@ -202,32 +177,17 @@ class _Work:
                 held_out.append(pairs.pop())
             examples += pairs
         held_out = held_out[:: -(-len(held_out) // HELD_OUT) or 1]
-        output = self.owner.embeddings_UD is not None
-        inputs_ND = torch.empty(0)
+        kind, name, loss = "input rows", "mean_squared_difference", self.difference
         if self.owner.embeddings_UD is not None:
-            inputs_ND = self.owner.embeddings_UD[list(samples)].to(device)
-
-        def loss(rows_ND: torch.Tensor, batch: Sequence[Snippet]) -> torch.Tensor:
-            return (
-                self.next_token(inputs_ND, rows_ND, batch)
-                if output
-                else self.difference(rows_ND, batch)
-            )
-
-        kind = "output rows" if output else "input rows"
-        training = Training(
-            f"token distillation: {kind}",
-            self.owner.settings,
-            self.given.seed,
-            self.owner.folder / f"{kind.split()[0]}.pt" if self.owner.folder else None,
-        )
+            kind, name = "output rows", "next_token_nats"
+            loss = partial(self.next_token, self.owner.embeddings_UD[list(samples)].to(device))
+        training = Training(f"token distillation: {kind}", self.given.seed, LEARNING_RATE, BATCH)
         rows_ND = training.run(start_ND.to(device), examples, loss)
         if held_out:
-            measured = [
-                training.measure(rows.to(device), held_out, loss) for rows in (start_ND, rows_ND)
-            ]
-            name = "next_token_nats" if output else "mean_squared_difference"
-            before, after = (float(f"{value:.4g}") for value in measured)
+            before, after = (
+                float(f"{training.measure(rows.to(device), held_out, loss):.4g}")
+                for rows in (start_ND, rows_ND)
+            )
             self.owner.facts[name] = {"held_out": len(held_out), "before": before, "after": after}
         return rows_ND
 
@@ -286,35 +246,9 @@ class _Work:
         return batch.to(self.packed.model.device)
 
     def states(self, batch: PackedBatch) -> torch.Tensor:
-        """Return the hidden states [M, D] of the layer that is compared, at the batch's tokens."""
-        with _up_to(self.packed, self.owner.settings.layer) as outputs:
-            last_NTD = self.packed.hidden(batch)
-        x_NTD = outputs[0] if outputs else last_NTD
+        """Return the last hidden states [M, D], behind the final norm, at the batch's tokens."""
+        x_NTD = self.packed.hidden(batch)
         return x_NTD.flatten(0, 1).index_select(0, batch.masked_M).float()
-
-
-@contextlib.contextmanager
-def _up_to(packed: PackedModel, layer: int) -> Iterator[list[torch.Tensor]]:
-    """Run the layers up to one alone, whose output is put into the list; -1 runs all, puts none."""
-    outputs: list[torch.Tensor] = []
-    if layer == LAST:
-        yield outputs
-        return
-    path, _, name = packed.family.layers.rpartition(".")
-    owner = packed.model.get_submodule(path)
-    layers = owner.get_submodule(name)
-    assert isinstance(layers, nn.ModuleList)
-    hook = layers[layer - 1].register_forward_hook(
-        lambda _module, _inputs, output: outputs.append(
-            output[0] if isinstance(output, tuple) else output
-        )
-    )
-    setattr(owner, name, layers[:layer])
-    try:
-        yield outputs
-    finally:
-        setattr(owner, name, layers)
-        hook.remove()
 
 
 @contextlib.contextmanager

@@ -5,24 +5,24 @@ Shape letters: W words, U pieces of a vocabulary, N rows, E width of the static 
 
 from __future__ import annotations
 
-import importlib
 import logging
 import math
 import zlib
 from array import array
+from collections import Counter
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import regex
 import torch
 
+from lingraft.corpus.extras import require
 from lingraft.corpus.inputs import lines_of
-from lingraft.corpus.lexicon import MAX_LINE_BYTES
 from lingraft.corpus.readers.lines import Reading, batched, text_lines
 from lingraft.embeddings.segmentation import Segmenter
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError, reading
 from lingraft.paths import path_of
 from lingraft.tokenizer.vocabulary import Canonical
 
@@ -60,27 +60,10 @@ class WordVectors:
     """[W, E]"""
 
 
-class Units:
-    """Text as the units that get a vector, held as numbers: gensim reads it several times."""
-
-    def __init__(self, sentences: Iterable[Iterable[str]]) -> None:
-        numbers: dict[str, int] = {}
-        self.ids, self.ends = array("i"), array("q")
-        for sentence in sentences:
-            self.ids.extend([numbers.setdefault(unit, len(numbers)) for unit in sentence])
-            self.ends.append(len(self.ids))
-        self.names = list(numbers)
-
-    def __iter__(self) -> Iterator[list[str]]:
-        begin = 0
-        for end in self.ends:
-            yield [self.names[index] for index in self.ids[begin:end]]
-            begin = end
-
-    def counts(self) -> dict[str, int]:
-        """Count how often each unit occurs."""
-        counts = np.bincount(np.asarray(self.ids, dtype=np.int64), minlength=len(self.names))
-        return dict(zip(self.names, counts.tolist(), strict=True))
+def in_memory(sentences: Iterable[Iterable[str]]) -> list[list[str]]:
+    """Return text as the units that get a vector, each string held once: gensim reads it often."""
+    names: dict[str, str] = {}
+    return [[names.setdefault(unit, unit) for unit in sentence] for sentence in sentences]
 
 
 def target_piece_vectors(material: Material) -> torch.Tensor:
@@ -102,9 +85,9 @@ def target_piece_vectors(material: Material) -> torch.Tensor:
     """
     tokenizer, path = material.target_tokenizer, material.resources.target_vectors
     if path is not None:
-        words = read_word_vectors(path_of(path), "embeddings.target_vectors")
+        words = read_word_vectors(path_of(path))
         return unit_length(average_over_words(words, Segmenter(tokenizer)))
-    text = Units(map(str, ids) for ids in cut(tokenizer, _spread(material)))
+    text = in_memory(map(str, ids) for ids in cut(tokenizer, _spread(material)))
     resources = material.resources
     units = resources.vector_units or UNITS_READ
     learnt = learn(text, "pieces", width=resources.vector_width, seed=material.seed, units=units)
@@ -121,32 +104,25 @@ def target_word_vectors(material: Material) -> WordVectors:
         DataError: the vectors cannot be read; no word is frequent enough.
     """
     path = material.resources.target_vectors
-    return _word_vectors(path, "target", material.sentences(), material.seed)
+    return _word_vectors(path, material.sentences(), material.seed)
 
 
-def source_word_vectors(material: Material, initializer: str) -> WordVectors:
+def source_word_vectors(material: Material) -> WordVectors:
     """Read vectors of the source language's words, or learn them from `embeddings.source_text`.
 
     Raises:
-        RecipeError: neither is given; gensim is not installed.
+        RecipeError: gensim is not installed.
         DataError: vectors or text cannot be read; no word is frequent enough.
     """
     resources = material.resources
-    if resources.source_vectors is None and not resources.source_text:
-        raise RecipeError(
-            f"embeddings.source_vectors: is not set, and embeddings.init = '{initializer}' needs "
-            "word vectors of the source language; set it to a .vec file, or set "
-            "embeddings.source_text to learn them from"
-        )
-
     sentences = islice(lines_of(resources.source_text), resources.max_sentences)
-    return _word_vectors(resources.source_vectors, "source", sentences, material.seed)
+    return _word_vectors(resources.source_vectors, sentences, material.seed)
 
 
-def _word_vectors(path: str | None, side: str, sentences: Iterable[str], seed: int) -> WordVectors:
+def _word_vectors(path: str | None, sentences: Iterable[str], seed: int) -> WordVectors:
     if path is not None:
-        return read_word_vectors(path_of(path), f"embeddings.{side}_vectors")
-    text = Units(map(WORD.findall, sentences))
+        return read_word_vectors(path_of(path))
+    text = in_memory(map(WORD.findall, sentences))
     return learn(text, "words", width=WORD_WIDTH, seed=seed, n_grams=True)
 
 
@@ -174,7 +150,13 @@ def cut(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> Iterato
 
 
 def learn(
-    text: Units, name: str, *, width: int, seed: int, n_grams: bool = False, units: int = UNITS_READ
+    text: list[list[str]],
+    name: str,
+    *,
+    width: int,
+    seed: int,
+    n_grams: bool = False,
+    units: int = UNITS_READ,
 ) -> WordVectors:
     """Learn static vectors on one thread; the same text and seed give the same vectors.
 
@@ -198,14 +180,13 @@ def learn(
         RecipeError: gensim is not installed.
         DataError: no unit is frequent enough.
     """
-    counts = text.counts()
+    counts = Counter(chain.from_iterable(text))
     if max(counts.values(), default=0) < MINIMUM_COUNT:
         raise DataError(
-            f"resources: the text has no {name} that occur {MINIMUM_COUNT} times, so no static "
-            f"vectors can be learnt from it; it has {sum(counts.values()):,} in all; give more "
-            "text, or use embeddings.init = 'mean'"
+            f"resources: the text has no {name} that occur {MINIMUM_COUNT} times, for static "
+            "vectors; give more text, or use embeddings.init = 'mean'"
         )
-    models = _gensim()
+    models = require("gensim.models", "embeddings.init: learning static vectors", "vectors")
     extra: dict[str, Any] = {"min_n": 3, "max_n": 6, "bucket": BUCKETS} if n_grams else {}
     model = (models.FastText if n_grams else models.Word2Vec)(
         text,
@@ -213,7 +194,7 @@ def learn(
         window=5,
         min_count=MINIMUM_COUNT,
         negative=NEGATIVES,
-        epochs=min(MOST_EPOCHS, max(FEWEST_EPOCHS, math.ceil(units / len(text.ids)))),
+        epochs=min(MOST_EPOCHS, max(FEWEST_EPOCHS, math.ceil(units / counts.total()))),
         alpha=LEARNING_RATE,
         workers=1,
         seed=seed % 2**32,
@@ -231,68 +212,29 @@ def _hash(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-def _gensim() -> Any:
-    try:
-        return importlib.import_module("gensim.models")
-    except ImportError:
-        raise RecipeError(
-            "embeddings.init: learning static vectors needs the package gensim; "
-            'run: pip install "lingraft[vectors]", or set embeddings.target_vectors (and '
-            "embeddings.source_vectors) to .vec files"
-        ) from None
-
-
-def read_word_vectors(path: Path, key: str) -> WordVectors:
+def read_word_vectors(path: Path) -> WordVectors:
     """Read word2vec's text format: a line with count and width, then a word and its numbers a line.
 
     At most the first 200,000 words are read. Such files are sorted by frequency, which is taken to
-    be one over the rank (Zipf's law). A file with fewer words than it says is read with a warning.
+    be one over the rank (Zipf's law).
 
     Args:
-        path: a .vec file, perhaps compressed (.gz .xz .zst).
-        key: the recipe's key that names it, for messages.
+        path: a .vec file, perhaps compressed (.gz .xz).
 
     Raises:
         DataError: there is no such file, or it is not in this format.
     """
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; {key} must name a .vec file")
-    if ".bin" in path.suffixes:
-        raise DataError(
-            f"{path}: is a model in a binary format; {key} must name vectors in word2vec's text "
-            "format, which fastText's pages offer too (.vec)"
-        )
-    lines = text_lines(path, MAX_LINE_BYTES, Reading())
-    head = next(lines, "").split()
-    numbers = [int(field) for field in head if field.isdecimal() and len(field) < 16]
-    if not len(head) == len(numbers) == 2 or numbers[1] == 0:
-        raise DataError(
-            f"{path}: its first line is not the count of words and the width, as {key} needs it "
-            "(word2vec's text format); put such a line first if the file is GloVe's"
-        )
-    n_words, width = numbers
+    lines = text_lines(path, Reading())
     vectors: dict[str, NDArray[np.float32]] = {}
-    for number, line in enumerate(islice(lines, MOST_WORDS), start=2):
-        fields = line.rstrip().rsplit(" ", width)
-        try:
-            vector_E = np.array(fields[1:], dtype=np.float32)
-        except ValueError:
-            vector_E = np.empty(0, dtype=np.float32)
-        if len(vector_E) != width or not np.isfinite(vector_E).all():
-            raise DataError(f"{path}: line {number} is not a word and {width} finite numbers")
-        vectors.setdefault(fields[0], vector_E)
-    if not vectors:
-        raise DataError(f"{path}: has no words; {key} must name a file with some")
-    if len(vectors) < (expected := min(n_words, MOST_WORDS)):
-        logger.warning(
-            "%s: has vectors of %s different words, and its first line speaks of %s; if nobody "
-            "shortened it, copy or download it again",
-            path,
-            f"{len(vectors):,}",
-            f"{expected:,}",
-        )
-    frequencies_W = 1.0 / np.arange(1, len(vectors) + 1)
-    return WordVectors(list(vectors), frequencies_W, np.stack(list(vectors.values())))
+    with reading(path, "give vectors in word2vec's text format (.vec)"):
+        _, width = map(int, next(lines, "").split())
+        for line in islice(lines, MOST_WORDS):
+            word, *numbers = line.rstrip().rsplit(" ", width)
+            vectors.setdefault(word, np.array(numbers, dtype=np.float32))
+        vectors_WE = np.stack(list(vectors.values()))
+        if vectors_WE.shape[1:] != (width,) or not np.isfinite(vectors_WE).all():
+            raise ValueError(f"a line is not a word and {width} finite numbers")
+    return WordVectors(list(vectors), 1.0 / np.arange(1, len(vectors) + 1), vectors_WE)
 
 
 def average_over_words(words: WordVectors, segment: Segmenter) -> torch.Tensor:

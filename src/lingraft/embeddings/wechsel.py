@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from lingraft.corpus import lexicon
 from lingraft.embeddings import vectors
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.focus import ROWS_AT_ONCE, without_row
 from lingraft.embeddings.match import find_exact_matches
-from lingraft.embeddings.material import ORDER, read_lexicons
+from lingraft.embeddings.material import ORDER
 from lingraft.embeddings.segmentation import Segmenter
 from lingraft.errors import DataError
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lingraft.corpus.lexicon import Lexicon
+    from lingraft.corpus.pairs import Pair
     from lingraft.embeddings.material import Inputs
     from lingraft.embeddings.vectors import WordVectors
 
@@ -53,16 +54,15 @@ def wechsel(inputs: Inputs) -> Plan:
     Material: tokenizers, text, lexicons and vectors (or text of the source language).
 
     Raises:
-        RecipeError: there is no lexicon, or nothing to have the source's vectors from;
-            gensim is not installed.
+        RecipeError: gensim is not installed.
         DataError: a resource cannot be read, or the lexicon is the other way round or translates no
             word that has a vector.
     """
     material = inputs.needed("wechsel")
-    lexicon = read_lexicons(material.resources, "wechsel")
-    source_words = vectors.source_word_vectors(material, "wechsel")
+    pairs = lexicon.read(material.resources.lexicons, swap=material.resources.source_first).pairs
+    source_words = vectors.source_word_vectors(material)
     target_words = vectors.target_word_vectors(material)
-    sides = align(target_words, source_words, lexicon)
+    sides = align(target_words, source_words, pairs)
     tokenizers = (material.target_tokenizer, material.source_tokenizer)
     target_UE, source_VE = (
         vectors.unit_length(vectors.average_over_words(words, Segmenter(tokenizer)))
@@ -104,7 +104,7 @@ def combine_nearest(
 
 
 def align(
-    target: WordVectors, source: WordVectors, lexicon: Lexicon
+    target: WordVectors, source: WordVectors, pairs: Sequence[Pair]
 ) -> tuple[WordVectors, WordVectors]:
     """Turn the target's word vectors into the source's space.
 
@@ -121,28 +121,23 @@ def align(
     width = min(target_WE.shape[1], source_WE.shape[1])
     target_WE = _unit_length(principal_components(target_WE, width))
     source_WE = _unit_length(principal_components(source_WE, width))
-    pairs_P2 = np.array(list(_pairs(target.words, source.words, lexicon)), dtype=np.int64)
-    if not len(pairs_P2):
+    pairs_P2 = np.array(list(_pairs(target.words, source.words, pairs)), dtype=np.int64)
+    swapped = sum(1 for _ in _pairs(source.words, target.words, pairs))
+    if swapped > len(pairs_P2) or not len(pairs_P2):  # what such a lexicon has is names and numbers
         raise DataError(
-            f"embeddings.lexicons: of their {len(lexicon.pairs):,} pairs none has a static vector "
-            f"on both sides; {ORDER}"
-        )
-    swapped = sum(1 for _ in _pairs(source.words, target.words, lexicon))
-    if swapped > len(pairs_P2):  # what stays of such a lexicon is names and numbers
-        raise DataError(
-            f"embeddings.lexicons: seem to be the other way round: {len(pairs_P2):,} pairs "
-            f"of words have static vectors as they stand, {swapped:,} with swapped columns; {ORDER}"
+            f"embeddings.lexicons: {len(pairs_P2):,} pairs have static vectors on both sides as "
+            f"they stand, {swapped:,} with swapped columns; {ORDER}"
         )
     turn_EE = procrustes(target_WE[pairs_P2[:, 0]], source_WE[pairs_P2[:, 1]])
     return replace(target, vectors_WE=target_WE @ turn_EE), replace(source, vectors_WE=source_WE)
 
 
 def _pairs(
-    target_words: list[str], source_words: list[str], lexicon: Lexicon
+    target_words: list[str], source_words: list[str], pairs: Sequence[Pair]
 ) -> Iterator[tuple[int, int]]:
     targets = {word: number for number, word in enumerate(target_words)}
     sources = {word: number for number, word in enumerate(source_words)}
-    for pair in lexicon.pairs:
+    for pair in pairs:
         target_ids = {targets.get(form) for form in _forms(pair.target)}
         source_ids = {sources.get(form) for form in _forms(pair.source)}
         yield from sorted(

@@ -35,7 +35,6 @@ Array = np.ndarray[Any, Any]
 SCHEMES: tuple[Literal["bert", "mask-only"], ...] = ("bert", "mask-only")
 DENOISING = ("spans", "infilling")
 HITS = (1, 3, 5, 10)
-SENTENCES_AT_ONCE = 4_096
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,11 @@ def mask_text(
     items: list[Item] = []
     digest = hashlib.blake2b(digest_size=8)
     digest.update(f"{tokenizer_fingerprint} {masking.rate} {masking.scheme} {seed}".encode())
-    for start in range(0, len(sentences), SENTENCES_AT_ONCE):
-        some = sentences[start : start + SENTENCES_AT_ONCE]
-        lengths = np.array([len(ids) for ids in some])
-        keys = sentence_keys(np.arange(start, start + len(some)), seed)
+    if sentences:
+        lengths = np.array([len(ids) for ids in sentences])
+        keys = sentence_keys(np.arange(len(sentences)), seed)
         objective = denoise if masking.scheme in DENOISING else mlm
-        hidden = objective.corrupt(np.concatenate(some), lengths, keys, vocabulary, masking)
+        hidden = objective.corrupt(np.concatenate(sentences), lengths, keys, vocabulary, masking)
         for parts in zip(*hidden.by_sentence(lengths), strict=True):
             item = Item(*parts) if objective is mlm else _written(parts[0], parts[2], vocabulary)
             for part in (item.ids, item.masked, item.targets):
@@ -193,11 +191,6 @@ def measure(scorer: Scorer, text: MaskedText) -> Scores:
             done += len(where)
             ticker.update(done)
     return Scores(positions_I, nats_I, hits_I, reciprocal_I, rank_I, ties, nats_P, rank_P)
-
-
-def score(scorer: Scorer, text: MaskedText) -> dict[str, float]:
-    """Return the intrinsic metrics of a model on masked text: `Scores.metrics`."""
-    return measure(scorer, text).metrics()
 
 
 def unigram_entropy(counts: Array, targets: Array, ordinary: Array) -> float:

@@ -12,7 +12,7 @@ The first token of a text has nothing before it where the tokenizer puts no spec
 costs what its share among the text's own tokens says: the same rule for every model, and no prefix
 that a model was not trained with.
 
-Shape letters: D documents, I windows.
+Shape letters: D documents, I windows, P predicted tokens of all documents.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from lingraft.evaluation.scorer import Item
 from lingraft.tokenizer.documents import before, cut
 from lingraft.tokenizer.files import name_of, plain_backend
 from lingraft.tokenizer.spelled import without_special
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 SCHEME = NEXT_TOKEN
+HITS = (1, 5, 10)
 
 
 @dataclass(frozen=True)
@@ -146,3 +148,51 @@ def likelihood_blocks(text: Text, scores: Scores) -> dict[str, Blocks]:
     bits_D = nats(text, scores) / math.log(2)
     sizes = {"bits_per_byte": text.bytes_D, "bits_per_character": text.characters_D}
     return {name: blocks(bits_D, size) for name, size in sizes.items()}
+
+
+def new_pieces(target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast) -> Array:
+    """Return ids of a vocabulary's pieces that the source spells none like, but special tokens.
+
+    Args:
+        target: the tokenizer that is judged.
+        source: the source's.
+    """
+    source_pieces = set(Vocabulary.of(source).pieces)
+    special = {*target.all_special_ids}
+    pieces = enumerate(Vocabulary.of(target).pieces)
+    ids = [i for i, piece in pieces if piece and piece not in source_pieces and i not in special]
+    return np.array(ids, dtype=np.int64)
+
+
+def by_piece(text: Text, scores: Scores, new: Array) -> dict[str, dict[str, float]]:
+    """Rank the next token, for all tokens and apart for new and old pieces.
+
+    Ranks count from 1; of tokens whose scores are equal each has the middle rank.
+
+    Args:
+        text: the documents.
+        scores: of `intrinsic.measure` on them.
+        new: ids, from `new_pieces`.
+
+    Returns:
+        Under `all`, `new` and `old`, where there are such tokens: positions, share (0 to 1),
+        hits@1, hits@5, hits@10 (per cent), mean_rank, median_rank, loss (nats).
+    """
+    targets_P = np.concatenate([item.targets for item in text.tokens.items])
+    is_new_P = np.isin(targets_P, new)
+    groups = {"all": np.ones_like(is_new_P), "new": is_new_P, "old": ~is_new_P}
+    if not len(new):
+        groups = {"all": groups["all"]}
+    return {name: _ranks(scores, mask_P) for name, mask_P in groups.items() if mask_P.any()}
+
+
+def _ranks(scores: Scores, mask_P: Array) -> dict[str, float]:
+    ranks = scores.rank_P[mask_P]
+    return {
+        "positions": len(ranks),
+        "share": len(ranks) / len(mask_P),
+        **{f"hits@{k}": 100 * float((ranks <= k).mean()) for k in HITS},
+        "mean_rank": float(ranks.mean()),
+        "median_rank": float(np.median(ranks)),
+        "loss": float(scores.nats_P[mask_P].mean()),
+    }

@@ -41,9 +41,11 @@ TOP_P = 0.9
 def choose(text: MaskedText, number: int) -> list[int]:
     """Choose indices of sentences of a readable length, spread over the text."""
     fitting = [i for i, item in enumerate(text.items) if SHORTEST <= len(item.ids) <= LONGEST]
-    fitting = fitting or list(range(len(text.items)))
-    step = max(1, len(fitting) // max(1, number))
-    return fitting[::step][:number]
+    return _spread(fitting or list(range(len(text.items))), number)
+
+
+def _spread(items: list[Any], number: int) -> list[Any]:
+    return items[:: max(1, len(items) // max(1, number))][:number]
 
 
 def predictions(
@@ -142,9 +144,8 @@ def beginnings(documents: Sequence[str], number: int) -> list[tuple[str, str]]:
     """
     long = [text for text in documents if len(text) > CHARACTERS + 1]
     long = long or [text for text in documents if len(text) > 1]
-    step = max(1, len(long) // max(1, number))
     pairs = []
-    for text in long[::step][:number]:
+    for text in _spread(long, number):
         end = min(CHARACTERS, len(text) // 2)
         space = max(text.rfind(gap, end // 2, end) for gap in " \n")
         cut = space if space > 0 else end

@@ -1,9 +1,7 @@
-"""Logits at masked positions, for any stock masked language model.
+"""Logits at hidden positions, for a stock model of any family.
 
-Families that lingraft knows run on packed rows, their body in bf16 where that is fast and their
-head in fp32: logits in bf16 have so few digits that a quarter to 60 % of the targets tie with other
-tokens. Any other model runs on padded batches through its own forward pass,
-all of it in fp32, since it does not tell where its head begins.
+Models run on packed rows, their body in bf16 where that is fast and their head in fp32: logits in
+bf16 have so few digits that a quarter to 60 % of the targets tie with other tokens.
 
 Shape letters: M masked positions, D width, V vocabulary.
 """
@@ -20,10 +18,9 @@ from lingraft.devices import device_for
 from lingraft.errors import DataError
 from lingraft.log import progress
 from lingraft.models import loading
-from lingraft.models.families import FAMILIES, family_of
+from lingraft.models.families import family_of
 from lingraft.models.kinds import KINDS
 from lingraft.models.packed import check_isolation
-from lingraft.models.padding import padded
 from lingraft.models.rows import even_rows, pack
 from lingraft.models.stacks import LAYOUTS, packed_model
 from lingraft.pretrained.load import load_config
@@ -68,13 +65,13 @@ def check_kind(name: str, kind: KindName, revision: str | None = None) -> None:
 
     Raises:
         DataError: no checkpoint, or one of another kind.
+        UnsupportedModelError: it is of a family without a record.
     """
-    config = load_config(name, revision)
-    family = FAMILIES.get(config.model_type) if kind == "masked" else family_of(config.model_type)
-    if (family and family.kind != kind) or loading.stock_class(config) is None:
+    family = family_of(load_config(name, revision).model_type)
+    if family.kind != kind:
         raise DataError(
-            f"model '{name}' is of type '{config.model_type}', which has no "
-            f"{KINDS[kind].title}; its perplexity would be of another kind, give a {kind} one"
+            f"model '{name}' is of type '{family.model_type}', which has no {KINDS[kind].title}; "
+            f"its perplexity would be of another kind, give a {kind} one"
         )
 
 
@@ -82,21 +79,18 @@ class Scorer:
     """A model ready to score items; its weights become fp32.
 
     Args:
-        model: a stock masked language model.
+        model: a stock model of a family with a record.
         pad_id: of its tokenizer.
-        precision: auto, bf16 or fp32, of the body of a family that lingraft knows.
+        precision: auto, bf16 or fp32, of the body.
     """
 
     def __init__(self, model: PreTrainedModel, pad_id: int, precision: str = "auto") -> None:
         self.device = device_for()
         self.model = model.to(self.device, torch.float32).eval()
         self.pad_id = pad_id
-        family = FAMILIES.get(model.config.model_type)
-        use_bf16 = precision == "bf16" or (precision == "auto" and multiplies_bf16())
-        self.bf16 = use_bf16 and family is not None
-        self.packed = packed_model(self.model, family) if family else None
-        if self.packed is not None:
-            check_isolation(self.packed, pad_id)
+        self.bf16 = precision == "bf16" or (precision == "auto" and multiplies_bf16())
+        self.packed = packed_model(self.model, family_of(model.config.model_type))
+        check_isolation(self.packed, pad_id)
 
     @classmethod
     def load(
@@ -107,7 +101,7 @@ class Scorer:
         kind: KindName = "masked",
         revision: str | None = None,
     ) -> Scorer:
-        """Load a scorer of a kind's checkpoint: of masked models any, of others one with a record.
+        """Load a scorer of a kind's checkpoint.
 
         Raises:
             DataError: no checkpoint, a broken one, or one without a head.
@@ -129,11 +123,11 @@ class Scorer:
         """
         order = sorted(range(len(items)), key=lambda index: -items[index].room)
         for portion in self._portions(items, order):
-            yield from self._packed(items, portion) if self.packed else self._padded(items, portion)
+            yield from self._packed(items, portion)
 
     def _portions(self, items: Sequence[Item], order: Sequence[int]) -> Iterator[list[int]]:
         portion: list[int] = []
-        tokens, most = 0, TOKENS_IN_A_ROW if self._in_a_row else TOKENS_AT_ONCE
+        tokens, most = 0, TOKENS_IN_A_ROW if self.packed.by_segments else TOKENS_AT_ONCE
         for index in order:
             size = items[index].room
             if portion and tokens + size > most:
@@ -144,17 +138,13 @@ class Scorer:
         if portion:
             yield portion
 
-    @property
-    def _in_a_row(self) -> bool:
-        return self.packed is not None and self.packed.by_segments
-
     def _packed(
         self, items: Sequence[Item], portion: Sequence[int]
     ) -> Iterator[tuple[Array, torch.Tensor]]:
-        assert self.packed is not None
         subset = [items[index] for index in portion]
         room = np.array([item.room for item in subset])
-        rows, width = even_rows(room, TOKENS_IN_A_ROW) if self._in_a_row else pack(room, 128)
+        in_a_row = self.packed.by_segments
+        rows, width = even_rows(room, TOKENS_IN_A_ROW) if in_a_row else pack(room, 128)
         batch = LAYOUTS[self.packed.family.kind](
             [i.ids for i in subset],
             [i.masked for i in subset],
@@ -163,7 +153,7 @@ class Scorer:
             width,
             self.pad_id,
         )
-        batch = batch.rounded(width // 8, self.pad_id) if self._in_a_row else batch
+        batch = batch.rounded(width // 8, self.pad_id) if in_a_row else batch
         batch = sent(batch, self.device)
         where = [(portion[k], j) for row in rows for k in row for j in range(len(subset[k].masked))]
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
@@ -172,19 +162,6 @@ class Scorer:
         for start in range(0, len(where), POSITIONS_AT_ONCE):
             part = slice(start, start + POSITIONS_AT_ONCE)
             yield np.array(where[part]), self.packed.head(x_MD[part])
-
-    def _padded(
-        self, items: Sequence[Item], portion: Sequence[int]
-    ) -> Iterator[tuple[Array, torch.Tensor]]:
-        subset = [items[index] for index in portion]
-        ids_NT, mask_NT = padded([item.ids.tolist() for item in subset], self.pad_id)
-        logits = self.model(
-            input_ids=ids_NT.to(self.device), attention_mask=mask_NT.long().to(self.device)
-        ).logits
-        for row, item in enumerate(subset):
-            where = [(portion[row], j) for j in range(len(item.masked))]
-            if where:
-                yield np.array(where), logits[row, torch.from_numpy(item.masked.astype(np.int64))]
 
 
 def surprisals(scorer: Scorer, items: Sequence[Item], label: str) -> tuple[Array, Array]:

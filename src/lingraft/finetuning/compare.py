@@ -1,42 +1,64 @@
-"""Models after fine-tuning, side by side: one page of tables, and their numbers as CSV.
+"""Models after fine-tuning, side by side: one page of tables.
 
 Reads files only, and needs no torch.
 """
 
 from __future__ import annotations
 
-import re
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError
-from lingraft.finetuning import score_tables, xtreme_average
+from lingraft.files import check_target
+from lingraft.finetuning import score_tables
 from lingraft.finetuning.compared import collect
-from lingraft.finetuning.errors_of import analyse
 from lingraft.finetuning.outcomes import metric_name
-from lingraft.finetuning.significance import RESAMPLES, differences, marks_of
-from lingraft.pages import check_target
 from lingraft.report import numbers
 from lingraft.report.page import Folded, Heading, page, section
-from lingraft.report.table import BEST, Cell, comma_separated, row, table
+from lingraft.report.scored import gains, percent
+from lingraft.report.table import Cell, Column, row, table
 from lingraft.rundir import Step, write_text
-from lingraft.stats import FEWEST_BLOCKS
+from lingraft.stats import FEWEST_BLOCKS, Difference, Resampling
+from lingraft.tasks.metrics import SIMILAR
+from lingraft.tasks.tagging_metrics import shown_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.finetuning.compared import Comparison
-    from lingraft.finetuning.significance import Tested
-    from lingraft.finetuning.xtreme_average import Retrieved
-    from lingraft.report.page import Part
+    from lingraft.finetuning.compared import Comparison, Pairs, Part
+    from lingraft.report import page as pages
     from lingraft.report.table import Table
+    from lingraft.tasks import Task
+
+RESAMPLES = 1_000
+LEVEL = 0.05
+SHOWN_GOLD, SHOWN_SAID = 16, 4
+LABELLED = ("classification", "pair", "relation")
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A model less the reference on one score."""
+
+    title: str
+    """Title of the task."""
+    key: str
+    label: str
+    found: Difference
+
+    @property
+    def mark(self) -> str:
+        """Return '*' where the difference is significant at `LEVEL`."""
+        p = self.found.larger_p
+        return "*" if p is not None and p < LEVEL else ""
 
 
 def compare(
     folders: Sequence[Path], out: Path, *, reference: str | None = None, resamples: int = RESAMPLES
-) -> tuple[list[Table], list[Path]]:
-    """Compare models after fine-tuning, and write the page and the numbers beside it.
+) -> list[Table]:
+    """Compare models after fine-tuning, and write the page.
 
     Args:
         folders: what `lingraft finetune --out` wrote, and what `analyze retrieval` did.
@@ -45,8 +67,7 @@ def compare(
         resamples: draws of the bootstrap.
 
     Returns:
-        The table of scores, that of XTREME where there is one, and the files that were written, the
-        page first.
+        The table of scores, and that of XTREME where there is one.
 
     Raises:
         DataError: results are missing, broken, or do not belong together; or a file would be
@@ -55,94 +76,81 @@ def compare(
     """
     if out.suffix != ".html":
         raise RecipeError(f"--out: is {out}; the page must end in .html")
-    check_target(out, (".csv",))
-    comparison, retrieved = _read(folders, reference)
+    check_target(out)
+    searched = [path for path in folders if Step(path).inputs().get("command") == "retrieve"]
+    tuned = [folder for folder in folders if folder not in searched]
+    if not tuned:
+        raise DataError(f"{folders[0]}: is of analyze retrieval; name one of finetune beside it")
+    comparison = collect(tuned, reference)
+    retrieved = score_tables.read_retrievals(searched, comparison.weights)
     tested = differences(comparison, resamples)
     marks = marks_of(tested)
     scores = score_tables.of_tasks(comparison, marks)
-    xtreme = xtreme_average.summary_table(comparison, retrieved)
+    xtreme = score_tables.summary_table(comparison, retrieved)
     main = [scores, *([xtreme] if xtreme else [])]
-    sections = {
-        "How good is each model?": main,
-        "How far does it carry to other languages?": score_tables.of_languages(comparison, marks),
-        "Is the difference real?": [difference_table(comparison, tested)] if tested else [],
-    }
-    errors = {part.title: analyse(part) for part in comparison.parts}
-    parts = [
-        part
-        for heading, tables in sections.items()
-        if tables
-        for part in (Heading(heading), *_titled(tables))
-    ]
-    folded = (Folded(task, _titled(found.tables)) for task, found in errors.items())
+    by_language = score_tables.of_languages(comparison, marks)
+    folded = (Folded(part.title, _titled(confusion_table(part))) for part in comparison.parts)
+    significant = f"{sum(bool(test.mark) for test in tested)} of {len(tested)}"
     html = page(
         f"{len(comparison.labels)} models after fine-tuning",
-        verdict(comparison, scores, tested),
-        [*parts, *section("Where do they go wrong?", *folded)],
+        f"Significant (p < {LEVEL}): {significant} differences to {comparison.reference}.",
+        [
+            *section("How good is each model?", *_titled(main)),
+            *section("How far does it carry to other languages?", *_titled(by_language)),
+            *section("Is the difference real?", *_titled(difference_table(comparison, tested))),
+            *section("Where do they go wrong?", *folded),
+        ],
         facts=[("reference", comparison.reference)],
         made_from="saved scores and predictions",
     )
-    sheets = {".csv": score_rows(comparison)}
-    sheets["-differences.csv"] = difference_rows(comparison, tested)
-    for title, of in errors.items():
-        task = re.sub(r"[^\w.-]+", "-", title).strip("-")
-        sheets |= {f"-errors/{task}-{name}.csv": rows for name, rows in of.sheets.items()}
-    return main, _write(out, html, sheets)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, html)
+    return main
 
 
-def _titled(tables: Iterable[Table]) -> list[Part]:
+def _titled(tables: Iterable[Table]) -> list[pages.Part]:
     return [part for one in tables for part in (Heading(one.title, 3), one)]
 
 
-def _read(
-    folders: Sequence[Path], reference: str | None
-) -> tuple[Comparison, dict[str, Retrieved]]:
-    """Read what was fine-tuned, and what of it was retrieved."""
-    searched = [folder for folder in folders if Step(folder).inputs().get("command") == "retrieve"]
-    tuned = [folder for folder in folders if folder not in searched]
-    if not tuned:
-        raise DataError(
-            f"{folders[0]}: is of analyze retrieval, whose tables lie there; to compare it with "
-            "other tasks, name a folder of lingraft finetune too"
-        )
-    comparison = collect(tuned, reference)
-    return comparison, xtreme_average.read_retrievals(searched, comparison.weights)
+# -- differences from the reference
 
 
-def _write(out: Path, html: str, sheets: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Path]:
-    """Write the page, and the rows of each file beside it by what its name ends in."""
-    texts = {out: html}
-    for name, rows in sheets.items():
-        if rows:
-            lines = (map(one.get, rows[0]) for one in rows)
-            texts[out.parent / f"{out.stem}{name}"] = comma_separated(rows[0], lines)
-    for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, text)
-    return list(texts)
+def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 0) -> list[Tested]:
+    """Test every model against the reference, on every score that both have for a common seed.
+
+    The paired bootstrap of `stats` over blocks; of a task in several languages each by itself.
+
+    Args:
+        comparison: what is compared.
+        resamples: how many draws.
+        seed: of the draws.
+    """
+    resampling, tested = Resampling(resamples, seed), []
+    for result in comparison.results:
+        for part in result.parts.values():
+            for label in part.runs.keys() - {comparison.reference}:
+                for key in result.keys:
+                    base = part.rows(comparison.reference, key)
+                    found = gains(part.rows(label, key), base, percent, resampling)
+                    if found is not None:
+                        difference = resampling.difference(*found)
+                        tested.append(Tested(part.title, key, label, difference))
+    order = {label: place for place, label in enumerate(comparison.labels)}
+    return sorted(tested, key=lambda test: order[test.label])
 
 
-def verdict(comparison: Comparison, scores: Table, tested: Sequence[Tested]) -> str:
-    """Say which model is best, and how many differences are more than luck."""
-    if len(comparison.labels) == 1:
-        return "One model; there is nothing to compare yet."
-    wins = dict.fromkeys(comparison.labels, 0)
-    for at in range(1, len(scores.columns) - 1):
-        best = [line.cells[0].text for line in scores.rows if line.cells[at].rank == BEST]
-        if len(best) == 1:
-            wins[best[0]] += 1
-    most = max(wins.values())
-    firsts = " and ".join(label for label, number in wins.items() if number == most)
-    text = f"Best alone in {most} of {len(scores.columns) - 2} columns: {firsts}."
-    known = [test for test in tested if test.found.larger_p is not None]
-    if known:
-        share = f"{sum(bool(test.mark) for test in known)} of {len(known)}"
-        return f"{text} Significant (p < 0.05): {share} differences to {comparison.reference}."
-    return text
+def marks_of(tested: Iterable[Tested]) -> dict[tuple[str, str], dict[str, str]]:
+    """Return signs behind the numbers of tables, by title and score, of each model."""
+    marks: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for test in tested:
+        marks[test.title, test.key][test.label] = test.mark
+    return dict(marks)
 
 
-def difference_table(comparison: Comparison, tested: Sequence[Tested]) -> Table:
-    """Return a table of every model less the reference, with intervals."""
+def difference_table(comparison: Comparison, tested: Sequence[Tested]) -> list[Table]:
+    """Return a table of every model less the reference, with intervals; none of one model."""
+    if not tested:
+        return []
     tests = {(test.label, test.title, test.key): test for test in tested}
     labels = dict.fromkeys(test.label for test in tested)
     rows = [
@@ -152,17 +160,15 @@ def difference_table(comparison: Comparison, tested: Sequence[Tested]) -> Table:
         )
         for title, key in dict.fromkeys((test.title, test.key) for test in tested)
     ]
-    seeds = sorted({test.found.seeds for test in tested})
     notes = (
         "Points, with 95 % intervals and two-sided p: paired bootstrap, "
         f"{tested[0].found.resamples:,} draws of test examples and of the seeds that both models "
-        f"have ({' to '.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))}); with one seed both "
-        "tell of the test set alone. A second p is of a paired t-test over the seeds. Fewer than "
-        f"{FEWEST_BLOCKS} documents give neither.",
+        "have; with one seed both tell of the test set alone. A second p is of a paired t-test "
+        f"over the seeds. Fewer than {FEWEST_BLOCKS} documents give neither.",
         f"* each p < 0.05, not corrected for {len(tested)} differences: one in twenty has a mark "
         "where models are alike.",
     )
-    return table("Differences", (f"less {comparison.reference}", *labels), rows, notes)
+    return [table("Differences", (f"less {comparison.reference}", *labels), rows, notes)]
 
 
 def _less(tested: Tested | None) -> Cell:
@@ -176,23 +182,61 @@ def _less(tested: Tested | None) -> Cell:
     return Cell(value, f"{between} {p}", mark=tested.mark)
 
 
-def difference_rows(comparison: Comparison, tested: Sequence[Tested]) -> list[dict[str, Any]]:
-    """Return every difference to full precision."""
-    less = {"less": comparison.reference}
-    return [
-        {"model": test.label, **less, "task": test.title, "metric": test.key, **vars(test.found)}
-        for test in tested
+# -- what is taken for what (Language Chameleon, tables 8 to 10)
+
+
+def confusions(task: Task, pairs: Pairs) -> Counter[tuple[str, str]]:
+    """Count how often gold was taken for what; nothing of answers and translations.
+
+    Of tags, types that gold has in an entity (Language Chameleon, table 9); those that are not O or
+    a letter and a type (`NN`, `-LRB-`) all count, as they are. Scores of pairs are cut (table 8).
+    """
+    if task.kind in LABELLED:
+        return Counter((example.label, said.label) for example, said in pairs)
+    if task.kind == "regression" and "similar_f1" in task.metrics:
+        names = ("different", "similar")
+        cut = ((example.score >= SIMILAR, said.score >= SIMILAR) for example, said in pairs)
+        return Counter((names[gold], names[guess]) for gold, guess in cut)
+    if task.kind == "parsing":
+        return Counter(p for e, s in pairs for p in zip(e.relations, s.relations, strict=True))
+    if task.kind != "tagging":
+        return Counter()
+    units = [unit for pair in pairs for unit in zip(*shown_tags(*pair), strict=True)]
+    if all(label == "O" or label[1:2] == "-" for label in task.labels):
+        return Counter((_type(gold), _type(said)) for gold, said in units if gold != "O")
+    return Counter(units)
+
+
+def _type(tag: str) -> str:
+    return tag.partition("-")[2] or tag
+
+
+def confusion_table(part: Part) -> list[Table]:
+    """Return a table of what each gold label was taken for, the commonest first; none of answers.
+
+    Raises:
+        DataError: predictions are missing or of another kind than the task.
+    """
+    means: list[dict[tuple[str, str], float]] = []
+    for runs in part.runs.values():
+        seeds = (confusions(part.task, part.answers(run)) for run in runs)
+        total = sum(seeds, Counter[tuple[str, str]]())
+        means.append({pair: count / len(runs) for pair, count in total.items()})
+    sizes: defaultdict[str, float] = defaultdict(float)
+    for (gold, _), count in means[0].items():
+        sizes[gold] += count  # the same for all models
+    if not sizes:
+        return []
+    rows = [
+        (gold, numbers.count(sizes[gold]), *(_taken_for(gold, of) for of in means))
+        for gold in sorted(sizes, key=lambda gold: -sizes[gold])[:SHOWN_GOLD]
     ]
+    note = f"Means over the seeds; the {len(rows)} commonest labels of {len(sizes)}."
+    models = (Column(label, "long") for label in part.runs)
+    return [table("What gold was taken for", ("gold", "n", *models), rows, [note])]
 
 
-def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return every score that tables show, to full precision."""
-    found = []
-    for part, label in product(comparison.parts, comparison.labels):
-        for run in part.of_model(label):
-            for key in part.keys:
-                if one := run.rows.get(key):
-                    names = {"model": label, "task": part.title, "split": one.split, "metric": key}
-                    same = {"n": one.n, "same_examples": label in part.runs}
-                    found.append({**names, "seed": one.seed, "value": one.value, **same})
-    return found
+def _taken_for(gold: str, of_model: Mapping[tuple[str, str], float]) -> str:
+    said = {pair[1]: count for pair, count in of_model.items() if pair[0] == gold}
+    top = sorted(said, key=lambda label: -said[label])[:SHOWN_SAID]
+    return ", ".join(f"{label} {said[label]:,.0f}" for label in top)

@@ -7,217 +7,162 @@
         examples-SPLIT.jsonl        the examples as they were scored, with the right answers
         scores.json                 what came out
         done.json                   written last (`rundir.Step`)
-    OUT/results.jsonl               one row a number (`scored`), made from all scores.json
+    OUT/results.jsonl               one row a number, made from all scores.json
 
 Nothing here needs the data, the model or torch.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+import hashlib
+from collections import defaultdict
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
-from lingraft.errors import DataError
-from lingraft.finetuning.names import learnt, split_in, titled
-from lingraft.report.row import RESULTS
-from lingraft.rundir import TEMPORARY, begins_with, read_json, read_table, write_record, write_rows
+from pydantic import BaseModel, ConfigDict
+
+from lingraft.errors import DataError, reading
+from lingraft.evaluation.records import BLOCKS
+from lingraft.report.row import RESULTS, Blocks, Score, Value, read, write
+from lingraft.report.scored import jackknife
+from lingraft.rundir import begins_with, digest, read_json, write_record, write_rows
+from lingraft.tasks import TASKS
 from lingraft.tasks import examples as saved
-from lingraft.tasks.examples import (
-    ParseExample,
-    RelationExample,
-    SpanExample,
-    TaggedExample,
-    TextExample,
-    TranslationExample,
-)
+from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.examples import Example, align, document
 from lingraft.tasks.splits import DEV
+from lingraft.tasks.weighted import on_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Sequence
 
-    from lingraft.tasks.examples import Example, Prediction
+    from lingraft.tasks import Task
+    from lingraft.tasks.examples import Prediction
 
 SCORES = "scores.json"
 FINISHED = f"*/*/seed-*/{SCORES}"
-MARKS = ("*/*/seed-*/inputs", "*/*/learning-rates/*/inputs")
-"""Marks of folders that hold fine-tunings: of seeds, and of the choice of a learning rate."""
-ROW, OLD_ROW = ("model", "data", "metric", "masks"), ("model", "task", "seed", "split_note")
-"""Columns that every row of results.jsonl has, and had; where all seeds failed there is none."""
+ROW = ("model", "data", "metric", "masks")
+"""Columns that every row of results.jsonl has."""
 OFFICIAL, OWN = "official", "those of its own files"
 """Notes of splits that were not cut: a benchmark's, and of a user's own task."""
-KINDS: dict[str, type[Any]] = {
-    "text": TextExample,
-    "tagged": TaggedExample,
-    "relation": RelationExample,
-    "parse": ParseExample,
-    "span": SpanExample,
-    "translation": TranslationExample,
+MANY = 8
+"""Languages; a name has no more of them."""
+TOLERANCE = 0.01
+"""Points by which a score made anew may differ from the saved one."""
+MEND = "delete its folder and fine-tune this seed again"
+KINDS: dict[str, Any] = {
+    kind.__name__.removesuffix("Example").lower(): kind for kind in get_args(Example)
 }
-"""Classes of examples, by the `kind` that a line of examples-SPLIT.jsonl names."""
+"""Classes of examples, by the `kind` that a line of examples-SPLIT.jsonl names: text, tagged …"""
 
 
-@dataclass(frozen=True)
-class Languages:
+# -- names of splits and languages
+
+
+def split_in(split: str, language: str) -> str:
+    """Name a split of one of several languages, for scores.json and names of files."""
+    return f"{split}-{language}"
+
+
+def language_of(split: str) -> str:
+    """Return the language of `split_in`'s name; empty for a task in one language."""
+    return split.partition("-")[2]
+
+
+def without_language(name: str) -> str:
+    """Return the split of `split_in`'s name, or of one in one language."""
+    return name.partition("-")[0]
+
+
+def join_languages(languages: Sequence[str]) -> str:
+    """Name the training languages: `en`, `en+de`, or how many there are."""
+    return f"{len(languages)}-languages" if len(languages) > MANY else "+".join(languages)
+
+
+# -- one seed
+
+
+class Languages(BaseModel):
     """Languages that a training learnt, was chosen by and is scored in (`transfer`)."""
 
     task: str
     """Without a language."""
     train: tuple[str, ...]
     selection: tuple[str, ...]
-    select_on: str
-    """'mean' where these are all that are tested, else their names."""
     test: tuple[str, ...]
-    names: Mapping[str, str]
+    names: dict[str, str]
     """The task's name in each language, as `lingraft show tasks` has it."""
-    definitions: Mapping[str, dict[str, Any]]
+    definitions: dict[str, dict[str, Any]] = {}
     """Table in each language, of a user's own task."""
 
-    def title(self, split: str = "") -> str:
-        """Return `pawsx en→`, or `pawsx (dev) en→`: the tested language follows."""
-        return f"{titled(self.task, split)} {learnt(self.train)}→"
+
+class SplitScores(BaseModel):
+    """Scores of one split, in percent."""
+
+    n: int
+    """Number of examples that were scored."""
+    scores: dict[str, float]
+    """By metric."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A model on one task with one seed."""
+class Outcome(BaseModel):
+    """A model on one task with one seed: what scores.json holds."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
 
     folder: Path
-    data: Mapping[str, Any]
-    """Contents of scores.json."""
-
-    @property
-    def model(self) -> str:
-        """Return the directory or Hub id that was given."""
-        return str(self.data["model"])
-
-    @property
-    def model_label(self) -> str:
-        return str(self.data["model_label"])
-
-    @property
-    def model_fingerprint(self) -> str:
-        """Return the fingerprint of the weights that were fine-tuned."""
-        return str(self.data["model_fingerprint"])
-
-    @property
-    def task(self) -> str:
-        return str(self.data["task"])
-
-    @property
-    def task_definition(self) -> dict[str, Any] | None:
-        """Return the table of a user's own task; None for a benchmark's or where none was saved."""
-        return self.data.get("task_definition")
-
-    @property
-    def languages(self) -> Languages | None:
-        """Return the languages of a task in several; None for a task in one."""
-        transfer = self.data.get("transfer")
-        if not transfer:
-            return None
-        lists = {key: tuple(transfer[key]) for key in ("train", "selection", "test")}
-        return Languages(
-            transfer["task"],
-            select_on=transfer["select_on"],
-            names=transfer["names"],
-            definitions=transfer["definitions"],
-            **lists,
-        )
-
-    @property
-    def seed(self) -> int:
-        return int(self.data["seed"])
-
-    @property
-    def split_note(self) -> str:
-        """Return a note of what the splits are: `OFFICIAL`, `OWN`, or how they were cut."""
-        languages = self.languages
-        own = self.task_definition or (languages and languages.definitions)
-        note = str(self.data["split_note"])
-        return OWN if own and note == OFFICIAL else note  # older results had the one word
-
-    @property
-    def fingerprint(self) -> str:
-        """Return the fingerprint of everything that decides the result."""
-        return str(self.data["fingerprint"])
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return tuple(self.data["splits"])
-
-    @property
-    def signatures(self) -> dict[str, str]:
-        """Return how each score that tables show was computed; of translations alone."""
-        pairs = (self.data.get("signatures") or {}).items()
-        return {key: text for key, text in pairs if key in self.shown}
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Return the scores that papers report."""
-        return tuple(self.data["shown"])
-
-    def n(self, split: str) -> int:
-        """Return the number of examples that were scored."""
-        return int(self.data["splits"][split]["n"])
+    model_label: str
+    model_fingerprint: str
+    """Fingerprint of the weights that were fine-tuned."""
+    task: str
+    seed: int
+    splits: dict[str, SplitScores]
+    evaluation: tuple[str, ...]
+    """Splits that are reported."""
+    shown: tuple[str, ...]
+    """Scores that papers report."""
+    split_note: str
+    """Note of what the splits are: `OFFICIAL`, `OWN`, or how they were cut."""
+    fingerprint: str
+    """Fingerprint of everything that decides the result."""
+    task_definition: dict[str, Any] | None = None
+    """Table of a user's own task."""
+    transfer: Languages | None = None
+    signatures: dict[str, str] = {}
+    """How each score was computed; of translations alone."""
+    averaged: tuple[int, ...] = ()
+    """Steps whose weights the result is the mean of."""
+    selection: str = ""
+    settings: dict[str, Any] = {}
+    best: dict[str, float] = {}
+    train_examples: int = 0
+    seconds: float = 0.0
+    plug_in: dict[str, Any] | None = None
 
     def scores(self, split: str) -> dict[str, float]:
         """Return the scores by metric, in percent."""
-        return {key: float(value) for key, value in self.data["splits"][split]["scores"].items()}
+        return self.splits[split].scores
 
-    def rules(self, split: str) -> dict[str, dict[str, float]]:
-        """Return the scores of rules (`tasks.rules`), by rule and metric; none in older results."""
-        return self.data["splits"][split].get("rules", {})
-
-    @property
-    def evaluation(self) -> tuple[str, ...]:
-        """Return the splits that are reported."""
-        return tuple(self.data.get("evaluation", self.splits))
-
-    def chosen_on(self, split: str) -> bool:
+    def is_chosen_on(self, split: str) -> bool:
         """Return whether a split chose the best weights; a mean of weights is not chosen."""
-        if self.data.get("averaged"):
-            return False
-        languages = self.languages
-        codes = languages.selection if languages else ()
-        return split in ([split_in(DEV, code) for code in codes] or [DEV])
+        codes = self.transfer.selection if self.transfer else ()
+        return not self.averaged and split in ([split_in(DEV, code) for code in codes] or [DEV])
+
+    def write(self) -> None:
+        """Write scores.json."""
+        write_record(self.folder / SCORES, self.model_dump(exclude={"folder"}))
 
 
-def is_cut(note: str) -> bool:
-    """Return whether a note on splits says that they are not those of the task's files."""
-    return note not in (OFFICIAL, OWN)
+def read_outcome(folder: Path) -> Outcome:
+    """Read the scores of a finished seed.
 
-
-def tell(folder: Path, told: Mapping[str, Any]) -> bool:
-    """Let a seed that is done show what `Cell.told` says; False where that was not measured."""
-    path, told = folder / SCORES, json.loads(json.dumps(told))
-    if not path.is_file():  # it diverged
-        return True
-    scores = read_json(path)
-    for split in told["evaluation"]:
-        if not set(told["shown"]).issubset(scores["splits"].get(split, {}).get("scores", ())):
-            return False
-    if scores != scores | told:
-        write_record(path, scores | told)
-    return True
-
-
-def metric_name(key: str) -> str:
-    """Return a score's key as people read it; those of a benchmark's own code say so."""
-    return key.replace("reference/", "reference ").replace("_", " ")
-
-
-ALSO_CHOSE = "the split that is reported also chose the best weights, so its scores are rather high"
-"""Note for tasks without a test set."""
-
-
-def told(rules: Mapping[str, Mapping[str, float]], metrics: Iterable[str]) -> str:
-    """Describe each rule's results in the scores that tables show; empty without rules."""
-    keys = list(metrics)
-    return "; ".join(
-        ", ".join(f"{metric_name(key)} {scores[key]:.1f}" for key in keys) + f" ({rule})"
-        for rule, scores in rules.items()
-    )
+    Raises:
+        DataError: they are missing or broken.
+    """
+    data = read_json(folder / SCORES)
+    with reading(folder / SCORES, MEND):
+        return Outcome(**data | {"folder": folder})
 
 
 def outcomes(folder: Path) -> list[Outcome]:
@@ -226,52 +171,38 @@ def outcomes(folder: Path) -> list[Outcome]:
     Raises:
         DataError: there is none, or a scores.json is broken.
     """
-    keys = ("model_label", "task", "seed", "splits")
-    results = [Outcome(path.parent, read_table(path, *keys)) for path in folder.glob(FINISHED)]
+    results = [read_outcome(path.parent) for path in folder.glob(FINISHED)]
     if not results:
         raise DataError(f"{folder}: holds no results of lingraft finetune; run it with --out there")
     return sorted(results, key=lambda outcome: (outcome.model_label, outcome.task, outcome.seed))
 
 
 def predictions(outcome: Outcome, split: str) -> list[Prediction]:
-    """Read the predictions of the best weights for a split.
-
-    Raises:
-        DataError: the file is missing or broken.
-    """
-    return saved.load(existing(outcome.folder / f"predictions-{split}.jsonl"))
+    """Read the predictions of the best weights for a split."""
+    path = outcome.folder / f"predictions-{split}.jsonl"
+    with reading(path, MEND):
+        return saved.load(path)
 
 
 def examples(outcome: Outcome, split: str) -> list[Example]:
-    """Read the examples of a split as they were scored.
-
-    Raises:
-        DataError: the file is missing or broken.
-    """
-    return load_examples(existing(outcome.folder / f"examples-{split}.jsonl"))
-
-
-def existing(path: Path) -> Path:
-    """Return the path of a file that a finished seed must have, or raise DataError."""
-    if not path.is_file():
-        raise DataError(f"{path}: is missing; delete the folder and fine-tune this seed again")
-    return path
+    """Read the examples of a split as they were scored."""
+    return load_examples(outcome.folder / f"examples-{split}.jsonl")
 
 
 def save_examples(path: Path, examples: Iterable[Example]) -> None:
     """Write one JSON object a line; the file appears when it is complete."""
     names = {kind: name for name, kind in KINDS.items()}
-    write_rows(path, ({"kind": names[type(example)]} | asdict(example) for example in examples))
+    write_rows(path, ({"kind": names[type(one)]} | asdict(one) for one in examples))
 
 
 def load_examples(path: Path) -> list[Example]:
     """Read what `save_examples` wrote.
 
     Raises:
-        DataError: a line is not an example.
+        DataError: the file is missing, or a line is not an example.
     """
-    wrong = "is not a saved example; delete the folder and fine-tune this seed again"
-    return saved.load_lines(path, _example, wrong)
+    with reading(path, MEND):
+        return saved.load_lines(path, _example, f"is not a saved example; {MEND}")
 
 
 def _example(fields: dict[str, Any]) -> Example:
@@ -279,29 +210,152 @@ def _example(fields: dict[str, Any]) -> Example:
 
 
 def check_out(folder: Path) -> None:
-    """Refuse a folder of other things: results.jsonl is made anew from all seeds.
+    """Refuse a folder with another command's results.jsonl, which is made anew from all seeds.
 
     Raises:
-        DataError: it holds something, but no seed and no results of fine-tuning, or another
-            command's results.jsonl.
+        DataError: it has one.
     """
-    results = folder / RESULTS
-    if results.is_file() and not begins_with(results, ROW) and not is_older(results):
-        raise DataError(f"{results}: is no results file of lingraft finetune; choose another --out")
-    files = (path for path in folder.rglob("*") if path.is_file() and not _is_passing(path))
-    marks = (mark for pattern in MARKS for mark in folder.glob(pattern))
-    if not results.is_file() and any(files) and not any(marks):
-        raise DataError(
-            f"{folder}: is not empty and holds no results of lingraft finetune; "
-            "choose another --out"
-        )
+    path = folder / RESULTS
+    if path.is_file() and not begins_with(path, ROW):
+        raise DataError(f"{path}: is no results file of lingraft finetune; choose another --out")
 
 
-def is_older(path: Path) -> bool:
-    """Return whether a results file is from before there was one row for all fine-tunings."""
-    return begins_with(path, OLD_ROW)
+# -- rows of results.jsonl
 
 
-def _is_passing(path: Path) -> bool:
-    """Return whether a file may be what a killed call left before its first seed began."""
-    return path.name == ".lock" or TEMPORARY.fullmatch(path.name) is not None
+def rows_of(outcome: Outcome, place: str = "") -> list[Score]:
+    """Return all scores of a seed; those that papers report with blocks.
+
+    Args:
+        outcome: of the seed.
+        place: of the seed in the folder of the results.
+
+    Raises:
+        DataError: examples or predictions are missing, or the task is not known.
+    """
+    languages = outcome.transfer
+    facts: dict[str, Any] = {
+        "weights": outcome.model_fingerprint,
+        "splits": outcome.split_note,
+        "dev": outcome.best.get("score"),
+        "learning_rate": outcome.settings.get("learning_rate"),
+        "train_examples": outcome.train_examples or None,
+        "seconds": round(outcome.seconds, 2),
+        "place": place,
+    }
+    rows = []
+    for split, found in outcome.splits.items():
+        axes: dict[str, Value] = {}
+        name = outcome.task
+        if languages is not None:
+            tag = language_of(split)
+            name = languages.names.get(tag, f"{languages.task}-{tag}")
+            axes = {"task": languages.task, "train": "+".join(languages.train), "language": tag}
+        shown = outcome.shown if split in outcome.evaluation else ()
+        blocks = _blocks(outcome, split) if shown else {}
+        masks = digest(outcome.folder / f"examples-{split}.jsonl")[:16]
+        rows += [
+            Score(
+                model=outcome.model_label,
+                data=name,
+                split=without_language(split) if languages else split,
+                metric=metric,
+                value=value,
+                n=found.n,
+                seed=outcome.seed,
+                masks=masks,
+                reported=metric in shown,
+                inputs=outcome.fingerprint,
+                axes=axes,
+                facts={key: value for key, value in facts.items() if value not in (None, "")},
+                blocks=blocks.get(metric),
+            )
+            for metric, value in found.scores.items()
+        ]
+    return rows
+
+
+def write_results(folder: Path) -> None:
+    """Bring results.jsonl to all finished seeds; without one there is none."""
+    if any(folder.glob(FINISHED)):
+        write(folder / RESULTS, (row for _, rows in read_results(folder) for row in rows))
+    else:
+        (folder / RESULTS).unlink(missing_ok=True)
+
+
+def read_results(folder: Path) -> list[tuple[Outcome, list[Score]]]:
+    """Return all finished seeds with their rows; what results.jsonl has is not made again.
+
+    Raises:
+        DataError: no seed is finished, or a file is broken.
+    """
+    path, known = folder / RESULTS, defaultdict[tuple[Value, str], list[Score]](list)
+    for row in read(path) if path.is_file() else ():
+        known[row.facts.get("place"), row.inputs].append(row)
+    results = []
+    for outcome in outcomes(folder):
+        place = str(outcome.folder.relative_to(folder))
+        own = known.get((place, outcome.fingerprint))
+        results.append((outcome, own or rows_of(outcome, place)))
+    return results
+
+
+def task_in(outcome: Outcome, split: str) -> Task:
+    """Return a benchmark's task, or the user's own as the results have it; in its language.
+
+    Raises:
+        LingraftError: it is not known, or its saved definition is broken.
+    """
+    name, definition = outcome.task, outcome.task_definition
+    if languages := outcome.transfer:
+        language = language_of(split)
+        name = languages.names.get(language, name)
+        definition = languages.definitions.get(language)
+    if definition is not None:
+        return task_of(decode(dict(definition)), Path())
+    if name not in TASKS:
+        raise DataError(f"{outcome.folder}: lingraft has no task {name}; fine-tune it again")
+    return TASKS[name]
+
+
+def block_of(example: Example) -> int:
+    """Return the block that an example falls into, by the hash of its document."""
+    text = document(example).encode("utf-8", "surrogatepass")
+    return int(hashlib.blake2b(text, digest_size=8).hexdigest(), 16) * BLOCKS >> 64
+
+
+def _blocks(outcome: Outcome, split: str) -> dict[str, Blocks]:
+    """Return blocks of a split that is reported, by score.
+
+    Raises:
+        DataError: predictions are missing, of another kind than the task, or do not give the saved
+            scores.
+    """
+    task, saved = task_in(outcome, split), outcome.scores(split)
+    gold, predicted = examples(outcome, split), predictions(outcome, split)
+    functions = task.score_functions(gold, align(gold, predicted))
+    shown = {key: functions[key] for key in outcome.shown if key in functions}
+    for key, value in on_all(shown, len(gold)).items():
+        if key not in saved or abs(value - saved[key]) > TOLERANCE:
+            raise DataError(
+                f"{outcome.folder}: the saved predictions give {key} {value:.2f}, scores.json says "
+                f"{saved.get(key)}; {MEND}"
+            )
+    return jackknife([block_of(one) for one in gold], shown, saved)
+
+
+# -- as people read them
+
+
+ALSO_CHOSE = "the split that is reported also chose the best weights, so its scores are rather high"
+"""Note for tasks without a test set."""
+
+
+def is_cut(note: str) -> bool:
+    """Return whether a note on splits says that they are not those of the task's files."""
+    return note not in (OFFICIAL, OWN)
+
+
+def metric_name(key: str) -> str:
+    """Return a score's key as people read it; those of a benchmark's own code say so."""
+    return key.replace("reference/", "reference ").replace("_", " ")

@@ -9,36 +9,45 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning import data as task_data
 from lingraft.finetuning import heads
-from lingraft.finetuning.coders.tagging import TagCoder
-from lingraft.finetuning.names import language_of, without_language
+from lingraft.finetuning.outcomes import language_of, without_language
 from lingraft.finetuning.problem import Finetuning
 from lingraft.pretrained.load import load_config
-from lingraft.tasks.examples import SpanExample, TaggedExample, TagPrediction, TextExample
+from lingraft.tasks.examples import SpanExample, TaggedExample, TextExample
 from lingraft.tasks.splits import TRAIN, find, origin_of, read_split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from accelerate import Accelerator
 
     from lingraft.finetuning.coders.common import Coder, Item
-    from lingraft.finetuning.recipe import PlugIn
+    from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks import Data, Task
     from lingraft.tasks.examples import Example
 
 logger = logging.getLogger(__name__)
 
 
+def load(task: Task, recipe: Finetune, base: Path) -> Data:
+    """Load a task in one language, with the translations of its examples."""
+    data = task_data.load(task, recipe.model_copy(update={"train_examples": None}), base)
+    on_hub = task_data.is_on_hub(task, recipe)
+    directory = None if on_hub else task_data.directory_of(task, recipe, base)
+    data = add(data, {"": task}, ("",), directory, recipe.teacher)
+    return task_data.part_of(data, recipe.train_examples, task.name)
+
+
 def translations(task: Task, split: str, directory: Path) -> dict[str, Example]:
     """Return the translations of a split's examples by id; none where there are none.
 
     Raises:
-        DataError: a file is broken, or its rows may be translations of others.
+        DataError: a file is broken, or one of several files numbers its rows for want of ids.
     """
     record = task.translation()
     if record is None or split not in record.splits:
@@ -50,8 +59,11 @@ def translations(task: Task, split: str, directory: Path) -> dict[str, Example]:
     if not any(record.wants(row) for path in files for row in record.rows(path)):
         return {}
     own_files = find(task, directory).get(split, ())
-    if own_files != files:
-        _check_ids(task, (*((task, path) for path in own_files), *((record, p) for p in files)))
+    sources = [*((task, path) for path in own_files), *((record, path) for path in files)]
+    for source, path in sources if own_files != files else ():
+        first = next(filter(source.wants, source.rows(path)), None)
+        if first is not None and source.example(replace(first, number=-1)).id == "-1":
+            raise DataError(f"{path}: has no ids, by which translations are found; add a column")
     examples = read_split(record, split, files, unanswered=True)
     return {example.id: example for example in examples if not _is_empty(example)}
 
@@ -62,39 +74,24 @@ def _is_empty(example: Example) -> bool:
     return any(side is not None and not side.strip() for side in sides)
 
 
-def _check_ids(task: Task, files: Iterable[tuple[Task, Path]]) -> None:
-    """Refuse files of several languages of which one numbers its rows for want of ids.
-
-    Raises:
-        DataError: one does.
-    """
-    for record, path in files:
-        first = next(filter(record.wants, record.rows(path)), None)
-        if first is not None and record.example(replace(first, number=-1)).id == "-1":
-            raise DataError(
-                f"{task.name}: which rows are translations of each other is not known: {path} has "
-                "no ids; give both files a column of ids"
-            )
-
-
 def add(
     data: Data,
     tasks: Mapping[str, Task],
     train: Sequence[str],
     directory: Path | None,
-    plug_in: PlugIn,
+    teacher: str | None,
 ) -> Data:
-    """Add the translations of a task's examples, in one language or in several.
+    """Add the translations of a task's examples; training examples without one are left out.
 
     Args:
         data: its examples.
         tasks: by language; of a task in one language under "".
         train: the languages that are learnt; of several, ids of training examples begin with them.
         directory: of the files; None for the Hub, which has no translations.
-        plug_in: says whether a teacher tags.
+        teacher: tags translations without tags.
 
     Raises:
-        DataError: no training example has a translation.
+        DataError: no training example has a translation, or a translation has no answer.
     """
 
     def found(language: str, split: str, name: str, start: str = "") -> dict[str, Example]:
@@ -102,14 +99,7 @@ def add(
             return {}
         by_id = translations(tasks[language], origin_of(split, data.names[name]), directory)
         here = {example.id for example in data.splits[name]}
-        pairs = {start + key: example for key, example in by_id.items() if start + key in here}
-        if by_id and here and not pairs:
-            raise DataError(
-                f"{tasks[language].name}: no example of {name} has the id of a translation "
-                f"({min(here)!r} here, {next(iter(by_id))!r} there); give a translation the id of "
-                "its example"
-            )
-        return pairs
+        return {start + key: example for key, example in by_id.items() if start + key in here}
 
     partners: dict[str, Mapping[str, Example]] = {}
     for name in data.splits:
@@ -118,58 +108,24 @@ def add(
             partners[name] = found(*place, name)
     starts = {language: f"{language}/" if len(train) > 1 else "" for language in train}
     learnt = [found(language, TRAIN, TRAIN, start) for language, start in starts.items()]
-    partners[TRAIN] = {key: example for part in learnt for key, example in part.items()}
-    return _checked(replace(data, partners=partners), tasks[train[0]], plug_in)
-
-
-def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
-    """Leave out training examples without a translation; refuse translations without an answer."""
-    train = data.splits[TRAIN]
-    kept_examples = [example for example in train if example.id in data.partners[TRAIN]]
-    if not kept_examples:
+    own = partners[TRAIN] = {key: example for part in learnt for key, example in part.items()}
+    kept = [example for example in data.splits[TRAIN] if example.id in own]
+    name = tasks[train[0]].name
+    logger.info("%s: %d of %d have a translation", name, len(kept), len(data.splits[TRAIN]))
+    if not kept:
+        raise DataError(f"{name}: no training example has a translation; give translations")
+    if any(isinstance(record, SpanExample) and record.answers is None for record in own.values()):
+        raise DataError(f"{name}: a translation of the training set has no answers; give them")
+    untagged = (isinstance(record, TaggedExample) and not record.tags for record in own.values())
+    if any(untagged) and teacher is None:
         raise DataError(
-            f"{task.name}: no training example has a translation, and a model that is plugged in "
-            "learns from pairs; give translations in a column or file (docs/guides/translation.md)"
+            f"{name}: translations of the training set have no tags; name a model that is "
+            "fine-tuned on this task and gives them (teacher=OUT/MODEL/TASK/seed-0/best)"
         )
-    if len(kept_examples) < len(train):
-        logger.info(
-            "%s: %d pairs of an example and its translation are learnt, of %d examples",
-            task.name,
-            len(kept_examples),
-            len(train),
-        )
-    partners = data.partners[TRAIN].values()
-    if any(isinstance(record, SpanExample) and record.answers is None for record in partners):
-        raise DataError(
-            f"{task.name}: a translation of the training set has no answers; give answers and "
-            "their places in the translated passages"
-        )
-    untagged = any(isinstance(record, TaggedExample) and record.tags is None for record in partners)
-    if untagged and plug_in.teacher is None:
-        raise DataError(
-            f"{task.name}: translations of the training set have no tags; name a model that is "
-            "fine-tuned on this task and gives them (plug_in.teacher=OUT/MODEL/TASK/seed-0/best)"
-        )
-    return replace(data, splits={**data.splits, TRAIN: kept_examples})
+    return replace(data, splits={**data.splits, TRAIN: kept}, partners=partners)
 
 
-def note(data: Data, split: str) -> str:
-    """Describe what a split's examples are read with, for scores.json and the log."""
-    partners, examples = data.partners[split], data.splits[split]
-    number = sum(example.id in partners for example in examples)
-    if number == len(examples):
-        return "each with its translation"
-    if not number:
-        return "each with itself"
-    return f"{number:,} of {len(examples):,} with the translation, the others with themselves"
-
-
-def items(
-    coder: Coder,
-    examples: Sequence[Example],
-    partners: Mapping[str, Example],
-    teacher: Teacher | None = None,
-) -> list[Item]:
+def items(coder: Coder, examples: Sequence[Example], partners: Mapping[str, Example]) -> list[Item]:
     """Return inputs with their partners.
 
     Of an example with several inputs (windows of a passage, parts of a sentence) each is read with
@@ -179,14 +135,9 @@ def items(
         coder: of the model that learns.
         examples: labelled.
         partners: their translations, by id.
-        teacher: tags those that have no tags.
     """
-    matches = [partners.get(example.id, example) for example in examples]
-    if teacher is not None:
-        matches = teacher.tagged(matches)
     matches = [
-        _answered(match, example, coder.task)
-        for match, example in zip(matches, examples, strict=True)
+        _answered(partners.get(example.id, example), example, coder.task) for example in examples
     ]
     own_items: list[list[Item]] = [[] for _ in examples]
     partner_items: list[list[Item]] = [[] for _ in examples]
@@ -220,47 +171,34 @@ def check_teacher(folder: Path, task: Task) -> None:
     tags = any("TokenClassification" in name for name in config.architectures or ())
     if labels != task.labels or not tags:
         raise RecipeError(
-            f"plug_in.teacher {folder}: is no model that tags for {task.name}; fine-tune one on it "
-            "plugged out, with keep_models=true, and name its seed's folder best"
+            f"teacher {folder}: is no model that tags for {task.name}; fine-tune one on it plugged "
+            "out, with keep_models=true, and name its seed's folder best"
         )
 
 
-class Teacher:
-    """A fine-tuned model and what it reads."""
+def tag(
+    partners: Mapping[str, Example], folder: Path, task: Task, accelerator: Accelerator, tokens: int
+) -> dict[str, Example]:
+    """Return translations by id; those without tags get the likeliest ones.
 
-    def __init__(self, folder: Path, task: Task, accelerator: Accelerator, tokens: int) -> None:
-        """Load a tagger.
-
-        Args:
-            folder: of a kept seed (`keep_models`).
-            task: the one that it was fine-tuned on.
-            accelerator: where it runs.
-            tokens: that go through it at once.
-        """
-        check_teacher(folder, task)
-        self.task, self.accelerator, self.tokens = task, accelerator, tokens
-        self.tokenizer = heads.tokenizer_for(folder, task)
-        self.shape = heads.shape_of(folder, task, self.tokenizer)
-        model = heads.build(folder, task, self.tokenizer, seed=0)
-        self.model = model.to(accelerator.device)
-
-    def tagged(self, examples: Sequence[Example]) -> list[Example]:
-        """Return the examples; those without tags get the likeliest ones."""
-        outside = (self.task.labels[-1],)
-        bare = {
-            index: replace(example, tags=outside * len(example.units))
-            for index, example in enumerate(examples)
-            if isinstance(example, TaggedExample) and not example.tags
-        }
-        coder = TagCoder(self.task, self.shape)
-        items = coder.encode(list(bare.values()))
-        problem = Finetuning(self.model, coder, self.shape, items, [], self.tokens)
-        predictions, _ = problem.predict(
-            problem.module, self.accelerator, list(bare.values()), items
-        )
-        logger.info("teacher: tags %d of %d translations", len(bare), len(examples))
-        result = list(examples)
-        for (index, example), answer in zip(bare.items(), predictions, strict=True):
-            assert isinstance(answer, TagPrediction)
-            result[index] = replace(example, tags=answer.tags)
-        return result
+    Args:
+        partners: translations by id.
+        folder: of a kept seed (`keep_models`), the teacher.
+        task: the one that it was fine-tuned on.
+        accelerator: where it runs.
+        tokens: that go through it at once.
+    """
+    untagged: dict[str, Any] = {
+        key: example
+        for key, example in partners.items()
+        if isinstance(example, TaggedExample) and not example.tags
+    }
+    outside = task.labels[-1]
+    bare = [replace(one, tags=(outside,) * len(one.units)) for one in untagged.values()]
+    coder = heads.coder_for(folder, task)
+    model = heads.build(folder, task, coder.shape.tokenizer, seed=0).to(accelerator.device)
+    items = coder.encode(bare)
+    problem = Finetuning(model, coder, items, [], tokens)
+    answers, _ = problem.predict(problem.module, accelerator, bare, items)
+    pairs: Any = zip(untagged.items(), answers, strict=True)
+    return dict(partners) | {key: replace(one, tags=said.tags) for (key, one), said in pairs}

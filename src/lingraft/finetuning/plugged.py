@@ -12,24 +12,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.finetuning import dropout, last_layer
+from lingraft.finetuning import head_settings
 from lingraft.models.cross_attention import MASK, MEMORY, STANDARD_DEVIATION
-from lingraft.models.families import family_of
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.packed import PackedModel, number_format
 from lingraft.models.source import load_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from transformers import PreTrainedModel
-
-    from lingraft.finetuning.recipe import PlugIn
 
     Inputs = Mapping[str, torch.Tensor]
 
@@ -37,70 +33,45 @@ TENSORS = "plugged.safetensors"
 """The head, beside the encoder and its cross-attention."""
 
 
-class TextHead(nn.Module):
-    """Head on the first position, as RoBERTa's: dropout, 2D → D, tanh, dropout, D → C."""
+class Head(nn.Module):
+    """Head on the states of texts, tokens or spans.
 
-    def __init__(self, width: int, outputs: int, dropout: float) -> None:
+    Of texts on the first position, as RoBERTa's: dropout, 2D → D, tanh, dropout, D → C. Of tokens
+    on every position: dropout, 2D → C. Of spans on every position, without dropout as stock heads
+    are, 2D → 2: the answer's first and last token.
+    """
+
+    def __init__(self, kind: str, width: int, outputs: int, dropout: float) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.dense = nn.Linear(2 * width, width)
-        self.out_proj = nn.Linear(width, outputs)
+        self.kind = kind
+        self.dropout = nn.Dropout(0.0 if kind == "span" else dropout)
+        is_text = kind in ("sequence", "score")
+        self.dense = nn.Linear(2 * width, width) if is_text else None
+        self.out_proj = nn.Linear(width if is_text else 2 * width, outputs)
 
     def forward(self, x_BTE: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Map states [B, T, 2D] to logits [B, C]."""
-        x_BD = torch.tanh(self.dense(self.dropout(x_BTE[:, 0])))
-        return {"logits": self.out_proj(self.dropout(x_BD))}
-
-
-class TokenHead(nn.Module):
-    """Head on every position: dropout, 2D → C."""
-
-    def __init__(self, width: int, outputs: int, dropout: float) -> None:
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.out_proj = nn.Linear(2 * width, outputs)
-
-    def forward(self, x_BTE: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Map states [B, T, 2D] to logits [B, T, C]."""
-        return {"logits": self.out_proj(self.dropout(x_BTE))}
-
-
-class SpanHead(nn.Module):
-    """Head on every position, 2D → 2: the answer's first and last token."""
-
-    def __init__(self, width: int, outputs: int, dropout: float) -> None:
-        del outputs, dropout  # a stock head for spans has neither
-        super().__init__()
-        self.out_proj = nn.Linear(2 * width, 2)
-
-    def forward(self, x_BTE: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Map states [B, T, 2D] to logits of start and end, [B, T] each."""
-        start_BT, end_BT = self.out_proj(x_BTE).unbind(-1)
+        """Map states [B, T, 2D] to logits [B, C] or [B, T, C], or those of start and end [B, T]."""
+        if self.dense is not None:
+            x_BTE = torch.tanh(self.dense(self.dropout(x_BTE[:, 0])))
+        logits = self.out_proj(self.dropout(x_BTE))
+        if self.kind != "span":
+            return {"logits": logits}
+        start_BT, end_BT = logits.unbind(-1)
         return {"start_logits": start_BT, "end_logits": end_BT}
-
-
-HEADS: dict[str, Any] = {
-    "sequence": TextHead,
-    "score": TextHead,
-    "token": TokenHead,
-    "span": SpanHead,
-}
-"""By a coder's head; a parse has no translation that it could be read with."""
 
 
 class Plugged(nn.Module):
     """An encoder with cross-attention and a head."""
 
-    def __init__(self, model: PreTrainedModel, head: nn.Module, *, stop_gradient: bool) -> None:
+    def __init__(self, model: PreTrainedModel, head: nn.Module) -> None:
         """Freeze the head for masked words, which is kept as it is.
 
         Args:
             model: a stock model with cross-attention.
-            head: one of `HEADS`; its linear maps are drawn here.
-            stop_gradient: whether the partner's states are constants for S.
+            head: its linear maps are drawn here.
         """
         super().__init__()
-        self.model, self.head, self.stop_gradient = model, head, stop_gradient
+        self.model, self.head = model, head
         model.requires_grad_(False)
         model.base_model.requires_grad_(True)
         for module in head.modules():
@@ -119,7 +90,6 @@ class Plugged(nn.Module):
             memory_BTD: the partner's H.
             partner: its inputs; nobody looks at its padding.
         """
-        memory_BTD = memory_BTD.detach() if self.stop_gradient else memory_BTD
         visible_B11T = partner["attention_mask"][:, None, None, :].bool()
         dtype = number_format(memory_BTD.device.type, memory_BTD.dtype)
         return {MEMORY: memory_BTD, MASK: PackedModel.additive(visible_B11T, dtype)}
@@ -150,38 +120,20 @@ def check(folder: Path, name: str) -> None:
         )
 
 
-def built(
-    folder: Path,
-    kind: str,
-    outputs: int,
-    settings: Mapping[str, Any],
-    plug_in: PlugIn,
-    rows: Sequence[int] | None,
-) -> Plugged:
-    """Load a checkpoint with cross-attention, and with the head that it has if that fits.
+def build(folder: Path, kind: str, outputs: int, settings: Mapping[str, Any]) -> Plugged:
+    """Load a checkpoint with cross-attention, under a head that is drawn.
 
     Args:
         folder: of the checkpoint.
-        kind: a key of `HEADS`.
+        kind: what a coder reads: sequence, score, token or span.
         outputs: of the head.
         settings: of its configuration, to be changed.
-        plug_in: whether gradients stop.
-        rows: of the head, as `last_layer.places` finds them; the names stand in config.json.
     """
-    check(folder, str(folder))
     model = load_model(str(folder), settings=settings).model
-    config, site = model.config, family_of(model.config.model_type).cross_site
-    assert site is not None
-    rates = [getattr(config, key, None) for key in dropout.CLASSIFIER]
-    share = next((rate for rate in rates if rate is not None), getattr(config, site.dropout))
-    head = HEADS[kind](int(config.hidden_size), outputs, float(share))
-    plugged = Plugged(model, head, stop_gradient=plug_in.stop_gradient)
-    path = folder / TENSORS
-    stored = load_file(path) if path.is_file() else {}
-    shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
-    if {name: tensor.shape for name, tensor in stored.items()} == shapes:
-        if rows is not None:
-            head.load_state_dict(stored)
-        last_layer.keep(head, rows, folder)
-    last_layer.predict_in_fp32(head, outputs)
+    config = model.config
+    rates = [getattr(config, key, None) for key in head_settings.CLASSIFIER]
+    share = next((rate for rate in rates if rate is not None), config.hidden_dropout_prob)
+    head = Head(kind, int(config.hidden_size), outputs, float(share))
+    plugged = Plugged(model, head)
+    head_settings.predict_in_fp32(head, outputs)
     return plugged

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,9 +12,8 @@ from accelerate.utils import gather_object
 from torch import nn
 from transformers import PreTrainedModel
 
-from lingraft import log
 from lingraft.devices import widest
-from lingraft.finetuning import causal, heads
+from lingraft.finetuning import head_settings, heads
 from lingraft.finetuning.coders.common import collate
 from lingraft.log import Ticker
 from lingraft.models import dropout
@@ -23,7 +21,7 @@ from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import LossSum
 from lingraft.training import beside
 from lingraft.training.data import BatchPlan, Step, share
-from lingraft.training.problem import Look
+from lingraft.training.problem import Problem, ValidationResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,12 +30,11 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch import Tensor
 
-    from lingraft.finetuning.coders.common import Coder, Item, Shape, TaskBatch
+    from lingraft.finetuning.coders.common import Coder, Item, TaskBatch
     from lingraft.finetuning.coders.parsing import Parser
     from lingraft.finetuning.plugged import Plugged
     from lingraft.tasks.examples import Example, Prediction
     from lingraft.tasks.task import Task
-    from lingraft.training.data import Plan
     from lingraft.training.phase import Work
 
 TASK = "task"
@@ -113,7 +110,7 @@ def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int, cost: int) -> l
     return groups[::-1]
 
 
-class Judged(NamedTuple):
+class SelectionSplit(NamedTuple):
     """A split that chooses the best weights, alone or with those of other languages."""
 
     name: str
@@ -122,19 +119,18 @@ class Judged(NamedTuple):
     items: Sequence[Item]
 
 
-class Finetuning:
+class Finetuning(Problem):
     """A task, a model and the coder between them."""
 
     def __init__(
         self,
         model: PreTrainedModel | Parser | Plugged,
         coder: Coder,
-        shape: Shape,
         train: Sequence[Item],
-        dev: Sequence[Judged],
+        dev: Sequence[SelectionSplit],
         micro_batch_tokens: int,
     ) -> None:
-        self.model, self.coder, self.shape = model, coder, shape
+        self.model, self.coder = model, coder
         skips = any(getattr(module, "layerdrop", 0.0) for module in model.modules())
         self.uneven = skips or (coder.head != "translation" and not _has_records(model))
         """Whether layers are skipped at random (M2M), each process' own; or nobody knows that a
@@ -145,7 +141,7 @@ class Finetuning:
         self.group_cost = GROUP_COST.get(device, USUAL_COST)
         self.module = WithLoss(model, coder)
         dropout.use_bits(self.module)
-        causal.attend(self.module)
+        head_settings.attend(self.module)
         self.lengths = np.array([sum(coder.size(item)) for item in train])
         self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
 
@@ -155,11 +151,11 @@ class Finetuning:
             [self.coder.size(item) for item in items], self.micro_batch_tokens, self.group_cost
         )
         return [
-            (group, collate(self.coder, self.shape, [items[i] for i in group], predict=predict))
+            (group, collate(self.coder, [items[i] for i in group], predict=predict))
             for group in groups
         ]
 
-    def plan(self, work: Work) -> Plan:
+    def plan(self, work: Work) -> BatchPlan:
         """Plan all examples in an order of their own in each pass."""
         return BatchPlan(self.lengths, work.phase.batch, work.seed, work.phase.name)
 
@@ -181,28 +177,26 @@ class Finetuning:
             len(indices),
         )
 
-    def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
+    def look(self, module: nn.Module, accelerator: Accelerator) -> ValidationResult:
         """Score the task on the splits that choose the best weights; of several, by the means."""
         pairs = [self.predict(module, accelerator, part.examples, part.items) for part in self.dev]
         loss = fmean(loss for _, loss in pairs)
         if not math.isfinite(loss):  # the loop stops there, with a message of its own
-            return Look(loss)
+            return ValidationResult(loss)
         scores = {
             part.name: part.task.score(part.examples, predictions)
             for part, (predictions, _) in zip(self.dev, pairs, strict=True)
         }
         score = fmean(scores[part.name][part.task.selection] for part in self.dev)
-        first, *rest = scores.values()
+        shared = set.intersection(*map(set, scores.values()))
         means = {
-            key: fmean((value, *(row[key] for row in rest)))
-            for key, value in first.items()
-            if all(key in row for row in rest)
+            key: fmean(row[key] for row in scores.values())
+            for key in next(iter(scores.values()))
+            if key in shared
         }
-        if rest:
-            means |= {
-                f"{name}/{key}": value for name, row in scores.items() for key, value in row.items()
-            }
-        return Look(loss, score, means)
+        if len(scores) > 1:
+            means |= {f"{name}/{key}": row[key] for name, row in scores.items() for key in row}
+        return ValidationResult(loss, score, means)
 
     @torch.no_grad()
     def predict(
@@ -231,20 +225,16 @@ class Finetuning:
         mine = [items[place] for place in places] or items[:1]
         writes = self.coder.head == "translation"  # which takes much longer than the loss
         title = f"{self.coder.task.name}: {'translate' if writes else 'predict'}"
-        with (
-            log.progress(title, len(places), "inputs")
-            if best
-            else nullcontext(Ticker(title, len(places), "inputs", None))  # beside training's bar
-        ) as ticker:
-            for group, batch in self.batches(mine, predict=True) if mine else []:
-                losses, outputs = module(beside.sent(batch, accelerator.device))
-                if not places:  # for nothing, but DDP's first pass after a step is a collective
-                    break
-                loss += losses[TASK].nats.to(loss.dtype)
-                collected = self.coder.collect(outputs, [items[places[i]] for i in group])
-                results += [(places[i], result) for i, result in zip(group, collected, strict=True)]
-                ticker.advance(0 if writes else len(group))
-            written = self.coder.generate(self.model, items, places, ticker.advance, best=best)
+        ticker = Ticker(title, len(places), "inputs", None)
+        for group, batch in self.batches(mine, predict=True) if mine else []:
+            losses, outputs = module(beside.sent(batch, accelerator.device))
+            if not places:  # for nothing, but DDP's first pass after a step is a collective
+                break
+            loss += losses[TASK].nats.to(loss.dtype)
+            collected = self.coder.collect(outputs, [items[places[i]] for i in group])
+            results += [(places[i], result) for i, result in zip(group, collected, strict=True)]
+            ticker.advance(0 if writes else len(group))
+        written = self.coder.generate(self.model, items, places, ticker.advance, best=best)
         if written is not None:
             results = list(zip(places, written, strict=True))
         if num_ranks > 1:
@@ -257,4 +247,4 @@ class Finetuning:
 
     def save(self, folder: Path) -> None:
         """Save a stock checkpoint with its tokenizer."""
-        heads.save(self.model, self.shape.tokenizer, folder)
+        heads.save(self.model, self.coder.shape.tokenizer, folder)

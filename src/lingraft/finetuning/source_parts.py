@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.finetuning.recipe import tasks_of
 from lingraft.models import export
 from lingraft.models.graft import VocabularyTensors, rebuild
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import wanted_by
 from lingraft.models.source import load_model
-from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.pretrained.load import load_config
 from lingraft.recipe.methods import read_recipe
 from lingraft.recipe.places import Places
@@ -48,7 +46,7 @@ OF_VOCABULARY = ("mask_token_id", "vocab_size", "tokenizer_class")
 
 
 @dataclass(frozen=True)
-class Variant:
+class TrainedModel:
     """A model that is fine-tuned."""
 
     label: str
@@ -80,20 +78,14 @@ def built(recipe: Finetune, out: Path, base: Path) -> Iterator[Finetune]:
     run = Run.existing(base / recipe.models[0])
     adapted = read_recipe(run.recipe_path)
     phases = phases_of(run, adapted)
-    if not recipe.is_transfer:
-        tasks_of(recipe, base)  # an unknown one is told before a model is built
     origin = source_of(run, adapted, phases[0])
     models = Run(out / MODELS)
     with models.locked():
-        wanted = variants(phases, adapted)
+        wanted = trained_models(phases, adapted)
         folders = {one.label: models.path / one.label for one in wanted}
         try:
             for variant in wanted:
                 build(variant, run, adapted, origin, folders[variant.label])
-            digests = {label: weights_fingerprint(folder) for label, folder in folders.items()}
-            equal = [one for one in digests if one != SOURCE and digests[one] == digests[SOURCE]]
-            if equal:
-                logger.info("weights equal to the source's, bit for bit: %s", ", ".join(equal))
             changes = {"models": tuple(str(folder.resolve()) for folder in folders.values())}
             yield recipe.model_copy(
                 update=changes | {"labels": tuple(folders), "restore_source": False}
@@ -110,23 +102,17 @@ def phases_of(run: Run, adapted: Recipe) -> list[str]:
         RecipeError: the run has no layers of a source that trained.
         DataError: no weights are there.
     """
-    flaws = {
-        "was trained from nothing": adapted.source.model is None,
-        "did not train": not adapted.phases,
-    } | {f"has {module.part}": True for module in wanted_by(adapted.graft)}
-    if found := [flaw for flaw, is_so in flaws.items() if is_so]:
+    modules = [module.part for module in wanted_by(adapted.graft)]
+    if adapted.source.model is None or modules:
         raise RecipeError(
-            f"{run.path}: {found[0]}, and restore_source takes a source's layers apart that "
-            "trained without modules; name a run of such a method (lingraft show methods)"
+            f"{run.path}: restore_source takes a source's layers apart that trained without "
+            f"modules, and it has {', '.join(modules) or 'no source'}"
         )
     names = [phase.name for phase in adapted.phases]
     stages = [run.stage(name) for name in names]
     kept = [s.name for s in stages if s.done_path.is_file() and (s.path / "best").is_dir()]
     if not kept:
-        raise DataError(
-            f"{run.path}: holds the weights of no finished phase ({', '.join(names)}); finish the "
-            'run, in a study with keep = "final" or "all"'
-        )
+        raise DataError(f"{run.path}: holds the weights of no finished phase; finish the run")
     if left_out := [name for name in names if name not in kept]:
         logger.warning("left out, since the weights were not kept: %s", ", ".join(left_out))
     return kept
@@ -139,52 +125,51 @@ def source_of(run: Run, adapted: Recipe, phase: str) -> LoadedSource:
         DataError: it is not there, or another model is.
         UnsupportedModelError: it is no masked language model.
     """
-    name, where = str(adapted.source.model), f"source.model in {run.recipe_path} says where it is"
-    try:
-        origin = load_model(name, adapted.source.revision)
-    except DataError as error:
-        raise DataError(f"{error}; {where}") from None
+    name = str(adapted.source.model)
+    origin = load_model(name, adapted.source.revision)
     if origin.family.kind != "masked":
-        raise UnsupportedModelError(
-            f"{run.path}: restore_source is for encoders, and the source '{name}' is a "
-            f"{KINDS[origin.family.kind].title}"
-        )
+        raise UnsupportedModelError(f"source model '{name}': restore_source is for encoders")
     config, own = load_config(str(run.stage(phase).path / "best")), origin.model.config
     depth = adapted.graft.places.source_layers(config.num_hidden_layers)
     expected = (config.model_type, config.hidden_size, depth)
     is_own = expected == (own.model_type, own.hidden_size, own.num_hidden_layers)
     grafted = run.stage("graft").path / "model"
     if is_own and adapted.graft.source_weights == "pretrained" and grafted.is_dir():
-        layers, rest = origin.family.layers, origin.family.layer_output
-        copied = load_model(str(grafted)).model.state_dict()
-        first = copied[f"{layers}.{adapted.graft.places.before}.{rest}"]
-        is_own = torch.equal(first, origin.model.state_dict()[f"{layers}.0.{rest}"])
+        first, copied = f"{origin.family.layers}.0.", load_model(str(grafted)).model.state_dict()
+        moved = f"{origin.family.layers}.{adapted.graft.places.before}."
+        is_own = all(
+            torch.equal(copied[name.replace(first, moved)], tensor)
+            for name, tensor in origin.model.state_dict().items()
+            if name.startswith(first)
+        )
     if not is_own:
         raise DataError(
-            f"source model '{name}': is not the one that the run was made from; {where}"
+            f"source model '{name}': is not the one that the run was made from; source.model in "
+            f"{run.recipe_path} says where it is"
         )
     return origin
 
 
-def variants(phases: list[str], adapted: Recipe) -> list[Variant]:
+def trained_models(phases: list[str], adapted: Recipe) -> list[TrainedModel]:
     """List the models: the source first, the random weights of both vocabularies last."""
-    names = (
-        {False: ".inserted", True: ".not-inserted"} if any(adapted.graft.places) else {False: ""}
-    )
+    names = {False: ".inserted", True: ".not-inserted"}
+    names = names if any(adapted.graft.places) else {False: ""}
     return [
-        Variant(SOURCE, None, of_source=True),
+        TrainedModel(SOURCE, None, of_source=True),
         *(
-            Variant(f"{phase}{names[without]}.{whose}-vocab", phase, without, whose == SOURCE)
+            TrainedModel(f"{phase}{names[without]}.{whose}-vocab", phase, without, whose == SOURCE)
             for phase in phases
             for whose in ("target", SOURCE)
             for without in names
         ),
-        Variant("random.target-vocab", phases[0], random=True),
-        Variant("random.source-vocab", None, of_source=True, random=True),
+        TrainedModel("random.target-vocab", phases[0], random=True),
+        TrainedModel("random.source-vocab", None, of_source=True, random=True),
     ]
 
 
-def build(variant: Variant, run: Run, adapted: Recipe, origin: LoadedSource, folder: Path) -> None:
+def build(
+    variant: TrainedModel, run: Run, adapted: Recipe, origin: LoadedSource, folder: Path
+) -> None:
     """Write a model with its tokenizer as a stock checkpoint.
 
     All are of the stock class of masked language models, so that what a fine-tuning draws anew (the
@@ -192,10 +177,8 @@ def build(variant: Variant, run: Run, adapted: Recipe, origin: LoadedSource, fol
     """
     loaded, places = origin, Places()
     if variant.after is not None:
-        loaded, places = (
-            load_model(str(run.stage(variant.after).path / "best")),
-            adapted.graft.places,
-        )
+        loaded = load_model(str(run.stage(variant.after).path / "best"))
+        places = adapted.graft.places
     depth = int(getattr(loaded.model.config, loaded.family.depth_key))
     left_out = places.inserted(depth) if variant.without_itl else ()
     changes, vocabulary = {}, None
@@ -219,4 +202,4 @@ def build(variant: Variant, run: Run, adapted: Recipe, origin: LoadedSource, fol
     export.write_model(model, folder)
     named = (str(adapted.source.model), adapted.source.revision)
     tokenizer = named if variant.of_source else (str(run.stage("tokenizer").path), None)
-    tokenizer_files.save_as_it_is(tokenizer_files.load(*tokenizer), folder)
+    tokenizer_files.save(tokenizer_files.load(*tokenizer), folder)

@@ -15,108 +15,139 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import partners
-from lingraft.finetuning.families import ALL, named
-from lingraft.finetuning.names import language_of, learnt, split_in
-from lingraft.finetuning.recipe import HUB, MEAN, check_distinct, check_known, with_settings
-from lingraft.tasks import Data, find
-from lingraft.tasks.splits import DEV, SELECTION, TRAIN, named_cut, read_split
+from lingraft.finetuning.outcomes import Languages, join_languages, language_of, split_in
+from lingraft.finetuning.recipe import MEAN, check_names, with_settings
+from lingraft.paths import path_of
+from lingraft.recipe.decoding import load
+from lingraft.tasks import GROUPS, TASKS, Data, catalogue, find
+from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.splits import DEV, SELECTION, TRAIN, find_part, named_cut, read_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.finetuning.families import Family
     from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks import Task
     from lingraft.tasks.examples import Example
 
+    Family = tuple[str, Mapping[str, Task]]
+    """The name of a task in several languages, and its tasks by language."""
+
 logger = logging.getLogger(__name__)
+
+ALL = ("all",)
+"""As the languages to train in: those whose files are here."""
+
+
+def family_named(name: str, base: Path, train: Sequence[str]) -> Family:
+    """Return a task in several languages of this name, or of a TOML file of a user's own.
+
+    Args:
+        name: as `lingraft show tasks` has it, without the language.
+        base: the folder that a file's path is relative to.
+        train: languages whose training files are there; `ALL` for those that have one.
+
+    Raises:
+        RecipeError: there is none, or the file is not valid.
+        DataError: a training file, which says the labels, cannot be read.
+    """
+    if name.endswith(".toml"):
+        return _own_family(base / path_of(name), train)
+    if name not in GROUPS:
+        raise RecipeError(
+            f"tasks: {name} is no task in several languages; with train_languages give one of "
+            f"{', '.join(GROUPS)}, or the TOML file of your own (docs/guides/fine-tune.md)"
+        )
+    group = GROUPS[name]
+    return name, {code: TASKS[group.member(code)] for code in group.languages}
+
+
+def _own_family(path: Path, train: Sequence[str]) -> Family:
+    """Read a user's own task, with `languages` and `{lang}` in the names of its files."""
+    table, base = load(path), path.resolve().parent
+    name = str(table.get("name", path.stem))
+    try:
+        filled = list(catalogue.tables(table | {"name": f"{name}-{{lang}}", "tasks": [{}]}))
+        tables = {entry["language"]: entry for entry in filled}
+    except (KeyError, ValueError, IndexError, TypeError, AttributeError):
+        raise RecipeError(
+            f'{path}: a task in several languages has languages = ["en", "de"], and {{lang}} in '
+            "the names of its files; braces stand for nothing else"
+        ) from None
+    definitions = {code: decode(entry, str(path)) for code, entry in tables.items()}
+    trained = [code for code in train if code in tables]
+    if tuple(train) == ALL:
+        parts = {code: table.files.train or () for code, table in definitions.items()}
+        trained = [code for code in tables if any(find_part(p, base, ()) for p in parts[code])]
+    learnt = [task_of(definitions[code], base) for code in trained]
+    labels = {label for task in learnt for label in task.labels}
+    more: dict[str, Any] = {}
+    if labels and "labels" not in table:  # found in the training files: all languages have them
+        more = {"labels": sorted(labels, key=lambda label: (label == "O", label))}
+    if learnt and learnt[0].kind == "tagging" and "metrics" not in table:
+        more["metrics"] = min((list(task.metrics) for task in learnt), key=len)  # if any is IOB1
+    tasks = {
+        language: task_of(decode(entry | more, str(path)), base)
+        for language, entry in tables.items()
+    }
+    return name, tasks
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Languages of a task that are learnt, chosen by and scored."""
+    """Records of a task in the languages that are learnt, chosen by and scored."""
 
-    family: str
     tasks: Mapping[str, Task]
     """By language, with the settings that are to be used."""
-    train: tuple[str, ...]
-    selection: tuple[str, ...]
-    test: tuple[str, ...]
-    select_on: str
-    """`MEAN`, or the languages."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of the folder."""
-        return f"{self.family}-from-{learnt(self.train)}"
+    languages: Languages
 
     @property
     def task(self) -> Task:
         """Return the record that is trained with, under the name of the whole."""
-        first = self.tasks[self.train[0]]
-        return replace(first, name=self.name, is_own=False)
+        train = self.languages.train
+        name = f"{self.languages.task}-from-{join_languages(train)}"
+        return replace(self.tasks[train[0]], name=name, is_own=False)
 
     def task_of(self, split: str) -> Task:
         """Return the record that a split is scored with: metrics may depend on the language."""
-        return self.tasks[language_of(split) or self.train[0]]
-
-    def said(self) -> dict[str, Any]:
-        """Return what scores.json says of it."""
-        used = dict.fromkeys((*self.train, *self.selection, *self.test))
-        definitions = {language: self.tasks[language].saved for language in used}
-        return {
-            "task": self.family,
-            "train": self.train,
-            "selection": self.selection,
-            "select_on": self.select_on,
-            "test": self.test,
-            "names": {language: self.tasks[language].name for language in used},
-            "definitions": {language: table for language, table in definitions.items() if table},
-        }
+        return self.tasks[language_of(split) or self.languages.train[0]]
 
     def decisive(self) -> dict[str, Any]:
         """Return what decides a result, beside the examples; for fingerprints."""
+        selection, test = self.languages.selection, self.languages.test
         return {
-            "train_languages": self.train,
-            "selection_languages": self.selection,
-            "test_languages": self.test,
+            "train_languages": self.languages.train,
+            "selection_languages": selection,
+            "test_languages": test,
             "metrics_by_language": {
                 language: (self.tasks[language].metrics, self.tasks[language].selection)
-                for language in dict.fromkeys((*self.selection, *self.test))
+                for language in dict.fromkeys((*selection, *test))
             },
         }
 
 
 class Files:
-    """The examples of a family's languages; a file is read once."""
+    """The examples of a task's languages; a file is read once."""
 
-    def __init__(self, family: Family, recipe: Finetune, base: Path) -> None:
-        task = next(iter(family.tasks.values()))
-        self.family, self.hub = family, recipe.data == HUB and task.table.hub is not None
-        self.directory = base
-        if not self.hub:
-            self.directory = task_data.directory_of(task, recipe, base, family.name)
+    def __init__(self, tasks: Mapping[str, Task], recipe: Finetune, base: Path) -> None:
+        task = next(iter(tasks.values()))
+        self.tasks, self.hub = tasks, task_data.is_on_hub(task, recipe)
+        self.directory = base if self.hub else task_data.directory_of(task, recipe, base)
         self._read: dict[tuple[str, str], list[Example]] = {}
 
-    def has(self, language: str, split: str) -> bool:
-        """Return whether a split's files are here."""
-        task = self.family.tasks[language]
+    def has(self, language: str, *splits: str) -> bool:
+        """Return whether the files of all these splits are here."""
+        task = self.tasks[language]
         if self.hub:
-            return task.table.hub is not None and task.table.hub.of(split) is not None
-        if split not in task.splits:
+            return all(task.table.hub and task.table.hub.of(split) for split in splits)
+        if not self.directory.is_dir() or not task.splits.keys() >= {*splits}:
             return False
         try:
-            find(task, self.directory, [split])
+            find(task, self.directory, splits)
         except DataError:
-            if not self.directory.is_dir():
-                raise
             return False
         return True
-
-    def can_test(self, language: str) -> bool:
-        """Return whether all splits are here that a language is reported on."""
-        return all(self.has(language, split) for split in self.family.tasks[language].evaluation)
 
     def examples(self, language: str, split: str) -> list[Example]:
         """Read a split of a language.
@@ -125,11 +156,11 @@ class Files:
             DataError: its files are missing, broken, or hide the answers.
         """
         if (language, split) not in self._read:
-            task = self.family.tasks[language]
+            task = self.tasks[language]
             if split not in task.labelled_splits:
                 raise DataError(
-                    f"{task.name}: has no {split} split with answers; its labelled splits are "
-                    f"{', '.join(task.labelled_splits)}"
+                    f"{task.name}: has no {split} split with answers, only "
+                    f"{', '.join(task.labelled_splits)}; train or choose by another language"
                 )
             if self.hub:
                 examples = task_data.hub_split(task, split)
@@ -152,125 +183,85 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
     """
     if recipe.cut:
         raise RecipeError("cut: is for tasks in one language; leave it out with train_languages")
-    families = [_family(name, base, recipe) for name in recipe.tasks]
-    check_distinct([family.name for family in families])
-    check_known([task for family in families for task in family.tasks.values()], recipe)
-    _known_somewhere(recipe, families)
-    for family in families:
-        files = Files(family, recipe, base)
-        transfer = _transfer(family, recipe, files)
+    families = [family_named(name, base, recipe.train_languages) for name in recipe.tasks]
+    check_names([name for name, _ in families])
+    for name, own in families:
+        tasks = dict(zip(own, with_settings(list(own.values()), recipe), strict=True))
+        files = Files(tasks, recipe, base)
+        transfer = _transfer(name, recipe, files)
+        languages = transfer.languages
         data = _data(transfer, files)
         if recipe.plug == "in":
             directory = None if files.hub else files.directory
-            of = (transfer.tasks, transfer.train, directory, recipe.plug_in)
-            data = partners.add(data, *of)
-        yield transfer, task_data.part_of(data, recipe.train_examples, transfer.name)
+            data = partners.add(data, transfer.tasks, languages.train, directory, recipe.teacher)
+        yield transfer, task_data.part_of(data, recipe.train_examples, transfer.task.name)
 
 
-def _family(name: str, base: Path, recipe: Finetune) -> Family:
-    family = named(name, base, recipe.train_languages)
-    tasks = {language: with_settings(task, recipe) for language, task in family.tasks.items()}
-    return replace(family, tasks=tasks)
-
-
-def _known_somewhere(recipe: Finetune, families: Sequence[Family]) -> None:
-    """Refuse a language that no task has; one that only some have is left out of the others."""
-    languages = dict.fromkeys(language for family in families for language in family.tasks)
-    for key in ("test_languages", "selection_languages"):
-        for language in getattr(recipe, key):
-            if language not in (*languages, ALL, MEAN):
-                raise RecipeError(
-                    f"{key}: none of the tasks ({', '.join(f.name for f in families)}) has "
-                    f"the language {language!r}; they have {', '.join(languages)}"
-                )
-
-
-def _transfer(family: Family, recipe: Finetune, files: Files) -> Transfer:
-    test = _tested(family, recipe, files)
-    train = recipe.train_languages
-    if train == (ALL,):
-        train = tuple(code for code in family.tasks if files.has(code, TRAIN))
-        if not train:
-            raise DataError(
-                f"{files.directory}: holds no training file of {family.name} in any language; get "
-                "the files"
-            )
-    family.check(train, "train_languages")
-    here = [code for code in train if code in test or files.can_test(code)]
-    if len(here) < len(train):
-        logger.info(
-            "%s: no test files of %s are here, so there is no transfer gap",
-            family.name,
-            ", ".join(code for code in train if code not in here),
+def _transfer(name: str, recipe: Finetune, files: Files) -> Transfer:
+    """Return the languages of a recipe that a task has, and whose files are here."""
+    tasks, train = files.tasks, recipe.train_languages
+    here = [code for code, task in tasks.items() if files.has(code, *task.evaluation)]
+    test = [code for code in recipe.test_languages or here if code in tasks]
+    if train == ALL:
+        train = tuple(code for code in tasks if files.has(code, TRAIN))
+    if not train or not tasks.keys() >= {*train}:
+        raise RecipeError(
+            f"train_languages: {name} has {', '.join(tasks)}, and a training file must be "
+            f"in {files.directory}"
         )
-    tested = tuple(dict.fromkeys((*here, *test)))
-    selection = tuple(code for code in recipe.selection_languages if code in family.tasks)
-    if recipe.selection_languages == (MEAN,):
-        selection = tested
-    select_on = MEAN if recipe.selection_languages == (MEAN,) else "+".join(selection or train)
-    transfer = Transfer(family.name, family.tasks, train, selection or train, tested, select_on)
-    _check_labels(transfer)
-    return transfer
-
-
-def _tested(family: Family, recipe: Finetune, files: Files) -> tuple[str, ...]:
-    """Return the languages to score, beside those that are trained on."""
-    languages = recipe.test_languages or (ALL,)
-    if languages != (ALL,):
-        lacking = [language for language in languages if language not in family.tasks]
-        if lacking:
-            logger.info("%s: does not have the languages %s", family.name, ", ".join(lacking))
-        return tuple(language for language in languages if language in family.tasks)
-    here = tuple(language for language in family.tasks if files.can_test(language))
-    lacking = [language for language in family.tasks if language not in here]
-    if lacking:
-        logger.info("%s: no test files here of %s", family.name, ", ".join(lacking))
-    return here
-
-
-def _check_labels(transfer: Transfer) -> None:
-    labels = transfer.task.labels
-    for language in (*transfer.selection, *transfer.test, *transfer.train):
-        strange = [label for label in transfer.tasks[language].labels if label not in labels]
-        if strange:
+    unused = [code for code in (*tasks, *recipe.test_languages) if code not in test]
+    if unused:
+        logger.info("%s: not tested in %s", name, ", ".join(dict.fromkeys(unused)))
+    tested = tuple(dict.fromkeys((*(code for code in train if code in (*here, *test)), *test)))
+    selection = tuple(code for code in recipe.selection_languages if code in tasks)
+    is_mean = recipe.selection_languages == (MEAN,)
+    selection = tested if is_mean else selection or train
+    for code in (*selection, *tested, *train):
+        if not {*tasks[code].labels} <= {*tasks[train[0]].labels}:
             raise RecipeError(
-                f"{transfer.family}: {language} has the label {strange[0]!r}, which "
-                f"{transfer.train[0]} has not; one model cannot be scored in both"
+                f"{name}: {code} has labels that {train[0]} has not; one model cannot be "
+                "scored in both"
             )
+    used = {code: tasks[code] for code in dict.fromkeys((*train, *selection, *tested))}
+    languages = Languages(
+        task=name,
+        train=train,
+        selection=selection,
+        test=tested,
+        names={code: task.name for code, task in used.items()},
+        definitions={code: saved for code, task in used.items() if (saved := task.saved)},
+    )
+    return Transfer(tasks, languages)
 
 
 # -- examples
 
 
 def _data(transfer: Transfer, files: Files) -> Data:
+    languages = transfer.languages
     splits: dict[str, list[Example]] = {TRAIN: []}
     names: dict[str, str] = {}
     notes: dict[str, None] = {}
-    for language in transfer.train:
+    for language in languages.train:
         taught, note, dev, dev_note = _taught(transfer, language, files)
-        if len(transfer.train) > 1:
+        if len(languages.train) > 1:
             taught = [replace(example, id=f"{language}/{example.id}") for example in taught]
         splits[TRAIN] += taught
         notes[note] = None
-        if language in transfer.selection:
+        if language in languages.selection:
             splits[split_in(DEV, language)], names[split_in(DEV, language)] = dev, dev_note
     reported = [
         (language, split)
-        for language in transfer.test
+        for language in languages.test
         for split in transfer.tasks[language].evaluation
     ]
-    for language, split in [*((language, DEV) for language in transfer.selection), *reported]:
+    for language, split in [*((language, DEV) for language in languages.selection), *reported]:
         if (at := split_in(split, language)) not in splits:
-            if split == DEV and DEV not in transfer.tasks[language].splits:
-                raise DataError(
-                    f"{transfer.tasks[language].name}: has no development set to choose by; "
-                    f"choose by {transfer.train[0]} (selection_languages={transfer.train[0]})"
-                )
             splits[at], names[at] = files.examples(language, split), at
     names[TRAIN] = "; ".join(notes)
     evaluation = tuple(split_in(split, language) for language, split in reported)
     if not evaluation:
-        raise RecipeError(f"test_languages: {transfer.family} has none of them; name others")
+        raise DataError(f"{files.directory}: holds no test files of {languages.task}")
     return Data(splits, names, evaluation)
 
 
@@ -279,19 +270,12 @@ def _taught(
 ) -> tuple[list[Example], str, list[Example], str]:
     """Return training and development examples of a language, and what each of them is."""
     task, dev = transfer.tasks[language], split_in(DEV, language)
-    if not files.has(language, TRAIN):
-        parts = task.splits[TRAIN].parts if TRAIN in task.splits else ()
-        spelt = " or ".join(dict.fromkeys(name for part in parts for name in part))
-        raise DataError(
-            f"{files.directory}: holds no training file of {task.name}"
-            f"{f' ({spelt})' if spelt else ''}; get it from {task.files_from}"
-        )
     whole = files.examples(language, TRAIN)
-    if language not in transfer.selection:
+    if language not in transfer.languages.selection:
         return whole, TRAIN, [], dev
     if DEV in task.splits:
         return whole, TRAIN, files.examples(language, DEV), dev
-    if task.table.aligned and len(transfer.train) > 1:
+    if task.table.aligned and len(transfer.languages.train) > 1:
         raise DataError(
             f"{task.name}: has no development set, and a part of its training set would hold "
             "translations of what is learnt in the other languages; give it a dev file"

@@ -67,10 +67,9 @@ def insert(model: PreTrainedModel, family: Family, width: int, seed: int = 0) ->
     assert not owners_of(model.state_dict()), "the model has adapters already"
     generator = torch.Generator().manual_seed(seed)
     for layer in model.get_submodule(family.layers).children():
-        layer_width = int(layer.get_parameter(family.layer_output).shape[0])
         for site in family.residual_sites:
             module = layer.get_submodule(site)
-            module.add_module(CHILD, Bottleneck(layer_width, width, generator))
+            module.add_module(CHILD, Bottleneck(model.config.hidden_size, width, generator))
             module.register_forward_hook(_apply)
 
 

@@ -5,21 +5,16 @@ as much. Here a chunk's logits are turned into its loss and the gradients of wha
 of its own weights before the next chunk's are made. So nothing is computed twice, and the backward
 pass only scales what is there; gradients are those of the plain loss up to rounding.
 
-On a GPU the packaged kernel of liger-kernel does the same in one, where it is installed and the
-head is one matrix.
-
 Shape letters: M predicted tokens, C tokens of a chunk, D width, V vocabulary.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
-from lingraft.models.losses import IGNORED, scaled, summed_cross_entropy
+from lingraft.models.losses import IGNORED, summed_cross_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +25,6 @@ LOGITS_AT_ONCE = 1 << 25
 """Logits of a chunk at most: 128 MB in fp32, and about three times that while it is worked on."""
 CHUNK_MULTIPLE = 64
 """Chunks are of few different sizes: a CPU keeps a kernel for each."""
-FUSED = "liger_kernel"
 
 
 def chunk_size(vocabulary: int) -> int:
@@ -48,8 +42,6 @@ def chunked_cross_entropy(
         x_MD: last hidden states where something is predicted.
         targets_M: token ids; `IGNORED` where nothing is.
     """
-    if (weight := fused_weight(packed, x_MD.device)) is not None:
-        return _fused(packed, weight, x_MD, targets_M)
     size = chunk_size(int(packed.model.config.vocab_size))
     weights = [
         parameter
@@ -61,29 +53,6 @@ def chunked_cross_entropy(
         return _InChunks.apply(packed.head, x_MD, targets_M, size, *trainable)
     parts = zip(x_MD.split(size), targets_M.split(size), strict=True)
     return torch.stack([summed_cross_entropy(packed.head(x), gold) for x, gold in parts]).sum()
-
-
-def fused_weight(packed: PackedModel, device: torch.device) -> torch.Tensor | None:
-    """Return the head's one matrix where the packaged kernel takes it; None where ours is used."""
-    if device.type != "cuda" or importlib.util.find_spec(FUSED) is None:
-        return None
-    first, *more = (packed.model.get_submodule(path) for path in packed.family.head)
-    names = [name for name, _ in first.named_parameters()]
-    is_matrix = isinstance(first, nn.Linear) and names == ["weight"]
-    return first.get_parameter("weight") if is_matrix and not more else None
-
-
-def _fused(
-    packed: PackedModel, weight_VD: torch.Tensor, x_MD: torch.Tensor, targets_M: torch.Tensor
-) -> torch.Tensor:
-    """Compute the loss by liger-kernel; the logits' scale is applied to the head's input."""
-    from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
-
-    config, family = packed.model.config, packed.family
-    x_MD = scaled(x_MD, config, family)
-    cap = getattr(config, family.logits_cap) if family.logits_cap else None
-    kernel = LigerFusedLinearCrossEntropyLoss(ignore_index=IGNORED, reduction="sum", softcap=cap)
-    return kernel(weight_VD, x_MD, targets_M)
 
 
 class _InChunks(torch.autograd.Function):

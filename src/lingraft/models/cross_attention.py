@@ -1,10 +1,9 @@
 """Plug-in cross-attention (VECO: Luo et al. 2021, §2.2) in a stock encoder.
 
-In every layer, between self-attention and feed-forward, with its own projections, residual and norm
-(post-norm, as BERT; pre-norm, as ModernBERT):
+In every layer of BERT's kind, between self-attention and feed-forward, with its own projections,
+residual and norm:
 
-    post-norm: c = Norm(a + W_o·Attention(Q = a, K = V = M))
-    pre-norm: c = a + W_o·Attention(Q = Norm(a), K = V = M)
+    c = Norm(a + W_o·Attention(Q = a, K = V = M))
 
 where a is what self-attention and its residual give and M the last hidden states of the partner. It
 hangs on the layer as a child, under the names of transformers' own cross-attention, and works
@@ -24,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from lingraft.errors import DataError
 from lingraft.models.modules import MODULES
 from lingraft.models.packed import packed_attention
 
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from lingraft.models.families import CrossSite, Family
+    from lingraft.models.families import Family
     from lingraft.models.segments import Segments
 
 CHILD = MODULES["cross_attention"].child
@@ -73,15 +71,11 @@ class _Output(nn.Module):
 class CrossAttention(nn.Module):
     """Cross-attention of one layer."""
 
-    def __init__(self, config: PreTrainedConfig, site: CrossSite) -> None:
+    def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__()
-        width, dropout = int(config.hidden_size), float(getattr(config, site.dropout))
-        heads = int(config.num_attention_heads)
-        self.pre_norm = site.pre_norm is not None
-        self.self = _Projections(width, heads, float(getattr(config, site.attention_dropout)))
-        self.output = _Output(width, float(getattr(config, site.norm_epsilon)), dropout)
-        self.layer_input_NTD: torch.Tensor | None = None
-        """Input of a pre-norm layer that runs: self-attention's output will be added to it."""
+        width, heads = int(config.hidden_size), int(config.num_attention_heads)
+        self.self = _Projections(width, heads, float(config.attention_probs_dropout_prob))
+        self.output = _Output(width, config.layer_norm_eps, float(config.hidden_dropout_prob))
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator) -> None:
@@ -94,82 +88,44 @@ class CrossAttention(nn.Module):
     def forward(
         self, a_NTD: torch.Tensor, memory_NTD: torch.Tensor, mask_N1TT: torch.Tensor | Segments
     ) -> torch.Tensor:
-        """Return the addition to the residual stream [N, T, D].
+        """Return the residual stream [N, T, D] behind cross-attention.
 
         Args:
             a_NTD: the residual stream behind self-attention.
             memory_NTD: the partners' last hidden states.
             mask_N1TT: added to the scores, or by segments.
         """
-        queries_NTD = self.output.LayerNorm(a_NTD) if self.pre_norm else a_NTD
-        mixed_NTD = self.self(queries_NTD, memory_NTD, mask_N1TT)
-        return self.output.dropout(self.output.dense(mixed_NTD))
+        mixed_NTD = self.output.dense(self.self(a_NTD, memory_NTD, mask_N1TT))
+        return self.output.LayerNorm(a_NTD + self.output.dropout(mixed_NTD))
 
-
-def _before(cross: CrossAttention) -> Any:
-    """Return the hook on a pre-norm layer's input norm: no module sees the sum with self-attention.
-
-    On that norm, not on the layer: what computes activations again calls the layer's `forward`, and
-    so no hook of its own.
-    """
-
-    def hook(_: nn.Module, arguments: tuple[Any, ...]) -> None:
-        cross.layer_input_NTD = arguments[0]
-
-    return hook
-
-
-def _behind(cross: CrossAttention) -> Any:
-    """Return the hook on self-attention, whose output is a tuple with the states first."""
-
-    def hook(_: nn.Module, __: Any, kwargs: dict[str, Any], output: tuple[Any, ...]) -> Any:
-        memory_NTD = kwargs.get(MEMORY)
-        input_NTD, cross.layer_input_NTD = cross.layer_input_NTD, None
-        if memory_NTD is None:
+    def plug_in(self, _: nn.Module, __: Any, kwargs: dict[str, Any], output: Any) -> Any:
+        """Follow self-attention, whose output is a tuple with the states first, as a hook."""
+        if (memory_NTD := kwargs.get(MEMORY)) is None:
             return None
         states_NTD, *rest = output
-        if cross.pre_norm:
-            assert input_NTD is not None, "the layer did not say what it was given"
-            added_NTD = cross(input_NTD + states_NTD, memory_NTD, kwargs[MASK])
-            return (states_NTD + added_NTD, *rest)  # the layer adds its input
-        added_NTD = cross(states_NTD, memory_NTD, kwargs[MASK])
-        return (cross.output.LayerNorm(states_NTD + added_NTD), *rest)
-
-    return hook
+        return (self(states_NTD, memory_NTD, kwargs[MASK]), *rest)
 
 
-def insert(model: PreTrainedModel, family: Family, size: int, seed: int = 0) -> None:
+def insert(model: PreTrainedModel, family: Family, _size: int, seed: int = 0) -> None:
     """Put fresh cross-attention into every layer, in place.
 
     Args:
         model: a stock model without it, on the CPU.
         family: its record.
-        size: how many layers the model has.
         seed: fixes the weights.
 
     Raises:
         UnsupportedModelError: the family has no place for it.
-        DataError: the model has another number of layers.
     """
     MODULES["cross_attention"].check_fits(family)
-    site = family.cross_site
-    assert site is not None
-    layers = list(model.get_submodule(family.layers).children())
-    if len(layers) != size:
-        raise DataError(
-            f"cross-attention for {size} layers does not fit a model of {len(layers)}; "
-            "copy the whole folder again"
-        )
     generator = torch.Generator().manual_seed(seed)
-    for layer in layers:
+    for layer in model.get_submodule(family.layers).children():
         assert CHILD not in dict(layer.named_children()), "the model has cross-attention already"
-        cross = CrossAttention(model.config, site)
+        cross = CrossAttention(model.config)
         cross.draw(generator)
         cross.train(model.training)
         layer.add_module(CHILD, cross)
-        if site.pre_norm is not None:
-            layer.get_submodule(site.pre_norm).register_forward_pre_hook(_before(cross))
-        layer.get_submodule(site.behind).register_forward_hook(_behind(cross), with_kwargs=True)
+        layer.get_submodule("attention").register_forward_hook(cross.plug_in, with_kwargs=True)
 
 
 def settings(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:

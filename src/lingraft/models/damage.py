@@ -62,12 +62,12 @@ def described(
     """Name damaged rows, a line for each kind of damage; `then` says what becomes of them."""
     lines = []
     for what in dict.fromkeys(damaged.values()):
-        ids = [index for index, said in damaged.items() if said == what]
-        pieces = tokenizer.convert_ids_to_tokens(ids[:NAMED])
-        named = [f"{index} '{piece}'" for index, piece in zip(ids, pieces, strict=False)]
+        ids = [index for index, damage in damaged.items() if damage == what]
+        pieces = zip(ids, tokenizer.convert_ids_to_tokens(ids[:NAMED]), strict=False)
+        named = ", ".join(f"{index} '{piece}'" for index, piece in pieces)
         more = ", …" if len(ids) > NAMED else ""
         count = counted(len(ids), "row")
-        lines.append(f"{count} of the source's pieces: {what} ({', '.join(named)}{more}); {then}")
+        lines.append(f"{count} of the source's pieces: {what} ({named}{more}); {then}")
     return lines
 
 
@@ -77,21 +77,6 @@ def tell(
     """Log damaged rows of a model as warnings."""
     for line in described(damaged, tokenizer, then):
         logger.warning("%s: %s", name, line)
-
-
-def check_share(name: str, damaged: Mapping[int, str], rows: int) -> None:
-    """Refuse a matrix of which too much is damaged to be mended; zero rows hinder nobody.
-
-    Raises:
-        DataError: it is.
-    """
-    count = sum(what != ZERO for what in damaged.values())
-    if count > MOST * rows:
-        raise DataError(
-            f"source model '{name}': {count:,} of the {rows:,} rows of a matrix of its pieces are "
-            f"not finite or more than {OUTLYING:g} times as long as the others; download the "
-            "weights again, or choose another model"
-        )
 
 
 def mend(name: str, loaded: LoadedSource, tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:
@@ -106,14 +91,20 @@ def mend(name: str, loaded: LoadedSource, tokenizer: PreTrainedTokenizerBase) ->
         As `find`, of both matrices.
 
     Raises:
-        DataError: as `check_share`.
+        DataError: too much of a matrix is damaged to be mended.
     """
     model, damaged = loaded.model, dict[int, str]()
     vocabulary = Vocabulary.of(tokenizer)
     for matrix in {loaded.family.word_embeddings, loaded.family.decoder}:
         rows_VD = model.get_parameter(matrix).data
         found = find(rows_VD, vocabulary)
-        check_share(name, found, len(rows_VD))
+        count = sum(what != ZERO for what in found.values())  # zero rows hinder nobody
+        if count > MOST * len(rows_VD):
+            raise DataError(
+                f"source model '{name}': {count:,} of the {len(rows_VD):,} rows of a matrix of its "
+                f"pieces are not finite or more than {OUTLYING:g} times as long as the others; "
+                "download the weights again, or choose another model"
+            )
         if found:
             sound_V = torch.ones(len(rows_VD), dtype=torch.bool)
             sound_V[[*found]] = False

@@ -122,27 +122,21 @@ def _moved(
 def _kept(
     model_type: str, present: Mapping[str, Any], vocabulary: Vocabulary, origin: Vocabulary
 ) -> dict[str, Any]:
-    """Return ids whose role depends on the model, where it has them."""
-    return {
-        key: _same_role(key, int(present[key]), origin, vocabulary)
-        for key in KINDS[family_of(model_type).kind].kept_ids
-        if present.get(key) is not None
-    }
-
-
-def _same_role(key: str, old: int, origin: Vocabulary, vocabulary: Vocabulary) -> int:
-    """Return the id in a vocabulary that has an id's role; a language gives way to the target's."""
-    if old in origin.code_ids and vocabulary.code is not None:
-        return vocabulary.code
+    """Return ids whose role depends on the model; a language gives way to the target's."""
+    new, settings = vocabulary.specials | vocabulary.kept, dict[str, Any]()
     roles = (origin.specials | origin.kept).items()
-    new = vocabulary.specials | vocabulary.kept
-    for role, index in roles:
-        if index == old and role in new:
-            return new[role]
-    raise UnsupportedModelError(
-        f"the source's config.json has {key} {old}, which is none of its tokenizer's special "
-        "tokens; put the right id there, or null"
-    )
+    for key in KINDS[family_of(model_type).kind].kept_ids:
+        if (old := present.get(key)) is None:
+            continue
+        same = [new[role] for role, index in roles if index == old and role in new]
+        if old in origin.code_ids and vocabulary.code is not None:
+            same = [vocabulary.code]
+        if not same:
+            raise UnsupportedModelError(
+                f"the source's config.json has {key} {old}, no special token of its tokenizer"
+            )
+        settings[key] = same[0]
+    return settings
 
 
 def save(model: PreTrainedModel, folder: Path) -> None:
@@ -159,11 +153,10 @@ def save(model: PreTrainedModel, folder: Path) -> None:
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def dtype_of(config: PreTrainedConfig | None, asked: str = "source") -> torch.dtype:
+def dtype_of(config: PreTrainedConfig, asked: str = "source") -> torch.dtype:
     """Return in what numbers a model is stored: those asked for, or of its source's config.json."""
-    own = None if config is None else config.dtype
-    known = own if isinstance(own, torch.dtype) else torch.float32
-    return DTYPES.get(asked, known)
+    own = config.dtype if isinstance(config.dtype, torch.dtype) else torch.float32
+    return DTYPES.get(asked, own)
 
 
 def write_model(model: PreTrainedModel, folder: Path, dtype: torch.dtype = torch.float32) -> None:
@@ -174,39 +167,24 @@ def write_model(model: PreTrainedModel, folder: Path, dtype: torch.dtype = torch
         folder: takes them.
         dtype: of the numbers in the file.
     """
-    family = FAMILIES.get(model.config.model_type)
-    own_head = family and model.get_output_embeddings() is not None and not is_tied(model)
-    if family and own_head and len(family.output_bias) > 1:
-        with torch.no_grad():  # 5 reads the last of the two, BERT in 4.57 the first
-            first, last = map(model.get_parameter, family.output_bias)
-            first.copy_(last)
+    has_head = model.config.model_type in FAMILIES and model.get_output_embeddings() is not None
     for to in (dtype, torch.float32):  # buffers, such as rotary frequencies, are not rounded
         for parameter in model.parameters():
             parameter.data = parameter.data.to(to)
         if to is dtype:
             save(model, folder)
     # in transformers 5 T5 1.1 and mT5 say that they are tied
-    finish_config(folder, {"tie_word_embeddings": False} if own_head else {})
+    finish_config(folder, {"tie_word_embeddings": False} if has_head and not is_tied(model) else {})
 
 
 def finish_config(folder: Path, more: dict[str, Any]) -> None:
     """Add to a checkpoint's config.json what transformers 4.57 looks for, and more."""
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    config |= settings_for_4_57(config) | more
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def settings_for_4_57(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keys under which transformers 4.57 looks for what version 5 stores elsewhere.
-
-    Args:
-        config: a config.json as version 5 writes it.
-    """
     family = FAMILIES.get(str(config.get("model_type")))
-    if family is None:
-        return older.flat(config)
-    return {} if family.older is None else family.older(config)
+    settings = older.flat if family is None else family.older
+    config |= (settings(config) if settings else {}) | more
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 @torch.no_grad()
@@ -228,7 +206,7 @@ def check_reload(model: PreTrainedModel, folder: Path) -> None:
         0, model.config.vocab_size, (2, 12), generator=torch.Generator().manual_seed(0)
     )
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if family_of(model.config.model_type).decoder_list is not None:
+    if model.config.is_encoder_decoder:
         inputs["decoder_input_ids"] = ids.flip(1)
     model.eval()
     expected = model(**{key: value.to(model.device) for key, value in inputs.items()}).logits.cpu()

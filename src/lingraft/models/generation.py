@@ -5,21 +5,18 @@ Shape letters: B sequences, T tokens.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import logging
 from typing import TYPE_CHECKING, Any
 
-from transformers import DynamicCache, EncoderDecoderCache, GenerationConfig
+from transformers import GenerationConfig
 
-from lingraft.errors import UnsupportedModelError
 from lingraft.models.padding import batches_by_length, padded
 from lingraft.pretrained.load import longest_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    import torch
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
@@ -27,31 +24,16 @@ logger = logging.getLogger(__name__)
 MOST_NEW_TOKENS = 200
 """Limit where neither caller nor checkpoint has one, as fairseq's --max-len-b; transformers: 20."""
 BATCH_TOKENS = 4_096
-LEFT_OUT = (
-    *("prompt_lookup_num_tokens", "assistant_early_exit", "is_assistant", "use_mtp"),
-    *("speculation_type", "low_memory", "prefill_chunk_size", "token_healing", "max_time"),
+KEPT = (
+    *("num_beams", "length_penalty", "early_stopping", "use_cache", "renormalize_logits"),
+    *("max_length", "max_new_tokens", "min_length", "min_new_tokens", "no_repeat_ngram_size"),
+    *("repetition_penalty", "encoder_repetition_penalty", "encoder_no_repeat_ngram_size"),
+    *("bad_words_ids", "suppress_tokens", "begin_suppress_tokens", "sequence_bias"),
+    *("exponential_decay_length_penalty", "remove_invalid_values", "decoder_start_token_id"),
+    *("pad_token_id", "bos_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id"),
 )
-"""Keys of `generation_config` that are for one text at a time, for prompts that go on, or for
-speed alone, and `max_time`, by which a translation would depend on its batch and the machine."""
-NOT_STOCK = {
-    "constrained_beam_search": "force_words_ids",
-    "contrastive_search": "penalty_alpha",
-    "dola_generation": "dola_layers",
-    "group_beam_search": "num_beam_groups",
-}
-"""Ways to decode that transformers 5 runs by code on the Hub alone, and what asks for them."""
-
-
-class SentenceCache(EncoderDecoderCache):
-    """Keys and values where all beams of a sentence read the same states of the encoder.
-
-    Beam search reorders a cache by its beams at every token. Across beams of one sentence what
-    cross-attention reads does not differ, so it need not be moved; stock `generate()` moves it.
-    """
-
-    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
-        """Reorder what the decoder has said."""
-        self.self_attention_cache.reorder_cache(beam_idx)
+"""Keys of `generation_config` that decide a translation. Others are for sampling, prompts or speed,
+for one text at a time, or run code on the Hub."""
 
 
 def translate(
@@ -86,17 +68,17 @@ def translate(
     if on_batch is not None and len(filled) < len(texts):
         on_batch(len(texts) - len(filled))
     generate: Any = model.generate
-    more: dict[str, Any] = {"tokenizer": tokenizer} if settings.stop_strings else {}
     tokens, pad = batch_tokens // (settings.num_beams or 1), int(tokenizer.pad_token_id)
-    with _evaluating(model):
+    was_training, own = model.training, model.generation_config
+    model.eval()
+    model.generation_config = GenerationConfig()  # whose values it takes wherever one is None
+    try:
         for places in batches_by_length(list(map(len, sequences)), tokens):
             ids_BT, mask_BT = padded([sequences[place] for place in places], pad)
             output_BT = generate(
                 input_ids=ids_BT.to(model.device),
                 attention_mask=mask_BT.long().to(model.device),
                 generation_config=settings,
-                **_cache(model, settings),
-                **more,
             )
             outputs = tokenizer.batch_decode(
                 output_BT, skip_special_tokens=True, clean_up_tokenization_spaces=False
@@ -105,71 +87,20 @@ def translate(
                 translations[filled[place]] = " ".join(text.splitlines()).strip()
             if on_batch is not None:
                 on_batch(len(places))
-    return translations
-
-
-def check(name: str, generation: GenerationConfig, *beams: int | None) -> None:
-    """Say what of a checkpoint's own settings is left out.
-
-    Args:
-        name: of the checkpoint, for messages.
-        generation: its settings.
-        beams: each as in `translate`.
-
-    Raises:
-        UnsupportedModelError: they ask for what stock transformers does not do.
-    """
-    modes = [_decoding(generation, number).get_generation_mode() for number in beams]
-    keys = [NOT_STOCK[mode] for mode in modes if mode in NOT_STOCK]
-    if generation.guidance_scale not in (None, 1):
-        keys.append("guidance_scale")
-    for key in keys:
-        raise UnsupportedModelError(
-            f"{name}: generation_config.json has {key}, by which transformers cannot decode "
-            f"{'with an encoder' if key == 'guidance_scale' else 'without code on the Hub'}; "
-            "delete it there"
-        )
-    if left_out := [key for key in LEFT_OUT if getattr(generation, key) not in (None, False)]:
-        logger.warning(
-            "%s: left out of its generation_config.json, as texts are translated in batches: %s",
-            name,
-            ", ".join(left_out),
-        )
-
-
-@contextlib.contextmanager
-def _evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Run without dropout, and without the checkpoint's own settings of generation.
-
-    transformers takes those wherever a setting is None, also for one that is left out.
-    """
-    was_training, own = model.training, model.generation_config
-    model.eval()
-    model.generation_config = GenerationConfig()
-    try:
-        yield
     finally:
         model.train(was_training)
         model.generation_config = own
-
-
-def _decoding(generation: GenerationConfig, beams: int | None) -> GenerationConfig:
-    """Return the checkpoint's settings, changed as asked, without sampling and `LEFT_OUT`."""
-    settings = copy.deepcopy(generation)
-    settings.do_sample, settings.num_return_sequences = False, 1
-    settings.return_dict_in_generate = False  # ids alone are wanted
-    for key in LEFT_OUT:
-        setattr(settings, key, None)
-    if beams is not None:
-        settings.num_beams = beams
-    return settings
+    return translations
 
 
 def _settings(
     model: PreTrainedModel, beams: int | None, max_new_tokens: int | None
 ) -> GenerationConfig:
-    """Return the settings of `_decoding`, and never past the last position."""
-    settings = _decoding(model.generation_config, beams)
+    """Return the checkpoint's settings, changed as asked, that never pass the last position."""
+    own = {key: getattr(model.generation_config, key) for key in KEPT}
+    settings = GenerationConfig(**copy.deepcopy(own))
+    if beams is not None:
+        settings.num_beams = beams
     if max_new_tokens is None and settings.max_new_tokens is None and settings.max_length is None:
         max_new_tokens = MOST_NEW_TOKENS
     if max_new_tokens is not None:
@@ -181,15 +112,6 @@ def _settings(
     else:
         settings.max_length = min(settings.max_length, longest)
     return settings
-
-
-def _cache(model: PreTrainedModel, settings: GenerationConfig) -> dict[str, Any]:
-    """Return the cache that `generate()` would make itself, but for its reordering."""
-    no_beams = (settings.num_beams or 1) == 1
-    if no_beams or settings.use_cache is False or settings.cache_implementation:
-        return {}
-    config = model.config.get_text_config(decoder=True)
-    return {"past_key_values": SentenceCache(*(DynamicCache(config=config) for _ in range(2)))}
 
 
 def _positions(config: PreTrainedConfig) -> int:
@@ -207,13 +129,9 @@ def _encoded(
         return []
     longest = min(_positions(model.get_encoder().config), tokenizer.model_max_length)
     whole: list[list[int]] = tokenizer(list(texts), verbose=False)["input_ids"]
-    long = [place for place, ids in enumerate(whole) if len(ids) > longest]
-    if long:
-        logger.warning(
-            "%s of %s texts have more than the %s tokens that the model reads; their ends are "
-            "not translated",
-            *(f"{number:,}" for number in (len(long), len(texts), longest)),
-        )
-    for place in long:
-        whole[place] = tokenizer(texts[place], truncation=True, max_length=longest)["input_ids"]
+    for place, ids in enumerate(whole):
+        if len(ids) > longest:
+            logger.warning("text %d: only %d of %d tokens are read", place, longest, len(ids))
+            cut = tokenizer(texts[place], truncation=True, max_length=longest)
+            whole[place] = cut["input_ids"]
     return whole

@@ -21,7 +21,7 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import owners_of
 from lingraft.models.parts import goes_with_place, layer_index, tied_once
-from lingraft.models.plans import Silent, check_identity, each_plan, nearest
+from lingraft.models.plans import IdentityLayer, check_identity, each_plan, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -139,10 +139,11 @@ def rebuild(
         The target in fp32, on the CPU, its head tied or not as the source's; and the account.
 
     Raises:
-        UnsupportedModelError: a tensor that the family's record does not foresee, or silent layers
-            of a family that has none.
+        UnsupportedModelError: a tensor that the family's record does not foresee, or layers that
+            add nothing in a family that has none.
     """
-    _check_stock(source)
+    for module in owners_of(source.state_dict()):
+        raise UnsupportedModelError(f"the source has {module.part}, which cannot be grafted onto")
     target = build(type(source), deeper_config(source.config, family, plan, config_changes), seed)
     tensors, tied = source.state_dict(), is_tied(source)
     if not tied:
@@ -154,12 +155,10 @@ def rebuild(
     }
     account = Account()
     plans = each_plan(source.config, family, plan)
-    if any(isinstance(index, Silent) for layers in plans for index in layers):
+    if any(isinstance(index, IdentityLayer) for layers in plans for index in layers):
         check_identity(family, source.config.to_dict())
+    filling = _Filling(target, available, family, plans, account, keep_source, frozenset(missing))
     with torch.no_grad():
-        filling = _Filling(
-            target, available, family, plans, account, keep_source, frozenset(missing)
-        )
         used = filling.run(vocabulary)
     if tied:
         target.tie_weights()
@@ -172,15 +171,6 @@ def rebuild(
         )
     assert is_tied(target) == tied, f"tied in the source: {tied}, not so in the target"
     return target, account
-
-
-def _check_stock(source: PreTrainedModel) -> None:
-    """Refuse a source with modules of ours."""
-    for module in owners_of(source.state_dict()):
-        raise UnsupportedModelError(
-            f"the source has {module.part}, which cannot be grafted onto; "
-            "choose the model without them"
-        )
 
 
 def untie(model: PreTrainedModel) -> None:
@@ -267,7 +257,7 @@ class _Filling:
     def fill(self, name: str, origin: str | None, tensor: torch.Tensor) -> None:
         """Write one tensor that is not the vocabulary's."""
         lacks, identity = self.family.first_layer_lacks, self.family.identity
-        if identity and self.is_silent(name) and identity.owns(name):
+        if identity and self.is_identity(name) and identity.owns(name):
             tensor.fill_(identity.value)
             self.add(name, "fresh", None, f"silent inserted layer, {identity.value:g}")
         elif origin is None:
@@ -285,8 +275,8 @@ class _Filling:
         else:
             shape = tuple(self.available[origin].shape) if origin in self.available else "nothing"
             raise UnsupportedModelError(
-                f"tensor '{name}' {tuple(tensor.shape)} should come from '{origin}', "
-                f"where the source has {shape}; the family's record does not fit this model"
+                f"tensor '{name}' {tuple(tensor.shape)} should come from '{origin}', where the "
+                f"source has {shape}; the family's record does not fit this model"
             )
 
     def add(self, name: str, kind: str, source: str | None, note: str = "") -> None:
@@ -304,10 +294,10 @@ class _Filling:
         )
         return stack, number - stack.first, plan[number - stack.first]
 
-    def is_silent(self, name: str) -> bool:
+    def is_identity(self, name: str) -> bool:
         """Return whether a tensor belongs to a layer that adds nothing."""
         of_layer = layer_index(name, self.family) is not None
-        return of_layer and isinstance(self.start_of(name)[2], Silent)
+        return of_layer and isinstance(self.start_of(name)[2], IdentityLayer)
 
     def origin(self, name: str) -> str | None:
         """Return the source's name for what a tensor starts from; None in a fresh layer."""
@@ -331,9 +321,8 @@ class _Filling:
         tensor.fill_(scale)
         self.add(name, "fresh", None, f"stand-in norm, constant {scale:.4g}")
         self.account.notes.append(
-            f"{name}: the source's first layer has no attention norm, the stock class demands one "
-            f"behind an inserted layer; it starts at {scale:.4g} (root mean square of the "
-            "embedding norm's weight), near the identity"
+            f"{name}: the source's first layer has no attention norm, the stock class demands one; "
+            f"it starts at {scale:.4g}, near the identity"
         )
 
 

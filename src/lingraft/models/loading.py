@@ -8,26 +8,22 @@ error instead of loading another model.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers.utils import GENERATION_CONFIG_NAME
-from transformers.utils.hub import cached_file
 
-from lingraft.errors import DataError
 from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import MODULES, owner_of, owners_of
-from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.load import load_config, load_model, one_line
+from lingraft.pretrained.load import find_file, load_config, load_model, one_line
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -37,13 +33,14 @@ if TYPE_CHECKING:
 def auto_class(config: PreTrainedConfig) -> Any:
     """Return the class of transformers that loads an architecture with its head.
 
-    An architecture without a record is asked for as a masked language model.
+    An encoder without a record is asked for as a masked language model.
     """
     family = FAMILIES.get(config.model_type)
-    return getattr(transformers, KINDS[family.kind if family else "masked"].auto_class)
+    kind = family.kind if family else "seq2seq" if config.is_encoder_decoder else "masked"
+    return getattr(transformers, KINDS[kind].auto_class)
 
 
-def stock_class(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
+def stock_class(config: PreTrainedConfig) -> Any:
     """Return an architecture's stock class; None where transformers has none with such a head."""
     return auto_class(config)._model_mapping.get(type(config), None)
 
@@ -127,7 +124,7 @@ def load(
         UnsupportedModelError: as `pretrained.load.load_model`.
     """
     config = load_config(name, revision)
-    files = {part: _file(name, MODULES[part].settings_file, revision) for part in MODULES}
+    files = {part: find_file(name, MODULES[part].settings_file, revision) for part in MODULES}
     paths = {part: path for part, path in files.items() if path is not None}
     model, info = load_model(
         auto_class(config),
@@ -141,43 +138,14 @@ def load(
         module = MODULES[part]
         size = int(read_json(path)[module.size_key])
         module.code.insert(model, family_of(model.config.model_type), size)
-        _fill(model, module, _file(name, module.tensors_file, revision), name)
+        _fill(model, module, find_file(name, module.tensors_file, revision), name)
         model.eval()
     return model, info
 
 
 def _fill(model: PreTrainedModel, module: Module, path: Path | None, name: str) -> None:
-    module_tensors = own_tensors(model, module)
-    try:
-        stored = load_file(path) if path else {}
-    except SafetensorError as error:
-        raise DataError(
-            f"{path}: the {module.part} are broken ({error}); copy or make them again"
-        ) from error
-    shapes = ({key: t.shape for key, t in tensors.items()} for tensors in (module_tensors, stored))
-    if next(shapes) != next(shapes):
-        raise DataError(
-            f"model '{name}': {module.tensors_file} does not hold the {module.part} that "
-            f"{module.settings_file} and config.json speak of; copy the whole folder again"
-        )
-    with torch.no_grad():
-        for key, tensor in module_tensors.items():
+    broken = f"model '{name}': {module.tensors_file} does not hold the {module.part}"
+    with one_line(broken, "copy the whole folder again"), torch.no_grad():
+        stored = load_file(str(path))
+        for key, tensor in own_tensors(model, module).items():
             tensor.copy_(stored[key])
-
-
-def _file(name: str, file: str, revision: str | None) -> Path | None:
-    """Return the path of a checkpoint's file; None where it has no such file."""
-    folder = folder_of(name)
-    if folder is not None:
-        path = folder / file
-        return path if path.is_file() else None
-    with one_line(f"source model '{name}' cannot be loaded", "try again, or give a directory"):
-        file_path = cached_file(
-            name,
-            file,
-            revision=revision,
-            _raise_exceptions_for_gated_repo=False,
-            _raise_exceptions_for_missing_entries=False,
-            _raise_exceptions_for_connection_errors=False,
-        )
-    return Path(file_path) if file_path else None

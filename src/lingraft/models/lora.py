@@ -7,14 +7,12 @@ model, its matrices W + (alpha / rank)·B·A.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from lingraft.errors import RecipeError
 from lingraft.models.selection import chosen_maps
 
 if TYPE_CHECKING:
@@ -26,16 +24,6 @@ if TYPE_CHECKING:
 
 BASE, LOW_RANK, ADAPTER = "base_layer", ".lora_", "default"
 """Names that peft gives: a stock map within its wrapper, what is beside it, and the one adapter."""
-
-
-def check_installed(where: str) -> None:
-    """Refuse LoRA where peft is missing.
-
-    Raises:
-        RecipeError: it is.
-    """
-    if importlib.util.find_spec("peft") is None:
-        raise RecipeError(f'{where}: LoRA needs peft; pip install "lingraft[lora]"')
 
 
 def is_low_rank(name: str) -> bool:
@@ -61,9 +49,8 @@ def insert(
         seed: fixes A.
 
     Raises:
-        RecipeError: no map of these layers has such a name, or peft is not installed.
+        RecipeError: no map of these layers has such a name.
     """
-    check_installed(where)
     from peft import LoraConfig, inject_adapter_in_model
 
     maps = {

@@ -1,20 +1,19 @@
 """Modules that add parameters to a stock model, as records. No torch here.
 
 To add a module, add a record to `MODULES`, its part to `recipe/base.py`, a key of the same name to
-[graft], and a file of the same name with what `Code` asks for.
+[graft], and a file of the same name with what `Module.code` asks for.
 """
 
 from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.models.families import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from lingraft.models.families import Family
@@ -31,18 +30,6 @@ class Stack:
     """Width of the hidden states."""
     layer_parameters: int
     """Parameters of one layer."""
-
-
-class Code(Protocol):
-    """Functions of the module's own file; it loads torch: models and tensors have no type here."""
-
-    def insert(self, model: Any, family: Family, size: int, seed: int = 0) -> None:
-        """Put the module into a stock model, in place, with fresh weights that the seed fixes."""
-        ...
-
-    def settings(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the contents of the settings file; `size` is under the record's `size_key`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -83,10 +70,8 @@ class Module:
             UnsupportedModelError: it has none.
         """
         if not self.fits(family):
-            names = ", ".join(name for name, record in FAMILIES.items() if self.fits(record))
             raise UnsupportedModelError(
-                f"graft.{self.part}: a {family.model_type} model has no known place for it; "
-                f"families that have: {names}"
+                f"graft.{self.part}: a {family.model_type} model has no known place for it"
             )
 
     @property
@@ -98,8 +83,9 @@ class Module:
         return f"{self.part}.safetensors"
 
     @property
-    def code(self) -> Code:
-        return cast("Code", importlib.import_module(f"lingraft.models.{self.part}"))
+    def code(self) -> Any:
+        """Import the file of the part's name: `insert(model, family, size, seed)`, `settings`."""
+        return importlib.import_module(f"lingraft.models.{self.part}")
 
 
 def adapter_width(setting: int | str, stack: Stack) -> int:
@@ -133,7 +119,7 @@ MODULES: dict[str, Module] = {
         account="cross-attention, in all {size} layers",
         card="cross-attention that can be plugged into its {size} layers",
         size=lambda setting, stack: stack.depth if setting else 0,
-        fits=lambda family: family.cross_site is not None and family.kind == "masked",
+        fits=lambda family: family.cross_attention,
     ),
 }
 

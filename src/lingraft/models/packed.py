@@ -21,11 +21,11 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.models import padded, segments
+from lingraft.models import segments
 from lingraft.models.dropout import dropout as drop
 from lingraft.models.kinds import KINDS
 from lingraft.models.losses import IGNORED, scaled
-from lingraft.models.rows import lay, pack
+from lingraft.models.rows import pack
 from lingraft.models.segments import NOTHING, Bounds, Segments, Starts
 
 if TYPE_CHECKING:
@@ -64,11 +64,6 @@ class PackedBatch:
         }
         return replace(self, **moved)
 
-    @property
-    def num_tokens(self) -> int:
-        """Count real tokens, padding left out."""
-        return int((self.segments_NT > 0).sum())
-
     def rounded(self, _multiple: int, _pad_id: int) -> PackedBatch:
         """Return the batch as it is: its rows are not cut to what they hold."""
         return self
@@ -99,7 +94,6 @@ def assemble(
     width: int,
     pad_id: int,
     objective: str = "mlm",
-    restarts: Sequence[int] | None = None,
 ) -> PackedBatch:
     """Lay out rows of sentences as tensors.
 
@@ -111,29 +105,31 @@ def assemble(
         width: tokens in a row.
         pad_id: fills the rows.
         objective: whose loss the batch is for.
-        restarts: where in each sentence positions start from 0 again; 0 nowhere.
     """
-    laid = lay(np.fromiter(map(len, sentences), np.int64), rows, width)
-    order, along, size = laid.order_S, laid.along_T, len(rows) * width
-    if restarts is not None:
-        again = np.repeat(np.array([restarts[index] for index in order]), laid.lengths_S)
-        along = np.where(along >= again, along - again, along)
+    lengths, size = np.fromiter(map(len, sentences), np.int64), len(rows) * width
+    order_S = np.concatenate([np.asarray(row, np.int64) for row in rows])
+    lengths_S, counts_N = lengths[order_S], np.array([len(row) for row in rows])
+    firsts_S = np.repeat(np.cumsum(counts_N) - counts_N, counts_N)  # of the same row
+    before_S = np.cumsum(lengths_S) - lengths_S
+    starts_S = before_S - before_S[firsts_S] + width * np.repeat(np.arange(len(rows)), counts_N)
+    along_T = np.arange(int(lengths_S.sum())) - np.repeat(before_S, lengths_S)
+    places_T = np.repeat(starts_S, lengths_S) + along_T
     ids = np.full(size, pad_id, dtype=np.int64)
     positions, of_row = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int32)
-    ids[laid.places_T] = np.concatenate([sentences[index] for index in order])
-    positions[laid.places_T] = along
-    of_row[laid.places_T] = np.repeat(laid.numbers_S, laid.lengths_S)
-    predicted = [len(masked[index]) for index in order]
-    flat = np.concatenate([masked[index] for index in order]).astype(np.int64)
-    gold = np.concatenate([targets[index] for index in order]).astype(np.int64)
+    ids[places_T] = np.concatenate([sentences[index] for index in order_S])
+    positions[places_T] = along_T
+    of_row[places_T] = np.repeat(np.arange(len(order_S)) - firsts_S + 1, lengths_S)
+    predicted = [len(masked[index]) for index in order_S]
+    flat = np.concatenate([masked[index] for index in order_S]).astype(np.int64)
+    gold = np.concatenate([targets[index] for index in order_S]).astype(np.int64)
     return PackedBatch(
         torch.from_numpy(ids.reshape(-1, width)),
         torch.from_numpy(positions.reshape(-1, width)),
         torch.from_numpy(of_row.reshape(-1, width)),
-        torch.from_numpy(flat + np.repeat(laid.starts_S, predicted)),
+        torch.from_numpy(flat + np.repeat(starts_S, predicted)),
         torch.from_numpy(gold),
         objective,
-        Bounds(len(order), int(laid.lengths_S.max())),
+        Bounds(len(order_S), int(lengths_S.max())),
     )
 
 
@@ -200,12 +196,10 @@ def number_format(device: str, otherwise: torch.dtype) -> torch.dtype:
 
 
 def padding_mask(*, dtype: torch.dtype, device: torch.device, **rest: Any) -> Any:
-    """Return transformers' mask, in the format of the scores; on a GPU `padded.of_padding`.
+    """Return transformers' mask, in the format of the scores.
 
     In a wider format its lowest number would be -inf here, and padding that sees nothing NaN.
     """
-    if (by_segments := padded.of_padding({"device": device, **rest})) is not None:
-        return by_segments
     dtype = number_format(torch.device(device).type, dtype)
     return eager_mask(dtype=dtype, device=device, **rest)
 
@@ -220,9 +214,7 @@ def attend_fast(module: nn.Module) -> None:
     An `EncoderDecoderModel` cannot itself, but its two stacks can.
     """
     for model in module.modules():
-        if isinstance(model, PreTrainedModel) and (
-            model.is_backend_compatible() or padded.serves(model.config, model.device)
-        ):
+        if isinstance(model, PreTrainedModel) and model.is_backend_compatible():
             model.set_attn_implementation(ATTENTION)
 
 
@@ -231,27 +223,17 @@ class PackedModel(nn.Module):
 
     def __init__(self, model: PreTrainedModel, family: Family) -> None:
         super().__init__()
-        if not self.takes_attention(model):
-            raise UnsupportedModelError(
-                f"{type(model).__name__} does not let its attention be replaced, so rows would leak"
-            )
         self.model = model
         self.family = family
         self.attend(packed=True)
         self.before_only = KINDS[family.kind].attention == "before"
-        self.first_position = (
-            int(model.config.pad_token_id) + 1 if family.pad_decides_positions else 0
-        )
+        counts = family.pad_decides_positions
+        self.first_position = int(model.config.pad_token_id) + 1 if counts else 0
 
     def attend(self, *, packed: bool) -> None:
         """Let the model attend as packed rows need it, or as the stock class does."""
         stock = "sdpa" if self.model._supports_sdpa else "eager"
         self.model.set_attn_implementation(ATTENTION if packed else stock)
-
-    @staticmethod
-    def takes_attention(model: PreTrainedModel) -> bool:
-        """Return whether a model runs with an attention that is not transformers' own."""
-        return bool(model.is_backend_compatible())
 
     def attention_masks(self, segments_NT: torch.Tensor, dtype: torch.dtype) -> Any:
         """Return additive masks [N, 1, T, T]: zero on what a token sees, else the lowest number.
@@ -260,13 +242,23 @@ class PackedModel(nn.Module):
         """
         same = segments_NT[:, None, :, None] == segments_NT[:, None, None, :]
         order = torch.arange(segments_NT.shape[1], device=segments_NT.device)
-        if self.before_only:
-            same = same & (order[:, None] >= order[None, :])
+        apart = order[:, None] - order[None, :]
 
-        def make(window: bool) -> torch.Tensor:
-            return self.additive(same & self.near(order) if window else same, dtype)
+        def make(has_window: bool) -> torch.Tensor:
+            before, behind = self.window(has_window)
+            seen = same if before < 0 else same & (apart <= before)
+            return self.additive(seen if behind < 0 else seen & (-apart <= behind), dtype)
 
         return self.by_type(make)
+
+    def window(self, has_window: bool) -> tuple[int, int]:
+        """Return how many tokens before and behind one are seen; -1 is all.
+
+        As transformers counts: `sliding_window` to each side where both are seen; where only what
+        stands before is, that many with the token itself.
+        """
+        reach = int(self.model.config.sliding_window) if has_window else -1
+        return (reach - has_window, 0) if self.before_only else (reach, reach)
 
     def by_type(self, make: Callable[[bool], Any]) -> Any:
         """Return a mask, or a dict by type of layer, made with the window or without."""
@@ -283,22 +275,9 @@ class PackedModel(nn.Module):
         starts = Starts.of(batch.segments_NT, batch.bounds)
         codes_P = segments.codes(batch.segments_NT, batch.bounds.segments + 2)
 
-        def make(has_window: bool) -> Segments:
-            reach = int(self.model.config.sliding_window) if has_window else -1
-            window = (reach - has_window, 0) if self.before_only else (reach, reach)
-            return Segments(codes_P, codes_P, window, starts)
-
-        return self.by_type(make)
-
-    def near(self, order: torch.Tensor) -> torch.Tensor:
-        """Return which places [T, T] lie within the sliding window of each other.
-
-        As transformers counts: `sliding_window` to each side where both are seen; where only what
-        stands before is, that many with the token itself.
-        """
-        apart = (order[:, None] - order[None, :]).abs()
-        window = int(self.model.config.sliding_window)
-        return apart < window if self.before_only else apart <= window
+        return self.by_type(
+            lambda has_window: Segments(codes_P, codes_P, self.window(has_window), starts)
+        )
 
     def mask(self, batch: PackedBatch) -> Any:
         """Return `segments` of a batch, or `attention_masks` in the format of products."""
@@ -357,7 +336,7 @@ class PackedModel(nn.Module):
         everywhere = [np.arange(len(sentence)) for sentence in sentences]
         return assemble(sentences, everywhere, sentences, rows, width, pad_id)
 
-    def alone(self, sentence: np.ndarray[Any, Any]) -> torch.Tensor:
+    def stock_logits(self, sentence: np.ndarray[Any, Any]) -> torch.Tensor:
         """Return the logits [T, V] of one sentence of `probe` by the stock forward pass."""
         ids = torch.from_numpy(sentence)[None].to(self.model.device)
         return self.model(input_ids=ids).logits[0]
@@ -387,7 +366,7 @@ def check_isolation(packed: PackedModel, pad_id: int) -> float:
     with torch.autocast(model.device.type, enabled=False):
         together = packed.logits(batch).float()
         packed.attend(packed=False)
-        alone = [packed.alone(sentences[index]).float() for row in rows for index in row]
+        alone = [packed.stock_logits(sentences[index]).float() for row in rows for index in row]
         packed.attend(packed=True)
     model.train(training)
     expected = torch.cat(alone)

@@ -53,21 +53,20 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
         return "positions"
     if index is not None:
         return "inserted" if index in itl_layers else "body"
-    exact = {family.word_embeddings: "embeddings", family.decoder: "embeddings"}
-    exact |= dict.fromkeys(family.embedding_aliases, "embeddings")
-    exact |= dict.fromkeys(family.output_bias, "output_bias") | dict.fromkeys(
-        family.positions, "positions"
-    )
-    if name in exact:
-        return exact[name]
+    exact = {
+        "embeddings": (family.word_embeddings, family.decoder, *family.embedding_aliases),
+        "output_bias": family.output_bias,
+        "positions": family.positions,
+    }
     prefixes = {
         "embedding_norm": family.embedding_norm,
         "head": family.head_tensors,
         "body": family.body_tensors,
     }
-    for part, starts in prefixes.items():
-        if name.startswith(starts):
-            return part
+    parts = [part for part, names in exact.items() if name in names]
+    parts += [part for part, starts in prefixes.items() if name.startswith(starts)]
+    if parts:
+        return parts[0]
     raise UnsupportedModelError(
         f"tensor '{name}' of a {family.model_type} model belongs to no known part; "
         "its record in models/families/ is incomplete"

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from lingraft.recipe import Graft
 
 
-class Silent(int):
+class IdentityLayer(int):
     """A source layer, of which a copy that adds nothing is meant."""
 
 
 Plan: TypeAlias = "Sequence[int | None]"
 """For each layer of the target, the source layer that it starts from; None for a fresh one,
-`Silent` for a copy that adds nothing."""
+`IdentityLayer` for a copy that adds nothing."""
 Plans: TypeAlias = "Plan | tuple[Plan, ...]"
 """Plan of each list of layers; one alone is that of the first, and leaves the second as it is."""
 STARTS: dict[str, Callable[[int], int | None]] = {
     "random": lambda _: None,
     "copy": int,
-    "identity": Silent,
+    "identity": IdentityLayer,
 }
 """Start of an inserted layer, by initializer and the source layer next to it."""
 
@@ -56,11 +56,7 @@ def layer_plans(
 
     An encoder–decoder gets as many in both: the language enters both through the embeddings and
     leaves through the head, and stock T5 does not generate where its decoder is the deeper one.
-
-    Raises:
-        RecipeError: see `check_every`.
     """
-    check_every(family, config.to_dict(), every)
     return tuple(
         layer_plan(int(getattr(config, stack.depth_key)), before, after, initializer, every)
         for stack in family.lists
@@ -88,65 +84,26 @@ def nearest(plan: Plan) -> list[int]:
 
 
 def check_layers(family: Family, config: Mapping[str, Any], graft: Graft) -> None:
-    """Refuse inserted layers that a source cannot have; raises as the three checks below.
+    """Refuse inserted layers that a source cannot have.
 
     Args:
         family: of the source.
         config: its config.json.
         graft: of the recipe.
+
+    Raises:
+        RecipeError: a list of layers is shorter than `inserted_every`, so there would be none.
+        UnsupportedModelError: as `check_identity`.
     """
     if graft.inserted_init == "identity" and any(graft.places):
         check_identity(family, config)
-    check_every(family, config, graft.inserted_every)
-    if graft.source_weights == "pretrained":
-        check_first(family, config, graft)
-
-
-def check_first(family: Family, config: Mapping[str, Any], graft: Graft) -> None:
-    """Refuse a layer before a first one that would need the bias of a norm which it lacks.
-
-    Args:
-        family: of the source.
-        config: its config.json; a depth that it leaves open is not checked.
-        graft: of the recipe.
-
-    Raises:
-        UnsupportedModelError: for the weight of that norm there is a stand-in, for a bias none.
-    """
-    depth = config.get(family.lists[0].depth_key)
-    if family.first_layer_lacks is None or not config.get("norm_bias") or depth is None:
-        return
-    plan = layer_plan(int(depth), *graft.places[:2], graft.inserted_init, graft.places.every)
-    if 0 in plan[1:]:
-        raise UnsupportedModelError(
-            f"graft: with norm_bias this {family.model_type} model takes no new layer before its "
-            "first one, nor a copy of that, for it lacks the bias of a norm; set "
-            "graft.inserted_before=0 and graft.inserted_init=random"
-        )
-
-
-def check_every(family: Family, config: Mapping[str, Any], every: int) -> None:
-    """Refuse a new layer after every so many of a source that has fewer: there would be none.
-
-    Args:
-        family: of the source.
-        config: its config.json; a depth that it leaves open is not checked.
-        every: as in the recipe's [graft].
-
-    Raises:
-        RecipeError: a list of layers is shorter.
-    """
-    for stack in family.lists:
-        depth = config.get(stack.depth_key)
-        if depth is not None and every > int(depth):
-            raise RecipeError(
-                f"graft.inserted_every: {every} is more than the source's {depth} layers, so no "
-                f"layer would be inserted; set graft.inserted_every={depth} or less"
-            )
+    depth = min(int(config.get(stack.depth_key, 1_000)) for stack in family.lists)
+    if graft.inserted_every > depth:
+        raise RecipeError(f"graft.inserted_every: the source has {depth} layers; set it to fewer")
 
 
 def check_identity(family: Family, config: Mapping[str, Any]) -> None:
-    """Refuse silent layers where a family has none.
+    """Refuse identity layers where a family has none.
 
     Args:
         family: of the source.
@@ -160,6 +117,5 @@ def check_identity(family: Family, config: Mapping[str, Any]) -> None:
     if identity is None or config.get(key, value) != value:
         raise UnsupportedModelError(
             f"graft.inserted_init: 'identity' is not possible with this {family.model_type} "
-            "model: its layers pass on a norm of what they read (post-LN), so none leaves its "
-            "input as it is; take 'copy' or 'random'"
+            "model, whose layers end with a norm (post-LN); take 'copy' or 'random'"
         )

@@ -3,51 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROW_MULTIPLE = 32
 WIDE_MULTIPLE = 128
 """Multiple for the width of rows that are a pass; attention looks at so many tokens at once."""
-
-
-class Laid(NamedTuple):
-    """Places of the S sentences of rows, of T tokens in all; row by row."""
-
-    order_S: np.ndarray[Any, Any]
-    """Their indices."""
-    lengths_S: np.ndarray[Any, Any]
-    numbers_S: np.ndarray[Any, Any]
-    """Within the row, from 1."""
-    starts_S: np.ndarray[Any, Any]
-    """In the flattened rows."""
-    along_T: np.ndarray[Any, Any]
-    """Place of each token within its sentence."""
-    places_T: np.ndarray[Any, Any]
-    """Place of each token in the flattened rows."""
-
-
-def lay(lengths: np.ndarray[Any, Any], rows: Sequence[Sequence[int]], width: int) -> Laid:
-    """Lay sentences end to end in rows.
-
-    Args:
-        lengths: tokens in each sentence.
-        rows: their indices by row.
-        width: tokens in a row.
-    """
-    order_S = np.concatenate([np.asarray(row, np.int64) for row in rows])
-    lengths_S, counts_N = lengths[order_S], np.array([len(row) for row in rows])
-    firsts_S = np.repeat(np.cumsum(counts_N) - counts_N, counts_N)  # of the same row
-    before_S = np.cumsum(lengths_S) - lengths_S
-    starts_S = before_S - before_S[firsts_S] + width * np.repeat(np.arange(len(rows)), counts_N)
-    along_T = np.arange(int(lengths_S.sum())) - np.repeat(before_S, lengths_S)
-    numbers_S = np.arange(len(order_S)) - firsts_S + 1
-    places_T = np.repeat(starts_S, lengths_S) + along_T
-    return Laid(order_S, lengths_S, numbers_S, starts_S, along_T, places_T)
 
 
 def pack(lengths_S: np.ndarray[Any, Any], row_tokens: int) -> tuple[list[list[int]], int]:

@@ -104,7 +104,6 @@ class Segments(BlockMask):
         codes_P: torch.Tensor,
         window: tuple[int, int] = EVERYTHING,
         starts: Starts | None = None,
-        starts_of_asking: Starts | None = None,
     ) -> None:
         """Find the blocks.
 
@@ -112,12 +111,10 @@ class Segments(BlockMask):
             codes_Q: of the tokens that ask.
             codes_P: of the tokens that are seen.
             window: how many are seen before and behind a token; -1 is all.
-            starts: where segments start, if known.
-            starts_of_asking: the same of the side that asks, if it is not the other one.
+            starts: where segments start, if known, and if both sides are one.
         """
         self.codes_Q, self.codes_P = codes_Q, codes_P
         self.window, self.starts = window, starts
-        self.starts_of_asking = starts_of_asking
         self.blocks = blocks(codes_Q, codes_P, window)
 
     @property
@@ -234,12 +231,11 @@ def attend(heads_NHTK: Heads, segments: Segments, scores: Scores) -> torch.Tenso
     q_PHK, k_PHK, v_PHK = (x.transpose(1, 2).flatten(0, 1) for x in heads_NHTK)
     shared, starts, scale = number != k_PHK.shape[1], segments.starts, scores.scale
     if scores.are_plain and starts is not None and segments.is_fused_for(q_NHTK):
-        asking = segments.starts_of_asking or starts
         mixed_PHK = varlen.varlen_attn(
             q_PHK,
             k_PHK,
             v_PHK,
-            *(asking.places, starts.places, asking.longest, starts.longest),
+            *(starts.places, starts.places, starts.longest, starts.longest),
             scale=scale,
             window_size=segments.window,
             enable_gqa=shared,

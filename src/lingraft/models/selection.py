@@ -32,8 +32,6 @@ class Piece:
     """None: the tensor as a whole."""
     rate: float
     """Peak learning rate."""
-    weight_decay: float
-    """Weight decay of a matrix; vectors have none."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +62,12 @@ class Layout:
         return not self.tied and name in self.family.output_bias[:-1]
 
     def layers(self, entry: Selector) -> frozenset[int]:
-        """Return the numbers of the layers that a name means, in every list."""
+        """Return the numbers of the layers that a name means, in every list; none beyond them."""
         lists = zip(self.family.lists, self.depths, strict=True)
-        return frozenset(stack.first + i for stack, depth in lists for i in entry.layers(depth))
+        try:
+            return frozenset(stack.first + i for stack, depth in lists for i in entry.layers(depth))
+        except IndexError:
+            return frozenset()
 
     def means(self, entry: Selector, name: str, rows: Kept | None) -> bool:
         """Return whether a name means a tensor, or these rows of a tensor that is divided."""
@@ -128,9 +129,8 @@ class Selection:
 
     @cached_property
     def rated(self) -> tuple[Selector, ...]:
-        """Return names of what has settings of its own."""
-        section = self.phase.optimizer
-        return tuple(map(selector, {**section.rates, **section.weight_decays}))
+        """Return names of what has a rate of its own."""
+        return tuple(map(selector, self.phase.optimizer.rates))
 
     def check(self, entry: Selector) -> None:
         """Refuse a name that means nothing in this model.
@@ -138,32 +138,19 @@ class Selection:
         Raises:
             RecipeError: it does.
         """
-        where = f"phase '{self.phase.name}': '{entry.name}'"
-        if entry.matrix == "head" and self.layout.tied:
+        layout, reason = self.layout, ""
+        if entry.matrix == "head" and layout.tied:
+            reason = f"'s output projection is its word embeddings: 'embeddings.{entry.rows}'"
+        elif entry.matrix == "output_bias" and not layout.family.output_bias:
+            reason = " has no output bias"
+        elif entry.name == GAINS and not layout.gains:
+            reason = " has no inserted blocks that begin as the identity by a gain"
+        elif entry.items and not layout.layers(entry):
+            reason = f" has {' and '.join(map(str, layout.depths))} layers, inserted ones counted"
+        if reason:
             raise RecipeError(
-                f"{where}: the model's output projection is its word embeddings; "
-                f"name 'embeddings.{entry.rows}'"
+                f"phase '{self.phase.name}': '{entry.name}': the model{reason}; name what it has"
             )
-        if entry.matrix == "output_bias" and not self.layout.family.output_bias:
-            raise RecipeError(
-                f"{where}: a {self.layout.family.model_type} model has no output bias; leave it out"
-            )
-        if entry.name == GAINS and not self.layout.gains:
-            raise RecipeError(
-                f"{where}: the model has no inserted blocks that begin as the identity by a gain; "
-                "leave it out"
-            )
-        if entry.items:
-            try:
-                layers = self.layout.layers(entry)
-            except IndexError:
-                layers = frozenset()
-            if not layers:
-                count = " and ".join(map(str, self.layout.depths))
-                raise RecipeError(
-                    f"{where}: the model has {count} layers, inserted ones counted; "
-                    "name some of these"
-                )
 
     def check_any(self, count: int) -> None:
         """Refuse a phase that trains nothing of this model.
@@ -176,10 +163,7 @@ class Selection:
         """
         if not count:
             names = ", ".join(self.phase.train)
-            raise RecipeError(
-                f"phase '{self.phase.name}': train: the model has nothing of {names}; name parts "
-                "that it has, or insert them by [graft]"
-            )
+            raise RecipeError(f"phase '{self.phase.name}': train: the model has nothing of {names}")
 
     def check_rated(self, names: Iterable[str]) -> None:
         """Refuse settings of what does not train.
@@ -224,18 +208,12 @@ class Selection:
         """Return a tensor, or rows of one, with its settings."""
         section = self.phase.optimizer
         rate = self._own(section.rates, name, rows)
-        decay = self._own(section.weight_decays, name, rows)
-        return Piece(
-            rows,
-            section.learning_rate if rate is None else rate,
-            section.weight_decay if decay is None else decay,
-        )
+        return Piece(rows, section.learning_rate if rate is None else rate)
 
     def low_rank(self) -> Piece:
         """Return the settings of what LoRA adds."""
         section = self.phase.optimizer
-        rate = section.rates.get(LORA, section.learning_rate)
-        return Piece(None, rate, section.weight_decays.get(LORA, section.weight_decay))
+        return Piece(None, section.rates.get(LORA, section.learning_rate))
 
     def _own(self, values: Mapping[str, float], name: str, rows: Kept | None) -> float | None:
         """Return the value of the closest name that means a tensor; None where there is none."""
@@ -267,16 +245,12 @@ def chosen_maps(section: Lora, maps: Sequence[str], where: str) -> list[str]:
         RecipeError: no map of these layers has such a name, or there is none.
     """
     parts = ", ".join(section.parts)
-    if not maps:
-        raise RecipeError(
-            f"{where}: lora.parts: {parts} has no linear map; name layers that the model has"
-        )
     endings = sorted({name.rpartition(".")[2] for name in maps})
-    for module in section.modules:
+    for module in section.modules or ([] if maps else ["any name"]):
         if not any(f".{name}".endswith(f".{module}") for name in maps):
             raise RecipeError(
-                f"{where}: lora.modules: no linear map of {parts} is called '{module}'; "
-                f"there are {', '.join(endings)}"
+                f"{where}: lora: no linear map of {parts} is called '{module}'; "
+                f"there are {', '.join(endings) or 'none'}"
             )
     ends = tuple(f".{module}" for module in section.modules)
     return [name for name in maps if not ends or f".{name}".endswith(ends)]

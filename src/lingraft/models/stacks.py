@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from lingraft.errors import UnsupportedModelError
 from lingraft.models import segments
 from lingraft.models.packed import PackedBatch, PackedModel, assemble, number_format
 from lingraft.models.rows import ROW_MULTIPLE
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.models.families import Family
-    from lingraft.models.kinds import KindName
 
 
 class PackedOwn(PackedModel):
@@ -43,11 +41,6 @@ class PackedOwn(PackedModel):
 
     def attend(self, *, packed: bool) -> None:
         """Keep the class's own attention, packed or not."""
-
-    @staticmethod
-    def takes_attention(model: PreTrainedModel) -> bool:
-        """Return whether the class's own attention is eager; `check_isolation` tests the mask."""
-        return model.config._attn_implementation == "eager"
 
 
 class PackedAlibi(PackedOwn):
@@ -137,7 +130,6 @@ def assemble_stacks(
     _width: int,
     pad_id: int,
     objective: str = "denoise",
-    _restarts: Sequence[int] | None = None,
 ) -> StacksBatch:
     """Lay out rows of both stacks; arguments as in `packed.assemble`.
 
@@ -153,17 +145,12 @@ def assemble_stacks(
     own = assemble(sentences, nothing, nothing, rows, _width_of(sentences, rows), pad_id, objective)
     gold = [target[places] for target, places in zip(targets, masked, strict=True)]
     written = assemble(targets, masked, gold, rows, _width_of(targets, rows), pad_id, objective)
+    own_fields = vars(own) | {"masked_M": written.masked_M, "targets_M": written.targets_M}
     return StacksBatch(
-        own.input_ids_NT,
-        own.positions_NT,
-        own.segments_NT,
-        written.masked_M,
-        written.targets_M,
-        objective,
+        **own_fields,
         target_ids_NU=written.input_ids_NT,
         target_positions_NU=written.positions_NT,
         target_segments_NU=written.segments_NT,
-        bounds=own.bounds,
         target_bounds=written.bounds,
     )
 
@@ -178,13 +165,7 @@ class PackedStacks(PackedModel):
 
     def __init__(self, model: PreTrainedModel, family: Family) -> None:
         super().__init__(model, family)
-        start = getattr(model.config, "decoder_start_token_id", None)
-        if start is None:
-            raise UnsupportedModelError(
-                f"this {family.model_type} model has no decoder_start_token_id, which every "
-                "sentence of a decoder begins with; put the token's id into its config.json"
-            )
-        self.start = int(start)
+        self.start = int(model.config.decoder_start_token_id)
 
     def attend(self, *, packed: bool) -> None:
         """Attend as `PackedModel`; T5's distances are by pair of tokens until a batch comes."""
@@ -196,11 +177,6 @@ class PackedStacks(PackedModel):
         for module in self.model.modules():
             if hasattr(type(module), "compute_bias"):
                 by_distance(module) if by_segments else by_pair(module)
-
-    @staticmethod
-    def takes_attention(model: PreTrainedModel) -> bool:
-        """Return whether a model takes another attention; these classes do without saying so."""
-        return bool(model._can_set_attn_implementation())
 
     @contextlib.contextmanager
     def positions_of(self, stack: int, positions_NT: torch.Tensor) -> Iterator[None]:
@@ -285,7 +261,7 @@ class PackedStacks(PackedModel):
         written = [sentence[::-1] for sentence in sentences]
         return assemble_stacks(sentences, everywhere, written, rows, width, pad_id)
 
-    def alone(self, sentence: Array) -> torch.Tensor:
+    def stock_logits(self, sentence: Array) -> torch.Tensor:
         """Return the logits [T, V] of one sentence of `probe` by the stock forward pass."""
         ids = torch.from_numpy(sentence[None].copy()).to(self.model.device)
         start = torch.full_like(ids[:, :1], self.start)
@@ -316,12 +292,6 @@ def by_pair(attention: Any) -> None:
         attention.has_relative_attention_bias = hasattr(attention, "relative_attention_bias")
 
 
-PASSES: dict[KindName, type[PackedModel]] = {
-    "masked": PackedModel,
-    "causal": PackedModel,
-    "seq2seq": PackedStacks,
-}
-"""The forward pass of each kind of model; what it makes batches with is in `LAYOUTS`."""
 OWN: dict[str, type[PackedModel]] = {
     "own": PackedOwn,
     "alibi": PackedAlibi,
@@ -333,4 +303,5 @@ LAYOUTS = {"masked": assemble, "causal": assemble, "seq2seq": assemble_stacks}
 
 def packed_model(model: PreTrainedModel, family: Family) -> PackedModel:
     """Wrap a stock model for packed rows, whatever its kind."""
-    return OWN.get(family.attention, PASSES[family.kind])(model, family)
+    replaced = PackedModel if family.decoder_list is None else PackedStacks
+    return OWN.get(family.attention, replaced)(model, family)

@@ -15,8 +15,8 @@ import numpy as np
 
 from lingraft.errors import DataError
 from lingraft.models.losses import summed_cross_entropy
-from lingraft.tokenizer.frame import kept_ids
-from lingraft.tokenizer.roles import sentinel_ids
+from lingraft.tokenizer.frame import special_ids
+from lingraft.tokenizer.state import sentinel_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,21 +80,9 @@ class TokenIds:
         if kind == "causal" and pad is None:  # rows are filled with what no other token sees
             pad = tokenizer.eos_token_id or 0
         if kind != "causal" and (mask is None or pad is None):
-            raise DataError(
-                "the tokenizer has no mask token or no padding token, "
-                "so it does not fit a masked language model"
-            )
-        special = {*tokenizer.all_special_ids, *kept_ids(tokenizer).values()}
-        added = tokenizer.added_tokens_decoder
-        special |= {index for index, token in added.items() if token.special}
-        return cls(
-            len(tokenizer),
-            mask,
-            pad,
-            tuple(sorted(special)),
-            sentinels,
-            tokenizer.unk_token_id,
-        )
+            raise DataError("the tokenizer has no mask token or no padding token")
+        special = tuple(sorted(special_ids(tokenizer)))
+        return cls(len(tokenizer), mask, pad, special, sentinels, tokenizer.unk_token_id)
 
     @functools.cached_property
     def ordinary(self) -> Array:

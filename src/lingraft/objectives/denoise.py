@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from lingraft.recipe import Masking
 
 
+MEAN_SPAN = 3.0
+"""Tokens; λ of BART's."""
+
+
 def spans_mask(length: int, rate: float, mean_span: float, generator: np.random.Generator) -> Array:
     """Return [n] which tokens are noise: T5's `random_spans_noise_mask`.
 
@@ -65,10 +69,10 @@ def span_corrupted(
     Args:
         text: [n] its tokens.
         sentinels: as many as there are spans at most; a longer sentence has longer spans.
-        masking: rate and mean length of a span.
+        masking: rate.
         generator: draws the spans.
     """
-    mean = max(masking.mean_span, len(text) * masking.rate / len(sentinels))
+    mean = max(MEAN_SPAN, len(text) * masking.rate / len(sentinels))
     noise = spans_mask(len(text), masking.rate, mean, generator)
     return _with_sentinels(text, noise, sentinels), _with_sentinels(text, ~noise, sentinels)
 
@@ -89,27 +93,25 @@ def infilled(text: Array, mask: int, masking: Masking, generator: np.random.Gene
     Args:
         text: [n] its tokens.
         mask: stands for a span.
-        masking: rate and λ.
+        masking: rate.
         generator: draws lengths and places.
     """
     noise = min(max(int(np.round(len(text) * masking.rate)), 1), len(text))
     places = len(text) - noise + 1
     lengths: list[int] = []
     while sum(lengths) < noise:
-        lengths.append(int(generator.poisson(masking.mean_span)))
+        lengths.append(int(generator.poisson(MEAN_SPAN)))
     lengths = lengths[:places]
     lengths[-1] += noise - sum(lengths)
-    spans = np.zeros(places, np.int64)
     span_places = np.sort(generator.permutation(places)[: len(lengths)])
-    spans[span_places] = lengths
-    is_span = np.isin(np.arange(places), span_places)
-    starts = np.cumsum(spans) - spans + np.arange(places)  # in the text, of each place
-    pieces = []
-    for place, start in enumerate(starts):
-        if is_span[place]:
+    spans = dict(zip(span_places.tolist(), lengths, strict=True))
+    pieces, at = list[int](), 0
+    for place in range(places):
+        if place in spans:
             pieces.append(mask)
-        after = int(start + spans[place])
-        pieces.extend(text[after : after + 1].tolist())
+            at += spans[place]
+        pieces.extend(text[at : at + 1].tolist())
+        at += 1
     return np.array(pieces, np.int64)
 
 

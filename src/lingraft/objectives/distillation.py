@@ -12,8 +12,6 @@ Shape letters: N rows, T tokens in a row, S sentences, D width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, NoReturn
 
@@ -66,21 +64,11 @@ def sentences_of(batch: PackedBatch) -> list[list[int]]:
     return sentences
 
 
-@dataclass(frozen=True)
 class Teacher:
     """A frozen model with its tokenizer, and how a student's token ids become text."""
 
-    packed: PackedModel
-    tokenizer: PreTrainedTokenizerFast
-    student_tokenizer: PreTrainedTokenizerFast
-    longest: int
-    """Tokens that the teacher reads; more are cut off."""
-    weight: float
-    """λ of the loss."""
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         model: PreTrainedModel,
         family: Family,
         tokenizer: PreTrainedTokenizerFast,
@@ -88,15 +76,25 @@ class Teacher:
         *,
         longest: int,
         weight: float,
-    ) -> Teacher:
+    ) -> None:
         """Freeze a model and make it ready for packed rows.
+
+        Args:
+            model: the teacher.
+            family: its record.
+            tokenizer: its own.
+            student_tokenizer: of the token ids that it is given.
+            longest: tokens that the teacher reads; more are cut off.
+            weight: λ of the loss.
 
         Raises:
             UnsupportedModelError: sentences in one row see each other.
         """
-        packed = packed_model(model, family).eval().requires_grad_(False)
-        check_isolation(packed, int(tokenizer.pad_token_id))
-        return cls(packed, tokenizer, student_tokenizer, longest, weight)
+        self.packed = packed_model(model, family).eval().requires_grad_(False)
+        check_isolation(self.packed, int(tokenizer.pad_token_id))
+        self.tokenizer, self.student_tokenizer = tokenizer, student_tokenizer
+        self.longest, self.weight = longest, weight
+        self.read_as = spelled.without_special(tokenizer)
 
     def _text(self, ids: list[int]) -> str:
         """Return the text of the student's ids; between a block's sentences stands a space."""
@@ -104,15 +102,11 @@ class Teacher:
         parts = [list(part) for hidden, part in groupby(ids, special.__contains__) if not hidden]
         return " ".join(self.student_tokenizer.batch_decode(parts))
 
-    @cached_property
-    def _read_as(self) -> Array | None:
-        return spelled.without_special(self.tokenizer)
-
     @torch.no_grad()
     def states(self, sentences: list[list[int]], device: torch.device) -> torch.Tensor:
         """Return the teacher's mean states [S, D] of sentences, given as the student's ids."""
         texts = [self._text(ids) for ids in sentences]
-        rows = spelled.cut(self.tokenizer, texts, self.longest, self._read_as)["input_ids"]
+        rows = spelled.cut(self.tokenizer, texts, self.longest, self.read_as)["input_ids"]
         nothing = [np.zeros(0, dtype=np.int64)] * len(rows)
         order, width = pack(np.array([len(row) for row in rows]), ROW_TOKENS)
         pad = int(self.tokenizer.pad_token_id)

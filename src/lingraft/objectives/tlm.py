@@ -2,7 +2,7 @@
 
 A sentence and its translation are one sequence, `<s> x </s> y </s>`, and masked together; the model
 is the plain encoder. Positions go on over the second sentence and there are no language embeddings
-(the convention of XLM-R's family); `reset_positions` starts them anew, as XLM does.
+(the convention of XLM-R's family).
 
 VECO names the objective and nothing of this; the mask is drawn independently of that of `ca_mlm`.
 """

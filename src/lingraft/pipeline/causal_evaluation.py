@@ -12,7 +12,7 @@ import numpy as np
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import Reading, without_holes
 from lingraft.errors import DataError
-from lingraft.evaluation import intrinsic, likelihood, pieces, samples
+from lingraft.evaluation import intrinsic, likelihood, samples
 from lingraft.evaluation.scorer import Scorer
 from lingraft.objectives.common import TokenIds
 from lingraft.pretrained.load import USUAL_LENGTH, check_longest, load_config, longest_text
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerFast
 
+    from lingraft.models.kinds import KindName
     from lingraft.recipe import Evaluation, Recipe
 
 
 @dataclass(frozen=True)
-class CausalModel:
-    """A causal model ready to be evaluated."""
+class ScoredModel:
+    """A model ready to be evaluated."""
 
     scorer: Scorer
     tokenizer: PreTrainedTokenizerFast
@@ -41,8 +42,13 @@ class CausalModel:
 
     @classmethod
     def load(
-        cls, name: str, precision: str, context: int | None = None, revision: str | None = None
-    ) -> CausalModel:
+        cls,
+        name: str,
+        precision: str,
+        context: int | None = None,
+        revision: str | None = None,
+        kind: KindName = "causal",
+    ) -> ScoredModel:
         """Load a checkpoint.
 
         Args:
@@ -50,21 +56,22 @@ class CausalModel:
             precision: auto, bf16 or fp32.
             context: tokens that are read at once; None takes all that it can read.
             revision: on the Hub.
+            kind: of the model.
 
         Raises:
-            DataError: there is none, it is broken, or is no causal model.
+            DataError: there is none, it is broken, or is of another kind.
         """
         config = load_config(name, revision)
         tokenizer = tokenizer_files.load(name, revision)
-        ids = TokenIds.of(tokenizer, "causal")
-        scorer = Scorer.load(name, ids.pad, precision, "causal", revision)
+        ids = TokenIds.of(tokenizer, kind)
+        scorer = Scorer.load(name, ids.pad, precision, kind, revision)
         usual = max(context or 0, USUAL_LENGTH)
         longest = check_longest(name, longest_text(config, ids.pad, usual))
         return cls(scorer, tokenizer, min(longest, context or longest))
 
 
 def score_documents(
-    model: CausalModel, texts: Sequence[str], new: np.ndarray[Any, Any] | None = None
+    model: ScoredModel, texts: Sequence[str], new: np.ndarray[Any, Any] | None = None
 ) -> dict[str, Any]:
     """Score whole documents.
 
@@ -93,7 +100,7 @@ def score_documents(
         "metrics": {likelihood.SCHEME: scores.metrics()},
         "begins": model.tokenizer.convert_ids_to_tokens(before(model.tokenizer)),
         "likelihood": likelihood.likelihood(text, scores),
-        "pieces": pieces.by_piece(text, scores, np.zeros(0, np.int64) if new is None else new),
+        "pieces": likelihood.by_piece(text, scores, np.zeros(0, np.int64) if new is None else new),
         "targets": np.concatenate([item.targets for item in text.tokens.items]),
         "blocks": {
             likelihood.SCHEME: scores.blocks(),
@@ -103,7 +110,7 @@ def score_documents(
 
 
 def score_kept_and_sample(
-    model: CausalModel, section: Evaluation, texts: Mapping[str, Sequence[str]]
+    model: ScoredModel, section: Evaluation, texts: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     """Score the kept texts, and go on with beginnings of test documents.
 
@@ -148,7 +155,7 @@ def evaluate_source(
     section, source = recipe.evaluation, recipe.source
     if not section.untouched or source.model is None:
         return None
-    model = CausalModel.load(source.model, recipe.hardware.precision, context, source.revision)
+    model = ScoredModel.load(source.model, recipe.hardware.precision, context, source.revision)
     scores = {name: score_documents(model, of_stream) for name, of_stream in texts.items()}
     for of_stream in scores.values():
         del of_stream["targets"]

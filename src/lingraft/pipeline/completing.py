@@ -14,13 +14,12 @@ from lingraft.errors import RecipeError
 from lingraft.models.families import family_of
 from lingraft.models.plans import check_layers
 from lingraft.models.source import config_of
-from lingraft.pipeline.facts import facts_of
-from lingraft.pipeline.rows import tied_now
-from lingraft.pipeline.source_config import local_folder
-from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.estimates import facts_of
+from lingraft.pipeline.model_kinds import for_model_kind
+from lingraft.pipeline.outline import is_source_tied, local_folder
 from lingraft.recipe import Recipe, Section, defaults
 from lingraft.recipe.defaults import FEWEST_TOKENS
-from lingraft.recipe.methods import as_written, expand, is_auto, time_budget, with_phases
+from lingraft.recipe.methods import as_written, expand, is_auto, with_phases
 from lingraft.recipe.needs import learns_vectors
 
 if TYPE_CHECKING:
@@ -51,13 +50,6 @@ class Completed:
         return {"asked": self.asked, "facts": self.facts, "choices": list(self.choices)}
 
 
-def leaves_open(asked: Recipe) -> bool:
-    """Return whether anything is to be decided of a recipe."""
-    validated = all("max_sentences" in one.validation.model_fields_set for one in asked.phases)
-    evaluated = {"max_sentences", "max_words"} <= asked.evaluation.model_fields_set
-    return is_auto(asked) or (time_budget(asked) is not None and not (evaluated and validated))
-
-
 def complete(asked: Recipe, *, processes: int = 1, download: bool = True) -> Completed:
     """Return a recipe with everything written out that its run will do.
 
@@ -73,7 +65,7 @@ def complete(asked: Recipe, *, processes: int = 1, download: bool = True) -> Com
     if download or _is_here(asked.source):
         tied = decided.facts["tied"] if decided.facts else None
         return replace(decided, recipe=fitted(decided.recipe, tied=tied))
-    return replace(decided, recipe=as_written(suited(decided.recipe, None)))
+    return replace(decided, recipe=as_written(for_model_kind(decided.recipe, None)))
 
 
 def fitted(recipe: Recipe, *, tied: bool | None = None) -> Recipe:
@@ -83,9 +75,9 @@ def fitted(recipe: Recipe, *, tied: bool | None = None) -> Recipe:
         recipe: with phases.
         tied: whether the source's output projection is its word embeddings; None looks at it.
     """
-    tied = tied_now(recipe) if tied is None else tied
+    tied = is_source_tied(recipe) if tied is None else tied
     family = family_of(config_of(recipe.source).model_type)
-    return as_written(suited(recipe, family, tied=tied))
+    return as_written(for_model_kind(recipe, family, tied=tied))
 
 
 def decide(asked: Recipe, *, processes: int = 1, download: bool = True) -> Completed:
@@ -97,31 +89,28 @@ def decide(asked: Recipe, *, processes: int = 1, download: bool = True) -> Compl
         LingraftError: as `complete`.
     """
     plain, source = asked_of(asked), asked.source
-    if not leaves_open(asked):
+    if not is_auto(asked):
         return Completed(asked, plain)
     if not (download or _is_here(source)):
         raise RecipeError(
-            "what the recipe leaves open is decided by the source's config.json, and that of "
-            f"'{source.model}' is not on this machine; download it first (hf download "
-            f"{source.model} config.json), or name a paper's preset (lingraft show presets)"
+            f"source '{source.model}': is not on this machine, and decides what the recipe leaves "
+            f"open; download it first (hf download {source.model} config.json)"
         )
-    tied, config = tied_now(asked), config_of(source)
+    tied, config = is_source_tied(asked), config_of(source)
     facts, notes = facts_of(asked, config, tied=tied, processes=processes)
-    decided = defaults.defaults(facts)
-    if not is_auto(asked):
-        decided = [one for one in decided if one.key.startswith((OF_PHASES, "evaluation."))]
-    choices = [_choice(asked, one) for one in decided]
+    choices = [_choice(asked, one) for one in defaults.defaults(facts)]
     recipe = _with(asked, choices)
     check_layers(family_of(config.model_type), config.to_dict(), recipe.graft)
     if not any(learns_vectors(recipe.embeddings, name) for name in recipe.embeddings.initializers):
         choices = [one for one in choices if not one["key"].startswith("embeddings.vector_")]
         recipe = _with(asked, choices)
-    notes += _too_small(facts.tokens, knows=recipe.keeps_rows)
+    if facts.tokens < FEWEST_TOKENS:
+        notes.append(f"the budget is small: about {facts.tokens:,.0f} tokens of training")
     return Completed(recipe, plain, asdict(facts), tuple(choices), tuple(notes))
 
 
 def _is_here(source: Source) -> bool:
-    return source.model is None or local_folder(source.model, source.revision) is not None
+    return source.model is None or local_folder(source) is not None
 
 
 def asked_of(asked: Recipe) -> dict[str, Any]:
@@ -132,11 +121,10 @@ def asked_of(asked: Recipe) -> dict[str, Any]:
 
 def _choice(asked: Recipe, default: Default) -> dict[str, Any]:
     """Return what is chosen for a key: what the recipe gives itself goes before."""
-    section, _, key = default.key.partition(".")
-    owners: Sequence[Section] = [asked] if section in Recipe.model_fields else asked.phases
-    sections = [getattr(owner, section) for owner in owners]
-    if sections and all(key in one.model_fields_set for one in sections):
-        value = sections[0].model_dump(mode="json")[key]
+    name, _, key = default.key.partition(".")
+    section = getattr(asked, name, None)
+    if section is not None and key in section.model_fields_set:
+        value = section.model_dump(mode="json")[key]
         return {"key": default.key, "value": value, "source": GIVEN, "why": ""}
     source = MEASURED if default.measured else EXTRAPOLATED
     return {"key": default.key, "value": default.value, "source": source, "why": default.why}
@@ -150,9 +138,7 @@ def _with(asked: Recipe, choices: Sequence[dict[str, Any]]) -> Recipe:
         values.setdefault(section, {})[key] = one["value"]
     looks = values.pop(OF_PHASES, {})
     update = {name: _filled(getattr(asked, name), own) for name, own in values.items()}
-    recipe = asked.model_copy(update=update)
-    if is_auto(asked):
-        recipe = with_phases(expand(recipe))
+    recipe = with_phases(expand(asked.model_copy(update=update)))
     phases = (
         phase.model_copy(update={OF_PHASES: _filled(phase.validation, looks)})
         for phase in recipe.phases
@@ -163,14 +149,3 @@ def _with(asked: Recipe, choices: Sequence[dict[str, Any]]) -> Recipe:
 def _filled(section: S, values: dict[str, Any]) -> S:
     """Return a section with these values where it gives none."""
     return type(section).model_validate(values | section.model_dump(exclude_unset=True))
-
-
-def _too_small(tokens: float, *, knows: bool) -> list[str]:
-    """Return a note where a model may learn next to nothing from so few tokens."""
-    if tokens >= FEWEST_TOKENS:
-        return []
-    unless = ", if the source does not know the language already" if knows else ""
-    return [
-        f"the budget is too small: about {tokens:,.0f} tokens of training, and with fewer than "
-        f"{FEWEST_TOKENS:,} a model may be no better than guessing by frequency{unless}"
-    ]

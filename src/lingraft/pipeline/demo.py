@@ -28,7 +28,7 @@ EXAMPLE = "파일을 {mask} 저장합니다."
 
 
 def folder() -> Path:
-    """The folder with the demo's files.
+    """Return the folder with the demo's files.
 
     Raises:
         DataError: this installation has none.

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lingraft.corpus.inputs import texts
 from lingraft.corpus.streams import folder_of, read_lines
-from lingraft.evaluation import intrinsic, pieces, records, samples, words
+from lingraft.evaluation import intrinsic, likelihood, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import family_of
 from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import causal_evaluation
-from lingraft.pipeline.reading import nonempty
-from lingraft.pipeline.stages import family_now, position_settings, source_tokenizer, weights_before
-from lingraft.pipeline.suiting import denoising
+from lingraft.pipeline.model_kinds import denoising
+from lingraft.pipeline.phase_data import nonempty
+from lingraft.pipeline.stages import (
+    position_settings,
+    source_family,
+    source_tokenizer,
+    weights_before,
+)
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import FORMAT, fingerprint, write_text
@@ -29,14 +35,13 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerFast
 
-    from lingraft.models.kinds import KindName
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Recipe, Stream
 
 
 def evaluation_fingerprint(recipe: Recipe, trained: str) -> str:
     """Return the fingerprint of how weights are scored, whose own fingerprint is given."""
-    section, causal = recipe.evaluation, family_now(recipe).kind == "causal"
+    section, causal = recipe.evaluation, source_family(recipe).kind == "causal"
     form = [FORMAT["causal evaluation"]] if causal else []
     kept = [texts(section.kept)] if section.kept else []
     anywhere = section.model_copy(update={"kept": ()})
@@ -46,13 +51,11 @@ def evaluation_fingerprint(recipe: Recipe, trained: str) -> str:
 def evaluate(context: Context, trained: str) -> str:
     """Score the final weights on the test text; of several streams on each."""
     recipe, run = context.recipe, context.run
-    section = recipe.evaluation
     stage, stage_fingerprint = run.stage("evaluation"), evaluation_fingerprint(recipe, trained)
     if stage.is_done(stage_fingerprint):
         return stage_fingerprint
     quiet_transformers()
-    folder = run.stage("tokenizer").path
-    tokenizer = tokenizer_files.load(str(folder))
+    tokenizer = tokenizer_files.load(str(run.stage("tokenizer").path))
     weights = str(weights_before(context, len(recipe.phases)))
     family = family_of(load_config(weights).model_type)
     ids = TokenIds.of(tokenizer, family.kind)
@@ -61,55 +64,80 @@ def evaluate(context: Context, trained: str) -> str:
         result["form"] = FORMAT["evaluation"]
         if family.kind == "causal":
             context_length = int(run.stage("tokenizer").result()["max_tokens"])
-            model = causal_evaluation.CausalModel(scorer, tokenizer, context_length)
+            model = causal_evaluation.ScoredModel(scorer, tokenizer, context_length)
             result |= _evaluate_documents(context, model)
             return stage_fingerprint
-        scores = {
-            stream.name: _evaluate_stream(context, stream, scorer, tokenizer, partial)
-            for stream in recipe.texts
-        }
+        evaluated = _Evaluated(context, scorer, tokenizer, partial)
+        scores = {stream.name: evaluated.stream(stream) for stream in recipe.texts}
         result |= scores[recipe.texts[0].name]
         if recipe.streams:
             result["streams"] = scores
-        if section.before:
+        if recipe.evaluation.before:
             result["before"] = _evaluate_source(context, partial)
-        grafted = recipe.graft
-        adds = any(grafted.places) or grafted.cross_attention
+        adds = any(recipe.graft.places) or recipe.graft.cross_attention
         if recipe.phases and recipe.keeps_rows and recipe.tokenizer.action == "keep" and not adds:
-            result["source"] = _untrained(context, ids.pad, family.kind, tokenizer)
+            source = str(weights_before(context, 0))  # whose tokens are the trained model's
+            scorer = Scorer.load(source, ids.pad, recipe.hardware.precision, family.kind)
+            untrained = _Evaluated(context, scorer, tokenizer, partial)
+            scores = untrained.test_text(recipe.texts[0], samples=0)
+            result["source"] = {"metrics": scores["metrics"]}
     return stage_fingerprint
 
 
-def _untrained(
-    context: Context, pad: int, kind: KindName, tokenizer: PreTrainedTokenizerFast
-) -> dict[str, Any]:
-    """Score the source as it is on the first test text, whose tokens are the trained model's."""
-    weights = str(weights_before(context, 0))
-    scorer = Scorer.load(weights, pad, context.recipe.hardware.precision, kind)
-    scores = _of_test_text(context, context.recipe.texts[0], scorer, tokenizer, samples=0)
-    return {"metrics": scores["metrics"]}
+@dataclass(frozen=True)
+class _Evaluated:
+    """A masked model or an encoder–decoder that is evaluated, with the run's tokenizer."""
 
+    context: Context
+    scorer: Scorer
+    tokenizer: PreTrainedTokenizerFast
+    partial: Path
+    """Takes files of words."""
 
-def _of_test_text(
-    context: Context,
-    stream: Stream,
-    scorer: Scorer,
-    tokenizer: PreTrainedTokenizerFast,
-    samples: int,
-) -> dict[str, Any]:
-    """Score a stream's test text, in as many sentences as the recipe asks for."""
-    section, folder = context.recipe.evaluation, context.run.stage("tokenizer").path
-    test = nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
-    indices = np.linspace(0, len(test) - 1, min(section.max_sentences, len(test))).astype(np.int64)
-    return evaluate_sentences(
-        scorer,
-        tokenizer,
-        test.rows(indices),
-        rate=section.masking_rate,
-        seed=section.seed,
-        number=samples,
-        denoising=_denoising(context, scorer),
-    )
+    def test_text(self, stream: Stream, samples: int) -> dict[str, Any]:
+        """Score a stream's test text, in as many sentences as the recipe asks for."""
+        recipe, section = self.context.recipe, self.context.recipe.evaluation
+        folder = self.context.run.stage("tokenizer").path
+        test = nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
+        number = min(section.max_sentences, len(test))
+        family = self.scorer.packed.family
+        hidden = None  # of an encoder–decoder what its last phase hid
+        if family.corruption is not None:
+            hidden = denoising(recipe.phases[-1].masking if recipe.phases else Masking(), family)
+        return evaluate_sentences(
+            self.scorer,
+            self.tokenizer,
+            test.rows(np.linspace(0, len(test) - 1, number).astype(np.int64)),
+            rate=section.masking_rate,
+            seed=section.seed,
+            number=samples,
+            denoising=hidden,
+        )
+
+    def stream(self, stream: Stream) -> dict[str, Any]:
+        """Score the test text of a stream, and words of it, unless spans were hidden.
+
+        A word is scored within as many tokens as in training; with the source's vocabulary, which
+        cuts other languages into many more tokens, within as many as the model has positions.
+        """
+        context, section = self.context, self.context.recipe.evaluation
+        tokenized = context.run.stage("tokenizer")
+        result = self.test_text(stream, section.samples)
+        train = Tokens.open(tokenized.path, f"{stream.prefix}train")
+        ids = TokenIds.of(self.tokenizer)
+        result["unigram_entropy"] = intrinsic.unigram_entropy(
+            train.counts(ids.size), result.pop("targets"), ids.ordinary
+        )
+        if section.max_words and "mask-only" in result["metrics"]:
+            longest = int(tokenized.result()["max_tokens"])
+            if context.recipe.tokenizer.action == "keep":
+                longest = position_settings(context.recipe)[1]
+            scored = words.measure(self.scorer, self.tokenizer, _words(context, stream), longest)
+            result["words"] = records.word_metrics(scored)
+            result["blocks"]["words"] = records.word_blocks(scored)
+            file = self.partial / f"{stream.prefix}{records.WORDS_FILE}"
+            write_text(file, records.text_of(scored))
+        return result
 
 
 def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
@@ -118,7 +146,7 @@ def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
     Returns:
         By stream, as `records.word_metrics`; the words go into files.
     """
-    recipe, section = context.recipe, context.recipe.evaluation
+    recipe = context.recipe
     tokenizer = source_tokenizer(recipe)
     assert tokenizer is not None, "the recipe checks that there is a source"
     loaded = load_model(str(recipe.source.model), recipe.source.revision)
@@ -126,54 +154,32 @@ def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
     longest = position_settings(recipe)[1]
     result = {}
     for stream in recipe.texts:
-        if stream.name not in section.before:
-            continue
-        scored = words.measure(scorer, tokenizer, _words(context, stream), longest)
-        write_text(partial / f"{stream.prefix}{records.BEFORE_FILE}", records.text_of(scored))
-        result[stream.name] = records.word_metrics(scored)
+        if stream.name in recipe.evaluation.before:
+            scored = words.measure(scorer, tokenizer, _words(context, stream), longest)
+            write_text(partial / f"{stream.prefix}{records.BEFORE_FILE}", records.text_of(scored))
+            result[stream.name] = records.word_metrics(scored)
     return result
 
 
 def _words(context: Context, stream: Stream) -> list[words.Word]:
-    """The words of a stream's test text that are scored."""
+    """Choose the words of a stream's test text that are scored."""
     section = context.recipe.evaluation
     corpus = folder_of(context.run.stage("corpus").path, stream)
     return words.choose(read_lines(corpus / "test.txt"), section.max_words, section.seed)
 
 
-def _evaluate_stream(
-    context: Context,
-    stream: Stream,
-    scorer: Scorer,
-    tokenizer: PreTrainedTokenizerFast,
-    partial: Path,
-) -> dict[str, Any]:
-    """Score the test text of one stream; the words go into a file beside the others'."""
-    run, section = context.run, context.recipe.evaluation
-    folder = run.stage("tokenizer").path
-    result = _of_test_text(context, stream, scorer, tokenizer, section.samples)
-    train, ids = Tokens.open(folder, f"{stream.prefix}train"), TokenIds.of(tokenizer)
-    result["unigram_entropy"] = intrinsic.unigram_entropy(
-        train.counts(ids.size), result.pop("targets"), ids.ordinary
-    )
-    if (
-        section.max_words and "mask-only" in result["metrics"]
-    ):  # a word has no bits where spans are hidden
-        scored = words.measure(scorer, tokenizer, _words(context, stream), _longest(context))
-        result["words"] = records.word_metrics(scored)
-        result["blocks"]["words"] = records.word_blocks(scored)
-        write_text(partial / f"{stream.prefix}{records.WORDS_FILE}", records.text_of(scored))
-    return result
-
-
-def _evaluate_documents(context: Context, model: causal_evaluation.CausalModel) -> dict[str, Any]:
+def _evaluate_documents(context: Context, model: causal_evaluation.ScoredModel) -> dict[str, Any]:
     """Evaluate a causal model and its source on the test documents of every stream."""
     recipe, section = context.recipe, context.recipe.evaluation
-    held_out = {stream.name: _held_out(context, stream) for stream in recipe.texts}
+    text, folder = context.run.stage("corpus").path, context.run.stage("tokenizer").path
+    held_out = {}
+    for stream in recipe.texts:
+        nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
+        whole = list(documents.read(folder_of(text, stream) / "test.txt"))
+        held_out[stream.name] = causal_evaluation.choose_documents(whole, section.max_sentences)
     old_tokenizer = source_tokenizer(recipe)
-    new = None if old_tokenizer is None else pieces.new_pieces(model.tokenizer, old_tokenizer)
-    folder, size = context.run.stage("tokenizer").path, len(model.tokenizer)
-    ids = TokenIds.of(model.tokenizer, "causal")
+    new = None if old_tokenizer is None else likelihood.new_pieces(model.tokenizer, old_tokenizer)
+    ids, size = TokenIds.of(model.tokenizer, "causal"), len(model.tokenizer)
     scores = {}
     for stream in recipe.texts:
         of_stream = causal_evaluation.score_documents(model, held_out[stream.name], new)
@@ -189,37 +195,6 @@ def _evaluate_documents(context: Context, model: causal_evaluation.CausalModel) 
     return result if source is None else result | {"untouched": source}
 
 
-def _held_out(context: Context, stream: Stream) -> list[str]:
-    """Test documents of a stream, as many as `evaluation.max_sentences` asks for, spread evenly.
-
-    Counted in characters, so that models with different vocabularies are scored on the same ones.
-    """
-    run = context.run
-    nonempty(Tokens.open(run.stage("tokenizer").path, f"{stream.prefix}test"), "test")
-    held_out = list(documents.read(folder_of(run.stage("corpus").path, stream) / "test.txt"))
-    return causal_evaluation.choose_documents(held_out, context.recipe.evaluation.max_sentences)
-
-
-def _denoising(context: Context, scorer: Scorer) -> Masking | None:
-    """What is hidden from an encoder–decoder: what its last phase hid. None of other models."""
-    family = scorer.packed.family if scorer.packed else None
-    if family is None or family.corruption is None:
-        return None
-    phases = context.recipe.phases
-    return denoising(phases[-1].masking if phases else Masking(), family)
-
-
-def _longest(context: Context) -> int:
-    """How many tokens of a sentence a word is scored within.
-
-    As many as in training; with the source's vocabulary, which cuts other languages into many more
-    tokens, as many as the model has positions.
-    """
-    if context.recipe.tokenizer.action == "keep":
-        return position_settings(context.recipe)[1]
-    return int(context.run.stage("tokenizer").result()["max_tokens"])
-
-
 def evaluate_sentences(
     scorer: Scorer,
     tokenizer: PreTrainedTokenizerFast,
@@ -230,9 +205,9 @@ def evaluate_sentences(
     number: int,
     denoising: Masking | None = None,
 ) -> dict[str, Any]:
-    """Intrinsic metrics under both masking schemes, and sample predictions.
+    """Score sentences under both masking schemes, and predict in samples of them.
 
-    Of an encoder–decoder those of what its decoder writes when spans are hidden, given what it has
+    Of an encoder–decoder what its decoder writes when spans are hidden is scored, given what it has
     written so far.
 
     Args:

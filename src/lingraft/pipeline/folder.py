@@ -1,12 +1,12 @@
-"""The folder of a run: what the run was asked for, and whether that is what is asked for now."""
+"""Compare what a run's folder was asked for with what is asked for now."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
 from lingraft.paths import path_of
-from lingraft.pipeline import completing, contents, phases, stages
+from lingraft.pipeline import completing, fingerprints, phases, stages
 from lingraft.pipeline.completing import Completed, asked_of
 from lingraft.pipeline.evaluating import evaluation_fingerprint
 from lingraft.recipe import STAGE_NAMES
@@ -31,14 +31,8 @@ if TYPE_CHECKING:
     from lingraft.recipe import Recipe
     from lingraft.rundir import Run
 
-MADE = (ENVIRONMENT, "report.html", RESULTS)
-"""Files beside the stages that a run makes again."""
 FREE = ("name", "hardware", "export")
 """Sections that nothing is decided by, and that make no stage before the model another one."""
-PLACED = ("corpus", "streams", "source")
-"""Sections that name files, which may lie elsewhere now."""
-PLACES = ("text", "decontaminate", *contents.RESOURCES)
-"""Keys that name files."""
 TRACKER_FOLDERS = ("lingraft", "wandb", "mlruns")
 """Where TensorBoard, W&B and MLflow write inside a run."""
 
@@ -69,25 +63,12 @@ def _known(asked: Recipe, run: Run) -> Completed | None:
     if not (run.choices_path.is_file() and run.recipe_path.is_file()):
         return None
     record, plain = read_json(run.choices_path), asked_of(asked)
-    if not record["choices"] or _decisive(record["asked"]) != _decisive(plain):
+    sides = ({k: v for k, v in side.items() if k not in FREE} for side in (record["asked"], plain))
+    if not record["choices"] or next(sides) != next(sides):
         return None
-    recipe = read_recipe(run.recipe_path)
-    files = {key: getattr(asked.embeddings, key) for key in contents.RESOURCES}
-    changes: dict[str, Any] = {name: getattr(asked, name) for name in (*FREE, *PLACED)}
-    changes["embeddings"] = recipe.embeddings.model_copy(update=files)
-    recipe = completing.fitted(recipe.model_copy(update=changes))
+    changes = {name: getattr(asked, name) for name in FREE}
+    recipe = completing.fitted(read_recipe(run.recipe_path).model_copy(update=changes))
     return Completed(recipe, plain, record["facts"], tuple(record["choices"]))
-
-
-def _decisive(asked: Any) -> Any:
-    """Return what is asked for, but for names, the machine, and files, whose contents count."""
-    if isinstance(asked, list):
-        return [_decisive(one) for one in asked]
-    if not isinstance(asked, dict):
-        return asked
-    leave = (*FREE, *PLACES, "source")
-    kept = {key: _decisive(value) for key, value in asked.items() if key not in leave}
-    return {key: value for key, value in kept.items() if value != {}}
 
 
 def prepare(completed: Completed, run: Run, *, update: bool, force: bool) -> None:
@@ -99,7 +80,6 @@ def prepare(completed: Completed, run: Run, *, update: bool, force: bool) -> Non
     """
     if update and force:
         raise RecipeError("--update and --force contradict each other; give one")
-    recipe_text = to_toml(completed.recipe)
     for folder in (run.path, *run.path.glob("*/"), *run.path.glob("baselines/*/*/")):
         clear_temporary(folder)
     is_run = run.recipe_path.is_file()
@@ -111,19 +91,17 @@ def prepare(completed: Completed, run: Run, *, update: bool, force: bool) -> Non
     if force:
         empty(run)
     elif is_run and not update and (stage := changed(completed.recipe, run)):
-        new, old = (
-            recipe.model_dump(mode="json", exclude=set(FREE))
-            for recipe in (completed.recipe, read_recipe(run.recipe_path))
-        )
-        sections = [key for key in new if new[key] != old[key]]
+        new, old = completed.recipe, read_recipe(run.recipe_path)
+        keys = [key for key, value in new if key not in FREE and value != getattr(old, key)]
         raise RecipeError(
             f"{run.path}: holds another run ({stage} differs in: "
-            f"{', '.join(sections) or 'contents of files, or the precision'}); --update redoes "
-            "what changed and keeps the rest, --force starts afresh"
+            f"{', '.join(keys) or 'contents of files, or the precision'}); --update redoes what "
+            "changed and keeps the rest, --force starts afresh"
         )
-    is_same = is_run and not force and run.recipe_path.read_text("utf-8") == recipe_text
+    text = to_toml(completed.recipe)
+    is_same = is_run and not force and run.recipe_path.read_text("utf-8") == text
     if not is_same or completed.choices or not run.choices_path.is_file():
-        write_text(run.recipe_path, recipe_text)
+        write_text(run.recipe_path, text)
         write_record(run.choices_path, completed.plain())
 
 
@@ -140,7 +118,7 @@ def changed(recipe: Recipe, run: Run) -> str | None:
 
 def _fingerprints(recipe: Recipe, run: Run) -> Iterator[tuple[Step, str]]:
     """Give the stages of a recipe up to its evaluation, and what each would be made from now."""
-    before = contents.corpus_fingerprint(recipe)
+    before = fingerprints.corpus_fingerprint(recipe)
     yield run.stage("corpus"), before
     before = stages.tokenizer_fingerprint(recipe, before)
     yield run.stage("tokenizer"), before
@@ -166,12 +144,8 @@ def check_outside(recipe: Recipe, run: Run) -> None:
     named = [name for stream in recipe.texts for name in stream.corpus.text]
     for name in filter(None, (recipe.source.model, *named)):
         place, out = path_of(name).resolve(), run.path.resolve()
-        inside = [path for path in (place, *place.parents) if path.parent == out]
-        if any(map(_is_stage, inside)):
-            raise RecipeError(
-                f"{name}: is what the run in {run.path} has made, and would be replaced; choose "
-                "another --out"
-            )
+        if any(path.parent == out and _is_stage(path) for path in (place, *place.parents)):
+            raise RecipeError(f"{name}: was made by the run in {run.path}; choose another --out")
 
 
 def empty(run: Run) -> None:
@@ -180,14 +154,11 @@ def empty(run: Run) -> None:
     The recipe goes last, every done.json first. So a kill half-way leaves a folder that is still a
     run, and in which nothing that is half deleted counts as finished.
     """
-    paths = list(run.path.iterdir())
-    made = [path for path in paths if _is_stage(path)]
+    made = [path for path in run.path.iterdir() if _is_stage(path)]
     for stage in made:
         for done in [] if stage.is_symlink() else list(stage.rglob(DONE)):
             done.unlink()
-    for path in [*made, *(path for path in paths if path.name in TRACKER_FOLDERS)]:
+    more = (*TRACKER_FOLDERS, ENVIRONMENT, "report.html", RESULTS, run.metrics_path.name)
+    last = (run.choices_path, run.recipe_path)
+    for path in (*made, *(run.path / name for name in more), *last):
         remove(path)  # of a study's cell, which shares text and vocabulary, the link alone
-    for path in (*(run.path / name for name in MADE), run.metrics_path):
-        path.unlink(missing_ok=True)
-    run.choices_path.unlink(missing_ok=True)
-    run.recipe_path.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from lingraft.rundir import read_json
 from lingraft.training.checkpoint import stable_state
 
 if TYPE_CHECKING:
-    from lingraft.recipe import Recipe
+    from lingraft.recipe import Phase, Recipe
     from lingraft.rundir import Run
 
 
@@ -35,40 +35,28 @@ def with_budget(run: Run, budget: Budget) -> Completed:
     """
     where = f"{run.path}: cannot be gone on with"
     if not run.choices_path.is_file():
-        raise RecipeError(
-            f"{where}: an older version of lingraft made it; train it anew with its recipe "
-            "(--force, or another --out)"
-        )
+        raise RecipeError(f"{where}: an older version of lingraft made it; train it anew (--force)")
     recipe, record = read_recipe(run.recipe_path), read_json(run.choices_path)
     if not recipe.phases:
         raise RecipeError(f"{where}: its method '{recipe.training.method}' trains nothing")
     *before, last = recipe.phases
     section = last.model_copy(update={"budget": _last_budget(where, recipe, budget)})
-    longer = recipe.model_copy(update={"phases": (*before, section)})
     if section.budget != last.budget:
-        _check(run, recipe, longer, where)
-    asked = record["asked"]
-    if asked.get("phases"):
-        plain = section.budget.model_dump(mode="json")
-        asked = asked | {"phases": [*asked["phases"][:-1], asked["phases"][-1] | {"budget": plain}]}
-    else:
-        plain = budget.model_dump(mode="json")
-        asked = asked | {"training": asked.get("training", {}) | {"budget": plain}}
-    return Completed(longer, asked, record["facts"], tuple(record["choices"]))
+        _check(run, recipe, section, where)
+    longer = recipe.model_copy(update={"phases": (*before, section)})
+    return Completed(longer, record["asked"], record["facts"], tuple(record["choices"]))
 
 
 def _last_budget(where: str, recipe: Recipe, budget: Budget) -> Budget:
     """Return what of a whole run's budget the phases before leave to the last one."""
-    units = {_plain(phase.budget)[1] for phase in recipe.phases[:-1]} | {_plain(budget)[1]}
-    if len(units) > 1:
-        raise RecipeError(
-            f"{where}: its first phase has a budget in {recipe.phases[0].budget.unit}; give that"
-        )
-    own = recipe.phases[-1].budget
-    left = _plain(budget)[0] - sum(_plain(phase.budget)[0] for phase in recipe.phases[:-1])
+    *before, own = (phase.budget for phase in recipe.phases)
+    given, *others = map(_plain, (budget, *before))
+    if any(unit != given[1] for _, unit in others):
+        raise RecipeError(f"{where}: its first phase has a budget in {before[0].unit}; give that")
+    left = given[0] - sum(number for number, _ in others)
     if left <= 0:
         raise RecipeError(f"{where} to {budget.value:g} {budget.unit}: its first phase had more")
-    unit = own.unit if _plain(own)[1] == _plain(budget)[1] else budget.unit
+    unit = own.unit if _plain(own)[1] == given[1] else budget.unit
     return Budget(value=left / SECONDS.get(unit, 1), unit=unit)
 
 
@@ -77,36 +65,31 @@ def _plain(budget: Budget) -> tuple[float, str]:
     return (budget.value, budget.unit) if budget.seconds is None else (budget.seconds, "seconds")
 
 
-def _check(run: Run, recipe: Recipe, longer: Recipe, where: str) -> None:
+def _check(run: Run, recipe: Recipe, section: Phase, where: str) -> None:
     """Refuse a run whose last phase has nothing to go on from.
 
     Raises:
         RecipeError: so it is.
     """
-    section = longer.phases[-1]
-    folder = run.stage(section.name).path
-    state, schedule = stable_state(folder), section.schedule
+    stage = run.stage(section.name)
+    state = stable_state(stage.path)
+    if stage.fingerprint() is None and not state:
+        raise RecipeError(f"{where}: it is not finished; run the command that began it first")
     if not state:
-        if run.stage(section.name).fingerprint() is None:
-            raise RecipeError(f"{where}: it is not finished; run the command that began it first")
-        why = "nothing of before its cooldown was kept (hardware.keep_stable, or too little room)"
-        if schedule.shape != "wsd":
-            why = f"its learning rate falls from the start (schedule.shape = '{schedule.shape}')"
         raise RecipeError(
-            f"{where}: {why}; train it anew for the whole time (--force, or another --out)"
+            f"{where}: nothing of before its cooldown was kept, which takes schedule.shape = 'wsd' "
+            "and room on the disk; train it anew for the whole time (--force)"
         )
-    if stage := changed(recipe, run):
+    if changed_stage := changed(recipe, run):
         raise RecipeError(
-            f"{where}: its {stage} was made of something else than its recipe.toml says now"
+            f"{where}: its {changed_stage} was made of something else than recipe.toml"
         )
-    shorter, unit = recipe.phases[-1].budget, section.budget.unit
-    elsewhere = (shorter.seconds or state["allowed"]) - state["allowed"]
-    least = least_budget(state, section, elsewhere)
+    shorter = recipe.phases[-1].budget
+    least = least_budget(state, section, (shorter.seconds or state["allowed"]) - state["allowed"])
     if _plain(section.budget)[0] < least:
-        value = (least + sum(_plain(one.budget)[0] for one in longer.phases[:-1])) / SECONDS.get(
-            unit, 1
-        )
+        before = sum(_plain(phase.budget)[0] for phase in recipe.phases[:-1])
+        value = (least + before) / SECONDS.get(section.budget.unit, 1)
         raise RecipeError(
             f"{where} for so short a time: before its cooldown it trained longer; give at least "
-            f"{math.ceil(10 * value) / 10:g} {unit}"
+            f"{math.ceil(10 * value) / 10:g} {section.budget.unit}"
         )

@@ -19,7 +19,7 @@ class GraftReport:
     """What became of every tensor of a source, and where every row of the target came from."""
 
     facts: dict[str, Any]
-    """What the graft stage counts: parameters by part, layers, rows by rule, norms, notes."""
+    """What the graft stage counts: parameters by part, layers, rows by rule, notes."""
     account: Account
     provenance: Provenance
     """Of the word embeddings; of an output projection too that has no initializer of its own."""

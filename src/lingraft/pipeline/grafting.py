@@ -14,7 +14,6 @@ import torch
 from lingraft.embeddings import INITIALIZERS
 from lingraft.embeddings.common import Initialised
 from lingraft.embeddings.material import Inputs, Material, Pretrained
-from lingraft.embeddings.norms import calibrated
 from lingraft.embeddings.random import random_statistics
 from lingraft.models import damage, export, source
 from lingraft.models.graft import Entry, VocabularyTensors, is_tied, rebuild
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grafting:
-    """What a graft is made from."""
+    """Source, vocabularies and text of a graft."""
 
     recipe: Recipe
     theirs: PreTrainedTokenizerFast | None
@@ -51,8 +50,6 @@ class Grafting:
     """Gives the training text anew at each call."""
     seed_for: Callable[[str], int]
     """A seed for each purpose."""
-    unfinished: Path | None = None
-    """Where an initializer that trains keeps what is half done; None keeps nothing."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What such an initializer says of its work, by 'input' and 'output'; filled in."""
     damaged: dict[int, str] = field(default_factory=dict)
@@ -85,7 +82,7 @@ class Grafting:
         recipe = self.recipe
         loaded, origin, target = self.loaded, self.origin, self.target
         whole = self.keeps_vocabulary and target.size == len(_rows(loaded))
-        initialised, norms = self.initialised()
+        initialised = self.rows("embeddings", _rows(self.loaded))
         changes = export.vocabulary_settings(loaded.model.config, target, origin)
         changes |= export.generation_settings(loaded.model, target, origin)
         new, head = self.new_vocabulary(initialised)
@@ -107,22 +104,18 @@ class Grafting:
             "notes": account.notes,
             "embeddings": {
                 "initializer": KEPT if self.keeps_vocabulary else self.recipe.embeddings.init,
-                **self._rows_facts(initialised, norms, head),
+                **self._rows_facts(initialised, head),
             },
         }
         return model, GraftReport(facts, account, initialised.provenance, target, origin)
 
-    def _rows_facts(
-        self, initialised: Initialised, norms: dict[str, Any], head: dict[str, Any] | None
-    ) -> dict[str, Any]:
-        """What the rows of the embeddings are made of."""
+    def _rows_facts(self, initialised: Initialised, head: dict[str, Any] | None) -> dict[str, Any]:
+        """Return what the rows of the embeddings are made of."""
         return {
             "provenance": initialised.provenance.counts(),
             "new_rows": len(initialised.provenance.made),
-            "norms": norms,
             **({"token_distillation": facts} if (facts := self.learnt) else {}),
             **({"output": head} if head is not None else {}),
-            **({"lexicons": list(lexicons)} if (lexicons := initialised.lexicons) else {}),
         }
 
     @property
@@ -164,13 +157,6 @@ class Grafting:
         assert self.theirs is not None
         origin = Vocabulary.of(self.theirs).within(len(_rows(self.loaded)))
         return origin.unmatched(self.damaged)
-
-    def initialised(self) -> tuple[Initialised, dict[str, Any]]:
-        """The target's embedding rows, those that are kept too; and their lengths."""
-        source_VD = _rows(self.loaded)
-        rows = self.rows("embeddings", source_VD)
-        norms = self.recipe.embeddings.norms
-        return calibrated(rows, source_VD, self.origin, self.target, norms)
 
     def pad_means_more(self, which: str) -> bool:
         """Whether the padding token is read too.
@@ -215,7 +201,7 @@ class Grafting:
     def new_vocabulary(
         self, initialised: Initialised
     ) -> tuple[VocabularyTensors, dict[str, Any] | None]:
-        """The rows, and what else has one a piece: output projection and bias.
+        """Return the rows, and what else has one a piece: output projection and bias.
 
         They are carried over from the source as the rows were, or made by an initializer of their
         own.
@@ -240,14 +226,10 @@ class Grafting:
                 output_rows = self.rows(
                     "output projection", source_rows.decoder_VD, initialised.target_UD
                 )
-            output, norms = calibrated(
-                output_rows, source_rows.decoder_VD, origin, target, settings.output_norms
-            )
-            carried, decoder_UD = output.provenance, output.target_UD
+            carried, decoder_UD = output_rows.provenance, output_rows.target_UD
             report = {
                 "initializer": settings.output_init or settings.init,
                 "provenance": carried.counts(),
-                "norms": norms,
             }
         vocabulary = VocabularyTensors(
             initialised.target_UD,
@@ -258,7 +240,7 @@ class Grafting:
         return vocabulary, report
 
     def material_for(self, embeddings_UD: torch.Tensor | None) -> Material | None:
-        """What an initializer may learn from; None where there is no source tokenizer."""
+        """Return what an initializer may learn from; None where there is no source tokenizer."""
         if self.theirs is None:
             return None
         which = "output" if embeddings_UD is not None else "input"
@@ -271,9 +253,7 @@ class Grafting:
             Pretrained(
                 self.loaded.model,
                 self.loaded.family,
-                self.recipe.embeddings.token_distillation,
                 embeddings_UD,
-                self.unfinished,
                 self.facts.setdefault(which, {}),
             ),
         )
@@ -329,7 +309,7 @@ def _insert_modules(
     account: Account,
     seed_for: Callable[[str], int],
 ) -> dict[str, int]:
-    """Put into the model what the recipe asks for; the size of each module."""
+    """Put into the model what the recipe asks for; return the size of each module."""
     if family.decoder_list is not None:
         return dict.fromkeys(MODULES, 0)  # no module fits two stacks: `check_fits`
     depth = int(getattr(model.config, family.depth_key))
@@ -338,7 +318,7 @@ def _insert_modules(
     stack = Stack(
         family,
         depth,
-        int(model.get_parameter(last + family.layer_output).shape[0]),
+        int(model.config.hidden_size),
         sum(tensor.numel() for name, tensor in tensors if name.startswith(last)),
     )
     sizes = {
@@ -360,21 +340,20 @@ def _rows(loaded: source.LoadedSource) -> torch.Tensor:
 
 
 def _notes(loaded: source.LoadedSource, recipe: Recipe, *, empty: int, tied: bool) -> list[str]:
-    """What a reader of the account should know of the source and of settings without effect."""
+    """Return notes on the source and on settings without effect."""
     title = KINDS[loaded.family.kind].title
     notes = [
         f"{name}: in the source checkpoint, not part of the {title}" for name in loaded.unexpected
     ]
     if empty:
         notes.append(f"{empty:,} rows of the source's embeddings have no piece and are left out")
-    return notes + [
-        f"embeddings.{key}: without effect, for the output projection is tied to the input rows"
-        for key in (recipe.embeddings.of_output if tied else ())
-    ]
+    if tied and recipe.embeddings.output_init is not None:
+        notes.append("embeddings.output_init: without effect, the output projection is tied")
+    return notes
 
 
 def counts_of(model: PreTrainedModel, family: Family, recipe: Recipe) -> dict[str, Any]:
-    """Kind, width, layers and parameters of a target."""
+    """Count layers and parameters of a target."""
     tensors = dict(model.named_parameters(remove_duplicate=False))
     names = tied_once(tensors, family, tied=is_tied(model))
     sizes = {name: tensors[name].numel() for name in names}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import UnsupportedModelError
 from lingraft.models import damage, source
 from lingraft.models.families import family_of
 from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.distillation import Teacher
-from lingraft.pipeline.reading import readings
+from lingraft.pipeline.phase_data import readings
 from lingraft.pipeline.rows import new_rows
 from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe.streams import distilled
@@ -20,9 +19,9 @@ from lingraft.training.phase import Job
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from lingraft.models.source import LoadedSource
+    from lingraft.models.families import Family
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Hardware, Phase, Recipe
 
@@ -35,7 +34,7 @@ GPU_TOKENS = {True: 32_768, False: 8_192}
 def prepared(
     context: Context, section: Phase, weights: Path, folder: Path, fingerprint: str
 ) -> tuple[Job, PreTrainedModel]:
-    """What a phase trains, and the model that it starts from.
+    """Load the model that a phase starts from, and gather what it trains on.
 
     Args:
         context: the run.
@@ -58,19 +57,19 @@ def prepared(
         new_rows=new_rows(run.stage("graft").path, section),
         readings=readings(shards, recipe, section, tokenizer),
         vocabulary=TokenIds.of(tokenizer, loaded.family.kind),
-        **_teacher(recipe, section, loaded, shards),
+        **_teacher(recipe, section, loaded.family, tokenizer),
         seed=context.seed_for("training"),
         folder=folder,
         metrics_path=run.metrics_path if own else folder / run.metrics_path.name,
         fingerprint=fingerprint,
         kept_config=kept_config,
-        on_row=context.told,
+        on_row=context.report_row,
     )
     return job, loaded.model
 
 
 def _dropout(checkpoint: Path, section: Phase) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Configuration values that set the phase's dropout, and those that put the source's back."""
+    """Return settings of the phase's dropout, and those that put the source's back."""
     if section.dropout is None:
         return {}, {}
     config = load_config(str(checkpoint))
@@ -79,40 +78,17 @@ def _dropout(checkpoint: Path, section: Phase) -> tuple[dict[str, Any], dict[str
 
 
 def _teacher(
-    recipe: Recipe, phase: Phase, student: LoadedSource, tokenizer: Path
+    recipe: Recipe, phase: Phase, family: Family, tokenizer: PreTrainedTokenizerFast
 ) -> dict[str, Any]:
-    """What a job must know of the phase's teacher; nothing where it has none.
-
-    Args:
-        recipe: names the source, which is the teacher unless the phase names another.
-        phase: with `distil` or without.
-        student: the model that learns.
-        tokenizer: folder of its tokenizer.
-
-    Raises:
-        UnsupportedModelError: the two differ in width, so that their states do not compare.
-    """
+    """Return what a job must know of the phase's teacher, the source; nothing where it has none."""
     if phase.distil is None:
         return {}
-    name, revision = phase.distil.teacher, None
-    if name is None:
-        name, revision = str(recipe.source.model), recipe.source.revision
+    name, revision = str(recipe.source.model), recipe.source.revision
     loaded, own = source.load_model(name, revision), tokenizer_files.load(name, revision)
     damage.tell(name, damage.mend(name, loaded, own), own)
-    student_width, width = student.model.config.hidden_size, loaded.model.config.hidden_size
-    if student_width != width:
-        raise UnsupportedModelError(
-            f"phase '{phase.name}': distil: the teacher '{name}' has states of width {width} and "
-            f"the model of width {student_width}; name a teacher of the same width"
-        )
     longest = min(LONGEST, longest_text(loaded.model.config, int(own.pad_token_id)))
-    teacher = Teacher.of(
-        loaded.model,
-        loaded.family,
-        own,
-        tokenizer_files.load(str(tokenizer)),
-        longest=check_longest(name, longest),
-        weight=phase.distil.weight,
+    teacher = Teacher(
+        loaded.model, family, own, tokenizer, longest=check_longest(name, longest), weight=1.0
     )
     return {"teacher": teacher, "distilled": distilled(phase, recipe.texts).name}
 

@@ -9,17 +9,20 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.models import export, source
 from lingraft.models.graft import VocabularyTensors, is_tied
 from lingraft.models.kinds import KINDS
+from lingraft.models.modules import in_folder
 from lingraft.models.parts import translation_layers
 from lingraft.models.shapes import load_shapes
 from lingraft.pipeline.grafting import assemble, counts_of
-from lingraft.pipeline.source_config import source_of
+from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe.run import KEEPING
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for
@@ -32,16 +35,15 @@ if TYPE_CHECKING:
 
     from lingraft.models.families import Family
     from lingraft.models.source import LoadedSource
-    from lingraft.recipe import Phase, Recipe
+    from lingraft.recipe import Phase, Recipe, Source
 
 
 @dataclass(frozen=True)
 class Outline:
-    """A source and a target without values."""
+    """A target without values."""
 
     recipe: Recipe
     family: Family
-    source: PreTrainedModel
     model: PreTrainedModel
     old_rows: int
     """Rows of the target that are kept from the source, from the first on."""
@@ -62,11 +64,6 @@ class Outline:
         """Rows of the embeddings."""
         return int(self.model.get_input_embeddings().get_parameter("weight").shape[0])
 
-    @property
-    def layers(self) -> int:
-        """Layers of all stacks, inserted ones too."""
-        return sum(int(getattr(self.model.config, one.depth_key)) for one in self.family.lists)
-
     def trainable(self, phase: Phase) -> int:
         """Count the parameters that a phase trains, selected as the run selects them.
 
@@ -80,20 +77,49 @@ class Outline:
             return select_trained(model, self.family, phase, itl, lambda: new_V).count
 
 
+def local_folder(section: Source) -> Path | None:
+    """Find where a source lies, in the Hub's cache too; None where it is not on this machine."""
+    if section.model is None:
+        return None
+    folder = folder_of(section.model)
+    if folder is None:
+        from huggingface_hub import try_to_load_from_cache  # a second's import, only for Hub ids
+
+        config = try_to_load_from_cache(section.model, "config.json", revision=section.revision)
+        folder = Path(config).parent if isinstance(config, str) else None
+    return folder
+
+
 def shapes_of(recipe: Recipe) -> LoadedSource | None:
     """Build a recipe's source without values; None where it is not on this machine.
 
     Raises:
-        LingraftError: it could not be loaded.
+        LingraftError: it could not be loaded, or has modules that nothing can be grafted onto.
     """
-    known = source_of(recipe)
     if recipe.source.architecture is None:
-        return None if known.folder is None else load_shapes(known.folder)
+        folder = local_folder(recipe.source)
+        for module in () if folder is None else in_folder(folder):
+            raise UnsupportedModelError(
+                f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
+                "choose the model without them"
+            )
+        return None if folder is None else load_shapes(folder)
     roles = set().union(*(kind.special_ids.values() for kind in KINDS.values()))
     model_type = str(recipe.source.architecture["model_type"])
     special = export.special_ids(model_type, dict.fromkeys(roles, 0))
     with torch.device("meta"):
         return source.from_architecture(recipe.source, recipe.tokenizer.vocab_size, special, seed=0)
+
+
+def is_source_tied(recipe: Recipe) -> bool:
+    """Return whether the source's output projection is its word embeddings, by its files.
+
+    Of one that is not on this machine its configuration says so.
+    """
+    folder = local_folder(recipe.source)
+    if folder is None:
+        return bool(source.config_of(recipe.source).tie_word_embeddings)
+    return is_tied(load_shapes(folder).model)
 
 
 def outline(recipe: Recipe, loaded: LoadedSource) -> Outline:
@@ -116,11 +142,11 @@ def outline(recipe: Recipe, loaded: LoadedSource) -> Outline:
         vocabulary = _resized(VocabularyTensors.of(model, family, ""), rows)
     with torch.device("meta"):
         target, _, _ = assemble(recipe, loaded, changes, vocabulary, lambda _: 0)
-    return Outline(recipe, family, model, target, old)
+    return Outline(recipe, family, target, old)
 
 
 def _resized(tensors: VocabularyTensors, rows: int) -> VocabularyTensors:
-    """The tensors of a vocabulary with so many rows."""
+    """Return the tensors of a vocabulary with so many rows."""
 
     def like(tensor: torch.Tensor | None) -> torch.Tensor | None:
         return None if tensor is None else tensor.new_empty(rows, *tensor.shape[1:])
@@ -133,7 +159,7 @@ def _resized(tensors: VocabularyTensors, rows: int) -> VocabularyTensors:
 def _rows(recipe: Recipe, loaded: LoadedSource) -> tuple[int, int]:
     """Rows of the target's embeddings, at most; and how many of them are kept from the source."""
     section, matrix = recipe.tokenizer, _matrix_rows(loaded)
-    folder = source_of(recipe).folder
+    folder = local_folder(recipe.source)
     if section.action not in KEEPING or folder is None or not holds_tokenizer(folder):
         return section.most_rows(matrix), matrix if recipe.keeps_rows else 0
     theirs = tokenizer_files.load(str(folder))

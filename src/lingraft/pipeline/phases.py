@@ -12,7 +12,6 @@ from lingraft.pipeline import ending
 from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.stages import weights_before
 from lingraft.pretrained import load as pretrained
-from lingraft.pretrained.checkpoints import named_weights
 from lingraft.recipe import Budget
 from lingraft.rundir import FORMAT, fingerprint
 from lingraft.training.checkpoint import OLD, STABLE, last_state, leftovers, stable_state
@@ -34,8 +33,13 @@ def phase_fingerprint(recipe: Recipe, index: int, before_fingerprint: str) -> st
     return _fingerprint_of(recipe, recipe.phases[index], before_fingerprint)
 
 
+def _fingerprint_of(recipe: Recipe, section: Phase, before_fingerprint: str) -> str:
+    computed = (recipe.seed, resolve_precision(recipe.hardware), recipe.hardware.row_tokens)
+    return fingerprint(FORMAT["phase"], before_fingerprint, section, *computed)
+
+
 def stable_fingerprint(recipe: Recipe, index: int, before_fingerprint: str) -> str:
-    """As `phase_fingerprint`, but for the budget; empty of phases that keep nothing to go on from.
+    """Return a phase's fingerprint but for its budget; empty where it keeps nothing to go on from.
 
     The last phase alone gets longer.
     """
@@ -44,15 +48,6 @@ def stable_fingerprint(recipe: Recipe, index: int, before_fingerprint: str) -> s
         return ""
     endless = section.model_copy(update={"budget": Budget(value=1)})
     return _fingerprint_of(recipe, endless, before_fingerprint)
-
-
-def _fingerprint_of(recipe: Recipe, section: Phase, before_fingerprint: str) -> str:
-    precision = resolve_precision(recipe.hardware)
-    if section.distil and section.distil.teacher:  # by its contents
-        teacher = {"teacher": fingerprint(named_weights(section.distil.teacher))}
-        section = section.model_copy(update={"distil": section.distil.model_copy(update=teacher)})
-    computed = (recipe.seed, precision, recipe.hardware.row_tokens)
-    return fingerprint(FORMAT["phase"], before_fingerprint, section, *computed)
 
 
 def train(context: Context, index: int, before_fingerprint: str) -> str:
@@ -103,16 +98,13 @@ def begin(run: Run, stage: Step, phase: Phase, fingerprints: tuple[str, str]) ->
     """
     before, state = stage.inputs(), stable_state(stage.path)
     stays = goes_on(state, phase, fingerprints[1])
-    if before.get("fingerprint") != fingerprints[0] and (before or stays):
-        how = (
-            f"goes on from before its cooldown, at step {state['step']}"
-            if stays
-            else (
-                f"begins anew, since what lies in {stage.path} was made by other settings, text, "
-                "source or precision"
+    if before.get("fingerprint") != fingerprints[0]:
+        if stays:
+            logger.info(
+                "%s: goes on from before its cooldown, at step %d", stage.name, state["step"]
             )
-        )
-        logger.info("%s: %s", stage.name, how)
+        elif before:
+            logger.info("%s: begins anew, what lies there was made by other settings", stage.name)
     stage.begin({"fingerprint": fingerprints[0]}, (STABLE, OLD) if stays else ())
     step = int(last_state(stage.path).get("step", 0))
     run.keep_metrics(lambda row: row["phase"] != stage.name or row["step"] <= step > 0)

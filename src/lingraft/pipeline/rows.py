@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.embeddings.common import Initialised, Provenance
-from lingraft.models.graft import is_tied
-from lingraft.models.shapes import load_shapes
-from lingraft.models.source import config_of
-from lingraft.pipeline.source_config import source_of
 from lingraft.recipe.selectors import ROWS
 from lingraft.rundir import read_json
 
@@ -23,37 +19,26 @@ if TYPE_CHECKING:
 
     import torch
 
-    from lingraft.recipe import Phase, Recipe
+    from lingraft.recipe import Phase
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 KEPT = "kept"
 """Rule of a row that is the source's own, under the source's own id."""
 
 
-def tied_now(recipe: Recipe) -> bool:
-    """Whether the source's output projection is its word embeddings, by its files.
-
-    Of one that is not on this machine its configuration says so.
-    """
-    folder = source_of(recipe).folder
-    if folder is None:
-        return bool(config_of(recipe.source).tie_word_embeddings)
-    return is_tied(load_shapes(folder).model)
-
-
 def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:
-    """[V] whether the vocabulary stage added each row; None where a phase names no rows.
+    """Return [V] whether each row is new to the source; None where a phase names no rows.
 
     Args:
         folder: of the graft stage.
         phase: what trains.
     """
-    names = (*phase.train, *phase.optimizer.rates, *phase.optimizer.weight_decays)
+    names = (*phase.train, *phase.optimizer.rates)
     return added_rows(folder) if any(name in ROWS for name in names) else None
 
 
 def added_rows(folder: Path) -> tuple[bool, ...]:
-    """[V] whether the vocabulary stage added each row, or kept it from the source.
+    """Return [V] whether each row is new to the source.
 
     Args:
         folder: of the graft stage.
@@ -65,7 +50,7 @@ def added_rows(folder: Path) -> tuple[bool, ...]:
 
 
 def same_pieces(origin: Vocabulary, target: Vocabulary) -> dict[int, int]:
-    """For each id of the target that has a piece of the source's, or is unused in both, its id."""
+    """Return the source's id for each id of the target with the same piece, or unused in both."""
     source_ids = {piece: index for index, piece in enumerate(origin.pieces) if piece}
     matches = {i: source_ids[piece] for i, piece in enumerate(target.pieces) if piece in source_ids}
     unused = (
@@ -96,4 +81,4 @@ def keep_rows(
         source_ids,
         {i: parts for i, parts in rows.provenance.combinations.items() if i not in matches},
     )
-    return Initialised(target_UD, provenance, rows.lexicons)
+    return Initialised(target_UD, provenance)

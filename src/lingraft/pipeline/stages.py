@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import shutil
 import time
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.callbacks import Callback
 from lingraft.corpus import streams
-from lingraft.corpus.inputs import lines_of
-from lingraft.corpus.inputs import texts as contents
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALIZERS
@@ -26,13 +23,13 @@ from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
 from lingraft.pipeline import grafting
-from lingraft.pipeline.contents import (
+from lingraft.pipeline.fingerprints import (
     RESOURCES,
     corpus_fingerprint,
     resource_contents,
     source_fingerprint,
 )
-from lingraft.pipeline.reading import check_shares, initializer_sentences
+from lingraft.pipeline.phase_data import check_shares, initializer_sentences
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import named_tokenizer
 from lingraft.recipe import Embeddings
@@ -43,17 +40,11 @@ from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
-from lingraft.tokenizer.statistics import (
-    changed_tokens,
-    check_kept,
-    statistics,
-    warn,
-    warn_of_source,
-)
+from lingraft.tokenizer.statistics import check_kept, statistics, warn
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from accelerate import Accelerator
@@ -65,12 +56,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 STATISTICS_SENTENCES = 20_000
-CHANGING = ("extend", "append", "add", "trim")
-"""Kinds of vocabulary of which it is counted how much of a text falls into other tokens."""
 
 
 def seed_for(seed: int, purpose: str) -> int:
-    """A seed that is fixed by another seed and a purpose."""
+    """Return a seed that is fixed by another seed and a purpose."""
     return int(fingerprint(seed, purpose), 16) % 2**63
 
 
@@ -92,7 +81,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Context:
-    """What every stage is given."""
+    """Recipe, run and machine of every stage."""
 
     recipe: Recipe
     run: Run
@@ -104,10 +93,10 @@ class Context:
     callback: Callback = field(default_factory=Callback)
 
     def seed_for(self, purpose: str) -> int:
-        """A seed that is fixed by the run's seed and a purpose."""
+        """Return a seed that is fixed by the run's seed and a purpose."""
         return seed_for(self.recipe.seed, purpose)
 
-    def told(self, row: dict[str, Any]) -> None:
+    def report_row(self, row: dict[str, Any]) -> None:
         """Tell the callback of a row of metrics.jsonl."""
         is_step = row["kind"] == "train"
         (self.callback.on_step if is_step else self.callback.on_validation)(self.run, row)
@@ -127,17 +116,15 @@ def corpus(context: Context) -> str:
         result.update(streams.prepare(recipe, folder), contents=stage_fingerprint)
         for stream in recipe.texts:
             splits = result.get("streams", {}).get(stream.name, result)["splits"]
-            for split in ("valid", "test") if recipe.phases else ("test",):
-                if not splits[split]["sentences"]:
-                    raise DataError(
-                        f"corpus: {stream.name or 'the text'} has no {split} sentences; hold out "
-                        f"a share of the documents (corpus.{split} = 0.02), or give more text"
-                    )
+            needed = ("valid", "test") if recipe.phases else ("test",)
+            if empty := [split for split in needed if not splits[split]["sentences"]]:
+                name = stream.name or "the text"
+                raise DataError(f"corpus: {name} has no {empty[0]} sentences; give more text")
     return stage_fingerprint
 
 
 def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
-    """The source's tokenizer; None where the model is trained from nothing."""
+    """Load the source's tokenizer; None where the model is trained from nothing."""
     if recipe.source.model is None:
         return None
     return tokenizer_files.load(recipe.source.model, recipe.source.revision)
@@ -154,12 +141,12 @@ def check_tokenizers(recipe: Recipe) -> None:
         tokenizer_files.kind_of(old_tokenizer)
         code_for(old_tokenizer, section.language_code, recipe.languages[0])
     pad_id, _ = position_settings(recipe)
-    causal = family_now(recipe).kind == "causal"
+    causal = source_family(recipe).kind == "causal"
     tokenizer_extension.check(section, old_tokenizer, pad_id=pad_id, causal=causal)
 
 
-def family_now(recipe: Recipe) -> Family:
-    """The family of the source, whose configuration is downloaded where it is not here.
+def source_family(recipe: Recipe) -> Family:
+    """Return the family of the source, whose configuration is downloaded where it is not here.
 
     Raises:
         UnsupportedModelError: it has no record.
@@ -168,7 +155,7 @@ def family_now(recipe: Recipe) -> Family:
 
 
 def position_settings(recipe: Recipe) -> tuple[int | None, int]:
-    """The padding id that position rows depend on (or None), and the longest readable sentence."""
+    """Return the padding id that position rows depend on, and the longest readable sentence."""
     config = config_of(recipe.source)
     family = family_of(config.model_type)
     # A model from a table gets a vocabulary of its own, whose padding is token 1.
@@ -187,15 +174,13 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
 
 
 def tokenizer_fingerprint(recipe: Recipe, text_fingerprint: str) -> str:
-    """Of what `tokenizer` makes of a text, whose fingerprint is given, and of the source."""
+    """Return the fingerprint of a vocabulary: of a text, whose own is given, and a source."""
     return fingerprint(
         FORMAT["tokenizer"],
         text_fingerprint,
         *named_tokenizer(recipe.tokenizer),
         source_fingerprint(recipe),
         recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
-        *(["continued"] if recipe.tokenizer.action == "extend" else []),  # once it was 'append'
-        *([contents(names)] if (names := _source_text(recipe)) else []),
     )
 
 
@@ -206,34 +191,37 @@ def tokenizer(context: Context, text_fingerprint: str) -> str:
     stage_fingerprint = tokenizer_fingerprint(recipe, text_fingerprint)
     if stage.is_done(stage_fingerprint):
         return stage_fingerprint
-    longest, old_tokenizer = position_settings(recipe)[1], source_tokenizer(recipe)
-    causal, text = family_now(recipe).kind == "causal", run.stage("corpus").path
+    source, text = source_tokenizer(recipe), run.stage("corpus").path
+    longest, max_tokens = position_settings(recipe)[1], recipe.tokenizer.max_tokens
+    if longest < max_tokens:
+        logger.info("context: %d tokens, not %d: as the source reads", longest, max_tokens)
+        max_tokens = longest
+    encoder = documents.encode if source_family(recipe).kind == "causal" else encode
+    write = functools.partial(encoder, max_tokens=max_tokens)
     with stage.building(stage_fingerprint) as (folder, result):
-        new_tokenizer, extension = make_tokenizer(recipe, old_tokenizer, text)
-        max_tokens = _context_length(recipe, longest)
-        tokenizer_files.save(new_tokenizer, folder)
-        result |= _vocabulary_facts(new_tokenizer, extension, max_tokens)
-        changes = recipe.tokenizer.action in CHANGING
-        stream_results = {
+        made, extension = make_tokenizer(recipe, source, text)
+        tokenizer_files.save(made, folder)
+        vocabulary = Vocabulary.of(made)
+        result |= {
+            "kind": tokenizer_files.kind_of(made),
+            "vocab_size": vocabulary.size,
+            "extension": extension,
+            "max_tokens": max_tokens,
+            "specials": {
+                role: [vocabulary.pieces[i], i] for role, i in vocabulary.specials.items()
+            },
+        }
+        counts = {
             stream.name: _tokenise(
-                stream,
-                streams.folder_of(text, stream),
-                new_tokenizer,
-                old_tokenizer,
-                folder,
-                functools.partial(documents.encode if causal else encode, max_tokens=max_tokens),
-                changes=changes,
+                stream, streams.folder_of(text, stream), made, source, folder, write
             )
             for stream in recipe.texts
         }
-        result |= stream_results[recipe.texts[0].name]
-        if old_tokenizer is not None and _source_text(recipe):
-            some = islice(lines_of(_source_text(recipe)), STATISTICS_SENTENCES)
-            result["source_text"] = changed_tokens(old_tokenizer, new_tokenizer, some)
+        result |= counts[recipe.texts[0].name]
         if recipe.streams:
-            result["streams"] = stream_results
+            result["streams"] = counts
             result["tokens"] = {
-                split: streams.added(counts["tokens"][split] for counts in stream_results.values())
+                split: streams.added(of["tokens"][split] for of in counts.values())
                 for split in SPLITS
             }
     return stage_fingerprint
@@ -253,7 +241,7 @@ def make_tokenizer(
         LingraftError: as `extension.make` and `frame.code_for`.
     """
     pad_id, longest = position_settings(recipe)
-    causal = family_now(recipe).kind == "causal"
+    causal = source_family(recipe).kind == "causal"
     language_code, language = recipe.tokenizer.language_code, recipe.languages[0]
     code = code_for(source, language_code, language) if source is not None else None
     read = functools.partial(streams.vocabulary_text, recipe, text)
@@ -266,77 +254,40 @@ def make_tokenizer(
     )
     if code is not None:
         speak(made, code)
-    made.model_max_length = _limit_of(recipe, longest, source)
-    return made, extension
-
-
-def _limit_of(recipe: Recipe, longest: int, source: PreTrainedTokenizerFast | None) -> int:
-    """Longest input that the tokenizer names: it may know more than config.json (BLOOM, T5)."""
+    # the source's may know more than config.json (BLOOM, T5)
     positions = getattr(config_of(recipe.source), "max_position_embeddings", None)
-    return longest if source is None or positions else max(longest, source.model_max_length)
-
-
-def _context_length(recipe: Recipe, longest: int) -> int:
-    """Tokens of a text at most; it is said where the source reads fewer than are wanted."""
-    max_tokens = recipe.tokenizer.max_tokens
-    if longest < max_tokens:
-        logger.info(
-            "context: %d tokens, all that the source reads at once (tokenizer.max_tokens: %d)",
-            longest,
-            max_tokens,
-        )
-    return min(max_tokens, longest)
-
-
-def _vocabulary_facts(
-    new_tokenizer: PreTrainedTokenizerFast, extension: dict[str, int] | None, max_tokens: int
-) -> dict[str, Any]:
-    vocabulary = Vocabulary.of(new_tokenizer)
-    return {
-        "kind": tokenizer_files.kind_of(new_tokenizer),
-        "vocab_size": vocabulary.size,
-        "extension": extension,
-        "max_tokens": max_tokens,
-        "specials": {role: [vocabulary.pieces[i], i] for role, i in vocabulary.specials.items()},
-    }
-
-
-def _source_text(recipe: Recipe) -> tuple[str, ...]:
-    """The source's text, where both tokenizers cut it to count what has changed."""
-    return recipe.embeddings.source_text if recipe.tokenizer.action in CHANGING else ()
+    made.model_max_length = longest
+    if source is not None and not positions:
+        made.model_max_length = max(longest, source.model_max_length)
+    return made, extension
 
 
 def _tokenise(
     stream: Stream,
     text: Path,
-    new_tokenizer: PreTrainedTokenizerFast,
-    old_tokenizer: PreTrainedTokenizerFast | None,
+    made: PreTrainedTokenizerFast,
+    source: PreTrainedTokenizerFast | None,
     folder: Path,
     write: Callable[..., dict[str, int]],
-    *,
-    changes: bool,
 ) -> dict[str, Any]:
-    """Write a stream's tokens; their counts, statistics of both tokenizers, and what changed."""
+    """Write a stream's tokens; return their counts, and the statistics of both tokenizers."""
     result: dict[str, Any] = {
         "tokens": {
-            split: write(new_tokenizer, text / f"{split}.txt", folder, f"{stream.prefix}{split}")
+            split: write(made, text / f"{split}.txt", folder, f"{stream.prefix}{split}")
             for split in SPLITS
         }
     }
-
-    def some(split: str) -> Iterator[str]:
-        return islice(read_lines(text / f"{split}.txt"), STATISTICS_SENTENCES)
-
-    for name, which in (("statistics", new_tokenizer), ("source_statistics", old_tokenizer)):
+    for name, which in (("statistics", made), ("source_statistics", source)):
         if which is not None:
-            result[name] = {split: statistics(which, some(split)) for split in ("train", "test")}
+            result[name] = {
+                split: statistics(
+                    which, islice(read_lines(text / f"{split}.txt"), STATISTICS_SENTENCES)
+                )
+                for split in ("train", "test")
+            }
     found = result["statistics"]["train"]
     warn(stream.language, found)
     check_kept(f"tokenizer: {stream.language}", found["text_kept"])
-    if old_tokenizer is not None:
-        warn_of_source(stream.language, result["source_statistics"]["train"]["text_kept"])
-    if old_tokenizer is not None and changes:
-        result["changed"] = changed_tokens(old_tokenizer, new_tokenizer, some("test"))
     return result
 
 
@@ -354,7 +305,6 @@ def graft_fingerprint(recipe: Recipe, vocabulary_fingerprint: str) -> str:
         section.decisive.model_copy(update=nowhere),
         resource_contents(section),
         *(["sentences", most] if learns and most is not None else []),
-        *(["output too"] if section.initializers == ("random-statistics",) else []),
     )
 
 
@@ -372,11 +322,9 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
         tokenizer_files.load(str(run.stage("tokenizer").path)),
         lambda: initializer_sentences(recipe, run),
         context.seed_for,
-        unfinished := stage.path.with_name(f"{stage.path.name}.unfinished"),
     )
     with stage.building(stage_fingerprint) as (folder, result):
         result.update(plan.run(folder))
-    shutil.rmtree(unfinished, ignore_errors=True)
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:
         logger.info("graft: %s", note)
@@ -384,5 +332,5 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
 
 
 def weights_before(context: Context, index: int) -> Path:
-    """The checkpoint that phase `index` starts from; past the last phase, the final weights."""
+    """Return the checkpoint that phase `index` starts from; behind the last the final weights."""
     return context.run.weights([phase.name for phase in context.recipe.phases[:index]])

@@ -1,24 +1,23 @@
-"""`lingraft evaluate`: intrinsic metrics of any stock masked or causal model on any text."""
+"""`lingraft evaluate`: intrinsic metrics of a stock masked or causal model on any text."""
 
 from __future__ import annotations
 
-import inspect
 import logging
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.corpus import stage as corpus_stage
+from lingraft.corpus.stage import read_clean
 from lingraft.errors import DataError, RecipeError
 from lingraft.evaluation import words
 from lingraft.evaluation.records import paired, word_metrics
-from lingraft.evaluation.scorer import Scorer, check_kind
+from lingraft.evaluation.scorer import check_kind
 from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import causal_evaluation, evaluating
-from lingraft.pretrained.load import check_longest, load_config, longest_text
+from lingraft.pipeline.causal_evaluation import ScoredModel
+from lingraft.pretrained.load import load_config
 from lingraft.recipe import Corpus, catalogue
 from lingraft.stats import Resampling
 from lingraft.tokenizer import files as tokenizer_files
@@ -26,11 +25,10 @@ from lingraft.tokenizer import spelled
 from lingraft.tokenizer.statistics import check_kept, statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from transformers import PreTrainedConfig, PreTrainedTokenizerFast
-
-    from lingraft.evaluation.records import Blocks, WordRecord
+    from lingraft.evaluation.records import WordRecord
+    from lingraft.models.kinds import KindName
     from lingraft.stats import Difference
 
 LONGEST = 512
@@ -53,14 +51,13 @@ def evaluate(
 
     Args:
         model: a masked or causal language model with its tokenizer: directory, Hub id, or a name of
-            `lingraft show models`. Of several, which are of one kind, the first is scored, and
-            compared with the others on what both score.
+            `lingraft show models`. Of several of a kind the first is compared with the others.
         text: files or directories, as in a recipe.
         language: for sentence splitting; "und" where it is not known.
         max_sentences: at most this many; of a causal model documents that hold about as many.
         masking_rate: share of the tokens that is hidden from a masked model.
         seed: of the masks.
-        max_words: words scored for bits per character.
+        max_words: words that are scored.
         precision: auto, bf16 or fp32.
 
     Returns:
@@ -70,126 +67,67 @@ def evaluate(
         common words (of causal models per byte), both models', and their difference with p.
 
     Raises:
-        DataError, RecipeError: no model, head or text; a value that is not allowed for the model.
+        DataError, RecipeError: no model, head or text; or a value that is not allowed.
     """
-    _check(text, masking_rate, max_sentences, max_words, precision)
+    known = precision in ("auto", "bf16", "fp32") and text and 0 < masking_rate < 1
+    if not known or max_sentences < 1 or max_words < 0:
+        raise RecipeError(
+            "evaluate: give text, a masking_rate between 0 and 1, max_sentences of 1 or more, "
+            "max_words of 0 or more, and precision auto, bf16 or fp32"
+        )
     model, *others = map(catalogue.resolve, [model] if isinstance(model, str) else model)
-    causal = is_causal(load_config(model))
+    family = FAMILIES.get(load_config(model).model_type)
+    kind: KindName = "causal" if family is not None and family.kind == "causal" else "masked"
     for name in others:
-        check_kind(name, "causal" if causal else "masked")
-    if causal:
-        _check_idle(
-            model, language=language, masking_rate=masking_rate, seed=seed, max_words=max_words
-        )
+        check_kind(name, kind)
+    if kind == "causal":
         return _likelihood(model, text, max_sentences, precision, others)
-    tokenizers = {name: tokenizer_files.load(name) for name in (model, *others)}
-    if others:
-        _check_words(tokenizers, max_words)
-    lines = _first_sentences(text, language, max_sentences)
-    for name, tokenizer in tokenizers.items():
-        check_kept(name, statistics(tokenizer, lines)["text_kept"])
-    chosen = words.choose(lines, max_words, seed) if max_words else []
-    first = _Masked.load(model, tokenizers[model], precision)
-    result, own = _of_sentences(model, first, lines, chosen, masking_rate, seed)
-    del first  # before another is loaded
-    compared = {}
-    for name in others:
-        other = _Masked.load(name, tokenizers[name], precision)
-        theirs = words.measure(other.scorer, other.tokenizer, chosen, other.longest)
-        compared[name] = _on_common_words(own, theirs)
-    return result | ({"against_on_text": compared} if others else {})
-
-
-def _check_idle(model: str, **given: str | float) -> None:
-    """Refuse what is for masked models where it is not as it was."""
-    defaults = inspect.signature(evaluate).parameters
-    for name, value in given.items():
-        if value != defaults[name].default:
-            raise RecipeError(
-                f"evaluate: {name} is for masked models, not for {model}; leave it out"
-            )
-
-
-def _check(
-    text: Sequence[str], masking_rate: float, max_sentences: int, max_words: int, precision: str
-) -> None:
-    if precision not in ("auto", "bf16", "fp32"):
-        raise RecipeError(f"evaluate: precision must be auto, bf16 or fp32; got {precision}")
-    if not text:
-        raise DataError("evaluate: text names no file; name at least one")
-    if not 0 < masking_rate < 1:
-        raise RecipeError(
-            f"evaluate: masking_rate must be above 0 and below 1; got {masking_rate:g}"
-        )
-    if max_sentences < 1 or max_words < 0:
-        raise RecipeError(
-            "evaluate: max_sentences must be 1 or more, and max_words 0 or more; "
-            f"got {max_sentences} and {max_words}"
-        )
-
-
-def _first_sentences(text: Sequence[str], language: str, number: int) -> list[str]:
-    section = Corpus(text=tuple(text))
-    lines = list(islice(corpus_stage.read_clean(list(text), section, language), number))
+    lines = list(islice(read_clean(list(text), Corpus(text=tuple(text)), language), max_sentences))
     if not lines:
         raise DataError(f"{', '.join(text)}: holds no sentences; give UTF-8 text")
-    return lines
+    chosen = words.choose(lines, max_words, seed) if max_words else []
+    scored = ScoredModel.load(model, precision, LONGEST, kind="masked")
+    check_kept(model, statistics(scored.tokenizer, lines)["text_kept"])
+    result = _of_sentences(scored, lines, masking_rate, seed)
+    own = _words(model, scored, chosen)
+    del scored  # before another is loaded
+    if own:
+        result["words"] = word_metrics(own)
+    compared = {name: _beside(name, precision, chosen, own) for name in others}
+    return {"model": model} | result | ({"against_on_text": compared} if others else {})
 
 
-def is_causal(config: PreTrainedConfig) -> bool:
-    """Whether a model with this configuration predicts each token from those before it."""
-    family = FAMILIES.get(config.model_type)
-    return family is not None and family.kind == "causal"
+def _beside(
+    name: str, precision: str, chosen: Sequence[words.Word], own: Sequence[WordRecord]
+) -> dict[str, Any]:
+    """Compare another model on the words that both score.
+
+    Raises:
+        DataError: one of both scores none.
+    """
+    theirs = _words(name, ScoredModel.load(name, precision, LONGEST, kind="masked"), chosen)
+    if not (own and theirs):
+        raise DataError(f"{name}: is compared by words, and one of both models scores none")
+    return _on_common_words(own, theirs)
 
 
-@dataclass(frozen=True)
-class _Masked:
-    """A masked model ready to be scored."""
-
-    scorer: Scorer
-    tokenizer: PreTrainedTokenizerFast
-    longest: int
-    """Tokens that it reads at once here."""
-
-    @classmethod
-    def load(cls, name: str, tokenizer: PreTrainedTokenizerFast, precision: str) -> _Masked:
-        config, pad_id = load_config(name), TokenIds.of(tokenizer).pad
-        longest = check_longest(name, min(LONGEST, longest_text(config, pad_id)))
-        return cls(Scorer.load(name, pad_id, precision), tokenizer, longest)
+def _words(name: str, model: ScoredModel, chosen: Sequence[words.Word]) -> list[WordRecord]:
+    """Score words; none by a model that lower-cases them, whose bits would not compare."""
+    if chosen and tokenizer_files.lower_cases(model.tokenizer):
+        logger.warning("%s: lower-cases its text, so bits per character would not compare", name)
+        return []
+    return words.measure(model.scorer, model.tokenizer, chosen, model.context) if chosen else []
 
 
-def _check_words(tokenizers: Mapping[str, PreTrainedTokenizerFast], num_words: int) -> None:
-    """Refuse to compare what scores no words."""
-    if not num_words:
-        raise RecipeError(
-            "evaluate: masked models compare by the words that both score; leave out max_words=0, "
-            "or against"
-        )
-    for name, tokenizer in tokenizers.items():
-        if tokenizer_files.lower_cases(tokenizer):
-            raise DataError(
-                f"{name}: lower-cases its text, which is easier to guess, so it compares with none "
-                "that does not; leave it out"
-            )
-
-
-def _of_sentences(
-    model: str,
-    loaded: _Masked,
-    lines: list[str],
-    chosen: Sequence[words.Word],
-    rate: float,
-    seed: int,
-) -> tuple[dict[str, Any], list[WordRecord]]:
-    """What `evaluate` says of a masked model, and how it scored the words that were chosen."""
-    scorer, tokenizer, longest = loaded.scorer, loaded.tokenizer, loaded.longest
-    encoded = spelled.cut(tokenizer, lines, longest, spelled.without_special(tokenizer))
+def _of_sentences(model: ScoredModel, lines: list[str], rate: float, seed: int) -> dict[str, Any]:
+    """Score a masked model on sentences."""
+    scorer, tokenizer = model.scorer, model.tokenizer
+    encoded = spelled.cut(tokenizer, lines, model.context, spelled.without_special(tokenizer))
     arrays = encoded["input_ids"]
     result = evaluating.evaluate_sentences(
         scorer, tokenizer, arrays, rate=rate, seed=seed, number=0
     )
-    answer = {
-        "model": model,
+    return {
         "sentences": len(arrays),
         "cut": sum(bool(encoding.overflowing) for encoding in encoded.encodings or ()),
         "tokens": sum(map(len, arrays)),
@@ -199,35 +137,25 @@ def _of_sentences(
         "masks": result["masks"],
         "metrics": result["metrics"],
     }
-    scored: list[WordRecord] = []
-    if chosen and tokenizer_files.lower_cases(tokenizer):
-        logger.warning("%s: lower-cases its text, so bits per character would not compare", model)
-    elif chosen:
-        scored = words.measure(scorer, tokenizer, chosen, longest)
-        answer["words"] = word_metrics(scored)
-    return answer, scored
 
 
 def _on_common_words(own: Sequence[WordRecord], other: Sequence[WordRecord]) -> dict[str, Any]:
-    """Two models on the words that both score."""
+    """Compare two models on the words that both score."""
     found = paired(own, other)
     words = 0 if found is None else found.words
     both = {"words": words, "dropped": len(own) - words}
     if found is None:
         return both
-    return both | _told("bits_per_character", *found.bits, found.difference)
+    return both | _compared("bits_per_character", *found.bits, found.difference)
 
 
-def _on_all_bytes(own: Blocks, other: Blocks) -> dict[str, Any]:
-    """Two causal models on the bytes of the same documents."""
-    ours, theirs = (float(np.divide(*np.sum(side, axis=0))) for side in (own, other))
-    return _told("bits_per_byte", ours, theirs, Resampling().between_blocks(own, other))
-
-
-def _told(measure: str, ours: float, theirs: float, result: Difference | None) -> dict[str, Any]:
-    """What the other model and the first need, and the paired difference."""
-    sides = {measure: theirs, f"{measure}_of_the_first": ours}
-    return sides | {"difference": None if result is None else _plain(result)}
+def _compared(
+    measure: str, ours: float, theirs: float, difference: Difference | None
+) -> dict[str, Any]:
+    """Return what the other model and the first need, and the paired difference."""
+    keys = ("value", "low", "high", "p")
+    plain = None if difference is None else {key: getattr(difference, key) for key in keys}
+    return {measure: theirs, f"{measure}_of_the_first": ours, "difference": plain}
 
 
 def _likelihood(
@@ -251,19 +179,17 @@ def _likelihood(
     compared = {}
     for other in others:
         _, theirs = _of_documents(other, texts, precision)
-        compared[other] = {"unknown": theirs["likelihood"]["unknown"]} | _on_all_bytes(
-            blocks, theirs["blocks"]["likelihood"]["bits_per_byte"]
-        )
+        unknown, sides = theirs["likelihood"]["unknown"], theirs["blocks"]["likelihood"]
+        pair = blocks, sides["bits_per_byte"]
+        ours, its = (float(np.divide(*np.sum(side, axis=0))) for side in pair)
+        difference = Resampling().between_blocks(*pair)
+        compared[other] = {"unknown": unknown} | _compared("bits_per_byte", ours, its, difference)
     return ({"against_on_text": compared} if others else {}) | answer
 
 
 def _of_documents(
     name: str, texts: Sequence[str], precision: str
-) -> tuple[causal_evaluation.CausalModel, dict[str, Any]]:
-    model = causal_evaluation.CausalModel.load(name, precision, LONGEST)
+) -> tuple[ScoredModel, dict[str, Any]]:
+    model = ScoredModel.load(name, precision, LONGEST)
     check_kept(name, statistics(model.tokenizer, texts)["text_kept"])
     return model, causal_evaluation.score_documents(model, texts)
-
-
-def _plain(result: Difference) -> dict[str, float | None]:
-    return {key: getattr(result, key) for key in ("value", "low", "high", "p")}

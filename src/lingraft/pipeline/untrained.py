@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,23 +10,18 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import streams
 from lingraft.errors import RecipeError
 from lingraft.models import export
-from lingraft.pipeline import checks, stages
+from lingraft.pipeline import preflight, stages
 from lingraft.pipeline.grafting import Grafting
-from lingraft.pipeline.reading import initializer_sentences
-from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.model_kinds import for_model_kind
+from lingraft.pipeline.phase_data import initializer_sentences
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import catalogue
 from lingraft.recipe.decoding import assignments, decode, override
 from lingraft.recipe.defaults import vocabulary_for
 from lingraft.recipe.embeddings import RUN_MODEL
-from lingraft.recipe.methods import check_size
 from lingraft.recipe.needs import learns_vectors
 from lingraft.recipe.streams import named_texts
-from lingraft.report import vocabulary
-from lingraft.report.card import card
-from lingraft.report.page import Text, section
-from lingraft.report.pages import sections
-from lingraft.rundir import Run, check_free, removed_on_failure, write_text
+from lingraft.rundir import Run, removed_on_failure
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
@@ -42,8 +36,6 @@ logger = logging.getLogger(__name__)
 
 UNKNOWN = "und"
 """The language of text whose language nobody gave."""
-REPORTS = ("report.json", "provenance.tsv")
-"""Files beside a model that a graft has left."""
 NO_TEXT = "no text"
 """Stands where a recipe names its text; nothing reads it."""
 USED = ("source", "language", "corpus", "streams", "tokenizer", "graft", "embeddings", "seed")
@@ -85,10 +77,6 @@ def graft(
             "embeddings": {"init": init},
         }
         recipe = _recipe(source, text, language, vocab_size, tables, settings)
-        _check_text(recipe, bool(text))
-        if not text:
-            stages.check_tokenizers(recipe)
-            checks.check_grafts(recipe)
         ours = _vocabulary(recipe, run)
         plan = Grafting(
             recipe,
@@ -96,7 +84,6 @@ def graft(
             ours,
             lambda: initializer_sentences(recipe, run),
             lambda purpose: stages.seed_for(recipe.seed, purpose),
-            run.path / "unfinished",
         )
         model, report = plan.build()
     for note in report.notes:
@@ -127,17 +114,6 @@ def train_tokenizer(
         return _vocabulary(recipe, run)
 
 
-def check_out(folder: Path, *, force: bool) -> None:
-    """Refuse a folder that holds something.
-
-    Raises:
-        DataError: it does; with `force` something that no graft has left.
-    """
-    ours = all((folder / name).is_file() for name in REPORTS)
-    if not (force and ours and all(path.is_file() for path in folder.iterdir())):
-        check_free(folder, "choose another --out; --force replaces another graft alone")
-
-
 def save(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
@@ -145,43 +121,20 @@ def save(
     folder: Path,
     source: str,
 ) -> None:
-    """Write a checkpoint that stock transformers loads, prove that it does, its report and card.
+    """Write a checkpoint that stock transformers loads, prove that it does, and its report.
 
     Its numbers are stored as those of the source's files.
 
     Raises:
         DataError: it cannot be written, or what was written is not the model.
     """
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    with removed_on_failure(partial):
-        config = load_config(catalogue.resolve(source))
-        export.write_model(model, partial, export.dtype_of(config))
-        tokenizer_files.save(tokenizer, partial)
-        export.check_reload(model, partial)
-        report.save(partial)
-        write_text(partial / "README.md", _card(report, folder.name, source))
-        if folder.exists():
-            shutil.rmtree(folder)
-        partial.replace(folder)
-
-
-def _card(report: GraftReport, name: str, source: str) -> str:
-    hub = sections.on_hub(source)
-    made = f"{source if hub else 'A local model'} with another vocabulary; nothing was trained yet."
-    sizes = f"{report.origin.size:,} pieces before, {report.target.size:,} now."
-    return card(
-        name,
-        [
-            Text(f"{made} {sizes}"),
-            *section("Where the embedding rows come from", vocabulary.rows_by_rule(report.counts)),
-            *(Text(note, "item") for note in report.notes),
-        ],
-        base_model=source if hub else None,
-        library_name="transformers",
-        tags=["lingraft"],
-    )
+    folder.mkdir(parents=True, exist_ok=True)
+    with removed_on_failure(folder):
+        dtype = export.dtype_of(load_config(catalogue.resolve(source)))
+        export.write_model(model, folder, dtype)
+        tokenizer_files.save(tokenizer, folder)
+        export.check_reload(model, folder)
+        report.save(folder)
 
 
 def _tokenizer(tokenizer: str | PreTrainedTokenizerFast | None, run: Run) -> dict[str, Any]:
@@ -212,40 +165,11 @@ def _recipe(
     paths = list(text) or [NO_TEXT]
     texts = named_texts(paths, language) or named_texts(paths, UNKNOWN)
     given = [*assignments(settings), *assignments({"tokenizer.vocab_size": vocab_size})]
-    data = override({"source": {"model": source}} | texts | tables, given)
-    for key in data:
-        if key not in USED:
-            raise RecipeError(
-                f"{key}: decides nothing where no model is trained; settings are of "
-                f"{', '.join(USED)}"
-            )
+    data = override({"source": {"model": catalogue.resolve(source)}} | texts | tables, given)
+    if idle := [key for key in data if key not in USED]:
+        raise RecipeError(f"{idle[0]}: decides nothing here; settings are of {', '.join(USED)}")
     recipe = decode(data, "graft")
-    check_size(recipe.tokenizer, given)
-    model = catalogue.resolve(str(recipe.source.model))
-    recipe = recipe.model_copy(update={"source": recipe.source.model_copy(update={"model": model})})
-    checks.check_names(recipe)
-    return suited(recipe, stages.family_now(recipe))
-
-
-def _check_text(recipe: Recipe, has_text: bool) -> None:
-    """Refuse a vocabulary or an initializer that learns from text where there is none.
-
-    Raises:
-        RecipeError: there is none.
-    """
-    if has_text:
-        return
-    if recipe.tokenizer.action not in ("use", "keep"):
-        raise RecipeError(
-            "graft: give a tokenizer (a folder or Hub id), or text to train one on (--tokenizer, "
-            "--text)"
-        )
-    for name in recipe.embeddings.initializers:
-        if name in RUN_MODEL or learns_vectors(recipe.embeddings, name):
-            raise RecipeError(
-                f"init: '{name}' learns from text in the new language; give text (--text), or an "
-                "init that reads none, such as mean or match"
-            )
+    return for_model_kind(recipe, stages.source_family(recipe))
 
 
 def _vocabulary(recipe: Recipe, run: Run) -> PreTrainedTokenizerFast:
@@ -256,8 +180,20 @@ def _vocabulary(recipe: Recipe, run: Run) -> PreTrainedTokenizerFast:
         run: takes the text, in the folder of the corpus stage, and the tokenizer.
     """
     text, folder = run.stage("corpus").path, run.stage("tokenizer").path
-    if recipe.texts[0].corpus.text != (NO_TEXT,):
-        checks.check_inputs(recipe, download=True)
+    if recipe.texts[0].corpus.text == (NO_TEXT,):
+        rows = recipe.embeddings
+        reads = [
+            name for name in rows.initializers if name in RUN_MODEL or learns_vectors(rows, name)
+        ]
+        if reads or recipe.tokenizer.action not in ("use", "keep"):
+            raise RecipeError(
+                "graft: give text (--text), or both a tokenizer (--tokenizer) and an init that "
+                "reads none, such as mean or match"
+            )
+        preflight.check_words(recipe)
+        stages.check_tokenizers(recipe)
+    else:
+        preflight.check(recipe, download=True)
         text.mkdir()
         characters = streams.prepare(recipe, text)["splits"]["train"]["characters"]
         if "vocab_size" not in recipe.tokenizer.model_fields_set:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, UnsupportedModelError
@@ -25,7 +24,7 @@ def folder_of(name: str) -> Path | None:
     """Return the directory that a model's name stands for; None where it is an id on the Hub.
 
     Raises:
-        DataError: it is a path without a directory, or nothing that the Hub could have.
+        DataError: it is a path without a directory.
     """
     try:
         path = path_of(name)
@@ -34,69 +33,20 @@ def folder_of(name: str) -> Path | None:
         is_file = path.is_file()
     except (ValueError, OSError):  # a null byte, a name too long
         is_file = False
-    if is_file:
+    if is_file or name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise DataError(
-            f"source model '{name}': is a file; give the folder of a Hugging Face model (a GGUF "
-            "file is none: it holds quantised weights for other programs)"
+            f"source model '{name}': no such directory; give the folder of a Hugging Face model, "
+            "or a Hub id such as FacebookAI/roberta-base"
         )
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise DataError(
-            f"source model '{name}': no such directory; give one, or a Hub id such as "
-            "FacebookAI/roberta-base"
-        )
-    from huggingface_hub.errors import HFValidationError  # slow, and only for ids
-    from huggingface_hub.utils._validators import validate_repo_id
-
-    try:
-        validate_repo_id(name)
-    except HFValidationError:
-        raise DataError(
-            f"source model '{name}': is no directory, and no id on the Hub is spelt so; give a "
-            "directory, or an id such as FacebookAI/roberta-base"
-        ) from None
     return None
 
 
-def without_config(name: str, folder: Path) -> DataError:
-    """Return the error for a folder that holds no config.json.
-
-    Args:
-        name: as the user gave it.
-        folder: where that is.
-    """
-    if any(folder.glob("*.gguf")):
-        return DataError(
-            f"source model '{name}': holds a GGUF file, quantised weights for other programs; give "
-            "the Hugging Face model that it was made of"
-        )
-    right = "the folder that save_pretrained wrote"
-    if (folder / "model" / "config.json").is_file():
-        right = f"the run's model, {name.rstrip('/')}/model"
+def without_config(name: str) -> DataError:
+    """Return the error for a folder that holds no config.json."""
     return DataError(
         f"source model '{name}': the directory holds no config.json, so it is not a Hugging Face "
-        f"model; give {right}"
+        "model; give the folder that save_pretrained wrote (RUN/model of a run)"
     )
-
-
-def check_shards(folder: Path) -> None:
-    """Refuse a folder whose index names files of weights that are not there.
-
-    Raises:
-        DataError: one is missing, or the index is broken.
-    """
-    for whole in ("model.safetensors", "pytorch_model.bin"):
-        index = folder / f"{whole}.index.json"
-        if (folder / whole).is_file() or not index.is_file():
-            continue
-        try:
-            names = sorted({*map(str, json.loads(index.read_bytes())["weight_map"].values())})
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise DataError(f"{index}: names no files of weights; download it again") from None
-        if missing := [name for name in names if not (folder / name).is_file()]:
-            raise DataError(
-                f"source model '{folder}': {len(missing)} of the {len(names)} files of its weights "
-                f"are not there ({missing[0]}), which {index.name} names; download the model again"
-            )
 
 
 def named_weights(name: str) -> Any:
@@ -147,27 +97,6 @@ def refuse_code(name: str, settings: Mapping[str, Any], stock: bool) -> None:
     """
     if settings.get("auto_map") and not stock:
         raise UnsupportedModelError(
-            f"model '{name}': brings its own Python code ({_modules(settings['auto_map'])}), which "
-            "lingraft never runs; choose a model and a tokenizer whose classes are part of "
-            "transformers"
+            f"model '{name}': brings its own Python code (auto_map), which lingraft never runs; "
+            "choose a model and a tokenizer whose classes are part of transformers"
         )
-
-
-def quantised(config: Mapping[str, Any]) -> str | None:
-    """Return why a checkpoint with quantised weights is refused; None where they are whole."""
-    settings = config.get("quantization_config")
-    if not settings:
-        return None
-    method = settings.get("quant_method") if isinstance(settings, dict) else None
-    return (
-        f"its weights are quantised ({method or 'quantization_config'}), and such weights "
-        "cannot be trained on; choose the checkpoint in bf16 or fp32 that they were made of"
-    )
-
-
-def _modules(auto_map: Any) -> str:
-    """Return the modules that `auto_map` names: `modeling_x.XModel`, a list of such, or a dict."""
-    values = list(auto_map.values()) if isinstance(auto_map, dict) else [auto_map]
-    flat = [part for value in values for part in (value if isinstance(value, list) else [value])]
-    names = {part.rpartition(".")[0] or part for part in flat if isinstance(part, str)}
-    return ", ".join(f"{name}.py" for name in sorted(names)) or "auto_map"

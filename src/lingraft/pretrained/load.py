@@ -8,38 +8,25 @@ refused first. Whatever a library raises over a broken checkpoint becomes one li
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
-import json
 import logging
-import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import (
-    CONFIG_MAPPING,
-    AutoConfig,
-    GenerationConfig,
-    PreTrainedConfig,
-)
+from transformers import CONFIG_MAPPING, AutoConfig, GenerationConfig, PreTrainedConfig
+from transformers.utils import GENERATION_CONFIG_NAME
 from transformers.utils import logging as transformers_logging
+from transformers.utils.hub import cached_file
 
 from lingraft.errors import DataError, LingraftError, UnsupportedModelError, is_memory_full
 from lingraft.hub import check_answers
-from lingraft.pretrained import checksums, trying
-from lingraft.pretrained.checkpoints import (
-    WEIGHTS,
-    check_shards,
-    folder_of,
-    quantised,
-    refuse_code,
-    without_config,
-)
+from lingraft.pretrained import checksums
+from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 from lingraft.recipe import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from transformers import PreTrainedModel
 
@@ -58,11 +45,7 @@ COUNTS_FROM_PADDING = (
 """Architectures whose first position is the padding id + 1."""
 PANIC = "PanicException"
 """Name of what tokenizers raises over a file that contradicts itself; it is no Exception."""
-LEAST_BYTES = 0.5
-"""To a parameter, in weights of 4 bits."""
 CHANGED = f"copy or make the model again, or delete {checksums.FILE} if you changed it yourself"
-SMALL = 1 << 28
-"""Parameters (a gigabyte in fp32) that fill no memory, whatever the weights turn out to be."""
 
 
 def quiet_transformers() -> None:
@@ -87,15 +70,14 @@ def one_line(problem: str, advice: str) -> Iterator[None]:
     except LingraftError:
         raise
     except BaseException as error:  # JSON, pickle, safetensors, HTTP: classes of their own
-        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+        is_known = isinstance(error, Exception) or type(error).__name__ == PANIC
+        if not is_known or is_memory_full(error):
             raise
-        if is_memory_full(error):
-            raise
-        said = f"{type(error).__name__}: {error}".lower()
-        if any(word in said for word in ("offline", "connection", "couldn't connect")):
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        if any(word in reason.lower() for word in ("offline", "connection", "couldn't connect")):
             reason = "it is no directory here, and the Hub cannot be reached"
-            raise DataError(f"{problem}: {reason}; correct the path, or go online once") from error
-        raise DataError(f"{problem}: {_reason(error)}; {advice}") from error
+            advice = "correct the path, or go online once"
+        raise DataError(f"{problem}: {reason[:300].rstrip('.')}; {advice}") from error
 
 
 def load_config(
@@ -115,38 +97,52 @@ def load_config(
     """
     quiet_transformers()
     folder = folder_of(name)
-    if folder is not None and not (folder / "config.json").is_file():
-        raise without_config(name, folder)
     if folder is None:
         check_answers()
-    where = str(folder or name)
+    elif not (folder / "config.json").is_file():
+        raise without_config(name)
+    where, title = str(folder or name), f"source model '{name}'"
     with one_line(
-        f"source model '{name}' cannot be loaded{catalogue.hint(name)}",
-        "check the name, or correct config.json",
+        f"{title} cannot be loaded{catalogue.hint(name)}", "check the name, or correct config.json"
     ):
         raw_config, _ = PreTrainedConfig.get_config_dict(where, revision=revision)
         kind = raw_config.get("model_type")
         refuse_code(name, raw_config, isinstance(kind, str) and kind in CONFIG_MAPPING)
-        if reason := quantised(raw_config):
-            raise UnsupportedModelError(f"source model '{name}': {reason}")
+        if raw_config.get("quantization_config"):
+            raise UnsupportedModelError(
+                f"{title}: its weights are quantised, and such weights cannot be trained on; "
+                "choose the checkpoint in bf16 or fp32 that they were made of"
+            )
         config = AutoConfig.from_pretrained(
             where, revision=revision, trust_remote_code=False, **(settings or {})
         )
-        trying.check_values(f"source model '{name}': config.json", config.to_dict())
         if hasattr(config, "chunk_size_feed_forward"):
             config.chunk_size_feed_forward = 0  # the same values; lengths need not divide
         depth, attention = getattr(config, "num_hidden_layers", 1), config._attn_implementation
-        if not 1 <= depth <= DEEPEST:
+        if not 1 <= depth <= DEEPEST or "/" in (attention or ""):
             raise UnsupportedModelError(
-                f"source model '{name}': config.json has num_hidden_layers {depth}; "
-                f"1 to {DEEPEST} are allowed; put back the config.json that belongs to the weights"
-            )
-        if attention and "/" in attention:
-            raise UnsupportedModelError(
-                f"source model '{name}': config.json wants the attention of '{attention}', code on "
-                "the Hub, which lingraft never runs; delete attn_implementation there"
+                f"{title}: config.json has num_hidden_layers {depth} and attn_implementation "
+                f"{attention}; 1 to {DEEPEST} layers are allowed, and no code on the Hub, which "
+                "lingraft never runs"
             )
     return config
+
+
+def find_file(name: str, file: str, revision: str | None = None) -> Path | None:
+    """Return a file of a checkpoint, downloaded where it is on the Hub; None where it has none."""
+    folder = folder_of(name)
+    if folder is not None:
+        return folder / file if (folder / file).is_file() else None
+    with one_line(f"source model '{name}' cannot be loaded", "try again, or give a directory"):
+        found = cached_file(
+            name,
+            file,
+            revision=revision,
+            _raise_exceptions_for_gated_repo=False,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+    return Path(found) if found else None
 
 
 def load_generation(name: str, config: PreTrainedConfig) -> GenerationConfig:
@@ -156,12 +152,10 @@ def load_generation(name: str, config: PreTrainedConfig) -> GenerationConfig:
         DataError: the file cannot be read.
     """
     folder = folder_of(name)
-    if folder is not None and not (folder / "generation_config.json").is_file():
+    if folder is not None and not (folder / GENERATION_CONFIG_NAME).is_file():
         return GenerationConfig.from_model_config(config)
     with one_line(f"{name}: generation_config.json cannot be read", "correct or delete it"):
-        generation = GenerationConfig.from_pretrained(str(folder or name))
-        trying.check_generation(f"{name}: generation_config.json", generation)
-        return generation
+        return GenerationConfig.from_pretrained(str(folder or name))
 
 
 def load_model(
@@ -187,20 +181,24 @@ def load_model(
 
     Raises:
         DataError: the checkpoint is not there, broken, or lacks tensors.
-        UnsupportedModelError: it needs Python code of its own, the architecture has no such class,
-            or the configuration is that of a much larger model.
+        UnsupportedModelError: it needs Python code of its own, or the architecture has no such
+            class.
     """
-    config = load_config(name, revision, settings)
-    _check_class(auto, name, config)
-    folder = folder_of(name)
-    if _generates(auto, name, config, folder) and folder is not None:
-        load_generation(name, config)  # transformers takes defaults for one it cannot read
+    config, folder = load_config(name, revision, settings), folder_of(name)
+    if type(config) not in auto._model_mapping:
+        raise UnsupportedModelError(
+            f"{name}: transformers has no {auto.__name__} for models of type "
+            f"'{config.model_type}'; choose an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
+        )
+    if getattr(config, "auto_map", None):
+        logger.warning("model '%s': its own Python code (auto_map) is not run", name)
     with one_line(
         f"the weights of source model '{name}' cannot be loaded", "save or download it again"
     ):
         if folder is not None:
-            check_shards(folder)
             checksums.check(folder, CHANGED)
+            if (folder / GENERATION_CONFIG_NAME).is_file():
+                load_generation(name, config)  # transformers takes defaults for one it cannot read
         if torch.cuda.is_initialized():
             gc.collect()  # a model that accelerate has prepared before is in cycles, on its GPU
         loaded: tuple[PreTrainedModel, dict[str, Any]] = auto.from_pretrained(
@@ -212,32 +210,14 @@ def load_model(
             output_loading_info=True,
             **options,
         )
-    lacking = (key for key in loaded[1]["missing_keys"] if not may_lack(key))
-    trying.check_tensors(name, config, lacking)
-    if loaded[0].can_generate():
-        with one_line(f"{name}: its settings of generate() cannot be used", "correct them"):
-            trying.check_generation(name, loaded[0].generation_config)
-            trying.try_decoding(loaded[0])
+    missing = loaded[1]["missing_keys"]
+    if lacking := sorted(key for key in missing if "pooler." not in key and not may_lack(key)):
+        raise DataError(
+            f"source model '{name}': its weights lack {len(lacking)} tensors of a "
+            f"{config.model_type} model, as config.json says ('{lacking[0]}' is one); put back the "
+            "config.json that belongs to the weights, or save or download the model again"
+        )
     return loaded
-
-
-def _check_class(auto: Any, name: str, config: PreTrainedConfig) -> None:
-    """Refuse an architecture that a class of transformers does not load; warn of code left aside.
-
-    Raises:
-        UnsupportedModelError: it has no such class.
-    """
-    if type(config) not in auto._model_mapping:
-        raise UnsupportedModelError(
-            f"{name}: transformers has no {auto.__name__} for models of type "
-            f"'{config.model_type}'; choose an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
-        )
-    if getattr(config, "auto_map", None):
-        logger.warning(
-            "model '%s': its own Python code is not run; it is loaded as a %s of transformers",
-            name,
-            config.model_type,
-        )
 
 
 def first_position(config: PreTrainedConfig, pad_id: int) -> int:
@@ -258,7 +238,7 @@ def longest_text(config: PreTrainedConfig, pad_id: int, usual: int = USUAL_LENGT
 
 
 def check_longest(name: str | None, longest: int) -> int:
-    """Refuse a model that reads hardly more than special tokens; returns `longest`.
+    """Refuse a model that reads hardly more than special tokens; return `longest`.
 
     Args:
         name: of the model, for the message; None where it has none yet.
@@ -270,45 +250,6 @@ def check_longest(name: str | None, longest: int) -> int:
     if longest < SHORTEST:
         raise UnsupportedModelError(
             f"source model '{name or 'source.architecture'}': reads {longest} tokens at most (by "
-            f"max_position_embeddings), but {SHORTEST} are needed; correct it, or choose "
-            "another model"
+            f"max_position_embeddings), but {SHORTEST} are needed"
         )
     return longest
-
-
-def _generates(auto: Any, name: str, config: PreTrainedConfig, folder: Path | None) -> bool:
-    """Return whether a model of this configuration writes; refuse one of none, or much larger."""
-    made: Any = type(config)
-    with one_line(
-        f"source model '{name}': no model can be made of its config.json",
-        "put back the config.json that belongs to the weights",
-    ):
-        parameters, generates = _outline(auto, made, config.to_json_string(use_diff=False))
-    files = [] if folder is None else [file for kind in WEIGHTS for file in folder.glob(kind)]
-    stored = sum(file.stat().st_size for file in files)
-    if stored and parameters > max(SMALL, stored / LEAST_BYTES):
-        raise UnsupportedModelError(
-            f"source model '{name}': its config.json is that of a model of {parameters:,} "
-            f"parameters, but its weights are {stored:,} bytes; "
-            "put back the config.json that belongs to them, or download them again"
-        )
-    return generates
-
-
-@functools.lru_cache(maxsize=64)
-def _outline(auto: Any, kind: Any, settings: str) -> tuple[int, bool]:
-    """Return how many parameters a configuration's model has, and whether it writes.
-
-    They are remembered, for a run loads its few models many times.
-    """
-    with torch.device("meta"):
-        model = auto.from_config(kind.from_dict(json.loads(settings)), trust_remote_code=False)
-        trying.try_initialising(model)
-    return sum(parameter.numel() for parameter in model.parameters()), model.can_generate()
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, pickle.UnpicklingError):  # torch's own words tell how to open it anyway
-        return "a broken pickle, or one that holds more than tensors, which is never opened"
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return text[:300].rstrip(".")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sentencepiece
@@ -21,13 +20,14 @@ from transformers.models.auto.tokenization_auto import (
     get_tokenizer_config,
     tokenizer_class_from_name,
 )
-from transformers.utils.hub import cached_file
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
-from lingraft.pretrained.load import one_line
+from lingraft.pretrained.load import find_file, one_line
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
@@ -75,22 +75,15 @@ def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenize
         kind = tokenizer_config.get("tokenizer_class")
         stock = isinstance(kind, str) and tokenizer_class_from_name(kind) is not None
         refuse_code(name, tokenizer_config, stock)
-        longest: object = tokenizer_config.get("model_max_length", 1)
-        if not isinstance(longest, int | float) or longest < 1:
-            raise DataError(
-                f"{name}: tokenizer_config.json has model_max_length {longest!r}; write how many "
-                "tokens the model reads, or delete it"
-            )
-        if file := _file(where, "tokenizer.json", revision):
+        if file := find_file(where, "tokenizer.json", revision):
             tokenizer = _as_stored(name, file, where, revision)
         else:
             tokenizer = _by_class(name, where, revision)
         if isinstance(tokenizer, PreTrainedTokenizerFast):
             tokenizer.backend_tokenizer.no_truncation()
             tokenizer.backend_tokenizer.no_padding()
-        _check_roles(name, tokenizer)
-        if config := _file(where, "config.json", revision):
-            check_rows(name, tokenizer, _json(config).get("vocab_size"))
+        if config := find_file(where, "config.json", revision):
+            check_rows(name, tokenizer, json.loads(config.read_bytes()).get("vocab_size"))
     return tokenizer
 
 
@@ -132,16 +125,27 @@ def check_saved(folder: Path, config: PreTrainedConfig | None = None) -> None:
     if _unequal(stock, stored_backend(file)):
         raise DataError(
             f"{folder}: AutoTokenizer gives other ids than tokenizer.json, for transformers "
-            f"loads a {type(stock).__name__} beside this config.json; choose a source whose "
-            "family has no tokenizer class of its own, such as qwen3 or llama"
+            f"loads a {type(stock).__name__} beside this config.json; choose another source"
         )
 
 
 def _as_stored(name: str, file: Path, where: str, revision: str | None) -> PreTrainedTokenizerBase:
-    """Load tokenizer.json as it is, with what the class knows beside it."""
-    state, backend = _json(file), stored_backend(file)
-    _check_ids(name, state, backend)
-    _check_reads(name, backend)
+    """Load tokenizer.json as it is, with what the class knows beside it.
+
+    Raises:
+        DataError: it contradicts itself, or stops at text that its vocabulary lacks.
+        UnsupportedModelError: what transformers makes of the files gives other ids.
+    """
+    backend = stored_backend(file)
+    for token in json.loads(file.read_bytes())["added_tokens"]:
+        if (index := backend.token_to_id(token["content"])) != token["id"]:
+            raise DataError(
+                f"{name}: tokenizer.json puts '{token['content']}' at id {token['id']}, where its "
+                f"vocabulary has it at {index}; put back the file that belongs to the model"
+            )
+    broken = f"{name}: tokenizer.json contradicts itself, or has no unknown token for some text"
+    with one_line(broken, "name one that the model has, or choose another model"):
+        backend.encode_batch([*LINES, EVERY_BYTE])
     try:
         known = _stock(where, revision)
     except Exception as error:
@@ -150,33 +154,29 @@ def _as_stored(name: str, file: Path, where: str, revision: str | None) -> PreTr
     speaks = hasattr(known, "src_lang")  # the class alone puts a language's code around a text
     bare = speaks or backend.post_processor is None
     is_equal = known is not None and not _unequal(known, backend, special=not bare)
-    if known is not None and is_equal and (speaks or type(known) is PreTrainedTokenizerFast):
-        return known
-    if speaks:
-        raise UnsupportedModelError(
-            f"{name}: {type(known).__name__} of transformers, which its languages need, gives "
-            f"other ids than its tokenizer.json; save the tokenizer again, or {OTHER_MODEL}"
+    if known is not None and (speaks or (is_equal and type(known) is PreTrainedTokenizerFast)):
+        tokenizer = known
+    else:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(
+            where,
+            revision=revision or "main",
+            trust_remote_code=False,
+            **_of_class(known, backend),
         )
-    if not is_equal and type(known) is not PreTrainedTokenizerFast:
-        kind = "no class of transformers loads it" if known is None else type(known).__name__
-        _warn_once(
-            f"{name}: its text is read as tokenizer.json says; AutoTokenizer of transformers gives "
-            f"other ids ({kind}), so read it with PreTrainedTokenizerFast elsewhere too"
-        )
-    tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(
-        where,
-        revision=revision or "main",
-        trust_remote_code=False,
-        **_of_class(known, backend),
-    )
-    if backend.post_processor is None and isinstance(known, PreTrainedTokenizerFast):
-        around = known("")["input_ids"]
-        if around == tokenizer.convert_tokens_to_ids(known.convert_ids_to_tokens(around)):
-            tokenizer.backend_tokenizer.post_processor = known.backend_tokenizer.post_processor
+        if backend.post_processor is None and isinstance(known, PreTrainedTokenizerFast):
+            around = known("")["input_ids"]
+            if around == tokenizer.convert_tokens_to_ids(known.convert_ids_to_tokens(around)):
+                template = known.backend_tokenizer.post_processor
+                tokenizer.backend_tokenizer.post_processor = template
     if _unequal(tokenizer, backend, special=not bare):
         raise UnsupportedModelError(
-            f"{name}: tokenizer_config.json changes the ids that its tokenizer.json gives; save "
-            f"the tokenizer again, or {OTHER_MODEL}"
+            f"{name}: transformers ({type(tokenizer).__name__}, tokenizer_config.json) gives other "
+            f"ids than its tokenizer.json; save the tokenizer again, or {OTHER_MODEL}"
+        )
+    if not is_equal and type(known) is not PreTrainedTokenizerFast:
+        _warn_once(
+            f"{name}: its text is read as tokenizer.json says; AutoTokenizer of transformers gives "
+            f"other ids ({type(known).__name__}), so read it with PreTrainedTokenizerFast elsewhere"
         )
     return tokenizer
 
@@ -201,22 +201,11 @@ def _by_class(name: str, where: str, revision: str | None) -> PreTrainedTokenize
     Raises:
         UnsupportedModelError: its pieces are not those of the SentencePiece model beside it.
     """
-    try:
-        tokenizer = _stock(where, revision)
-    except ValueError as error:
-        raise UnsupportedModelError(
-            f"{name}: has no tokenizer.json, and transformers makes no tokenizer of its other "
-            f"files; add it, or {OTHER_MODEL}"
-        ) from error
-    kind = type(tokenizer).__name__
-    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+    tokenizer = _stock(where, revision)
+    files = (find_file(where, file, revision) for file in SENTENCEPIECE)
+    file = next(filter(None, files), None)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast) or file is None:
         return tokenizer  # reads its files by their own library
-    file = next((f for one in SENTENCEPIECE if (f := _file(where, one, revision))), None)
-    if file is None:
-        _warn_once(
-            f"{name}: has no tokenizer.json; its text is read as {kind} of transformers does"
-        )
-        return tokenizer
     model = sentencepiece.SentencePieceProcessor(model_file=str(file))
     for line in LINES:
         ids = tokenizer(line, add_special_tokens=False, verbose=False)["input_ids"]
@@ -226,8 +215,8 @@ def _by_class(name: str, where: str, revision: str | None) -> PreTrainedTokenize
         ]
         if tokenizer.convert_ids_to_tokens(ids) != theirs:
             raise UnsupportedModelError(
-                f"{name}: {kind} of transformers gives other pieces than {file.name}, and there "
-                f"is no tokenizer.json; add it, or {OTHER_MODEL}"
+                f"{name}: {type(tokenizer).__name__} of transformers gives other pieces than "
+                f"{file.name}, and there is no tokenizer.json; add it, or {OTHER_MODEL}"
             )
     return tokenizer
 
@@ -253,57 +242,6 @@ def _unequal(
         != backend.encode(line, add_special_tokens=special).ids
         for line in (*LINES, pieces)
     )
-
-
-def _check_ids(name: str, state: dict[str, Any], backend: Tokenizer) -> None:
-    """Refuse a tokenizer.json with ids that `tokenizers` would change without a word.
-
-    Raises:
-        DataError: an added token would get another id, or two pieces share one.
-    """
-    for token in state["added_tokens"]:
-        if (index := backend.token_to_id(token["content"])) != token["id"]:
-            raise DataError(
-                f"{name}: tokenizer.json puts '{token['content']}' at id {token['id']}, where its "
-                f"vocabulary has it at {index}; put back the file that belongs to the model"
-            )
-    vocabulary = backend.get_vocab()
-    if len({*vocabulary.values()}) < len(vocabulary):
-        raise DataError(
-            f"{name}: two pieces of tokenizer.json have the same id; put back the file that "
-            "belongs to the model"
-        )
-
-
-def _check_roles(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Refuse a special token that is no token of the tokenizer.
-
-    Raises:
-        DataError: there is one.
-    """
-    ids = tokenizer.get_vocab()
-    for role, token in tokenizer.special_tokens_map.items():
-        if str(token) not in ids:
-            raise DataError(
-                f"{name}: tokenizer_config.json has {role} '{token}', which is no token of the "
-                "tokenizer; correct it"
-            )
-
-
-def _check_reads(name: str, backend: Tokenizer) -> None:
-    """Refuse a tokenizer that stops at text which its vocabulary lacks.
-
-    Raises:
-        UnsupportedModelError: its model names no unknown token, or one that is no piece.
-    """
-    try:
-        backend.encode_batch([*LINES, EVERY_BYTE])
-    except Exception as error:
-        raise UnsupportedModelError(
-            f"{name}: tokenizer.json has no unknown token ({error}), so text that its vocabulary "
-            "lacks cannot be read; name there a piece that has a row of the model, or choose "
-            "another model"
-        ) from error
 
 
 def check_rows(
@@ -343,14 +281,3 @@ def check_rows(
 @functools.cache
 def _warn_once(text: str) -> None:
     logger.warning("%s", text)
-
-
-def _json(file: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return content
-
-
-def _file(where: str, file: str, revision: str | None) -> Path | None:
-    """Return a file of a checkpoint, downloaded where it is on the Hub; None where it has none."""
-    found = cached_file(where, file, revision=revision, _raise_exceptions_for_missing_entries=False)
-    return None if found is None else Path(found)

@@ -15,7 +15,7 @@ from lingraft.recipe.base import (
     Share,
     stage_order,
 )
-from lingraft.recipe.corpus import Corpus, Repetition
+from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.embeddings import Embeddings
 from lingraft.recipe.evaluation import Evaluation
 from lingraft.recipe.phase import (
@@ -34,5 +34,4 @@ from lingraft.recipe.phase import (
 from lingraft.recipe.run import Export, Graft, Hardware, Recipe, Source, Tokenizer
 from lingraft.recipe.selectors import Part
 from lingraft.recipe.streams import Stream
-from lingraft.recipe.token_distillation import TokenDistillation
 from lingraft.recipe.training import Baseline, Training

@@ -12,15 +12,16 @@ from lingraft.recipe.methods import (
     own_rates,
     pairs_of,
     preset_of,
+    shares_of,
+    split,
 )
 from lingraft.recipe.records import METHODS, PRESETS, method_named
-from lingraft.recipe.sharing import shares_of, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.recipe import Optimizer, Recipe
-    from lingraft.recipe.record import MethodRecord
+    from lingraft.recipe.records import MethodRecord
 
 
 S = TypeVar("S", bound=Section)
@@ -36,17 +37,8 @@ def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
             f"baselines: method '{method}' needs tokenizer.action = \"{action}\", but baselines "
             f"share the run's, which is \"{ours.action}\"; run '{method}' by itself (a study does)"
         )
-    if not recipe.phases:
-        raise RecipeError(
-            f"baselines: method '{recipe.training.method}' does not train, so there is no budget "
-            "to share; leave the baselines out, or make them the recipe's own method"
-        )
-    units = {phase.budget.unit for phase in recipe.phases}
-    if len(units) > 1:
-        raise RecipeError(
-            f"baselines: the phases' budgets are in different units ({', '.join(sorted(units))}), "
-            "so they cannot be added up; give all phases one unit"
-        )
+    if len({phase.budget.unit for phase in recipe.phases}) != 1:
+        raise RecipeError("baselines: share the budget of phases, which must be in one unit")
 
 
 def _at_peak(
@@ -54,7 +46,7 @@ def _at_peak(
 ) -> Optimizer:
     """Set another learning rate; of parts' own rates that of the embeddings alone, by a factor."""
     rates = own_rates(peak, factor, train)
-    return optimizer.model_copy(update={"learning_rate": peak, "rates": rates, "weight_decays": {}})
+    return optimizer.model_copy(update={"learning_rate": peak, "rates": rates})
 
 
 def _of_method(section: S, own: dict[str, Any], other: dict[str, Any]) -> S:
@@ -80,7 +72,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     _check_shared(recipe, section.method, record)
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
-    shares = shares_of(record.stretches, Training() if record.has_shares else recipe.training)
+    shares = shares_of(record.phases, Training() if record.has_shares else recipe.training)
     own = METHODS[recipe.training.method]
     graft = _of_method(recipe.graft, own.graft, record.graft)
     embeddings = _of_method(recipe.embeddings, own.embeddings, record.embeddings)
@@ -91,19 +83,19 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     phases = tuple(
         last.model_copy(
             update={
-                "name": stretch.name,
+                "name": template.name,
                 "train": train,
-                "distil": (last.distil or Distil()) if stretch.distil else None,
-                **(pairs_of(recipe, stretch, PRESETS[record.preset]) or masked_sentences(last)),
+                "distil": (last.distil or Distil()) if template.distil else None,
+                **(pairs_of(recipe, template, PRESETS[record.preset]) or masked_sentences(last)),
                 "budget": Budget(value=value, unit=total.unit),
-                "lora": stretch.lora,
+                "lora": template.lora,
                 "optimizer": _at_peak(
-                    last.optimizer, peak * stretch.rate / record.stretches[-1].rate, factor, train
+                    last.optimizer, peak * template.rate / record.phases[-1].rate, factor, train
                 ),
             }
         )
-        for stretch, value in zip(record.stretches, split(total, shares), strict=True)
-        for train in [stretch.train or preset_of(recipe.training).first_phase]
+        for template, value in zip(record.phases, split(total, shares), strict=True)
+        for train in [template.train or preset_of(recipe.training).first_phase]
     )
     return recipe.model_copy(
         update={

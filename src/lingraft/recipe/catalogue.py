@@ -63,29 +63,6 @@ def models() -> dict[str, Known]:
     return {row["name"]: Known(**row) for row in rows}
 
 
-def find(name: str) -> str:
-    """Return the Hub id of a model of the catalogue.
-
-    Args:
-        name: its name or title, in any case.
-
-    Raises:
-        RecipeError: there is no such model, or it is not on the Hub.
-    """
-    folded = name.casefold()
-    for model in models().values():
-        if folded in (model.name.casefold(), model.title.casefold()):
-            if not model.hub:
-                raise RecipeError(
-                    f"model {name!r}: the catalogue knows no Hub id of it; "
-                    "give a directory or the id itself"
-                )
-            return model.hub
-    close = difflib.get_close_matches(folded, list(models()), n=3)
-    nearest = f"; nearest: {', '.join(close)}" if close else ""
-    raise RecipeError(f"model {name!r}: is not in `lingraft show models`{nearest}")
-
-
 def resolve(name: str) -> str:
     """Return the Hub id of one of the catalogue's models; other names stay as they are.
 
@@ -98,7 +75,9 @@ def resolve(name: str) -> str:
     model = models().get(name)
     if model is None or Path(name).is_dir() or model.hub.endswith(f"/{name}"):
         return name
-    return find(name)
+    if not model.hub:
+        raise RecipeError(f"model {name!r}: the catalogue knows no Hub id of it; give a directory")
+    return model.hub
 
 
 def hint(name: str) -> str:

@@ -108,7 +108,7 @@ def conditions(facts: Facts) -> dict[str, bool]:
     small, wide = facts.width <= NARROW, masked and facts.width <= WIDE
     short, little_causal = wide and tokens <= SHORT, causal and small and tokens <= LITTLE
     keeps, measured_kept = pretrained and pieces in KEEPING, little_causal or (short and small)
-    phases = (facts.tied and record.tied) or record.stretches
+    phases = (facts.tied and record.tied) or record.phases
     whole = len(phases) == 1 and "all" in (phases[0].train or ())
     at_once = whole and pretrained and (not keeps or measured_kept)
     latin = tokens >= LATIN_TOKENS and facts.characters >= LATIN_CHARACTERS and facts.latin

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from lingraft.recipe.base import Initializer, Names, Section
-from lingraft.recipe.token_distillation import TokenDistillation
 
 DRAWN = ("random", "random-statistics")
 """Initializers that take no row of the source."""
@@ -30,14 +29,6 @@ class Embeddings(Section):
     output_init: Initializer | None = None
     """Initializer of the new rows of the output projection, where it is not tied to the word
     embeddings; None makes them from the same rows as `init`."""
-    norms: Literal["made", "all", "script"] = "made"
-    """Length of new rows that are no copies. 'made': as the initializer made them. 'all': rescaled
-    to the median length of the source's rows. 'script': to the median of those in the piece's
-    script."""
-    output_norms: Literal["made", "all", "script"] = "made"
-    """The same for an output projection that is not tied."""
-    token_distillation: TokenDistillation = TokenDistillation()
-    """Settings of the initializer of this name."""
     copy_special_tokens: bool | None = None
     """Copy the rows of the special tokens (all but padding) from the source, by role. If left out,
     all initializers do this but 'random' and 'random-statistics', which draw every row (the
@@ -59,12 +50,6 @@ class Embeddings(Section):
     """Numbers in a static vector of a piece, as in FOCUS."""
     vector_units: Annotated[int, Field(ge=1)] | None = None
     """Pieces read for static vectors; None: all text 3 times, up to 20 for five million."""
-
-    @property
-    def of_output(self) -> tuple[str, ...]:
-        """Return the given keys that are of an output projection that is not tied."""
-        untold = {"output_init": None, "output_norms": "made"}
-        return tuple(key for key, value in untold.items() if getattr(self, key) != value)
 
     @property
     def initializers(self) -> tuple[Initializer, ...]:

@@ -14,13 +14,9 @@ if TYPE_CHECKING:
 
 METHOD = "join"
 FEWEST = 32
-KEPT_OF_THE_TOKENIZER = (
-    "normalization",
-    "character_coverage",
-    "max_train_sentences",
-    "max_tokens",
-    "language_code",
-)
+KEPT_OF_THE_TOKENIZER = {
+    "normalization", "character_coverage", "max_train_sentences", "max_tokens", "language_code",
+}  # fmt: skip
 
 
 def joined(
@@ -29,8 +25,6 @@ def joined(
     new: Sequence[dict[str, Any]],
     *,
     masked: bool = True,
-    pieces: int | None = None,
-    fewest: int = FEWEST,
 ) -> dict[str, Any]:
     """Return plain data of a recipe in which new languages join those of a finished run.
 
@@ -44,30 +38,25 @@ def joined(
         model: the folder of the model that the run exported.
         new: streams of the new languages, as plain data.
         masked: whether the model is a masked one. A causal one is judged beside its source anyway.
-        pieces: of the run's vocabulary; None takes the size in its recipe.
-        fewest: pieces that a vocabulary of the run's kind must have.
 
     Raises:
         RecipeError: there is no new language, or one is among the run's.
     """
     old = [_named(stream) for stream in theirs.texts]
     codes = {standard(str(stream["language"])) for stream in old}
-    if not new:
-        raise RecipeError("--join: name the new language's text, as --text sw=sw.txt")
-    for stream in new:
-        if standard(str(stream["language"])) in codes:
-            raise RecipeError(
-                f"--join: the run has the language {stream['language']} already; "
-                "give the text of a new one"
-            )
-    tokenizer = theirs.tokenizer.model_dump(mode="json", include=set(KEPT_OF_THE_TOKENIZER))
+    if not new or any(standard(str(stream["language"])) in codes for stream in new):
+        raise RecipeError(
+            "--join: name the text of a language that the run has not yet, as --text sw=sw.txt"
+        )
+    tokenizer = theirs.tokenizer.model_dump(mode="json", include=KEPT_OF_THE_TOKENIZER)
     learnt = {
         code
         for stream in theirs.texts
         if not theirs.tokenizer.streams or stream.name in theirs.tokenizer.streams
         for code in stream.languages
     }
-    size = (pieces or theirs.tokenizer.vocab_size) // len(learnt)
+    section = theirs.tokenizer
+    pieces = section.new_pieces if section.action == "extend" else section.vocab_size
     evaluation = theirs.evaluation.model_dump(mode="json", exclude_defaults=True)
     before = [stream["name"] for stream in old if masked and "/" not in stream["language"]]
     return {
@@ -76,7 +65,7 @@ def joined(
         "tokenizer": tokenizer
         | {
             "action": "add",
-            "vocab_size": max(fewest, size * len(new)),
+            "vocab_size": max(FEWEST, pieces // len(learnt) * len(new)),
             "streams": [stream["name"] for stream in new],
         },
         "training": {"method": METHOD},

@@ -27,23 +27,20 @@ from lingraft.recipe import (
 )
 from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.decoding import decode, load, override
-from lingraft.recipe.record import AUTO
-from lingraft.recipe.records import PRESETS, method_named
-from lingraft.recipe.run import UNSIZED
-from lingraft.recipe.sharing import replayed, shares_of, split
+from lingraft.recipe.records import AUTO, PRESETS, method_named
+from lingraft.recipe.streams import check_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.recipe import Batch
-    from lingraft.recipe.record import Preset, Stretch
+    from lingraft.recipe.records import MethodRecord, PhaseTemplate, Preset
 
 # Of neighbouring stretches of a document, and of translations: the share of the tokens that is
 # masked, and tokens of a side, of which the tokenizer may allow fewer (VECO, table 8).
 PAIR_RATES, PAIR_TOKENS = (0.15, 0.25), (512, 128)
 PAIR_ALPHA = 0.5  # of the mixture (VECO, §4; for translations ours)
 EMBEDDINGS = "embeddings"  # the part
-EVERY_TABLE = {"embeddings", "hardware", "export"}  # the recipe that a run leaves has them
 
 
 def preset_of(method: Training) -> Preset:
@@ -51,28 +48,74 @@ def preset_of(method: Training) -> Preset:
     return PRESETS[method.preset or method_named(method.method).preset]
 
 
+def shares_of(templates: Sequence[PhaseTemplate], method: Training) -> list[float]:
+    """Return what each phase gets of a budget: the recipe's shares, else the method record's.
+
+    Args:
+        templates: of the method, which need not be the one that `method` names.
+        method: what the recipe says.
+    """
+    first = method.first_phase_share
+    shares = [template.share for template in templates if template.share is not None]
+    if len(templates) == 2 and ("first_phase_share" in method.model_fields_set or not shares):
+        return [first, 1 - first]
+    return shares or [1.0] * len(templates)
+
+
+def split(budget: Budget, shares: Sequence[float]) -> list[float]:
+    """Split a budget in parts; of steps each part has one at least, and they add up."""
+    if not shares or budget.unit != "steps":
+        return [budget.value * share for share in shares]
+    left = steps = int(budget.value)
+    if steps < len(shares):
+        raise RecipeError(f"training.budget: {steps} steps are too few for {len(shares)} phases")
+    parts = []
+    for later, share in zip(range(len(shares) - 1, 0, -1), shares, strict=False):
+        parts.append(float(min(max(1, round(steps * share)), left - later)))
+        left -= int(parts[-1])
+    return [*parts, float(left)]
+
+
+def _replayed(recipe: Recipe) -> tuple[Data, ...]:
+    """Return what a phase reads if the method replays streams; nothing (all alike) if it does not.
+
+    Raises:
+        RecipeError: such a stream is not there, is all there is, or the shares leave nothing.
+    """
+    replay = recipe.training.replay
+    if not replay:
+        return ()
+    names = [stream.name for stream in recipe.texts]
+    check_names("training.replay", replay, names)
+    if len(replay) == len(names) or sum(replay.values()) >= 1:
+        raise RecipeError("training.replay: leaves no tokens for the target's text; replay less")
+    return tuple(
+        Data(stream=name, share=replay.get(name) or None) for name in names if replay.get(name) != 0
+    )
+
+
 def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     """Return the phases that the recipe's method stands for; none where it does not train."""
     method, preset = recipe.training, preset_of(recipe.training)
     record = method_named(method.method)
-    stretches, budget = record.stretches, method.budget or preset.budget
-    shares = shares_of(stretches, method)
+    templates, budget = record.phases, method.budget or preset.budget
+    shares = shares_of(templates, method)
     values = split(budget, shares)
     phases = []
-    for index, (stretch, value) in enumerate(zip(stretches, values, strict=True)):
-        first = index == 0 and len(stretches) > 1
-        shortest = value if record.has_shares else min(values)
-        warmup = _warmup(preset, _steps(budget.unit, shortest, method.batch or preset.batch))
+    for index, (template, value) in enumerate(zip(templates, values, strict=True)):
+        first = index == 0 and len(templates) > 1
+        shortest = Budget(value=value if record.has_shares else min(values), unit=budget.unit)
+        warmup = _warmup(preset, shortest, method.batch or preset.batch)
         warmups = (method.first_phase_warmup if first else None, method.warmup, warmup)
-        peak = _first((method.learning_rate, preset.optimizer.learning_rate)) * stretch.rate
-        train = stretch.train or preset.first_phase
+        peak = (method.learning_rate or preset.optimizer.learning_rate) * template.rate
+        train = template.train or preset.first_phase
         phases.append(
             Phase(
-                name=stretch.name,
+                name=template.name,
                 train=train,
-                lora=stretch.lora,
-                distil=Distil() if stretch.distil else None,
-                **_read(recipe, stretch, preset),
+                lora=template.lora,
+                distil=Distil() if template.distil else None,
+                **_read(recipe, template, preset),
                 budget=Budget(value=value, unit=budget.unit),
                 max_train_sentences=method.max_train_sentences,
                 batch=method.batch or preset.batch,
@@ -81,11 +124,16 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
                         "learning_rate": peak,
                         "rates": preset.optimizer.rates
                         | own_rates(peak, method.embedding_rate_factor, train),
+                        "weight_decay": preset.optimizer.weight_decay
+                        if method.weight_decay is None
+                        else method.weight_decay,
                         "max_gradient_norm": method.max_gradient_norm
                         or preset.optimizer.max_gradient_norm,
                     }
                 ),
-                schedule=method.schedule_from(preset.schedule, _first(warmups)),
+                schedule=method.schedule_from(
+                    preset.schedule, next(given for given in warmups if given is not None)
+                ),
                 dropout=preset.dropout if method.dropout is None else method.dropout,
                 validation=Validation() if method.budget else preset.validation,
             )
@@ -100,39 +148,35 @@ def own_rates(peak: float, factor: float | None, train: Sequence[str]) -> dict[s
     return {EMBEDDINGS: float(f"{peak * factor:.6g}")}
 
 
-def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
+def _read(recipe: Recipe, template: PhaseTemplate, preset: Preset) -> dict[str, Any]:
     """Return the keys of what a phase reads, and in what units."""
-    if stretch.objectives:
+    if template.objectives:
         if recipe.training.replay:
-            raise RecipeError(
-                f"training.replay: is not for '{recipe.training.method}', which reads pairs; "
-                "leave it out"
-            )
-        return pairs_of(recipe, stretch, preset)
+            raise RecipeError("training.replay: is not for methods that read pairs; leave it out")
+        return pairs_of(recipe, template, preset)
     rate, joins = recipe.training.masking_rate, recipe.training.packing
     masked = {} if rate is None else {"masking": Masking(rate=rate)}
     joins = preset.packing if joins is None else joins
-    return {"packing": joins, "data": replayed(recipe), **masked}
+    return {"packing": joins, "data": _replayed(recipe), **masked}
 
 
-def _warmup(preset: Preset, steps: float) -> float:
-    """Return the preset's warm-up; of one in steps a short phase takes its first 6 % instead."""
+def _warmup(preset: Preset, budget: Budget, batch: Batch) -> float:
+    """Return the preset's warm-up; of one in steps a short phase takes its first 6 % instead.
+
+    So does one whose steps only the run will know.
+    """
+    steps = budget.value if budget.unit == "steps" else 0.0
+    if budget.unit == batch.unit == "tokens":
+        steps = budget.value / batch.size
     warmup = preset.schedule.warmup
     return warmup if warmup < 1 or warmup < steps / 4 else 0.06
 
 
-def _steps(unit: str, value: float, batch: Batch) -> float:
-    """Return the steps of a budget; 0, which counts as short, where only the run will know."""
-    if unit == "tokens" and batch.unit == "tokens":
-        return value / batch.size
-    return value if unit == "steps" else 0
-
-
-def pairs_of(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
+def pairs_of(recipe: Recipe, template: PhaseTemplate, preset: Preset) -> dict[str, Any]:
     """Return what a phase reads if its method reads pairs: every stream, and how they are mixed."""
-    if not stretch.objectives:
+    if not template.objectives:
         return {}
-    first, *more = stretch.objectives
+    first, *more = template.objectives
     data = []
     for stream in recipe.texts:
         bilingual = stream.bilingual
@@ -163,18 +207,13 @@ def masked_sentences(phase: Phase) -> dict[str, Any]:
     return {"objective": "mlm", "data": (), "mixture": Mixture(alpha=phase.mixture.alpha)}
 
 
-def _first(values: Sequence[float | None]) -> float:
-    """Return the first value that is given; the last always is."""
-    return next(value for value in values if value is not None)
-
-
 def with_tied_head(recipe: Recipe) -> Recipe:
     """Return the recipe for a source whose output projection is its word embeddings.
 
     A method whose record says so has other phases there; they keep the settings of those of their
     names, and share the whole budget. Doing it twice changes nothing.
     """
-    tied = {stretch.name: stretch for stretch in method_named(recipe.training.method).tied}
+    tied = {template.name: template for template in method_named(recipe.training.method).tied}
     phases_by_name = {phase.name: phase for phase in recipe.phases}
     units = {phase.budget.unit for phase in recipe.phases}
     on_head = any(name.startswith("head.") for phase in recipe.phases for name in phase.train)
@@ -184,9 +223,9 @@ def with_tied_head(recipe: Recipe) -> Recipe:
     values = split(budget, shares_of(list(tied.values()), recipe.training))
     phases = tuple(
         phases_by_name[name].model_copy(
-            update={"train": stretch.train, "budget": budget.model_copy(update={"value": value})}
+            update={"train": template.train, "budget": budget.model_copy(update={"value": value})}
         )
-        for (name, stretch), value in zip(tied.items(), values, strict=True)
+        for (name, template), value in zip(tied.items(), values, strict=True)
     )
     return recipe.model_copy(update={"phases": phases})
 
@@ -201,14 +240,13 @@ def expand(recipe: Recipe) -> Recipe:
         RecipeError: an unknown method, or shorthand beside [[phases]] where it has no effect.
     """
     record = method_named(recipe.training.method)
-    check_batch(recipe.training)
     filled: dict[str, Any] = {
         "training": recipe.training.model_copy(
             update={"preset": recipe.training.preset or record.preset}
         ),
         "graft": Graft(**record.graft | _given(recipe.graft)),
         "embeddings": Embeddings(**record.embeddings | _given(recipe.embeddings)),
-        "tokenizer": _taught(recipe, Tokenizer(**record.tokenizer | _tokenizer(recipe.tokenizer))),
+        "tokenizer": _taught(recipe, record),
     }
     expanded = recipe.model_copy(update=filled)
     if is_auto(expanded):
@@ -225,11 +263,13 @@ def expand(recipe: Recipe) -> Recipe:
     return expanded
 
 
-def _taught(recipe: Recipe, section: Tokenizer) -> Tokenizer:
+def _taught(recipe: Recipe, record: MethodRecord) -> Tokenizer:
     """Return the vocabulary's table with the streams that it is learnt from: not what is replayed.
 
-    A vocabulary that is trimmed keeps what replayed text uses, too.
+    An algorithm is of a new vocabulary. One that is trimmed keeps what replayed text uses, too.
     """
+    new = {"action": "new"} if recipe.tokenizer.algorithm != "source" else {}
+    section = Tokenizer(**record.tokenizer | new | _given(recipe.tokenizer))
     replayed = recipe.training.replay or {}
     if not replayed or section.streams or section.action == "trim":
         return section
@@ -250,39 +290,9 @@ def with_phases(recipe: Recipe) -> Recipe:
 
 def is_auto(recipe: Recipe) -> bool:
     """Return whether preset 'auto' is to decide how the recipe trains."""
-    trains = bool(method_named(recipe.training.method).stretches)
+    trains = bool(method_named(recipe.training.method).phases)
     preset = recipe.training.preset or method_named(recipe.training.method).preset
     return preset == AUTO and trains and not recipe.phases
-
-
-def check_size(section: Tokenizer, assignments: Sequence[str]) -> None:
-    """Refuse the size of a vocabulary that is not trained, where somebody gives it.
-
-    Args:
-        section: of the recipe.
-        assignments: keys that were given, as `a.b=c`.
-
-    Raises:
-        RecipeError: it is given and has no effect.
-    """
-    sized = any(text.partition("=")[0].strip() == "tokenizer.vocab_size" for text in assignments)
-    if sized and section.action in (*UNSIZED, "use"):
-        instead = "set tokenizer.new_pieces" if section.action == "extend" else "leave it out"
-        raise RecipeError(
-            "vocab_size: is of a vocabulary that is trained, and tokenizer.action is "
-            f"'{section.action}'; {instead}"
-        )
-
-
-def check_batch(method: Training) -> None:
-    """Refuse steps that could mean two things.
-
-    Raises:
-        RecipeError: preset 'auto' counts tokens, and the batch gives no unit.
-    """
-    if method.preset == AUTO and method.batch and "unit" not in method.batch.model_fields_set:
-        how = 'give the unit, "tokens" or "sentences": preset "auto" counts tokens'
-        raise RecipeError(f"training.batch: {method.batch.size} of what? {how}")
 
 
 def check_times(phases: Sequence[Phase]) -> None:
@@ -291,18 +301,13 @@ def check_times(phases: Sequence[Phase]) -> None:
     Raises:
         RecipeError: they are mixed with others, or a warm-up is in steps.
     """
-    in_time = [phase.budget.seconds is not None for phase in phases]
-    if any(in_time) and not all(in_time):
+    if not any(phase.budget.seconds is not None for phase in phases):
+        return
+    if any(phase.budget.seconds is None or phase.schedule.warmup >= 1 for phase in phases):
         raise RecipeError(
-            "phases: some budgets are in time and some are not; give all of them minutes or hours, "
-            "or none"
+            "phases: where a budget is in minutes or hours all must be, with a schedule.warmup "
+            "that is a share of the phase, such as 0.06"
         )
-    for phase in phases:
-        if phase.budget.seconds is not None and phase.schedule.warmup >= 1:
-            raise RecipeError(
-                f"phase '{phase.name}': schedule.warmup: {phase.schedule.warmup:g} steps, and how "
-                "many a budget in time has is not known; give a share of the phase, such as 0.06"
-            )
 
 
 def time_budget(recipe: Recipe) -> float | None:
@@ -310,12 +315,6 @@ def time_budget(recipe: Recipe) -> float | None:
     asked = () if recipe.training.budget is None else (recipe.training.budget,)
     seconds = [budget.seconds for budget in [phase.budget for phase in recipe.phases] or asked]
     return sum(filter(None, seconds)) if any(seconds) else None
-
-
-def _tokenizer(section: Tokenizer) -> dict[str, Any]:
-    """Return the keys that a recipe gives; an algorithm is of a new vocabulary."""
-    given = _given(section)
-    return {"action": "new"} | given if section.algorithm != "source" else given
 
 
 def _given(section: Section) -> dict[str, Any]:
@@ -349,16 +348,9 @@ def recipe_from(
             f"training.{'preset' if becomes_auto else 'method'}: [graft] and [[phases]] of "
             f"{where} are those of method '{old.method}'; leave both out of it"
         )
-    if has_phases and old.preset == AUTO and not data.keys() >= EVERY_TABLE:
-        raise RecipeError("training.preset: 'auto' has no effect beside [[phases]]; leave out one")
     recipe = _with_known_source(expand(changed))
     if not late:
         return recipe
-    if is_auto(recipe):
-        raise RecipeError(
-            f"{late[0]}: preset 'auto' decides the phases; set training.learning_rate and "
-            "the like, or name a paper's preset (training.preset=xpt2021)"
-        )
     return expand(decode(override(_as_given(recipe), late), where))
 
 

@@ -16,15 +16,9 @@ def lacking(section: Embeddings, initializer: str) -> str | None:
     if initializer in READ_LEXICONS and not section.lexicons:
         return "needs a bilingual lexicon; set embeddings.lexicons"
     if initializer == "wechsel" and not (section.source_vectors or section.source_text):
-        return (
-            "needs word vectors of the source language; set embeddings.source_vectors, or "
-            "embeddings.source_text to learn them from"
-        )
+        return "needs embeddings.source_vectors, or embeddings.source_text to learn them from"
     if learns_vectors(section, initializer) and importlib.util.find_spec("gensim") is None:
-        return (
-            'learns static vectors, which needs gensim; pip install "lingraft[vectors]", or set '
-            "embeddings.target_vectors (and embeddings.source_vectors) to .vec files"
-        )
+        return 'learns static vectors by gensim; pip install "lingraft[vectors]", or set .vec files'
     return None
 
 

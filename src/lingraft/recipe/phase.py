@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-SPREAD = 0.02
-"""Standard deviation that all families draw new weights with, unless a configuration says else."""
-
-
 AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\s*([kMB]?)\s*([a-z]+)", re.ASCII)
 """Pattern of an amount: a number, thousands of it, and a unit."""
 THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000, "B": 1_000_000_000}
@@ -105,19 +101,12 @@ class Optimizer(Section):
     """Peak learning rates of parts that have their own, of what the phase trains; the schedule is
     the same. Rows, layers and 'inserted.gains' go before the part that they lie in; 'lora' is what
     LoRA adds."""
-    weight_decays: dict[RatedPart, Annotated[float, Field(ge=0)]] = {}
-    """Likewise the weight decay."""
 
     @property
     def peaks(self) -> str:
         """Return the peak learning rate, and those of parts that have their own, in words."""
         own = [f"{part.replace('_', ' ')} {rate:g}" for part, rate in self.rates.items()]
         return "; ".join([f"{self.learning_rate:g}", *own])
-
-    @property
-    def highest(self) -> float:
-        """Return the highest learning rate: a part, such as the embeddings, may have its own."""
-        return max([self.learning_rate, *self.rates.values()])
 
 
 Shape = Literal["linear", "cosine", "constant", "wsd"]
@@ -152,8 +141,6 @@ class Masking(Section):
     """bert: 80 % <mask>, 10 % a random token, 10 % as it was; mask-only: always <mask>. For
     denoise: 'spans' puts a sentinel in place of each span, and the decoder writes the spans (T5);
     'infilling' puts one <mask> there, and the decoder writes the whole sentence (BART)."""
-    mean_span: Annotated[float, Field(ge=1)] = 3.0
-    """For denoise: mean length of a span, in tokens."""
 
 
 class Validation(Section):
@@ -182,8 +169,6 @@ class Data(Section):
     """For ca_mlm and tlm: the longest side of a pair, special tokens included. Neighbouring
     stretches of a document are filled up to it, a translation is cut at it. None takes
     tokenizer.max_tokens, which is also the most."""
-    reset_positions: bool = False
-    """For tlm: positions of the second sentence start anew, as in XLM."""
     weight: Annotated[float, Field(gt=0)] | None = None
     """Weight of its draws, relative to the others. If all have none, size decides
     (mixture.alpha)."""
@@ -198,8 +183,8 @@ class Mixture(Section):
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.7
     """A stream of N sentences is drawn with a probability that is proportional to N^alpha. With 1,
     size decides; with 0, all are drawn equally often (MetaXLM takes 0.7)."""
-    draw: Literal["sentences", "batches", "alternate"] = "sentences"
-    """A stream is drawn for every sentence of a batch, or for the batch as a whole. 'alternate':
+    draw: Literal["sentences", "alternate"] = "sentences"
+    """A stream is drawn for every sentence of a batch. 'alternate':
     batches from streams in one language and batches from streams of translations come in turn, and
     within a batch a stream is drawn for every pair (VECO)."""
     bilingual_batch: Annotated[int, Field(ge=1)] | None = None
@@ -208,14 +193,10 @@ class Mixture(Section):
 
 
 class Distil(Section):
-    """An auxiliary loss on the sentences of one stream: the states of a teacher (xlm-kd)."""
+    """An auxiliary loss on the sentences of one stream: the states of the source (xlm-kd)."""
 
     stream: str | None = None
-    """The stream in the teacher's language; None takes the first English one."""
-    teacher: str | None = None
-    """A masked language model: a directory, or a Hub id; None takes the source."""
-    weight: Annotated[float, Field(gt=0)] = 1.0
-    """Weight of this loss; that of the objective is 1."""
+    """The stream in the source's language; None takes the first English one."""
 
 
 class Lora(Section):
@@ -255,7 +236,7 @@ class Phase(Section):
     mixture: Mixture = Mixture()
     """Mixture of several streams."""
     distil: Distil | None = None
-    """Also draw the states of one stream's sentences to those of a teacher; None does not."""
+    """Also draw the states of one stream's sentences to those of the source; None does not."""
     budget: Budget
     """Length of the phase."""
     max_train_sentences: Annotated[int, Field(ge=1)] | None = None
@@ -288,22 +269,6 @@ class Phase(Section):
     def crosses_alone(self) -> bool:
         """Return whether only cross-attention trains, so that states without it learn nothing."""
         return self.trained == {"cross_attention"} and self.lora is None
-
-    def warmup_share(self, steps: float) -> float:
-        """Return the share of so many steps in which the learning rate still rises."""
-        warmup = self.schedule.warmup
-        return min(1.0, warmup if warmup < 1 else warmup / max(steps, 1))
-
-    def reach(self, steps: float) -> float:
-        """Return the sum of the learning rates of so many steps, of the part that learns fastest.
-
-        A step of AdamW moves a weight by about the learning rate at most (Kingma and Ba 2015,
-        section 2.1), so no weight gets much farther than this from where it started.
-        """
-        warmup, shape = self.warmup_share(steps), self.schedule.shape
-        decay = min(self.schedule.decay, 1 - warmup) if shape == "wsd" else 0.0
-        mean = 1 - (warmup + decay) / 2 if shape in ("constant", "wsd") else 0.5
-        return self.optimizer.highest * steps * mean
 
     def objectives_of(self, entry: Data) -> tuple[Objective, ...]:
         """Return the objectives that an entry is read under, first its own or the phase's."""

@@ -32,12 +32,9 @@ class Source(Section):
     @model_validator(mode="after")
     def _one_of(self) -> Source:
         if (self.model is None) == (self.architecture is None):
-            raise ValueError(
-                "give either 'model' (a directory or Hub id) or 'architecture' (a table), "
-                "not both or none"
-            )
+            raise ValueError("give either 'model' (a directory or Hub id) or 'architecture'")
         if self.architecture is not None and "model_type" not in self.architecture:
-            raise ValueError("'architecture' needs 'model_type', for example \"modernbert\"")
+            raise ValueError("'architecture' needs 'model_type', such as \"modernbert\"")
         return self
 
 
@@ -73,14 +70,6 @@ class Tokenizer(Section):
     fewer. Has no effect with 'keep', 'trim' and 'extend'; of 'use' it is counted."""
     new_pieces: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """The most pieces that 'extend' adds."""
-    min_count: Annotated[int, Field(ge=1)] = 2
-    """Occurrences that a piece which 'extend' adds must have when learnt; of no other action."""
-    use_reserved: bool = False
-    """'extend' first replaces tokens that the source holds in reserve, such as
-    <|reserved_special_token_3|> or <unused7>: new pieces take their ids."""
-    longest_piece: Annotated[int, Field(ge=1, le=512)] = 16
-    """Letters of a piece that is learnt, at most, the space before them left out (Unigram counts
-    it)."""
     normalization: Literal["nfc", "nfkc"] = "nfc"
     """Unicode form that the tokenizer brings text into. With nfc the text that comes back from its
     tokens is exactly the same."""
@@ -89,9 +78,6 @@ class Tokenizer(Section):
     max_train_sentences: Annotated[int, Field(ge=1)] = 2_000_000
     """Train the vocabulary on at most this many sentences, spread over the corpus; 'trim' reads all
     of it."""
-    alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """With several streams: a stream of N sentences gives a share that is proportional to N^alpha
-    (XLM takes 0.5)."""
     streams: Names = ()
     """The streams whose text the vocabulary is trained on; none named takes all but those that are
     replayed, which 'trim' reads too."""
@@ -112,13 +98,6 @@ class Tokenizer(Section):
             )
         if self.revision is not None and self.model is None:
             raise ValueError("'revision' is of 'model'; leave it out")
-        if (
-            self.action != "extend"
-            and self.min_count != Tokenizer.model_fields["min_count"].default
-        ):
-            raise ValueError(
-                f"'min_count' is of action = 'extend', not '{self.action}'; leave it out"
-            )
         return self
 
     def most_rows(self, source: int) -> int:
@@ -162,11 +141,6 @@ class Graft(Section):
 
 MICRO_BATCH = 4_096
 """Tokens that go through a model at once, where nothing is known of the machine."""
-FROZEN_IN_FP32 = (
-    'hardware.frozen_weights: "bf16" needs products in bf16; set hardware.precision="bf16" too, '
-    'or frozen_weights="fp32"'
-)
-"""Message on frozen weights in bf16 beside products in fp32."""
 
 
 class Hardware(Section):
@@ -186,10 +160,6 @@ class Hardware(Section):
     gradient_checkpointing: bool = False
     """Keep only what enters each layer and compute the rest again for the backward pass: less
     memory, about a third more operations, the same gradients."""
-    frozen_weights: Literal["fp32", "bf16"] = "fp32"
-    """Format in which matrices of layers that do not train are kept. bf16 halves their memory and
-    computes the same; it needs precision bf16. Matrices that it would round stay in fp32. What
-    trains is always kept in fp32, with gradients and moments in fp32."""
     sharding: Literal["none", "fsdp2"] = "none"
     """With several processes: each keeps the whole model (none), or its part of weights, gradients
     and optimizer state (fsdp2)."""
@@ -201,10 +171,6 @@ class Hardware(Section):
     """Write a checkpoint at least every so many minutes."""
     checkpoint_steps: Annotated[int, Field(ge=1)] | None = None
     """Write one also every so many steps."""
-    keep_stable: Literal["auto"] | bool = "auto"
-    """With schedule.shape = 'wsd': keep weights and optimizer as they are when the last phase's
-    rate begins to fall, so that a longer run can go on from there (three times the weights). auto:
-    where the disk has room; cells of a study keep nothing."""
     log_steps: Annotated[int, Field(ge=1)] = 10
     """Write a line to metrics.jsonl every so many steps."""
     trackers: Annotated[
@@ -219,7 +185,7 @@ class Hardware(Section):
 
 
 class Export(Section):
-    """Files and uploads of the model that comes out."""
+    """Form of the model that comes out, and its card."""
 
     license: str | None = None
     """Licence identifier for the model card, as the Hub spells it; None leaves it open and says so.
@@ -229,10 +195,6 @@ class Export(Section):
     dtype: Literal["source", "fp32", "bf16", "fp16"] = "source"
     """Numbers in which RUN/model is stored; 'source': those of the source's files. Training and
     evaluation are in fp32 weights."""
-    push_to_hub: str | None = None
-    """Also upload the model under this name; off by default."""
-    private: bool = True
-    """Upload as a private repository."""
 
 
 class Recipe(Section):
@@ -313,15 +275,7 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _distinct_names(self) -> Recipe:
-        names = [phase.name for phase in self.phases]
-        if len(set(names)) != len(names):
-            raise ValueError(
-                f"phases: two phases have the same name, in {names}; each needs its own folder"
-            )
-        reserved = [name for name in names if name in STAGE_NAMES]
-        if reserved:
-            raise ValueError(
-                f"phases: a phase cannot be called '{reserved[0]}', which is another stage's "
-                "folder; name it phase-1, for example"
-            )
+        names = [*STAGE_NAMES, *(phase.name for phase in self.phases)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"phases: '{twice[0]}' names two folders; name it phase-1, say")
         return self

@@ -36,7 +36,7 @@ ROWS = {f"{matrix}.{rows}": (matrix, rows) for matrix in MATRICES for rows in ("
 ROWS |= {f"{matrix}.rows": (matrix, "rows") for matrix in ("embeddings", "head")}
 GAINS, LORA = "inserted.gains", "lora"
 LAYERS = re.compile(r"layers\[(.+)\]")
-ITEM = re.compile(r"-?\d{1,4}|(-?\d{1,4})?:(-?\d{1,4})?(:-?\d{1,4})?")
+ITEM = re.compile(r"-?\d{1,4}|(-?\d{1,4})?:(-?\d{1,4})?(:-?[1-9]\d{0,3})?")
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,6 @@ def selector(name: str) -> Selector:
     match = LAYERS.fullmatch(name)
     items = tuple(item.strip() for item in match[1].split(",")) if match else ()
     if items and all(ITEM.fullmatch(item) for item in items):
-        if any(re.fullmatch(r".*:.*:-?0+", item) for item in items):
-            raise ValueError(f"'{name}' takes steps of 0; leave the step out")
         return Selector(name, items=items)
     raise ValueError(
         f"must be {', '.join(repr(part) for part in PARTS)} or 'all', "
@@ -139,23 +137,17 @@ def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
     Raises:
         RecipeError: 'all' is mixed with other names, a name occurs twice, or one lies in another.
     """
-    names = list(train)
-    if len(set(names)) != len(names):
-        raise RecipeError(f"phase '{phase}': train names a part twice: {', '.join(train)}")
-    if "all" in names:
-        if len(names) > 1:
-            raise RecipeError(
-                f"phase '{phase}': train holds 'all' and other parts; 'all' stands alone"
-            )
+    if tuple(train) == ("all",):
         return frozenset(PARTS)
-    for name in names:
+    inside = {"all", *train} if "all" in train else set[str]()
+    for name in train:
         matrix, dot, rows = name.partition(".")
-        around = [matrix, *(["embeddings"] if matrix == "head" else [])] if dot else []
-        around += [f"{matrix}.rows"] if dot and rows != "rows" else []
-        for outer in around:
-            if outer in names and (outer, matrix) != ("head", "head"):
-                raise RecipeError(
-                    f"phase '{phase}': train names '{name}', which lies in '{outer}'; "
-                    "leave one of them out"
-                )
-    return frozenset(names)
+        around = {matrix, "embeddings"} - {"head"} if matrix == "head" else {matrix}
+        around |= {f"{matrix}.rows"} if rows != "rows" else set()
+        inside |= around.intersection(train) if dot else set()
+    if inside or len(set(train)) < len(train):
+        raise RecipeError(
+            f"phase '{phase}': train names a part twice, or one that lies in another: "
+            f"{', '.join(train)}; leave one of them out"
+        )
+    return frozenset(train)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from pathlib import Path
 
@@ -40,9 +39,5 @@ def text(name: str) -> str:
     """
     paths = files()
     if name not in paths:
-        close = difflib.get_close_matches(name, paths, n=1)
-        hint = f"did you mean '{close[0]}'? " if close else ""
-        raise RecipeError(
-            f"recipe '{name}': is not among those that ship; {hint}`lingraft show recipe` has them"
-        )
+        raise RecipeError(f"recipe '{name}': is none of those that ship: {', '.join(paths)}")
     return paths[name].read_text(encoding="utf-8")

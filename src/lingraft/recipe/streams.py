@@ -64,36 +64,12 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
     Raises:
         ValueError: it does not.
     """
-    keys = [key for key, value in (("language", language), ("corpus", corpus)) if value]
-    if streams and keys:
-        raise ValueError(
-            f"{keys[0]}: is the short form of a single stream; with [[streams]] put it there"
-        )
-    if not streams and len(keys) < 2:
-        missing = "corpus" if keys == ["language"] else "language"
-        raise ValueError(f"{missing}: is missing; the recipe must give it")
+    given = [bool(language), bool(corpus)]
+    if any(given) if streams else not all(given):
+        raise ValueError("give either language and corpus, or [[streams]] alone")
     names = [stream.name for stream in streams]
     if len(set(names)) != len(names):
         raise ValueError(f"streams: two streams have the same name, in {names}; give each its own")
-    for stream in streams:
-        if stream.pair and stream.corpus.where:
-            raise ValueError(f"streams: '{stream.name}': corpus.where is not for sentence pairs")
-    first_readers: dict[tuple[str, ...], str] = {}
-    for stream in streams:
-        where = stream.corpus.where
-        for text in stream.corpus.text:
-            reading = (
-                standard(stream.language).lower(),
-                text,
-                stream.corpus.text_column,
-                str(where),
-            )
-            first = first_readers.setdefault(reading, stream.name)
-            if first != stream.name:
-                raise ValueError(
-                    f"streams: '{first}' and '{stream.name}' both read {text} in {stream.language},"
-                    " which would be drawn twice; leave it out of one"
-                )
 
 
 def check_names(key: str, wanted: Iterable[str], names: Sequence[str]) -> None:
@@ -111,43 +87,28 @@ def check_names(key: str, wanted: Iterable[str], names: Sequence[str]) -> None:
 
 
 def check_data(phase: Phase, names: tuple[str, ...]) -> None:
-    """Check that what a phase reads is there.
+    """Check that what a phase reads is there, and how often it is drawn.
 
     Raises:
-        ValueError: an unknown stream, one under the same objective twice, or some weights only.
+        ValueError: an unknown stream, one under the same objective twice, or weights and shares
+            that do not add up.
     """
-    check_names(f"phase '{phase.name}': data", [entry.stream for entry in phase.data], names)
-    seen = set()
-    for entry in phase.data:
-        key = (entry.stream, entry.objective or phase.objective)
-        if key in seen:
-            raise ValueError(
-                f"phase '{phase.name}': data: stream '{entry.stream}' occurs twice under "
-                f"'{key[1]}'; give it one weight"
-            )
-        seen.add(key)
-    if any(entry.weight is not None and entry.share is not None for entry in phase.data):
-        raise ValueError(
-            f"phase '{phase.name}': data: an entry has a weight and a share; a share is of the "
-            "tokens, a weight of the draws: give one"
-        )
+    where = f"phase '{phase.name}': data"
+    check_names(where, [entry.stream for entry in phase.data], names)
+    read = [(entry.stream, entry.objective or phase.objective) for entry in phase.data]
+    if len(set(read)) < len(read):
+        raise ValueError(f"{where}: a stream occurs twice under one objective; give it one weight")
     shares = [entry.share for entry in phase.data if entry.share is not None]
-    if shares and phase.mixture.draw == "alternate":
-        raise ValueError(
-            f"phase '{phase.name}': data: a share of the tokens does not go with mixture.draw = "
-            "'alternate'; give weights"
-        )
     if shares and (len(shares) == len(phase.data) or sum(shares) >= 1):
         raise ValueError(
-            f"phase '{phase.name}': data: the shares leave no tokens for a stream without one; "
-            "leave the share of one stream out, which then gets what is left"
+            f"{where}: the shares leave no tokens for a stream without one; leave one share out"
         )
-    weights = [entry.weight is not None for entry in phase.data if entry.share is None]
-    if any(weights) and not all(weights):
-        raise ValueError(
-            f"phase '{phase.name}': data: some entries have a weight and some have none; "
-            "give all of them one, or none (then mixture.alpha decides)"
-        )
+    if shares and phase.mixture.draw == "alternate":
+        raise ValueError(f"{where}: shares do not go with mixture.draw = 'alternate'; give weights")
+    weighted = {entry.weight is not None for entry in phase.data if entry.share is None}
+    both = any(entry.weight is not None and entry.share is not None for entry in phase.data)
+    if both or len(weighted) > 1:
+        raise ValueError(f"{where}: give each entry without a share a weight, or none of them")
 
 
 def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
@@ -159,9 +120,8 @@ def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
     assert phase.distil is not None
     if not phase.lora and {part.partition(".")[0] for part in phase.trained} <= UNTAUGHT:
         raise RecipeError(
-            f"phase '{phase.name}': distil: a teacher draws the states that the head reads, and "
-            f"nothing beneath it trains ({', '.join(sorted(phase.train))}); leave distil out, or "
-            "train more"
+            f"phase '{phase.name}': distil: nothing beneath the head trains, which a teacher could "
+            "teach; leave distil out, or train more"
         )
     names = [entry.stream for entry in phase.data] or [stream.name for stream in streams]
     name = phase.distil.stream
@@ -169,11 +129,9 @@ def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
         english = stream.pair is None and standard(stream.language).split("-")[0] == "en"
         if stream.name in names and (english if name is None else stream.name == name):
             return stream
-    choices = ", ".join(filter(None, names)) or "several [[streams]]"
-    missing = "English stream" if name is None else f"stream '{name}'"
     raise RecipeError(
-        f"phase '{phase.name}': distil: it reads no {missing}; name one in the teacher's "
-        f"language in phases.….distil.stream, of {choices}"
+        f"phase '{phase.name}': distil.stream: name one in the source's language that the phase "
+        f"reads, of {', '.join(filter(None, names)) or 'several [[streams]]'}"
     )
 
 
@@ -198,31 +156,17 @@ def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
     Raises:
         RecipeError: only some texts name their language, or they do and one is given too.
     """
-    if language is not None:
-        if _by_language([text for text in texts if not path_of(text).exists()]):
-            raise RecipeError(
-                "--lang: the texts name their languages (LANGUAGE=PATH); leave --lang out"
-            )
+    named = [text for text in texts if CODE.fullmatch(text.partition("=")[0]) and "=" in text]
+    if language is not None and all(path_of(text).exists() for text in named):
         return {"language": language, "corpus": {"text": list(texts)}}
-    paths = _by_language(texts)
-    if not paths:
-        return {}
-    if sum(map(len, paths.values())) < len(texts):
+    if named and (language is not None or len(named) < len(texts)):
         raise RecipeError(
-            "--text: some texts are given as LANGUAGE=PATH and some are not; give all of them so, "
-            "or none (then --lang names the language)"
+            "--text: give LANGUAGE=PATH for all texts and no --lang, or paths alone with --lang"
         )
-    return {"streams": plain_streams(paths)}
-
-
-def _by_language(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Return the paths of LANGUAGE=PATH by language; those of a path alone are left out."""
     paths: dict[str, list[str]] = {}
-    for text in texts:
-        code, _, path = text.partition("=")
-        if path and CODE.fullmatch(code):
-            paths.setdefault(code, []).append(path)
-    return paths
+    for code, _, path in (text.partition("=") for text in named):
+        paths.setdefault(code, []).append(path)
+    return {"streams": plain_streams(paths)} if paths else {}
 
 
 def plain_streams(texts: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:

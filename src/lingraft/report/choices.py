@@ -19,22 +19,10 @@ logger = logging.getLogger(__name__)
 
 def lines(choices: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what was decided, a line a key; nothing where the recipe left nothing open."""
-    if not choices:
-        return []
-    decided = [f"  {one['key']} = {_shown(one['value'])} ({_because(one)})" for one in choices]
-    return ["decided by source, text and budget:", *decided]
-
-
-def _because(choice: Mapping[str, Any]) -> str:
-    return "; ".join(filter(None, (choice["source"], choice["why"])))
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "unset"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    decided = [
+        f"  {one['key']} = {one['value']} ({one['source']}; {one['why']})" for one in choices
+    ]
+    return ["decided by source, text and budget:", *decided] if decided else []
 
 
 def _record(run: Run) -> dict[str, Any]:
@@ -43,26 +31,21 @@ def _record(run: Run) -> dict[str, Any]:
 
 def decided(run: Run) -> Table | None:
     """Return what was decided of a run's recipe; None where it left nothing open."""
-    rows = [
-        (one["key"], _shown(one["value"]), one["source"], one["why"])
-        for one in _record(run).get("choices", ())
-    ]
-    texts = (Column(name, "text") for name in ("key", "value", "source"))
-    return table("What was decided", (*texts, Column("why", "long")), rows) if rows else None
+    keys = ("key", "value", "source", "why")
+    rows = [[str(one[key]) for key in keys] for one in _record(run).get("choices", ())]
+    columns = (Column(name, "long" if name == "why" else "text") for name in keys)
+    return table("What was decided", columns, rows) if rows else None
 
 
 def note_time(run: Run, took: float, seconds: float) -> None:
     """Write down how long a run took whose budget is in time, and say it."""
     write_record(run.choices_path, _record(run) | {"took": took, "seconds": seconds})
-    level = logging.WARNING if took > seconds else logging.INFO
-    logger.log(level, "time: %s", _kept(took, seconds))
+    logger.log(logging.WARNING if took > seconds else logging.INFO, "time: %s", time_taken(run))
 
 
-def took(run: Run) -> str:
+def time_taken(run: Run) -> str:
     """Return how long a run took beside its budget in time; empty where it has none."""
     record = _record(run)
-    return _kept(record["took"], record["seconds"]) if "took" in record else ""
-
-
-def _kept(took: float, seconds: float) -> str:
-    return f"{numbers.duration(took)} of {numbers.duration(seconds)}"
+    if "took" not in record:
+        return ""
+    return f"{numbers.duration(record['took'])} of {numbers.duration(record['seconds'])}"

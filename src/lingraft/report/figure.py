@@ -36,10 +36,8 @@ NAMES = ("currentColor", "var(--faint)", *(f"var(--c{index})" for index in range
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 WIDTH, HEIGHT = 5.0, 2.9
 """Inches: as wide as a page shows it, and still readable on a phone."""
-LEGEND_LETTERS = 60
-"""Letters that a row of the legend holds, each sample counted as six."""
 LEGEND_ROW = 0.19
-"""Inches that it takes."""
+"""Inches that a row of the legend takes."""
 MANY = 30
 """A line of fewer points has a mark at each."""
 RC: dict[Any, Any] = {
@@ -58,9 +56,7 @@ RC: dict[Any, Any] = {
     "axes.grid.axis": "y",
     "grid.color": FAINT,
     "grid.alpha": 0.35,
-    "grid.linewidth": 0.6,
     "legend.frameon": False,
-    "legend.handlelength": 2.2,
 }
 
 
@@ -92,8 +88,8 @@ class Figure:
     """What stands along the foot and up the side."""
     lines: Sequence[Line]
     caption: str
-    description: str
-    """For readers who do not see it."""
+    description: str = ""
+    """For readers who do not see it; empty takes the caption."""
     levels: Sequence[tuple[str, float]] = ()
     """Flat dotted lines: what needs no training."""
     spans: Sequence[tuple[float, float, str]] = ()
@@ -104,13 +100,12 @@ class Figure:
     """Whether the foot is logarithmic, with the points' own places as its ticks."""
     from_nothing: bool = False
     """Whether the side begins at 0."""
-    height: float = 1.0
 
     def drawn(self) -> MatplotlibFigure:
         """Draw it with matplotlib, in the colours of a light page."""
-        names = dict.fromkeys(line.name for line in self.lines if not line.faint)
-        columns = max(1, min(3, LEGEND_LETTERS // (6 + max(map(len, names), default=0))))
-        height = HEIGHT * self.height + LEGEND_ROW * -(-len(names) // columns)
+        names = {line.name for line in self.lines if not line.faint}
+        columns = 1 if max(map(len, names), default=0) > 24 else 2
+        height = HEIGHT + LEGEND_ROW * -(-len(names) // columns)
         with mpl.rc_context(RC):
             figure = MatplotlibFigure((WIDTH, height), layout="constrained", facecolor="none")
             axes = figure.add_subplot(facecolor="none")
@@ -173,7 +168,7 @@ class Figure:
         for colour, name in zip((INK, FAINT, *COLOURS), NAMES, strict=True):
             text = text.replace(colour, name)
         text = re.sub(r"<style.*?</style>", _style(), text, count=1, flags=re.DOTALL)
-        text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag[0]), text)
+        text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\d+\.\d\d)\d+", r"\1", tag[0]), text)
         return Markup(re.sub(r"\n\s*", "\n", text))
 
     @property
@@ -182,7 +177,7 @@ class Figure:
         x, y = self.axes
         bands = ("lowest", "highest") if any(line.band for line in self.lines) else ()
         rows = [
-            (", ".join(filter(None, (line.name, line.series))), *map(_exact, numbers_of))
+            (", ".join(filter(None, (line.name, line.series))), *(f"{n:.8g}" for n in numbers_of))
             for line in self.lines
             for numbers_of in zip(line.x, line.y, *(line.band or ()), strict=True)
         ]
@@ -192,10 +187,6 @@ class Figure:
 def as_link(csv: str) -> str:
     """Return an address that holds a CSV file itself."""
     return f"data:text/csv;charset=utf-8,{quote(csv)}"
-
-
-def _exact(value: float) -> str:
-    return f"{value:.8g}"
 
 
 def _draw_line(axes: Axes, line: Line) -> None:
@@ -223,7 +214,3 @@ def _style() -> str:
         f"{rule(INK, FAINT, *COLOURS)}"
         f"@media screen and (prefers-color-scheme:dark){{{rule(*DARK)}}}</style>"
     )
-
-
-def _rounded(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.2f}"

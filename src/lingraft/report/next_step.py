@@ -14,10 +14,10 @@ class NextStep(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Both on one line, for a terminal."""
+        """Return both on one line each, for a terminal."""
         return f"{self.why}\n{self.command}"
 
 
 def command(*words: object) -> str:
-    """A command as a shell reads it."""
+    """Return a command as a shell reads it."""
     return shlex.join(["lingraft", *map(str, words)])

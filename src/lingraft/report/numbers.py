@@ -12,7 +12,7 @@ ABSENT = "–"
 
 
 def significant(value: float | None, digits: int = 3) -> str:
-    """A measured value with the decimals that matter: 5.07, 46.4, 164.6, 1,204."""
+    """Show a measured value with the decimals that matter: 5.07, 46.4, 164.6, 1,204."""
     if value is None or not math.isfinite(value):
         return ABSENT
     if abs(value) >= 1_000:
@@ -23,27 +23,27 @@ def significant(value: float | None, digits: int = 3) -> str:
 
 
 def fixed(value: float | None, decimals: int) -> str:
-    """A value with a fixed number of decimals, below nothing with the sign of a difference."""
+    """Show a value with a fixed number of decimals, below nothing with the sign of a difference."""
     if value is None or not math.isfinite(value):
         return ABSENT
     return f"{value:z,.{decimals}f}".replace("-", "−")
 
 
 def signed(value: float | None, decimals: int) -> str:
-    """A difference: +1.2, −0.3, 0.0."""
+    """Show a difference: +1.2, −0.3, 0.0."""
     if value is None or not math.isfinite(value):
         return ABSENT
     return with_sign(value, fixed(abs(value), decimals))
 
 
 def with_sign(value: float, size: str) -> str:
-    """A number's size as text behind its sign; what is shown as nothing has none."""
+    """Put a number's size as text behind its sign; what is shown as nothing has none."""
     shown_as_nothing = not any(digit in size for digit in "123456789")
     return size if shown_as_nothing else f"{'+' if value > 0 else '−'}{size}"
 
 
 def between(low: float | None, high: float | None, decimals: int, *, sign: bool = False) -> str:
-    """The bounds of an interval: [1.2, 3.4], or of a difference [−0.1, +0.4]; empty without."""
+    """Show an interval: [1.2, 3.4], or of a difference [−0.1, +0.4]; empty without bounds."""
     if low is None or high is None:
         return ""
     show = signed if sign else fixed
@@ -51,24 +51,24 @@ def between(low: float | None, high: float | None, decimals: int, *, sign: bool 
 
 
 def probability(p: float) -> str:
-    """A p to three decimals: p 0.023, p < 0.001."""
+    """Show a p to three decimals: p 0.023, p < 0.001."""
     return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
 
 def tested(p: float, p_seeds: float | None, trained: int) -> str:
-    """The bootstrap's p, and that over the seeds of training where there is one."""
+    """Show the bootstrap's p, and that over the seeds of training where there is one."""
     if p_seeds is None:
         return probability(p)
     return f"{probability(p)}, over {trained} seeds {probability(p_seeds).removeprefix('p ')}"
 
 
 def count(value: float | None) -> str:
-    """An exact count: 138,669,392."""
+    """Show an exact count: 138,669,392."""
     return ABSENT if value is None else f"{value:,.0f}"
 
 
 def short(value: float | None) -> str:
-    """A count to three digits: 950, 88 k, 0.88 M, 1.2 B."""
+    """Show a count to three digits: 950, 88 k, 0.88 M, 1.2 B."""
     if value is None:
         return ABSENT
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
@@ -86,7 +86,7 @@ def _three_digits(value: float) -> str:
 
 
 def percent(share: float | None, decimals: int = 1) -> str:
-    """A share between 0 and 1 as a percentage: 46.4 %, or < 0.1 % where it would round to none."""
+    """Show a share between 0 and 1 as 46.4 %, or < 0.1 % where it would round to none."""
     if share is None:
         return ABSENT
     least = 10.0**-decimals
@@ -96,7 +96,7 @@ def percent(share: float | None, decimals: int = 1) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time: 0.8 s, 45 s, 3 min 20 s, 2 h 5 min."""
+    """Show a time: 0.8 s, 45 s, 3 min 20 s, 2 h 5 min."""
     if seconds is None:
         return ABSENT
     text = log.duration(seconds)
@@ -104,7 +104,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(n_bytes: float | None) -> str:
-    """A file size in decimal units: 812 B, 5.2 MB."""
+    """Show a file size in decimal units: 812 B, 5.2 MB."""
     if n_bytes is None:
         return ABSENT
     for power, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):

@@ -8,36 +8,36 @@ from markupsafe import Markup, escape
 
 from lingraft.report import numbers
 from lingraft.report.page import Text, section
-from lingraft.report.pieces import running
 from lingraft.report.table import Cell, Column, row, table
 from lingraft.report.variants import results_of
+from lingraft.report.vocabulary import running
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingraft.report.page import Part
-    from lingraft.report.variants import Variant
+    from lingraft.report.variants import TrainedModel
 
 GUESS = Markup('<span class="guess{}"><bdi>{}</bdi> <small>{}</small></span> ')
 BLANK = Markup("{}<mark>{}<sup>{}</sup></mark>")
 GOLD = Markup("<bdi>{}</bdi><sup>{}</sup>")
 
 
-def samples(variants: Sequence[Variant], kind: str, specials: Sequence[str]) -> list[Part]:
+def samples(models: Sequence[TrainedModel], kind: str, specials: Sequence[str]) -> list[Part]:
     """Show the main model's masked sentences, with the guesses of all that saw the same masks.
 
     Args:
-        variants: the first is the main one.
+        models: the first is the main one.
         kind: of its tokenizer.
         specials: tokens that are not shown.
     """
-    (_, main), *_ = evaluated = results_of(variants, "evaluation")
+    (_, main), *_ = evaluated = results_of(models, "evaluation")
     same = {
-        variant.label: {sample["text"]: sample["predictions"] for sample in evaluation["samples"]}
-        for variant, evaluation in evaluated
+        model.label: {sample["text"]: sample["predictions"] for sample in evaluation["samples"]}
+        for model, evaluation in evaluated
         if evaluation["masks"]["fingerprint"] == main["masks"]["fingerprint"]
     }
-    lang = variants[0].recipe.languages[0]
+    lang = models[0].recipe.languages[0]
     parts: list[Part] = []
     for number, sample in enumerate(main["samples"], start=1):
         gold = {int(one["index"]): str(one["gold"]) for one in sample["predictions"]}

@@ -1,12 +1,8 @@
-"""Several languages in one run: what each stream is, how it was drawn, and who is better in it.
-
-Shape letters: W words, B blocks of the test text.
-"""
+"""Several languages in one run: how each stream was drawn, and which model is better in it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lingraft.evaluation import records
 from lingraft.log import counted
@@ -17,50 +13,38 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from lingraft.evaluation.records import Paired
     from lingraft.report.table import Table
-    from lingraft.report.variants import Variant
+    from lingraft.report.variants import TrainedModel
 
-PORTIONS = ("draws", "tokens")
-"""What a phase counts of each stream, and a stream has a share of."""
+SOURCE = "the source"
 
 
-@dataclass(frozen=True)
-class PairedBits:
-    """Bits per character of two models on the words that both can score."""
+class PairedBits(NamedTuple):
+    """Bits per character of two models on the words of a stream that both can score."""
 
     stream: str
     other: str
     """Label of the second model."""
-    words: int
-    ours: float
-    theirs: float
-    low: float | None
-    """Bounds of the 95 % interval of `difference`; None where the test text is too small."""
-    high: float | None
-
-    @property
-    def difference(self) -> float:
-        """Ours less theirs: below 0 we are better."""
-        return self.ours - self.theirs
+    paired: Paired
 
     @property
     def outcome(self) -> str:
-        """'better', 'worse', 'not clearly different', or 'not known' without an interval."""
-        if self.low is None or self.high is None:
-            return "not known"
-        if self.low <= 0 <= self.high:
-            return "not clearly different"
-        return "better" if self.high < 0 else "worse"
+        """Return 'better', 'worse', 'no different', or 'unknown' without an interval."""
+        gap = self.paired.difference
+        if gap is None or gap.low is None or gap.high is None:
+            return "unknown"
+        if gap.low <= 0 <= gap.high:
+            return "no different"
+        return "better" if gap.high < 0 else "worse"
 
 
-def paired_bits(tsv: Path, other_tsv: Path, stream: str, other: str) -> PairedBits | None:
+def paired_bits(tsv: Path, other_tsv: Path) -> Paired | None:
     """Compare two words.tsv by a paired bootstrap over blocks of the test text.
 
     Args:
         tsv: of the model that is judged.
         other_tsv: of the one it is judged against.
-        stream: whose text it is.
-        other: what the second model is called.
 
     Returns:
         None where a file is not there, they hold other words, or no word is scored by both.
@@ -73,137 +57,70 @@ def paired_bits(tsv: Path, other_tsv: Path, stream: str, other: str) -> PairedBi
     first, second = ({word.word: word for word in records.read(path)} for path in (tsv, other_tsv))
     if first.keys() != second.keys():
         return None
-    found = records.paired(first.values(), [second[key] for key in first])
-    if found is None:
-        return None
-    bounds = (found.difference.low, found.difference.high) if found.difference else (None, None)
-    return PairedBits(stream, other, found.words, *found.bits, *bounds)
+    return records.paired(first.values(), [second[key] for key in first])
 
 
-def words_file(variant: Variant, stream: str) -> Path:
-    """Name the file of the scored words of a stream."""
-    prefix = f"{stream}-" if stream else ""
-    return variant.run.stage("evaluation").path / f"{prefix}{records.WORDS_FILE}"
+def compared(models: Sequence[TrainedModel]) -> list[PairedBits]:
+    """Compare the first model with each other one on every stream's words, and with its source.
 
-
-def compared(variants: Sequence[Variant]) -> list[PairedBits]:
-    """Compare the first model with each other one, on every stream's words; [] for one text."""
-    main, rivals = variants[0], variants[1:]
-    pairs = (
-        paired_bits(words_file(main, s.name), words_file(rival, s.name), s.name, rival.label)
-        for rival in rivals
-        for s in main.recipe.streams
-    )
-    return [pair for pair in pairs if pair is not None]
-
-
-SOURCE = "the source"
-
-
-def against_source(main: Variant) -> list[PairedBits]:
-    """Compare the model with what it came from, on the streams of `evaluation.before`."""
-    folder, pairs = main.run.stage("evaluation").path, []
-    for stream in main.recipe.texts:
-        if stream.name in main.recipe.evaluation.before:
-            source_file = folder / f"{stream.prefix}{records.BEFORE_FILE}"
-            file = words_file(main, stream.name)
-            pairs.append(paired_bits(file, source_file, stream.name or stream.language, SOURCE))
-    return [pair for pair in pairs if pair is not None]
-
-
-def kept_or_lost(pairs: Sequence[PairedBits]) -> str:
-    """Say which of the source's languages were kept, in a sentence."""
-    lost_streams = [pair.stream for pair in pairs if pair.outcome == "worse"]
-    kept_streams = [pair.stream for pair in pairs if pair.outcome not in ("worse", "not known")]
-    unknown = [pair.stream for pair in pairs if pair.outcome == "not known"]
-    parts = [f"kept: {', '.join(kept_streams)}"] if kept_streams else []
-    parts += [f"lost in part: {', '.join(lost_streams)}"] if lost_streams else []
-    parts += [f"too little text to tell: {', '.join(unknown)}"] if unknown else []
-    return (
-        f"Against the source itself in bits per character, {'; '.join(parts)} (a language is lost "
-        "in part where the whole 95 % interval of the difference is above 0)."
-    )
-
-
-def summary(variants: Sequence[Variant]) -> str:
-    """Say for a terminal where the first model is better, and what it kept; empty of one text."""
-    pairs = against_source(variants[0])
-    texts = [verdict(variants[0].label, compared(variants)), kept_or_lost(pairs) if pairs else ""]
-    return " ".join(filter(None, texts))
+    With the source on the streams of `evaluation.before`; nothing where there is one text.
+    """
+    recipe, folder = models[0].recipe, models[0].run.stage("evaluation").path
+    files = [
+        (stream, model.label, model.run.stage("evaluation").path, records.WORDS_FILE)
+        for model in models[1:]
+        for stream in recipe.streams
+    ]
+    files += [
+        (stream, SOURCE, folder, records.BEFORE_FILE)
+        for stream in recipe.texts
+        if stream.name in recipe.evaluation.before
+    ]
+    pairs = []
+    for stream, label, place, name in files:
+        own = folder / f"{stream.prefix}{records.WORDS_FILE}"
+        found = paired_bits(own, place / f"{stream.prefix}{name}")
+        if found is not None:
+            pairs.append(PairedBits(stream.name or stream.language, label, found))
+    return pairs
 
 
 def verdict(main: str, pairs: Sequence[PairedBits]) -> str:
-    """Say in which languages the first model is better, a sentence for each other model."""
+    """Say in which languages a model is better, a sentence for each that it is compared with."""
     sentences = []
     for label in dict.fromkeys(pair.other for pair in pairs):
         own = [pair for pair in pairs if pair.other == label]
-        better = [pair.stream for pair in own if pair.outcome == "better"]
-        worse = [pair.stream for pair in own if pair.outcome == "worse"]
-        sentence = f"In bits per character {main} is better than {label} in {len(better)} of "
-        sentence += f"{counted(len(own), 'stream')}{_named(better)}"
-        sentence += f", worse in {len(worse)}{_named(worse)}" if worse else ""
-        unclear = sum(pair.outcome == "not clearly different" for pair in own)
-        differ = "differs" if unclear == 1 else "differ"
-        sentence += f"; {unclear} {differ} by no more than chance" if unclear else ""
-        unknown = [pair.stream for pair in own if pair.outcome == "not known"]
-        sentence += f"; too little text to tell: {', '.join(unknown)}" if unknown else ""
-        sentences.append(f"{sentence} (95 % interval of a paired bootstrap over the test text).")
+        by_outcome = {
+            outcome: [pair.stream for pair in own if pair.outcome == outcome]
+            for outcome in ("better", "worse", "no different", "unknown")
+        }
+        counts = (f"{outcome} in {len(names)} ({', '.join(names)})"
+                  for outcome, names in by_outcome.items() if names)  # fmt: skip
+        sentences.append(
+            f"In bits per character {main} is, beside {label}, of {counted(len(own), 'stream')} "
+            f"{', '.join(counts)} (95 % interval of a paired bootstrap over the test text)."
+        )
     return " ".join(sentences)
 
 
-def _named(streams: Sequence[str]) -> str:
-    return f" ({', '.join(streams)})" if streams else ""
-
-
-def table_of(main: str, pairs: Sequence[PairedBits], title: str) -> Table | None:
+def table_of(main: str, pairs: Sequence[PairedBits]) -> Table | None:
     """Show the pairs with their intervals; None where there are none."""
     rows = []
     for pair in pairs:
+        ours, theirs = pair.paired.bits
         best = {"better": (BEST, 0), "worse": (0, BEST)}.get(pair.outcome, (0, 0))
-        bounds = (
-            numbers.ABSENT
-            if pair.low is None or pair.high is None
-            else f"{numbers.signed(pair.low, 3)} … {numbers.signed(pair.high, 3)}"
-        )
+        gap = pair.paired.difference
+        bounds = numbers.between(gap.low, gap.high, 3, sign=True) if gap else numbers.ABSENT
         rows.append(
             (
                 pair.stream,
                 pair.other,
-                numbers.count(pair.words),
-                Cell(numbers.fixed(pair.ours, 3), rank=best[0]),
-                Cell(numbers.fixed(pair.theirs, 3), rank=best[1]),
-                numbers.signed(pair.difference, 3),
+                numbers.count(pair.paired.words),
+                Cell(numbers.fixed(ours, 3), rank=best[0]),
+                Cell(numbers.fixed(theirs, 3), rank=best[1]),
+                numbers.signed(ours - theirs, 3),
                 bounds,
             )
         )
     texts = (Column("against", "text"), "words", main, "the other", "difference", "95 % interval")
-    return table(title, ("stream", *texts), rows) if rows else None
-
-
-def draws(variant: Variant) -> Table | None:
-    """Count how often each stream was drawn, and its tokens, phase by phase."""
-    rows = []
-    for phase in variant.phases:
-        streams = (phase.result or {}).get("streams") or {}
-        total = {key: sum(counts.get(key, 0) for counts in streams.values()) for key in PORTIONS}
-        for label, stream in streams.items():
-            shares = [
-                numbers.percent(stream[key] / total[key], 2)
-                if total[key] and key in stream  # tokens were not counted in older runs
-                else numbers.ABSENT
-                for key in PORTIONS
-            ]
-            rows.append(
-                (
-                    str(label),
-                    phase.name,
-                    numbers.count(stream["sentences"]),
-                    numbers.percent(stream["probability"], 2),
-                    numbers.count(stream["draws"]),
-                    *shares,
-                    numbers.fixed(stream["draws"] / stream.get("samples", stream["sentences"]), 2),
-                )
-            )
-    begin = ("stream", Column("phase", "text"), "sentences", "probability", "draws")
-    head = (*begin, "share", "share of tokens", "passes")
-    return table("How the streams were drawn", head, rows) if rows else None
+    return table("Bits per character by stream", ("stream", *texts), rows) if rows else None

@@ -6,15 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
-from lingraft.report.tables import BITS, FEWEST_TARGETS, MOST_UNKNOWN
+from lingraft.report.tables import BITS, FEWEST_TARGETS, METRICS, MOST_UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lingraft.report.tables import Comparison, Line
 
 SAME = 0.01
-"""Perplexities or budgets that differ by less than this share are called the same."""
+"""Values or budgets that differ by less than this share are called the same."""
 
 
 def verdict(compared: Comparison) -> str:
@@ -23,113 +21,43 @@ def verdict(compared: Comparison) -> str:
     if main.perplexity is None:
         return f"No verdict yet: {main.name} has not been evaluated."
     if main.too_few:
-        text = (
+        return (
             f"Nothing is known of {main.name}: its test text has {main.targets:,} tokens to "
             f"predict, and fewer than {FEWEST_TARGETS} say nothing. Hold out more text "
             "(corpus.test), or score more of it (evaluation.max_sentences)."
         )
-    else:
-        text = _beside_others(compared)
-    return f"{text}{_by_text(main)}{_unknown(main)}"
-
-
-def _by_text(main: Line) -> str:
-    """Name each of several texts, and those on which the model is no better than guessing."""
-    if not main.streams:
-        return ""
-    shown = [
-        f"{line.name} {line.shown('perplexity')} ({numbers.significant(line.unigram_perplexity)})"
-        for line in main.streams
-    ]
-    levels: dict[str, list[str]] = {}
-    for line in main.streams:
-        if line.too_few:
-            levels.setdefault("too little test text to tell", []).append(line.name)
-        elif not line.ahead:
-            levels.setdefault(f"{line.beside_unigrams} guessing", []).append(line.name)
-    said = [f"; {level}: {', '.join(names)}" for level, names in levels.items()]
-    return (
-        " Perplexity by text (in brackets: guessing by token frequency alone): "
-        f"{', '.join(shown)}{''.join(said)}."
-    )
-
-
-def _unknown(main: Line) -> str:
-    """Say where a good perplexity is of the few tokens that the vocabulary knows."""
-    return "".join(
-        f" But {numbers.percent(line.unknown, 0)} of the tokens"
-        f"{f' of {line.name}' if main.streams else ''} are unknown to the vocabulary, and count in "
-        "no perplexity: this is no success."
-        for line in main.streams or (main,)
-        if line.unknown >= MOST_UNKNOWN
-    )
+    if not math.isfinite(main.perplexity):
+        return f"{main.name} has no finite perplexity: its training failed."
+    return f"{_beside_others(compared)} {_beside_guessing(main)}".rstrip()
 
 
 def _beside_others(compared: Comparison) -> str:
-    """Compare the model with the others, on the first text."""
-    main, rest = compared.lines[0], compared.lines[1:]
-    of = f" on {main.streams[0].name}" if main.streams else ""
-    reached = f"{main.name} reaches perplexity {main.shown('perplexity')}{of}"
-    rivals = [
-        line for line in rest if line.perplexity is not None and math.isfinite(line.perplexity)
-    ]
-    if not math.isfinite(main.perplexity or math.nan):
-        return f"{main.name} has no finite perplexity: its training failed."
+    """Say how the first model does beside the best other one."""
+    main = compared.lines[0]
+    metric = "perplexity" if compared.comparable else BITS
+    sentence = f"{main.name} reaches perplexity {main.shown('perplexity')}"
+    rivals = [line for line in compared.lines[1:] if math.isfinite(_value(line, metric))]
     if not rivals:
-        return f"{reached}{_budget(main)}; {_against_unigrams(main)}."
+        after = f" after {numbers.short(main.tokens)} tokens" if main.tokens else ""
+        guessing = numbers.significant(main.unigram_perplexity)
+        return f"{sentence}{after}; guessing by token frequency alone gives {guessing}."
     if not compared.comparable:
-        return (
-            f"{reached}{_budget(main)}; {_against_unigrams(main)}. "
-            "The models were evaluated on different tokens: perplexities do not compare."
-            f"{_in_bits(compared)}"
-        )
-    rival = min(rivals, key=lambda line: (line.perplexity or math.inf, line.name))
-    shown = f"{_named(rival, rivals)} {rival.shown('perplexity')}"
-    sentence = f"{reached}, {shown}{_budgets(main, rival)}: {_ratio(main, rival)}."
-    unlearnt: dict[str, list[str]] = {}
-    for line in (main, rival):
-        if not line.ahead:
-            unlearnt.setdefault(line.beside_unigrams, []).append(line.name)
-    if unlearnt:
-        said = [
-            f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} {level}"
-            for level, names in unlearnt.items()
-        ]
         sentence += (
-            f" But {' and '.join(said)} guessing by token frequency alone "
-            f"(perplexity {numbers.significant(main.unigram_perplexity)})."
+            "; the models were evaluated on different tokens, so perplexities do not compare"
         )
-    return sentence
+        if not compared.by_bits:
+            return f"{sentence}."
+        sentence += f". In bits per character it reaches {main.shown(metric)}"
+    sign = 1 if METRICS[metric].lower else -1
+    rival = min(rivals, key=lambda line: (sign * _value(line, metric), line.name))
+    several = "" if len(rivals) == 1 else f" (the best of {len(rivals)} others)"
+    guessing = "" if rival.ahead else f" ({rival.beside_unigrams} guessing)"
+    beside = f"{rival.name}{several} {rival.shown(metric)}{guessing}{_budgets(main, rival)}"
+    return f"{sentence}, {beside}: {_ratio(_value(main, metric), rival, metric)}."
 
 
-def _in_bits(compared: Comparison) -> str:
-    """Who is better by bits per character, of models whose perplexities do not compare."""
-    main, *rest = compared.lines
-    rivals = [line for line in rest if math.isfinite(line.metrics.get(BITS, math.nan))]
-    own = main.metrics.get(BITS, math.nan)
-    if not (compared.by_bits and rivals and math.isfinite(own)):
-        return ""
-    rival = min(rivals, key=lambda line: (line.metrics[BITS], line.name))
-    theirs = rival.metrics[BITS]
-    if own == theirs:
-        outcome = "the same"
-    elif own < theirs:
-        outcome = f"{numbers.percent(1 - own / theirs)} lower"
-    else:
-        share = numbers.percent(own / theirs - 1)
-        outcome = f"{share} higher, so {rival.name} is the better model here"
-    return (
-        f" In bits per character, which do, {main.name} reaches {main.shown(BITS)}, "
-        f"{_named(rival, rivals)} {rival.shown(BITS)}{_budgets(main, rival)}: {outcome}."
-    )
-
-
-def _named(rival: Line, rivals: Sequence[Line]) -> str:
-    return rival.name if len(rivals) == 1 else f"{rival.name} (the best of {len(rivals)} others)"
-
-
-def _budget(line: Line) -> str:
-    return f" after {numbers.short(line.tokens)} tokens" if line.tokens else ""
+def _value(line: Line, metric: str) -> float:
+    return line.metrics.get(metric, math.nan)
 
 
 def _budgets(main: Line, rival: Line) -> str:
@@ -140,32 +68,36 @@ def _budgets(main: Line, rival: Line) -> str:
     return f" with {numbers.short(main.tokens)} and {numbers.short(rival.tokens)} tokens"
 
 
-def _ratio(main: Line, rival: Line) -> str:
-    ratio = (rival.perplexity or math.nan) / (main.perplexity or math.nan)
-    if abs(ratio - 1) < SAME:
+def _ratio(own: float, rival: Line, metric: str) -> str:
+    ratio = _value(rival, metric) / own
+    if not abs(ratio - 1) >= SAME:
         return "no difference worth the name"
-    if ratio > 1:
-        return _times(ratio, "lower")
-    return f"{_times(1 / ratio, 'higher')}, so {rival.name} is the better model here"
+    larger = max(ratio, 1 / ratio)
+    times = f"{numbers.significant(larger, 2 if larger >= 2 else 3)} times"
+    better = "" if ratio > 1 else f", so {rival.name} is the better model here"
+    return f"{times} {'lower' if ratio > 1 else 'higher'}{better}"
 
 
-def _times(ratio: float, direction: str) -> str:
-    if ratio < 1.1:
-        share = ratio - 1 if direction == "higher" else 1 - 1 / ratio
-        return f"{numbers.percent(share, 0)} {direction}"
-    return (
-        f"{ratio:.2f} times {direction}"
-        if ratio < 2
-        else f"{numbers.significant(ratio, 2)} times {direction}"
-    )
-
-
-def _against_unigrams(line: Line) -> str:
-    unigrams = numbers.significant(line.unigram_perplexity)
-    if line.ahead:
-        nats = math.log((line.unigram_perplexity or math.nan) / (line.perplexity or math.nan))
-        return (
-            f"guessing by token frequency alone gives {unigrams}, "
-            f"which is {numbers.fixed(nats, 1)} nats a token worse"
-        )
-    return f"that is {line.beside_unigrams} guessing by token frequency alone ({unigrams})"
+def _beside_guessing(main: Line) -> str:
+    """Say where a model is no better than guessing, text by text, or knows few of the tokens."""
+    texts = main.streams or (main,)
+    sentences = []
+    if main.streams:
+        shown = (f"{line.name} {line.shown('perplexity')} "
+                 f"({numbers.significant(line.unigram_perplexity)})" for line in texts)  # fmt: skip
+        sentences.append(f"Perplexity by text (in brackets: guessing): {', '.join(shown)}.")
+    for line in texts:
+        if line.too_few:
+            sentences.append(f"Too little text of {line.name} to tell.")
+        elif not line.ahead:
+            sentences.append(
+                f"But {line.name} is {line.beside_unigrams} guessing by token frequency alone "
+                f"(perplexity {numbers.significant(line.unigram_perplexity)})."
+            )
+        if line.unknown >= MOST_UNKNOWN:
+            share = numbers.percent(line.unknown, 0)
+            sentences.append(
+                f"But {share} of the tokens of {line.name}'s text are unknown to the vocabulary, "
+                "and a low perplexity of the rest is no success."
+            )
+    return " ".join(sentences)

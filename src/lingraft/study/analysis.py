@@ -1,4 +1,4 @@
-"""Metrics, differences between methods, and how much data a method is worth."""
+"""Metrics of studies, differences between methods, and how much data a method is worth."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.report import numbers, scored
+from lingraft.report.metrics import Metric, hits
 from lingraft.report.variants import STREAM
 from lingraft.stats import interval
 
@@ -16,61 +17,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.stats import Array, Difference, Resampling
-    from lingraft.study.results import Group
+    from lingraft.study.results import SeedGroup
 
 PERPLEXITY = "mask-only/perplexity"
 LOSS = "mask-only/loss"
 BITS = "bits_per_character"
 BYTES = "likelihood/bits_per_byte"
 UNIGRAMS = "unigram_perplexity"
-CURVE, LEARNT = "curve/loss", "curve/bits_per_byte"
-"""Validation loss over tokens; of causal models bits per byte over characters."""
+CURVE = "curve/loss"
+"""Validation loss over tokens."""
 TASK, KEPT = "task/", "kept/"
 """Prefixes of the scores of fine-tuned models, and of those on texts of the source's language
 that a causal model was scored on."""
 
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric as it is shown, and made from the mean of its blocks."""
-
-    title: str
-    lower: bool = True
-    """Lower is better."""
-    decimals: int | None = None
-    """None shows three significant digits."""
-    scale: str = ""
-    """Scale of the mean of the blocks: none, "percent" or "exp"."""
-
-    def show(self, value: float | None) -> str:
-        """Return a value as text."""
-        if self.decimals is None:
-            return numbers.significant(value)
-        return numbers.fixed(value, self.decimals)
-
-    def of(self, mean: Array) -> Array:
-        """Return the metric of means of blocks."""
-        if self.scale == "exp":
-            return np.exp(np.minimum(mean, 700.0))
-        return 100 * mean if self.scale == "percent" else mean
-
-
-def _hits(k: int, of: str = "") -> Metric:
-    return Metric(f"hits@{k}{of}", lower=False, decimals=1, scale="percent")
-
-
 METRICS = {
     PERPLEXITY: Metric("PPL", scale="exp"),
-    BITS: Metric("bits/char", decimals=3),
-    BYTES: Metric("bits/byte", decimals=3),
-    "likelihood/bits_per_character": Metric("bits/char", decimals=3),
-    **{f"mask-only/hits@{k}": _hits(k) for k in (1, 3, 5, 10)},
-    "mask-only/mrr": Metric("MRR", lower=False, decimals=4),
-    "mask-only/mr": Metric("MR"),
-    "all/hits@1": _hits(1),
-    "new/hits@1": _hits(1, ", new"),
-    "all/median_rank": Metric("median rank"),
-    "tokens_per_character": Metric("tokens/char", decimals=3),
+    BITS: Metric("bits/char", 3),
+    BYTES: Metric("bits/byte", 3),
+    "mask-only/hits@1": hits(1),
+    "mask-only/mrr": Metric("MRR", 4, lower=False),
+    "new/hits@1": hits(1, ", new"),
 }
 """Columns of tables, in their order."""
 
@@ -87,36 +53,14 @@ def metric_named(name: str) -> Metric | None:
         found = METRICS.get(of_text) if of_text in (PERPLEXITY, BITS, BYTES) else None
         return found and replace(found, title=f"{found.title}, {stream}")
     if name.startswith(KEPT) and name.endswith("/bits_per_byte"):
-        return Metric(f"{name.split('/')[1]}, kept", decimals=3)
+        return Metric(f"{name.split('/')[1]}, kept", 3)
     if name.startswith(TASK):
         title = name.removeprefix(TASK).replace("/", " ").replace("_", " ")
-        return Metric(title, lower=False, decimals=1, scale="percent")
-    return Metric("loss", decimals=3) if name == LOSS else METRICS.get(name)
+        return replace(hits(0), title=title)
+    return Metric("loss", 3) if name == LOSS else METRICS.get(name)
 
 
-UNSHOWN = {
-    "ties",
-    "exact",
-    "unknown",
-    "mr",
-    "mrr",
-    "mean_rank",
-    "median_rank",
-    "perplexity",
-    "loss",
-}
-"""Ends of names of metrics that are in rows and in no table of studies."""
-
-
-def is_known(name: str) -> bool:
-    """Return whether rows of a study have such a metric."""
-    end = name.rpartition("/")[2]
-    of_study = (UNIGRAMS, CURVE, LEARNT, BITS)
-    named = {metric.rpartition("/")[2] for metric in METRICS} | UNSHOWN | {*of_study}
-    return end in named or end.startswith("hits@")
-
-
-def asked(group: Group, metric: str) -> frozenset[Any]:
+def asked(group: SeedGroup, metric: str) -> frozenset[Any]:
     """Return what a metric was measured on: tokens, text or examples; of words which ones."""
     rows = group.rows(metric).values()
     if metric.rpartition("/")[2] == BITS and not metric.startswith("likelihood/"):
@@ -127,7 +71,9 @@ def asked(group: Group, metric: str) -> frozenset[Any]:
     return frozenset([*(row.masks for row in rows), *models])
 
 
-def difference(group: Group, base: Group, metric: str, resampling: Resampling) -> Difference | None:
+def difference(
+    group: SeedGroup, base: SeedGroup, metric: str, resampling: Resampling
+) -> Difference | None:
     """Return how much higher a metric is than the base's, over the seeds that both have.
 
     None where the two were measured on different things, or share no seed.
@@ -152,31 +98,26 @@ class Factor:
     `least`.
     """
 
-    size: int
     value: float
     """NaN where a mean is not finite."""
-    low: float | None
-    """Bounds of the 95 % interval; None where a cell has no blocks, or few."""
-    high: float | None
+    bounds: tuple[float, float] | None
+    """Of the 95 % interval; None where a cell has no blocks, or few."""
     least: float
     most: float
     """Smallest and largest size of the baseline by that of the method."""
 
     def shown(self) -> tuple[str, str]:
         """Return the factor and its interval: `4.1`, `[3.2, 5.0]`; or `not reached (> 8)`."""
-        if math.isnan(self.value):
-            return numbers.ABSENT, ""
         text = self._text(self.value)
         value = f"not reached ({text})" if self.value == NOT_REACHED else text
-        if self.low is None or self.high is None or self.low == self.high:
+        if self.bounds is None or self.bounds[0] == self.bounds[1]:
             return value, ""
-        return value, f"[{self._text(self.low)}, {self._text(self.high)}]"
+        return value, f"[{', '.join(map(self._text, self.bounds))}]"
 
     def _text(self, value: float) -> str:
         bounds = {NOT_REACHED: ("> ", self.most), BELOW: ("< ", self.least)}
         sign, number = bounds.get(value, ("", value))
-        decimals = 0 if number >= 10 else 1 if number >= 1 else 2
-        return f"{sign}{number:,.{decimals}f}"
+        return sign + numbers.fixed(number, 0 if number >= 10 else 1 if number >= 1 else 2)
 
 
 def reached_at(sizes: Sequence[float], means_RK: Array, targets_R: Array, *, lower: bool) -> Array:
@@ -202,7 +143,7 @@ def reached_at(sizes: Sequence[float], means_RK: Array, targets_R: Array, *, low
 
 
 def factor(
-    group: Group, baseline: Sequence[Group], metric: str, resampling: Resampling
+    group: SeedGroup, baseline: Sequence[SeedGroup], metric: str, resampling: Resampling
 ) -> Factor | None:
     """Return how many times more data the baseline needs; None where they do not compare.
 
@@ -219,23 +160,21 @@ def factor(
     means = np.array([one.mean(metric) for one in groups], dtype=np.float64)
     ends = (sizes[0] / size, sizes[-1] / size)
     if not np.isfinite(means).all():
-        return Factor(size, math.nan, None, None, *ends)
+        return Factor(math.nan, None, *ends)
     value = float(reached_at(sizes, means[None, 1:], means[:1], lower=record.lower)[0]) / size
     rows = [one.rows(metric) for one in groups]
     used_B = scored.shared_blocks([row for of_group in rows for row in of_group.values()])
     if used_B is None:
-        return Factor(size, value, None, None, *ends)
-    means_RG = np.stack(
-        [
-            resampling.mean(
-                scored.replicates(list(of_group.values()), record.of, used_B, resampling),
-                list(of_group),
-                f"{one.label} {one.sentences}",
-            )
-            for one, of_group in zip(groups, rows, strict=True)
-        ],
-        axis=1,
-    )
+        return Factor(value, None, *ends)
+    means_GR = [
+        resampling.mean(
+            scored.replicates(list(of_group.values()), record.of, used_B, resampling),
+            list(of_group),
+            f"{one.label} {one.sentences}",
+        )
+        for one, of_group in zip(groups, rows, strict=True)
+    ]
+    means_RG = np.stack(means_GR, axis=1)
     factors_R = reached_at(sizes, means_RG[:, 1:], means_RG[:, 0], lower=record.lower) / size
     # bounds that some resample has, so that what is not reached is never averaged
-    return Factor(size, value, *interval(factors_R, "inverted_cdf"), *ends)
+    return Factor(value, interval(factors_R, "inverted_cdf"), *ends)

@@ -8,28 +8,34 @@ the end of that pipe means that the study is gone, however it went.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft import log
-from lingraft.errors import LingraftError, explain, is_disk_full
+from lingraft import log, threads
+from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.report.row import RESULTS
 from lingraft.rundir import DONE, SHARED_STAGES, Run, Step, fingerprint, read_json, write_text
+from lingraft.workers import secrets_withheld
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lingraft.recipe import Recipe
 
-JOB, FAILURE = "cell.json", "failure.txt"
-"""In the folder: what is to be done; why it failed."""
-NO_ROOM = os.EX_IOERR
-"""Exit status where the disk is full, for then there may be no room for a reason either."""
+JOB, FAILURE, LOG = "cell.json", "failure.txt", "log.txt"
+"""In the folder: what is to be done; why it failed; output of the process."""
+JOBS = "jobs"
+"""In the study's folder: submitit's files."""
 GRACE_SECONDS = 120.0
 """For the last step and a checkpoint, once the study is gone."""
 LABEL, WEIGHTS = "cell", "weights"
@@ -61,8 +67,7 @@ def take(folder: Path) -> str:
             task["seeds"] = [s for s in task["seeds"] if (task["inputs"], s) not in done]
         missing = [task for task in job["tasks"] if task["seeds"]]
         is_trained = any(one.inputs == common["inputs"] for one in written)
-        lacks_weights = bool(missing) and not weights_of(run, recipe)[-1].is_dir()
-        if not is_trained or lacks_weights:
+        if not is_trained or (missing and not weights_of(run, recipe)[-1].is_dir()):
             train(run, recipe, job["shared"])
             row.merge(place, collect.training(common, run))
         for task in missing:
@@ -70,7 +75,9 @@ def take(folder: Path) -> str:
             row.merge(place, collect.fine_tunings(common, run, task))
             failure = failure or (message and f"task {task['name']}: {message}")
         if not failure:
-            prune(run, recipe, job["keep"])
+            weights = weights_of(run, recipe)
+            for unwanted in weights if job["keep"] == "none" else weights[:-1]:
+                shutil.rmtree(unwanted, ignore_errors=True)
             Step(folder).finish(fingerprint(job["inputs"]), {}, time.monotonic() - started)
     return failure
 
@@ -85,6 +92,7 @@ def train(run: Run, recipe: Recipe, shared: dict[str, str]) -> None:
     """
     from lingraft.pipeline import adapt, evaluating, stages
     from lingraft.pipeline.stages import Context
+    from lingraft.training.checkpoint import STABLE
     from lingraft.training.machine import accelerator_for, environment, note_environment
 
     if not weights_of(run, recipe)[-1].is_dir():  # pruned, or never there: begin where nothing is
@@ -92,9 +100,6 @@ def train(run: Run, recipe: Recipe, shared: dict[str, str]) -> None:
             weights = path.parent / ("model" if path.parent.name == "graft" else "best")
             if not path.parent.is_symlink() and not weights.is_dir():
                 Step(path.parent).clear()
-    if recipe.hardware.keep_stable == "auto":  # nobody goes on with a cell
-        hardware = recipe.hardware.model_copy(update={"keep_stable": False})
-        recipe = recipe.model_copy(update={"hardware": hardware})
     accelerator = accelerator_for(recipe.hardware, run.path)
     text, vocabulary = (
         Run(run.path.parents[1] / "shared" / f"{name}-{shared[name]}") for name in SHARED_STAGES
@@ -110,7 +115,9 @@ def train(run: Run, recipe: Recipe, shared: dict[str, str]) -> None:
     note_environment(run, now)
     context = Context(recipe, run, accelerator, environment=now)
     last = adapt.train(context, adapt.graft(context, tokenizer))
-    adapt.alone(context, "evaluation", lambda: evaluating.evaluate(context, last))
+    for phase in recipe.phases:  # nobody goes on with a cell
+        shutil.rmtree(run.stage(phase.name).path / STABLE, ignore_errors=True)
+    adapt.on_main_process(context, "evaluation", lambda: evaluating.evaluate(context, last))
 
 
 def link(path: Path, target: Path) -> None:
@@ -147,9 +154,9 @@ def fine_tune(run: Run, recipe: Recipe, task: dict[str, Any]) -> str:
     options = Options(update=True, command="lingraft study", seeds=tuple(task["seeds"]))
     try:
         finetune(asked, run.path / task["place"], options)
+    except Stopped:
+        raise
     except LingraftError as error:
-        if isinstance(error, Stopped) or is_disk_full(error):
-            raise
         return str(error)
     finally:
         shutil.rmtree(weights)
@@ -162,42 +169,24 @@ def weights_of(run: Run, recipe: Recipe) -> list[Path]:
     return [run.weights(phases[:number]) for number in range(len(phases) + 1)]
 
 
-def prune(run: Run, recipe: Recipe, keep: str) -> None:
-    """Delete the weights that the study does not keep; counts, curves and scores stay."""
-    folders = weights_of(run, recipe)
-    for folder in {"all": [], "final": folders[:-1], "none": folders}[keep]:
-        if folder.exists():
-            shutil.rmtree(folder)
-
-
 def work(folder: Path) -> int:
-    """Do a cell; an error goes to the folder's failure.txt.
-
-    Returns:
-        The exit status.
-    """
+    """Do a cell, write an error to the folder's failure.txt, and return the exit status."""
     (folder / FAILURE).unlink(missing_ok=True)
-    status = 1
     try:
         message = take(folder)
-        status = 1 if message else 0
     except LingraftError as error:
-        message, status = str(error), NO_ROOM if is_disk_full(error) else error.exit_status
+        message = str(error)
     except OSError as error:
-        message, status = explain(error, folder), NO_ROOM if is_disk_full(error) else 1
+        message = explain(error, folder)
     except Exception as error:
         log.logger.exception("%s: failed", folder.name)
         message = f"{type(error).__name__}: {error}"
     if message:
         message = " ".join(message.split())
         log.logger.error("lingraft: %s", message)
-        try:
+        with contextlib.suppress(OSError):  # the disk may be full; the log has it, too
             write_text(folder / FAILURE, message + "\n")
-        except OSError as error:
-            if not is_disk_full(error):
-                raise
-            status = NO_ROOM
-    return status
+    return 1 if message else 0
 
 
 def end_with_the_study() -> None:
@@ -213,12 +202,118 @@ def end_with_the_study() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+# -- how cells are started: as processes of this machine, or as jobs of Slurm
+
+
+class Work:
+    """A cell as a job; one whose time is over is handed in again and goes on."""
+
+    def __call__(self, folder: Path) -> int:
+        return work(folder)
+
+    def checkpoint(self, *arguments: Any) -> Any:
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self, *arguments)
+
+
+class Job:
+    """A job of submitit."""
+
+    def __init__(self, job: Any, folder: Path) -> None:
+        self.job, self.folder = job, folder
+
+    def poll(self) -> int | None:
+        if not self.job.done():
+            return None
+        try:
+            return int(self.job.result())
+        except Exception as error:  # submitit's own, and whatever a job raised
+            write_text(self.folder / FAILURE, f"{self.job.state}: {str(error).strip()[-200:]}")
+            return 1
+
+    def terminate(self) -> None:
+        self.job.cancel()
+
+    kill = terminate
+
+
+Handle = subprocess.Popen[bytes] | Job
+"""Work that was started, wherever it runs."""
+Start = Callable[[Path, int, int], Handle]
+"""Starts a cell: in which folder, in which of how many slots."""
+
+
+def start_of(executor: str, options: Mapping[str, Any], out: Path) -> Start:
+    """Return how cells are started.
+
+    Args:
+        executor: local, slurm, or submitit-local for submitit's own processes.
+        options: of submitit's jobs, such as timeout_min and slurm_partition.
+        out: the study's folder, where submitit keeps its files.
+
+    Raises:
+        RecipeError: there is no such executor, it has no such option, or submitit is missing.
+    """
+    if executor == "local" and not options:
+        return start_process
+    if executor not in ("slurm", "submitit-local"):
+        raise RecipeError(f"--executor {executor} {' '.join(options)}: options are slurm's alone")
+    threads.leave_to_jobs()
+    try:
+        import submitit
+
+        jobs = submitit.AutoExecutor(out / JOBS, cluster=executor.removeprefix("submitit-"))
+        jobs.update_parameters(**{"name": out.name, **options})
+    except (ImportError, ValueError, TypeError, RuntimeError, NameError) as error:
+        raise RecipeError(f"--executor {executor}: {error}") from None
+
+    def start(folder: Path, _slot: int, _jobs: int) -> Handle:
+        with secrets_withheld():
+            return Job(jobs.submit(Work(), folder.absolute()), folder)
+
+    return start
+
+
+def start_process(folder: Path, slot: int, jobs: int) -> Handle:
+    """Start a cell in a process of its own.
+
+    It is in a process group of its own, so that Ctrl-C reaches it through us and only once; its
+    standard input is a pipe whose end tells it that we are gone.
+    """
+    share = {}
+    if threads.COUNT not in os.environ or threads.limited:
+        share[threads.COUNT] = str(max(1, threads.cores() // jobs))
+    if len(gpus := visible_gpus()) > 1:
+        share["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
+    with (folder / LOG).open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "lingraft.study.cell", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=os.environ | share,
+            process_group=0,
+        )
+
+
+def visible_gpus(devices: Path = Path("/dev")) -> list[str]:
+    """Return CUDA devices as CUDA_VISIBLE_DEVICES names them, found without loading torch."""
+    if (variable := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [name.strip() for name in variable.split(",") if name.strip() not in ("", "-1")]
+    return [str(index) for index, _ in enumerate(devices.glob("nvidia[0-9]*"))]
+
+
+def failure(folder: Path, status: int) -> str:
+    """Return why a cell ended with an error, on one line."""
+    reason = folder / FAILURE
+    if reason.is_file():
+        return reason.read_text(encoding="utf-8").strip()
+    memory = " (killed; out of memory?)" if status == -9 else ""
+    return f"ended with status {status}{memory}; see {folder / LOG}"
+
+
 if __name__ == "__main__":
     end_with_the_study()
     log.set_up()
-    ended = work(Path(sys.argv[1]))
-    if ended == NO_ROOM:  # what cannot be flushed to the log would change the exit status
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), 1)
-            os.dup2(nowhere.fileno(), 2)
-    sys.exit(ended)
+    sys.exit(work(Path(sys.argv[1])))

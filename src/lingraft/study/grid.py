@@ -1,8 +1,7 @@
-"""From a study to its cells: one complete recipe for each combination of the axes' values."""
+"""From a study to its cells, a complete recipe for each combination of axes, and their tasks."""
 
 from __future__ import annotations
 
-import datetime as dt
 import fnmatch
 import itertools
 import json
@@ -12,22 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Recipe, Training
+from lingraft.finetuning import data as task_data
+from lingraft.finetuning.recipe import TaskOptions, decode_finetune, tasks_of
+from lingraft.recipe import Hardware, Recipe, Training
 from lingraft.recipe.decoding import load
 from lingraft.recipe.defaults import TABLE
 from lingraft.recipe.methods import as_written, is_auto, recipe_from, time_budget
 from lingraft.recipe.phase import most_sentences
-from lingraft.recipe.record import AUTO
-from lingraft.recipe.records import METHODS
+from lingraft.recipe.records import AUTO, METHODS
 from lingraft.recipe.run import UNSIZED
 from lingraft.rundir import fingerprint
-from lingraft.study.inputs import decides
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from lingraft.finetuning.recipe import Finetune
     from lingraft.report.row import Value
-    from lingraft.study.recipe import Study
+    from lingraft.study.recipe import Study, StudyTask
 
 ALIASES = {"method": "training.method", "sentences": "training.max_train_sentences"}
 """Axes that have a short name."""
@@ -68,71 +68,28 @@ def cells(study: Study) -> list[Cell]:
     unique: dict[str, Cell] = {}
     used: set[int] = set()
     for grid in study.grids:
-        for axis in grid:
-            _check_axis(axis)
         tunings = tuple(points({a: of for a, of in grid.items() if a.startswith(FINETUNE)}))
         for point in points({a: of for a, of in grid.items() if not a.startswith(FINETUNE)}):
-            matching = _matching(study, point)
+            matching = [
+                number
+                for number, rule in enumerate(study.rules)
+                if all(key in point and point[key] == value for key, value in rule.when.items())
+            ]
             used.update(matching)
             cell = _cell(study, base, point, matching)
             nameless = fingerprint(cell.recipe.model_copy(update={"name": "run"}))
             before = unique.setdefault(nameless, replace(cell, tunings=()))
-            new = [one for one in tunings if one not in before.tunings]
+            new = [tuning for tuning in tunings if tuning not in before.tunings]
             unique[nameless] = replace(before, tunings=(*before.tunings, *new))
-    idle = sorted(set(range(len(study.rules))) - used)
-    if idle:
-        raise RecipeError(
-            f"rules.{idle[0]}: no cell matches {inline(study.rules[idle[0]].when)}; "
-            "correct it or leave it out"
-        )
-    result = list(unique.values())
-    _check_apart(result)
-    return result
+    for number, rule in enumerate(study.rules):
+        if number not in used:
+            raise RecipeError(f"rules.{number}: no cell matches {inline(rule.when)}")
+    return list(unique.values())
 
 
 def points(grid: dict[str, Any]) -> list[dict[str, Any]]:
     """Return all combinations of the axes' values."""
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-
-
-def _check_apart(grid_cells: Sequence[Cell]) -> None:
-    """Refuse cells that results could not tell apart.
-
-    Raises:
-        RecipeError: two have one id, or differ in nothing that decides a result.
-    """
-    ids: dict[str, Cell] = {}
-    for cell in grid_cells:
-        first = ids.setdefault(cell.id, cell)
-        if first is not cell:
-            raise RecipeError(
-                f"grids: two cells that differ are both '{cell.id}'; name what they differ in as "
-                "an axis of both"
-            )
-    for axis in dict.fromkeys(axis for cell in grid_cells for axis in cell.axes):
-        if not decides(axis) and len({cell.axes.get(axis) for cell in grid_cells}) > 1:
-            raise RecipeError(
-                f"grids: '{axis}' decides no result, so cells along it cannot be told apart; put "
-                "it under [set], or make a study of each value"
-            )
-
-
-def _check_axis(axis: str) -> None:
-    keys = [name for name in Recipe.model_fields if name not in DROPPED[1:]]
-    if axis not in ALIASES and axis.partition(".")[0] not in (*keys, FINETUNE[:-1]):
-        raise RecipeError(
-            f"grids: '{axis}' is no axis: write method, sentences or a dotted path of a recipe, "
-            f"which begins with {', '.join(keys)}, or finetune.KEY"
-        )
-
-
-def _matching(study: Study, point: dict[str, Any]) -> list[int]:
-    """Return the indices of the rules that hold for a point of a grid."""
-    return [
-        number
-        for number, rule in enumerate(study.rules)
-        if all(key in point and point[key] == value for key, value in rule.when.items())
-    ]
 
 
 def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: list[int]) -> Cell:
@@ -142,20 +99,20 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
             path = ALIASES.get(key, key)
             settings.pop(path, None)  # assigned last: a table goes over single keys of it
             settings[path] = value
-    where = f"study '{study.name}', cell {_shown(point)}"
+    shown = ", ".join(f"{axis}={_scalar(value)}" for axis, value in point.items())
+    where = f"study '{study.name}', cell {shown}"
     name = settings.get(ALIASES["method"])
     if automatic := name == AUTO:
         del settings[ALIASES["method"]]
         base = _left_open(_of_method(base, Training().method))
     elif isinstance(name, str) and name in METHODS:
         base = _of_method(base, name)
-    assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
     try:
-        recipe = recipe_from(base, assignments, where)
+        assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
+        recipe = _complete(recipe_from(base, assignments, where))
     except RecipeError as error:
         text = str(error).removeprefix("--set ")
         raise RecipeError(text if text.startswith(where) else f"{where}: {text}") from None
-    recipe = _complete(study, base, recipe, where)
     sentences = point.get("sentences", most_sentences(recipe.phases))
     if not recipe.phases:  # it reads no training text: one cell for all sizes and budgets
         sentences = None
@@ -179,14 +136,13 @@ def _of_method(base: dict[str, Any], name: str) -> dict[str, Any]:
     if name == own or own not in METHODS:
         return base
     base_method, cell_method, left = METHODS[own], METHODS[name], dict(base)
-    for section in ("graft", "embeddings", "tokenizer"):
+    for section in {"graft", "embeddings", "tokenizer"} & base.keys():
         written, prescribed = getattr(base_method, section), getattr(cell_method, section)
-        if section in base:
-            left[section] = {
-                key: value
-                for key, value in base[section].items()
-                if key not in prescribed and not (key in written and written[key] == value)
-            }
+        left[section] = {
+            key: value
+            for key, value in base[section].items()
+            if key not in prescribed and not (key in written and written[key] == value)
+        }
     return left
 
 
@@ -207,53 +163,23 @@ def _left_open(base: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _complete(study: Study, base: dict[str, Any], recipe: Recipe, where: str) -> Recipe:
-    """Return a cell's complete recipe; where its vocabulary has no size, with the base's.
+def _complete(recipe: Recipe) -> Recipe:
+    """Return a cell's complete recipe.
 
     Raises:
-        RecipeError: a budget in time, which makes cells incomparable; or the recipe cannot work.
+        RecipeError: a budget in time or no size of the vocabulary, which makes cells incomparable;
+            or the recipe cannot work.
     """
     if time_budget(recipe) is not None:
-        raise RecipeError(
-            f"{where}: a study compares settings that are said: give budgets in tokens, steps or "
-            "epochs"
-        )
+        raise RecipeError("give budgets in tokens, steps or epochs, which make cells comparable")
     if not is_auto(recipe):
         return as_written(recipe)
     from lingraft.pipeline.completing import decide  # torch
 
     sized = "vocab_size" in recipe.tokenizer.model_fields_set
     if not sized and recipe.tokenizer.action not in (*UNSIZED, "use"):
-        size = _shared_size(study, base, where)
-        changed = recipe.tokenizer.model_copy(update={"vocab_size": size})
-        recipe = recipe.model_copy(update={"tokenizer": changed})
-    try:
-        return as_written(decide(recipe).recipe)
-    except RecipeError as error:
-        raise RecipeError(f"{where}: {error}") from None
-
-
-def _shared_size(study: Study, base: dict[str, Any], where: str) -> int:
-    """Return how many pieces 'auto' gives the vocabulary of the base recipe, which cells share.
-
-    Raises:
-        RecipeError: it cannot be decided of the base alone.
-    """
-    from lingraft.pipeline.completing import decide
-
-    settings = {ALIASES.get(key, key): value for key, value in study.set.items()}
-    settings.pop(ALIASES["method"], None)
-    assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
-    try:
-        return decide(recipe_from(base, assignments)).recipe.tokenizer.vocab_size
-    except RecipeError:
-        raise RecipeError(
-            f"{where}: give tokenizer.vocab_size: cells share their vocabulary"
-        ) from None
-
-
-def _shown(point: dict[str, Any]) -> str:
-    return ", ".join(f"{axis}={_scalar(value)}" for axis, value in point.items()) or "(only one)"
+        raise RecipeError("give tokenizer.vocab_size: cells share their vocabulary")
+    return as_written(decide(recipe).recipe)
 
 
 def _scalar(value: Any) -> Value:
@@ -280,9 +206,7 @@ def inline(value: Any) -> str:
         return "{ " + inner + " }" if inner else "{}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(inline(item) for item in value) + "]"
-    if isinstance(value, (dt.date, dt.time)):
-        return value.isoformat()
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def chosen(cells: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
@@ -294,20 +218,12 @@ def chosen(cells: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
             (`method=xpt,sentences=4000`). `*` stands for anything.
 
     Raises:
-        RecipeError: an unknown axis, or no cell at all.
+        RecipeError: no cell is named.
     """
-    axes = sorted({name for cell in cells for name in cell.axes})
 
-    def holds(cell: Cell, condition: str) -> bool:
-        axis, equals, pattern = condition.strip().partition("=")
-        if not equals:
-            names = (cell.id, str(cell.axes["method"]))
-            return any(fnmatch.fnmatchcase(name, axis) for name in names)
-        if axis not in axes:
-            raise RecipeError(f"--only {condition}: '{axis}' is no axis; axes: {', '.join(axes)}")
-        value = cell.axes.get(axis, ...)
-        text = value if isinstance(value, str) else json.dumps(value, default=str)
-        return value is not ... and fnmatch.fnmatchcase(text, pattern)
+    def holds(cell: Cell, pattern: str) -> bool:
+        names = [cell.id, cell.axes["method"], *(f"{k}={of}" for k, of in cell.axes.items())]
+        return any(fnmatch.fnmatchcase(str(name), pattern.strip()) for name in names)
 
     matches = [
         cell
@@ -318,3 +234,87 @@ def chosen(cells: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
         some = ", ".join(cell.id for cell in cells[:5]) + (" …" if len(cells) > 5 else "")
         raise RecipeError(f"--only {' '.join(expressions)}: no cell matches; cells: {some}")
     return matches
+
+
+# -- tasks that cells are fine-tuned on
+
+
+@dataclass(frozen=True)
+class TaskJob:
+    """A task with one point of the axes of fine-tuning."""
+
+    section: StudyTask
+    point: dict[str, Any]
+    name: str
+    fingerprint: str
+    """Fingerprint of everything that decides the result, but for the model and the seed."""
+
+    def fits(self, cell: Cell) -> bool:
+        """Tell whether a cell's model is fine-tuned so."""
+        sizes, methods = self.section.sentences, self.section.methods
+        size, method = cell.axes["sentences"], cell.axes["method"]
+        right = (size is None or not sizes or size in sizes) and (not methods or method in methods)
+        return right and self.point in cell.tunings
+
+    def of(self, cell: Cell, cell_fingerprint: str) -> dict[str, Any]:
+        """Return the job of one cell as plain data, with its recipe of `lingraft finetune`."""
+        recipe = _tuning(self.section, self.point, cell.recipe.hardware)
+        place = "-".join(("tasks", *([fingerprint(self.point)[:4]] if self.point else [])))
+        return {
+            "name": self.name,
+            "inputs": fingerprint(cell_fingerprint, self.fingerprint),
+            "axes": self.point,
+            "place": place,
+            "seeds": list(self.section.seeds),
+            "recipe": recipe.model_dump(mode="json", exclude_none=True),
+        }
+
+
+def _tuning(section: StudyTask, point: Mapping[str, Any], hardware: Hardware) -> Finetune:
+    """Return a task's recipe at a point of the axes of fine-tuning; models and seeds come later.
+
+    Raises:
+        RecipeError: an axis is no key of fine-tuning, or its value cannot be.
+    """
+    settings = [f"{axis.partition('.')[2]}={json.dumps(value)}" for axis, value in point.items()]
+    table = {
+        "models": ["cell"],
+        "tasks": [section.name],
+        "device": hardware.device,
+        "precision": hardware.precision,
+        "micro_batch_tokens": hardware.at_once,
+        **section.model_dump(mode="json", exclude_none=True, include=set(TaskOptions.model_fields)),
+    }
+    return decode_finetune(table, settings, f"tasks: {section.name}")
+
+
+def task_jobs(study: Study, cells: Sequence[Cell]) -> list[TaskJob]:
+    """Return what is to be fine-tuned: each task, at each point of the axes of fine-tuning.
+
+    Raises:
+        LingraftError: a task is not known, files are missing or broken, a task is in no cell or
+            twice in one, or axes of fine-tuning have no task.
+    """
+    found: list[TaskJob] = []
+    tunings: list[dict[str, Any]] = []
+    for cell in cells:
+        tunings += [point for point in cell.tunings if point not in tunings]
+    if any(tunings) and not study.tasks:
+        raise RecipeError(f"grids: {next(iter(tunings[-1]))} is for fine-tuning; add [[tasks]]")
+    for section in study.tasks:
+        own = []
+        for point in tunings:
+            recipe = _tuning(section, point, Hardware())
+            (task,) = tasks_of(recipe, Path())
+            data = task_data.load(task, recipe, Path())
+            parts = (task.name, task_data.fingerprint_of(data), task.decisive())
+            job = TaskJob(section, point, task.name, fingerprint(*parts))
+            own += [job] if any(map(job.fits, cells)) else []
+        if not own:
+            raise RecipeError(f"tasks: {section.name}: no cell has its methods and sentences")
+        found += own
+    for cell in cells:
+        names = [(job.name, repr(job.point)) for job in found if job.fits(cell)]
+        if twice := [name for name, _ in names if names.count((name, _)) > 1]:
+            raise RecipeError(f"tasks: {twice[0]} is there twice for a cell; merge them")
+    return found

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.corpus.inputs import texts
-from lingraft.pipeline.contents import (
+from lingraft.pipeline.fingerprints import (
     RESOURCES,
     corpus_fingerprint,
     resource_contents,
     source_fingerprint,
 )
-from lingraft.pretrained.checkpoints import named_tokenizer, named_weights
+from lingraft.pretrained.checkpoints import named_tokenizer
 from lingraft.recipe.embeddings import FROM_OUTSIDE
 from lingraft.recipe.methods import as_written
 from lingraft.rundir import FORMAT, fingerprint
@@ -33,20 +33,10 @@ WITHOUT_RESOURCES = {"random", "random-statistics", "match", "mean", "first-piec
 """Initializers that read nothing of [embeddings]."""
 
 
-def decides(key: str) -> bool:
-    """Tell whether a key of a recipe, written with dots, can change a cell's result."""
-    return key.partition(".")[0] not in NOT_DECISIVE and key != f"evaluation.{SHOWN}"
-
-
-def of_corpus(recipe: Recipe) -> str:
-    """Return the fingerprint of what the corpus stage makes."""
-    return corpus_fingerprint(recipe)
-
-
 def of_tokenizer(recipe: Recipe) -> str:
     """Return the fingerprint of what the corpus and the tokenizer stage make."""
     source = source_fingerprint(recipe)
-    return fingerprint(of_corpus(recipe), source, *named_tokenizer(recipe.tokenizer))
+    return fingerprint(corpus_fingerprint(recipe), source, *named_tokenizer(recipe.tokenizer))
 
 
 def of_cell(recipe: Recipe) -> str:
@@ -61,9 +51,6 @@ def of_cell(recipe: Recipe) -> str:
     if "evaluation" in plain:
         plain["evaluation"].pop(SHOWN, None)
         plain["evaluation"]["kept"] = texts(recipe.evaluation.kept)
-    for phase in plain.get("phases", ()):
-        if "teacher" in (distil := phase.get("distil") or {}):
-            distil["teacher"] = named_weights(distil["teacher"])
     embeddings = section.model_dump(mode="json", exclude_defaults=True)
     contents = {}
     if WITHOUT_RESOURCES.issuperset(section.initializers):

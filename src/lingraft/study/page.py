@@ -1,63 +1,110 @@
-"""The page of a study: one table a size, differences, what data is worth, and curves."""
+"""The page of a study: one table a size, differences, what data is worth, and curves.
+
+Figures after Lee et al. 2021, Figure 3: metrics against the number of training examples, log axis.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from lingraft.log import counted
+from lingraft.errors import RecipeError
+from lingraft.files import check_target
+from lingraft.recipe.decoding import checked, load
 from lingraft.report import numbers
 from lingraft.report import page as writer
+from lingraft.report.figure import Figure, Line
 from lingraft.report.page import Folded, Text, section
+from lingraft.report.row import RESULTS
 from lingraft.report.table import BEST, Cell, row, table
+from lingraft.rundir import write_text
 from lingraft.stats import Resampling
-from lingraft.study import figures
+from lingraft.study import runner
 from lingraft.study.analysis import (
     BITS,
     BYTES,
     LOSS,
     METRICS,
     PERPLEXITY,
-    TASK,
     UNIGRAMS,
     asked,
     difference,
     factor,
     metric_named,
 )
-from lingraft.study.figures import size_text
-from lingraft.study.results import by_examples
+from lingraft.study.recipe import Study, to_toml
+from lingraft.study.results import collect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from lingraft.report.figure import Figure
     from lingraft.report.page import Part
     from lingraft.report.table import Role, Table
-    from lingraft.stats import Difference
-    from lingraft.study.results import Group, Results
+    from lingraft.study.results import Results, SeedGroup
 
 TITLES = {PERPLEXITY: "perplexity", BITS: "bits per character", BYTES: "bits per byte"}
 """Scores for a verdict: it is by what compares most of the models, the first of equals."""
-COMPARED = (PERPLEXITY, BITS, BYTES, "mask-only/hits@1", "mask-only/mrr")
 ALPHA = 0.05
 """A larger p separates nothing."""
 OTHER = "†"
-OTHER_NOTE = (
-    f"{OTHER} measured on other tokens, words or text (another vocabulary, say): it does not "
-    "compare with the others of its column."
-)
+OTHER_NOTE = f"{OTHER} measured on other tokens, words or text: not to be compared with the others."
 MEANS = (
-    "Mean ± sample standard deviation over the seeds (of tasks, all fine-tunings). The best of a "
-    "column is marked. Lower is better, but for hits, MRR and scores of tasks."
+    "Mean ± sample standard deviation over the seeds (of tasks, all fine-tunings). Lower is "
+    "better, but for hits, MRR and scores of tasks. Beneath: the difference to {}, its 95 % "
+    "interval by a paired bootstrap of blocks of the test text and of seeds, and the larger p of "
+    "that and of a paired t-test over the seeds. With one seed nothing is known of others."
 )
-INTERVALS = (
-    "95 % intervals and two-sided p over the seeds that both have: paired bootstrap of blocks of "
-    "the test text and of seeds. “over 3 seeds”: p of a paired t-test over the seeds; believe it "
-    "where it is larger. With one seed nothing is known of others."
+WORTH = (
+    "How many times more sentences {} needs to be as good, with 95 % intervals: straight lines "
+    "over the logarithm of the size between its means, nothing extrapolated. “> x”: not as good "
+    "with x times as many, the most that it was given; “< x”: its smallest size is already better."
 )
+
+
+class Report(NamedTuple):
+    """Findings of a study's results."""
+
+    name: str
+    path: Path
+    """The page."""
+    verdict: str
+    tables: list[Table]
+    """Every metric of every method, a table a size."""
+    failures: Mapping[str, str]
+    """Why cells failed, by cell."""
+
+
+def run(study: Study, out: Path, options: runner.Options) -> Report:
+    """Run the cells that are missing, and write the page.
+
+    Raises:
+        RecipeError: a cell failed; the page has the others.
+        LingraftError: as `runner.run`.
+    """
+    failed = runner.run(study, out, options)
+    report = write(out) if (out / RESULTS).is_file() else None
+    if failed or report is None:
+        raise RecipeError(f"failed: {', '.join(failed)}; the command without --force tries again")
+    return report
+
+
+def write(folder: Path) -> Report:
+    """Write the page of a study again.
+
+    Raises:
+        LingraftError: there are no results, or they are broken.
+    """
+    path, known = folder / runner.STUDY, runner.current(folder)
+    study = checked(Study, load(path), str(path)) if path.is_file() else None
+    name, select = (study.name, study.select) if study else (folder.name, {})
+    results, target = collect(known.rows, select, known.failures), folder / runner.PAGE
+    check_target(target)
+    write_text(target, render(name, results, known.planned, to_toml(study) if study else ""))
+    resampling = Resampling()
+    tables = [quality(results, size, resampling) for size in results.sizes]
+    return Report(name, target, verdict(results, resampling), tables, results.failures)
 
 
 def render(name: str, results: Results, planned: Sequence[str] = (), settings: str = "") -> str:
@@ -69,108 +116,42 @@ def render(name: str, results: Results, planned: Sequence[str] = (), settings: s
         planned: ids of all its cells.
         settings: the study's file.
     """
-    resampling, done = Resampling(), {cell.name for cell in results.cells}
-    seconds = sum({c.name: float(c.facts.get("seconds") or 0) for c in results.cells}.values())
-    total = max(len(planned), len(done))
-    facts = [
-        ("cells", f"{len(done)} of {total}" if total > len(done) else str(total)),
-        ("seeds", str(len({cell.seed for cell in results.cells}))),
-        ("time of all cells", numbers.duration(seconds)),
-        *_machine(results),
-    ]
-    missing = [cell for cell in planned if cell not in done | results.failures.keys()]
+    resampling, facts = Resampling(), {cell.name: cell.facts for cell in results.cells}
+    machines = {str(of.get("device") or of.get("cpu") or "") for of in facts.values()}
+    seconds = sum(float(of.get("seconds") or 0) for of in facts.values())
+    failed = [Text(f"{cell}: {message}", "item") for cell, message in results.failures.items()]
     return writer.page(
         f"Study {name}",
         verdict(results, resampling),
         [
-            *_lacking(results, missing),
+            *section("Failed; the command that ran the study tries again", *failed),
             *sections(results, resampling),
-            *(section("Settings", _folded("The study file in full", settings)) if settings else ()),
+            *section("Settings", Folded("The study file in full", [Text(settings, "code")])),
         ],
-        facts=facts,
+        facts=[
+            ("cells done", f"{len(facts)} of {max(len(planned), len(facts))}"),
+            ("time of all cells", numbers.duration(seconds)),
+            ("machine", ", ".join(sorted(machines))),
+        ],
         made_from="results.jsonl",
     )
 
 
-def _folded(title: str, code: str) -> Folded:
-    return Folded(title, [Text(code, "code")])
-
-
-def _lacking(results: Results, missing: Sequence[str]) -> list[Part]:
-    """Name the cells that failed, and those that are still to run."""
-    failed = [Text(f"{cell}: {message}", "item") for cell, message in results.failures.items()]
-    again = "failed; the command that ran the study tries them again."
-    return section(
-        "What is not there",
-        Text(f"{counted(len(failed), 'cell')} {again}") if failed else None,
-        *failed,
-        _folded(f"{len(missing)} still to run", "\n".join(missing)) if missing else None,
-    )
-
-
-def _machine(results: Results) -> Iterable[tuple[str, str]]:
-    for key in ("device", "cpu", "precision"):
-        values = Counter(str(cell.facts.get(key) or "") for cell in results.cells)
-        values.pop("", None)
-        several = values.items() if len(values) > 1 else ()
-        if values:
-            yield key, ", ".join([f"{value} (in {n})" for value, n in several] or values)
-
-
 def sections(results: Results, resampling: Resampling) -> list[Part]:
     """Return the parts of the page that the results allow; the largest size first."""
-    sizes, metrics = results.sizes[::-1], shown(results)
-    compared = [name for name in metrics if name in COMPARED or name not in METRICS]
-    curve = by_examples(results)
-    gaps = [differences(results, size, compared, resampling) for size in sizes]
-    drawn = (figures.learning(results, size) for size in sizes)
-    return [
-        *section("How good is each method?", *_titled(quality(results, size) for size in sizes)),
-        *([Text(MEANS, "note")] if sizes else []),
-        *(section("Is the difference real?", *_titled(gaps)) if any(gaps) else ()),
-        *([Text(INTERVALS, "note")] if any(gaps) else []),
-        *_worth("How much data is it worth?", results, compared, resampling),
-        *(
-            _worth("How many examples is it worth?", curve, shown(curve), resampling)
-            if curve
-            else ()
-        ),
-        *section("How do they learn?", *_first_of(drawn)),
-    ]
-
-
-def _titled(tables: Iterable[Table | None]) -> list[Part]:
-    """Put each table under its title."""
-    return [
-        part
-        for one in tables
-        if one
-        for part in section(one.title[0].upper() + one.title[1:], one, level=3)
-    ]
-
-
-def _first_of(drawn: Iterable[Figure | None]) -> list[Part]:
-    """Show the first figure, and fold the others away."""
-    first, rest = (there := [one for one in drawn if one])[:1], there[1:]
-    return [*first, *([Folded(f"{len(rest)} more", rest)] if rest else [])]
-
-
-def _worth(
-    heading: str, results: Results, metrics: Sequence[str], resampling: Resampling
-) -> list[Part]:
-    """Return what more data brings, and how many times more the reference needs."""
-    if results.counted == "examples":
-        metrics = [name for name in metrics if name.startswith(TASK)]
-    reached = [LOSS if name == PERPLEXITY else name for name in metrics]  # perplexity by its log
-    worth = factors(results, reached, resampling)
-    note = (
-        f"How many times more {results.counted} {results.reference} needs to be as good, with "
-        "95 % intervals: straight lines over the logarithm of the size between its means, nothing "
-        "extrapolated. “> x”: not as good with x times as many, the most that it was given; “< x”: "
-        "its smallest size is already better."
+    sizes, metrics, reference = results.sizes[::-1], shown(results), results.reference
+    worth = factors(results, metrics, resampling)
+    parts: list[Part] = []
+    for size in sizes:
+        title = f"How good is each method? {size_text(size)}"
+        parts += section(title, quality(results, size, resampling))
+    parts += [Text(MEANS.format(reference or "a method from random weights"), "note")]
+    return parts + section(
+        "How much data is it worth?",
+        worth,
+        Text(WORTH.format(reference), "note") if worth else None,
+        *(against_data(results, name) for name in metrics),
     )
-    drawn = (figures.against_data(results, name) for name in metrics)
-    return section(heading, worth, Text(note, "note") if worth else None, *_first_of(drawn))
 
 
 def shown(results: Results) -> list[str]:
@@ -181,135 +162,121 @@ def shown(results: Results) -> list[str]:
     return known + [name for name in others if metric_named(name) is not None]
 
 
-def quality(results: Results, size: int | None) -> Table:
-    """Return every metric of every method at one size."""
-    groups, metrics = results.at(size), shown(results)
-    metrics = [name for name in metrics if any(group.rows(name) for group in groups)]
-    columns = {name: _column(groups, name, results.reference) for name in metrics}
+def size_text(size: int | None) -> str:
+    """Return a size as a heading says it."""
+    return "all sentences" if size is None else f"{size:,} sentences"
+
+
+def quality(results: Results, size: int | None, resampling: Resampling) -> Table:
+    """Return every method's scores at one size, and how they differ from the reference's."""
+    groups = results.at(size)
+    metrics = [name for name in shown(results) if any(group.rows(name) for group in groups)]
+    columns = {name: _column(groups, name, results.reference, resampling) for name in metrics}
     rows = []
     for group in groups:
         tokens = [float(cell.facts.get("tokens") or 0) for cell in group.cells]
-        parameters = float(group.cells[-1].facts.get("parameters") or 0)
-        costs = (
-            str(len(tokens)),
-            numbers.short(sum(tokens) / len(tokens)),
-            numbers.short(parameters),
-        )
+        short = numbers.short(sum(tokens) / len(tokens))
         cells = [columns[name][group.label] for name in metrics]
         kind: Role = "reference" if group.is_untrained else ""
-        rows.append(row(group.label, *cells, *costs, role=kind))
-    floor = [value for group in groups for value in group.values(UNIGRAMS)]
-    if floor and PERPLEXITY in metrics:
-        blank = [numbers.ABSENT] * (len(metrics) + 2)
-        unigrams = numbers.significant(sum(floor) / len(floor))
-        rows.append(row("unigrams", unigrams, *blank, role="reference"))
-    head = ("method", *_titles(metrics), "seeds", "tokens", "parameters")
+        rows.append(row(group.label, *cells, str(len(tokens)), short, role=kind))
+    head = ("method", *_titles(metrics), "seeds", "tokens")
     marks = any(cell.mark for column in columns.values() for cell in column.values())
     return table(size_text(size), head, rows, [OTHER_NOTE] * marks)
 
 
 def _titles(metrics: Iterable[str]) -> list[str]:
-    records = (metric_named("mask-only/perplexity" if m == LOSS else m) for m in metrics)
-    return [record.title for record in records if record is not None]
+    return [record.title for record in map(metric_named, metrics) if record is not None]
 
 
-def _column(groups: Sequence[Group], metric: str, reference: str | None) -> dict[str, Cell]:
+def _column(
+    groups: Sequence[SeedGroup], metric: str, reference: str | None, resampling: Resampling
+) -> dict[str, Cell]:
     """Return a metric's cells by label; the best of those that compare is marked."""
     record, cells = metric_named(metric), dict[str, Cell]()
     assert record is not None
-    alike = comparable(groups, metric, reference)
+    alike = comparable(groups, metric)
     means = [g.mean(metric) or 0.0 for g in alike]
     best = (min if record.lower else max)(means) if len(means) > 1 else None
+    base = next((group for group in groups if group.label == reference), None)
     for group in groups:
         mean, spread = group.mean(metric), group.deviation(metric)
         decimals = len(record.show(mean).partition(".")[2])
-        under = "" if spread is None else f"± {numbers.fixed(spread, decimals)}"
+        under = [] if spread is None else [f"± {numbers.fixed(spread, decimals)}"]
+        gap = difference(group, base, metric, resampling) if base not in (None, group) else None
+        if gap is not None:
+            bounds = numbers.between(gap.low, gap.high, decimals, sign=True)
+            p = "" if gap.larger_p is None else numbers.probability(gap.larger_p)
+            under.append(f"{numbers.signed(gap.value, decimals)} {bounds}\n{p}".rstrip())
         rank = BEST if group in alike and mean == best else 0
         mark = "" if group in alike or mean is None else OTHER
-        cells[group.label] = Cell(record.show(mean), under, rank, mark)
+        cells[group.label] = Cell(record.show(mean), "\n".join(under), rank, mark)
     return cells
 
 
-def comparable(groups: Sequence[Group], metric: str, reference: str | None) -> list[Group]:
-    """Return the groups that were asked for the same as the reference, else as most were."""
+def comparable(groups: Sequence[SeedGroup], metric: str) -> list[SeedGroup]:
+    """Return the groups that were asked for the same as most were."""
     means = [(group, group.mean(metric)) for group in groups]
     having = [group for group, mean in means if mean is not None and math.isfinite(mean)]
     counts = Counter(asked(group, metric) for group in having)
-    own = [asked(group, metric) for group in having if group.label == reference]
-    common = own[0] if own else max(counts, key=counts.__getitem__, default=None)
+    common = max(counts, key=counts.__getitem__, default=None)
     return [group for group in having if asked(group, metric) == common]
-
-
-def differences(
-    results: Results, size: int | None, metrics: Sequence[str], resampling: Resampling
-) -> Table | None:
-    """Return each method less the reference at one size; None where there is nothing to compare."""
-    groups = results.at(size)
-    base = next((group for group in groups if group.label == results.reference), None)
-    if base is None or len(groups) < 2:
-        return None
-    rows = []
-    for group in groups:
-        cells = [_gap(difference(group, base, m, resampling), group, m) for m in metrics]
-        if group is not base:
-            rows.append(row(group.label, *cells))
-    head = (f"less {base.label}", *_titles(metrics))
-    return table(f"differences, {size_text(size)}", head, rows)
-
-
-def _gap(gap: Difference | None, group: Group, metric: str) -> Cell:
-    """Return a difference as `−118.2 [−130.1, −110.4] p < 0.001, over 3 seeds 0.023`."""
-    record = metric_named(metric)
-    if gap is None or record is None:
-        return Cell(numbers.ABSENT)
-    decimals = len(record.show(group.mean(metric)).partition(".")[2])
-    value = Cell(numbers.signed(gap.value, decimals))
-    if gap.low is None or gap.p is None:
-        return value
-    tested = numbers.tested(gap.p, gap.p_seeds, gap.trained)
-    bounds = numbers.between(gap.low, gap.high, decimals, sign=True)
-    return replace(value, under=f"{bounds} {tested}{', text alone' if gap.trained == 1 else ''}")
 
 
 def factors(results: Results, metrics: Sequence[str], resampling: Resampling) -> Table | None:
     """Return how many times more data the reference needs; None without one of several sizes."""
-    baseline, rows = results.of(results.reference or ""), []
+    baseline, rows = results.of(results.reference), []
+    metrics = [LOSS if name == PERPLEXITY else name for name in metrics]  # by its logarithm
     for label in results.labels:
-        for group in results.of(label) if label != results.reference and baseline else ():
+        for group in results.of(label) if label != results.reference and len(baseline) > 1 else ():
             found = [factor(group, baseline, metric, resampling) for metric in metrics]
             cells = [Cell(*one.shown()) if one else Cell(numbers.ABSENT) for one in found]
             rows.append(row(label, f"{group.sentences:,}", *cells))
-    head = ("method", results.counted, *_titles(metrics))
-    title = f"times the {results.counted} that {results.reference} needs"
-    return table(title, head, rows).filled() if rows and len(baseline) > 1 else None
+    head = ("method", "sentences", *_titles(metrics))
+    return table(f"Times the text of {results.reference}", head, rows).filled() if rows else None
 
 
 def verdict(results: Results, resampling: Resampling) -> str:
     """Say who wins at the largest size, and whether that is more than luck."""
     if not results.groups:
         return "No verdict yet: no cell has ended."
-    size, reference = results.sizes[-1], results.reference
-    by = {metric: comparable(results.at(size), metric, reference) for metric in TITLES}
+    size = results.sizes[-1]
+    by = {metric: comparable(results.at(size), metric) for metric in TITLES}
     metric = max(TITLES, key=lambda name: len(by[name]))
     groups = sorted(by[metric], key=lambda group: group.mean(metric) or 0.0)
     if len(groups) < 2:
         return "At the largest size there is nothing to compare yet."
     first, second = groups[:2]
-    others = dict.fromkeys([second.label, *(g.label for g in groups[1:] if g.label == reference)])
-    show = {g.label: METRICS[metric].show(g.mean(metric)) for g in groups}
-    beside = ", ".join(f"{label} {show[label]}" for label in others)
-    said = (
+    values = [METRICS[metric].show(group.mean(metric)) for group in groups]
+    best = (
         f"With {size_text(size)}, {first.label} is best of {len(groups)}: {TITLES[metric]} "
-        f"{show[first.label]}, {beside}."
+        f"{values[0]}, {second.label} {values[1]}, the last one {values[-1]}."
     )
+    floor, mean = first.mean(UNIGRAMS), first.mean(PERPLEXITY)
+    if floor is not None and mean is not None and mean >= floor:
+        best += f" But {first.label} is no better than guessing by frequency."
     gap = difference(first, second, metric, resampling)
     if gap is None or (p := gap.larger_p) is None:
-        return f"{said} Whether its lead over {second.label} is luck is not known."
-    luck = "its lead over" if p < ALPHA else "nothing separates it from"
-    more = " is more than luck" if p < ALPHA else ""
+        return f"{best} Whether its lead over {second.label} is luck is not known."
+    luck = "is more than luck" if p < ALPHA else "may be luck"
     alone = "" if gap.trained > 1 else " on this test text; one seed tells nothing of others"
-    floor, mean = first.mean(UNIGRAMS), first.mean(PERPLEXITY)
-    learnt = floor is None or mean is None or mean < floor
-    nothing = "" if learnt else f" But {first.label} is no better than guessing by frequency."
-    clause = f"{luck} {second.label}{more} ({numbers.probability(p)}){alone}."
-    return f"{said} {clause[0].upper()}{clause[1:]}{nothing}"
+    return f"{best} Its lead over {second.label} {luck} ({numbers.probability(p)}){alone}."
+
+
+def against_data(results: Results, metric: str) -> Figure | None:
+    """Draw a metric against the amount of data; None with fewer than two sizes that have it."""
+    lines = []
+    for index, label in enumerate(results.labels):
+        points = [
+            (float(group.sentences or 0), mean, min(values), max(values))
+            for group in results.of(label)
+            if (mean := group.mean(metric)) is not None and math.isfinite(mean)
+            for values in [group.values(metric)]
+        ]
+        if len(points) > 1:
+            x, y, low, high = zip(*points, strict=True)
+            lines.append(Line(label, x, y, index, band=None if low == high else (low, high)))
+    (title,) = _titles([metric])
+    caption = f"{title} against sentences: mean over the seeds; bands: lowest to highest seed."
+    name = "data-" + metric.replace("/", "-").replace("@", "").replace("_", "-")
+    axes = ("sentences", title)
+    return Figure(name, axes, lines, caption, over_sizes=True) if lines else None

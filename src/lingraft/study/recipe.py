@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field
 
-from lingraft.errors import RecipeError
-from lingraft.finetuning.recipe import HUB, MAX_SEEDS, Finetune, TaskOptions
+from lingraft.finetuning.recipe import HUB, MAX_SEEDS, TaskOptions
 from lingraft.paths import path_of
-from lingraft.recipe import Hardware, Section
+from lingraft.recipe import Section
 from lingraft.recipe.decoding import checked, load
 from lingraft.tasks.settings import Count
 
@@ -29,12 +28,10 @@ class Rule(Section):
     """Dotted paths of the recipe, and their values."""
 
 
-def _counted(value: Any) -> Any:
+def _seeds(value: Any) -> Any:
     """Return a number of seeds as the seeds; anything else as it is."""
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if whole and value > MAX_SEEDS:
-        raise ValueError(f"{value} seeds are too many; give {MAX_SEEDS:,} at most")
-    return tuple(range(value)) if whole else value
+    return tuple(range(min(value, MAX_SEEDS + 1))) if whole else value
 
 
 class StudyTask(TaskOptions):
@@ -47,36 +44,14 @@ class StudyTask(TaskOptions):
     """`lingraft show tasks`, or the TOML file of a user's own, relative to the study's file."""
     seeds: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...],
-        BeforeValidator(_counted),
-        Field(strict=False, min_length=1),
+        BeforeValidator(_seeds),
+        Field(strict=False, min_length=1, max_length=MAX_SEEDS),
     ] = (0, 1, 2)
     """Seeds of fine-tuning: a list, or how many, counted from 0."""
     methods: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Only in cells of these methods; empty takes all."""
     sentences: Annotated[tuple[Count, ...], Field(strict=False)] = ()
     """Only in cells of these sizes, and those that have none; empty takes all."""
-
-    @field_validator("seeds")
-    @classmethod
-    def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(seeds)) < len(seeds):
-            raise ValueError(f"a seed is there twice in {list(seeds)}")
-        return seeds
-
-    def finetune(self, hardware: Hardware) -> Finetune:
-        """Return the recipe of `lingraft finetune`; model and seeds are filled in later.
-
-        Args:
-            hardware: of the cell's recipe: how the machine is used.
-        """
-        return Finetune(
-            models=("cell",),
-            tasks=(self.name,),
-            device=hardware.device,
-            precision=hardware.precision,
-            micro_batch_tokens=hardware.at_once,
-            **{key: getattr(self, key) for key in TaskOptions.model_fields},
-        )
 
 
 class Study(Section):
@@ -87,9 +62,8 @@ class Study(Section):
     base: str | dict[str, Any]
     """A recipe: a path, relative to the study's file, or the recipe itself as a table. Its
     [[phases]] and [[baselines]] are left out: each cell's method fills in the phases."""
-    keep: Literal["all", "final", "none"] = "final"
-    """Weights that stay on disk once a cell has been evaluated: of the graft and of every phase, of
-    the last phase, or none."""
+    keep: Literal["final", "none"] = "final"
+    """Weights that stay on disk once a cell has been evaluated: of the last phase, or none."""
     set: dict[str, Any] = {}
     """Dotted paths of the recipe and their values, in every cell."""
     grids: Annotated[tuple[dict[str, Axis], ...], Field(strict=False, min_length=1)]
@@ -107,32 +81,6 @@ class Study(Section):
     finetune.KEY for each task the one with the highest score on its development set. What tables
     show of it is measured on the test set."""
 
-    @model_validator(mode="after")
-    def _names_axes(self) -> Study:
-        axes = sorted({axis for grid in self.grids for axis in grid})
-        for key in self.select:
-            if key not in axes:
-                raise ValueError(
-                    f"select: '{key}' is no axis of a grid; axes: {', '.join(axes) or 'none'}"
-                )
-        for number, rule in enumerate(self.rules):
-            for key in rule.when:
-                if key not in axes:
-                    raise ValueError(
-                        f"rules.{number}.when: '{key}' is no axis of a grid; "
-                        f"axes: {', '.join(axes) or 'none'}"
-                    )
-        return self
-
-
-def decode(data: dict[str, Any], where: str = "study") -> Study:
-    """Check plain data and freeze it.
-
-    Raises:
-        RecipeError: the first thing that is wrong, on one line.
-    """
-    return checked(Study, data, where)
-
 
 def read_study(path: Path) -> Study:
     """Read a study file; its paths become good from the current folder.
@@ -143,12 +91,7 @@ def read_study(path: Path) -> Study:
     data = load(path)
     if isinstance(data.get("base"), str):
         data["base"] = str(path.parent / data["base"])
-    elif "base" not in data and "source" in data:
-        raise RecipeError(
-            f"{path}: is a recipe, not a study; lingraft adapt runs it, and a study names it as "
-            'its base: base = "…"'
-        )
-    study = decode(data, str(path))
+    study = checked(Study, data, str(path))
     tasks = tuple(_placed(task, path.parent) for task in study.tasks)
     return study.model_copy(update={"tasks": tasks})
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from lingraft.evaluation.records import blocks
 from lingraft.recipe.records import METHODS
 from lingraft.report import scored
 from lingraft.report.variants import TITLES
-from lingraft.study.analysis import BITS, CURVE, LOSS, PERPLEXITY, TASK, is_known
+from lingraft.study.analysis import BITS, CURVE, LOSS, PERPLEXITY, TASK
 from lingraft.study.grid import FINETUNE, PLACES
 
 if TYPE_CHECKING:
@@ -24,14 +23,10 @@ if TYPE_CHECKING:
     from lingraft.report.row import Score, Value
     from lingraft.stats import Key
 
-logger = logging.getLogger(__name__)
-
 REFERENCES = ("scratch", "xlm")
 """Methods from random weights, which others are measured against; the first that is there."""
 WRITTEN = re.compile(r"(^|/)(spans|infilling)/")
 """Prefix of scores on hidden text that an encoder-decoder writes, shown as what others fill in."""
-EXAMPLES = f"{FINETUNE}train_examples"
-"""The axis of learning curves of tasks."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,7 @@ class Cell:
     seed: int
     axes: Mapping[str, Value]
     metrics: Mapping[str, Score]
-    tasks: Mapping[str, Mapping[int, Score]] = field(default_factory=dict)
+    tasks: dict[str, dict[int, Score]] = field(default_factory=dict)
     """By metric `task/NAME/SCORE` and seed of fine-tuning; those that papers report."""
 
     @property
@@ -58,7 +53,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Group:
+class SeedGroup:
     """Cells that differ in nothing but the seed."""
 
     label: str
@@ -71,7 +66,7 @@ class Group:
     @property
     def is_untrained(self) -> bool:
         """Return whether its method trains nothing, so that it stands at every size."""
-        return self.method in METHODS and not METHODS[self.method].stretches
+        return self.method in METHODS and not METHODS[self.method].phases
 
     def rows(self, metric: str) -> dict[Key, Score]:
         """Return the metric's rows by seed; of a task, by seed and that of fine-tuning."""
@@ -100,19 +95,15 @@ class Group:
 class Results:
     """All that is known of a study."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[SeedGroup, ...]
     """By size, and within a size in the order of the labels."""
     failures: Mapping[str, str] = field(default_factory=dict)
     """By cell, why its last attempt failed."""
-    counted: str = "sentences"
-    """Unit of the sizes."""
 
     @property
     def labels(self) -> list[str]:
-        """Return the labels; those that name a method alone first, in the order of `METHODS`."""
-        ranks = {name: rank for rank, name in enumerate(METHODS)}
-        ranked = {g.label: (", " in g.label, ranks.get(g.method, len(ranks))) for g in self.groups}
-        return sorted(ranked, key=lambda label: (*ranked[label], label))
+        """Return the labels; those that name a method alone first."""
+        return sorted({g.label for g in self.groups}, key=lambda label: (", " in label, label))
 
     @property
     def cells(self) -> list[Cell]:
@@ -124,11 +115,11 @@ class Results:
         sized = [group.sentences for group in self.groups if not group.is_untrained]
         return list(dict.fromkeys(sized or [group.sentences for group in self.groups]))
 
-    def at(self, size: int | None) -> list[Group]:
+    def at(self, size: int | None) -> list[SeedGroup]:
         """Return the groups of one size, and those that train nothing."""
         return [g for g in self.groups if g.sentences == size or g.is_untrained]
 
-    def of(self, label: str) -> list[Group]:
+    def of(self, label: str | None) -> list[SeedGroup]:
         """Return the groups of one label that have a size, from small to large."""
         return [group for group in self.groups if group.label == label and group.sentences]
 
@@ -149,48 +140,65 @@ def collect(
         select: axes of which the best value on validation text, or on development sets, is taken.
         failures: why cells failed, by name.
     """
+    select = list(select)
     metrics: dict[str, dict[str, Score]] = {}
-    tuned: dict[str, tuple[str, dict[str, dict[int, Score]]]] = {}
-    tuned_axes: dict[str, Mapping[str, Value]] = {}
-    unknown: dict[str, None] = {}
-    for row in rows:
-        shared = repr(sorted((a, v) for a, v in row.axes.items() if not a.startswith(FINETUNE)))
+    tuned: dict[str, dict[str, Cell]] = {}
+    for row in _best_on_dev(rows, [axis for axis in select if axis.startswith(FINETUNE)]):
+        cell = _key(row.axes, [axis for axis in row.axes if axis.startswith(FINETUNE)])
         if not row.data:
             name = WRITTEN.sub(r"\1mask-only/", row.metric)
-            metrics.setdefault(shared, {})[name] = row.model_copy(update={"metric": name})
-            unknown |= {} if is_known(name) else {row.metric: None}
+            metrics.setdefault(cell, {})[name] = row.model_copy(update={"metric": name})
+            if name == PERPLEXITY:
+                loss = {"metric": LOSS, "value": math.log(row.value)}
+                metrics[cell][LOSS] = row.model_copy(update=loss)
         elif row.reported:
-            place = repr(sorted(row.axes.items()))
-            tasks = tuned.setdefault(place, (shared, {}))[1]
-            tasks.setdefault(_task_metric(row, tasks), {})[row.seed] = row
-            tuned_axes[place] = row.axes
-    if unknown:
-        logger.warning("rows of unknown metrics, left out of tables: %s", ", ".join(unknown))
-    points: dict[str, list[str]] = {}
-    for place, (shared, _) in tuned.items():
-        points.setdefault(shared, []).append(place)
+            points = tuned.setdefault(cell, {})
+            point = points.setdefault(_key(row.axes), Cell("", 0, row.axes, {}, {}))
+            name = f"{TASK}{row.data}/{row.metric}"
+            first = next(iter(point.tasks.get(name, {}).values()), row)
+            if first.split != row.split:  # the second one of several, as GLUE's MNLI has
+                name = f"{TASK}{row.data}/{row.split}/{row.metric}"
+            point.tasks.setdefault(name, {})[row.seed] = row
     cells = []
-    for shared, own in _on_common(metrics).items():
+    for key, own in _on_common(metrics).items():
         first = next(iter(own.values()))
-        if (perplexity := own.get(PERPLEXITY)) is not None:
-            loss = {"metric": LOSS, "value": math.log(perplexity.value)}
-            own = {**own, LOSS: perplexity.model_copy(update=loss)}
         seed = first.axes.get("seed")
-        cell = Cell(first.model, seed if isinstance(seed, int) else 0, first.axes, own)
-        at = points.get(shared, [])
-        cells += [replace(cell, axes=tuned_axes[p], tasks=tuned[p][1]) for p in at] or [cell]
-    return Results(tuple(_groups(cells, list(select))), dict(failures or {}))
+        at = tuned.get(key, {}).values() or [Cell("", 0, first.axes, {})]
+        cells += [
+            Cell(first.model, seed if isinstance(seed, int) else 0, one.axes, own, one.tasks)
+            for one in at
+        ]
+    return Results(tuple(_groups(cells, select)), dict(failures or {}))
 
 
-def _task_metric(row: Score, tasks: Mapping[str, Mapping[int, Score]]) -> str:
-    """Return a score's name; of several splits (GLUE's MNLI) the later ones have theirs in it."""
-    name = f"{TASK}{row.data}/{row.metric}"
-    others = (one.split for one in tasks.get(name, {}).values())
-    return (
-        name
-        if next(others, row.split) == row.split
-        else f"{TASK}{row.data}/{row.split}/{row.metric}"
-    )
+def _key(axes: Mapping[str, Value], without: Sequence[str] = ()) -> str:
+    return repr(sorted((axis, value) for axis, value in axes.items() if axis not in without))
+
+
+def _best_on_dev(rows: Iterable[Score], chosen: Sequence[str]) -> list[Score]:
+    """Return the rows, those of fine-tuning without the chosen axes and at their best point.
+
+    It is for each task that with the highest mean score on the development set, over the seeds of
+    training and of fine-tuning.
+    """
+    kept: list[Score] = []
+    rivals: dict[tuple[str, ...], dict[str, list[Score]]] = {}
+    for row in rows:
+        if not (row.data and chosen):
+            kept.append(row)
+            continue
+        place = (row.data, row.split, row.metric, _key(row.axes, [*chosen, "seed"]))
+        rivals.setdefault(place, {}).setdefault(_key(row.axes, ["seed"]), []).append(row)
+    for points in rivals.values():
+        best = max(points.values(), key=lambda own: fmean(_dev(row) for row in own))
+        for row in best:
+            axes = {axis: value for axis, value in row.axes.items() if axis not in chosen}
+            kept.append(row.model_copy(update={"axes": axes}))
+    return kept
+
+
+def _dev(row: Score) -> float:
+    return float(row.facts.get("dev") or -math.inf)
 
 
 def _on_common(cells: dict[str, dict[str, Score]]) -> dict[str, dict[str, Score]]:
@@ -200,11 +208,7 @@ def _on_common(cells: dict[str, dict[str, Score]]) -> dict[str, dict[str, Score]
     other words, and where no word or every word is common.
     """
     words = {name: own[BITS].words for name, own in cells.items() if BITS in own}
-    if (
-        len(words) < 2
-        or not all(words.values())
-        or len({len(row or ()) for row in words.values()}) > 1
-    ):
+    if not all(words.values()) or len({len(row or ()) for row in words.values()}) != 1:
         return cells
     scores_RW2 = np.array(list(words.values()))
     characters_RW = scores_RW2[..., 1]
@@ -225,19 +229,16 @@ def _on_common(cells: dict[str, dict[str, Score]]) -> dict[str, dict[str, Score]
     return changed
 
 
-def _groups(cells: Sequence[Cell], select: Sequence[str]) -> list[Group]:
+def _groups(cells: Sequence[Cell], select: Sequence[str]) -> list[SeedGroup]:
     """Return the groups by size and label, of a selected axis the best value alone."""
     names = dict.fromkeys(axis for cell in cells for axis in cell.axes if axis not in PLACES)
-    chosen = [axis for axis in select if axis.startswith(FINETUNE)]
     varied = [a for a in names if len({repr(cell.axes.get(a, ...)) for cell in cells}) > 1]
-    varied = [axis for axis in varied if axis not in chosen]
     ends = [axis.rpartition(".")[2] for axis in varied]
     short = {a: e if ends.count(e) == 1 else a for a, e in zip(varied, ends, strict=True)}
     together: dict[str, dict[str, list[Cell]]] = {}
-    for cell in _tuned_best(cells, chosen) if chosen else cells:
-        place = {axis: value for axis, value in cell.axes.items() if axis != "seed"}
-        beside = repr(sorted((a, v) for a, v in place.items() if a not in select))
-        together.setdefault(beside, {}).setdefault(repr(sorted(place.items())), []).append(cell)
+    for cell in cells:
+        beside = together.setdefault(_key(cell.axes, [*select, "seed"]), {})
+        beside.setdefault(_key(cell.axes, ["seed"]), []).append(cell)
     found = []
     for rivals in together.values():
         best = [min(rivals.values(), key=lambda of: fmean(cell.valid_loss for cell in of))]
@@ -247,56 +248,6 @@ def _groups(cells: Sequence[Cell], select: Sequence[str]) -> list[Group]:
             parts = [f"{short[axis]} {axes[axis]}" for axis in varied if axis in axes]
             label = ", ".join([TITLES.get(method, method), *parts])
             ordered = tuple(sorted(members, key=lambda cell: cell.seed))
-            found.append(Group(label, method, size if isinstance(size, int) else None, ordered))
+            found.append(SeedGroup(label, method, size if isinstance(size, int) else None, ordered))
     order = Results(tuple(found)).labels
     return sorted(found, key=lambda g: (g.sentences or math.inf, order.index(g.label)))
-
-
-def _tuned_best(cells: Sequence[Cell], chosen: Sequence[str]) -> list[Cell]:
-    """Return cells without the chosen axes of fine-tuning.
-
-    Each task is as it was tuned at the point whose mean score on the development set, over the
-    seeds of training and of fine-tuning, is the highest.
-    """
-    rivals: dict[str, dict[str, list[Cell]]] = {}
-    for cell in cells:
-        own = {axis: value for axis, value in cell.axes.items() if axis != "seed"}
-        beside = repr(sorted((a, v) for a, v in own.items() if a not in chosen))
-        rivals.setdefault(beside, {}).setdefault(repr(sorted(own.items())), []).append(cell)
-    found: list[Cell] = []
-    for of_place in rivals.values():
-        best: dict[str, tuple[float, str]] = {}
-        for point, members in of_place.items():
-            for task in dict.fromkeys(name for cell in members for name in cell.tasks):
-                rows = (row for cell in members for row in cell.tasks.get(task, {}).values())
-                dev = fmean(float(row.facts.get("dev") or -math.inf) for row in rows)
-                best[task] = max(
-                    best.get(task, (-math.inf, point)), (dev, point), key=lambda b: b[0]
-                )
-        by_seed: dict[int, Cell] = {}
-        for point, members in of_place.items():
-            for cell in members:
-                tasks = {task: rows for task, rows in cell.tasks.items() if best[task][1] == point}
-                before = by_seed.get(cell.seed)
-                axes = {axis: value for axis, value in cell.axes.items() if axis not in chosen}
-                joined = {**(before.tasks if before else {}), **tasks}
-                by_seed[cell.seed] = replace(cell, axes=axes, tasks=joined)
-        found += by_seed.values()
-    return found
-
-
-def by_examples(results: Results) -> Results | None:
-    """Return results of learning curves: sizes are those of tasks' training sets.
-
-    They are of the largest text; None without an axis `finetune.train_examples` of several sizes.
-    """
-    groups = results.at(results.sizes[-1]) if results.groups else []
-    cells = [cell for group in groups for cell in group.cells if EXAMPLES in cell.axes]
-    if len({cell.axes[EXAMPLES] for cell in cells}) < 2:
-        return None
-    moved = [
-        replace(cell, axes={a: v for a, v in cell.axes.items() if a != EXAMPLES}
-                | {"sentences": cell.axes[EXAMPLES]})
-        for cell in cells
-    ]  # fmt: skip
-    return Results(tuple(_groups(moved, ())), counted="examples")

@@ -11,12 +11,13 @@ import logging
 import shutil
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, LingraftError, RecipeError
 from lingraft.log import duration
-from lingraft.recipe.decoding import load, to_toml
+from lingraft.pipeline.fingerprints import corpus_fingerprint
+from lingraft.recipe.decoding import to_toml
 from lingraft.report import row
 from lingraft.report.row import RESULTS, Score
 from lingraft.rundir import (
@@ -28,11 +29,9 @@ from lingraft.rundir import (
     write_json,
     write_text,
 )
-from lingraft.study import executors, grid, inputs
+from lingraft.study import grid, inputs
 from lingraft.study import recipe as studies
-from lingraft.study.analysis import BYTES, PERPLEXITY
-from lingraft.study.cell import FAILURE, JOB, NO_ROOM
-from lingraft.study.tasks import task_jobs
+from lingraft.study.cell import FAILURE, JOB, failure, start_process
 from lingraft.training.signals import StopRequest
 from lingraft.workers import check_one_process
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lingraft.study.executors import Handle, Start
+    from lingraft.study.cell import Handle, Start
     from lingraft.study.recipe import Study
 
 logger = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class Options:
     """Delete the study in the folder first."""
     update: bool = False
     """Let this study replace the one in the folder, and keep what both share."""
-    start: Start = executors.start_process
+    start: Start = start_process
 
 
 @dataclass(frozen=True)
@@ -91,42 +90,45 @@ class Plan:
 
     @property
     def state(self) -> str:
-        """Return 'to do', 'begun', 'failed', 'tasks to do', 'done', or `CHANGED`."""
+        """Return 'to do', 'failed', 'done', or `CHANGED`."""
         made_of = self.step.inputs().get("fingerprint")
-        if made_of is None and not (self.run.path / JOB).is_file():
-            return "to do"
-        if made_of != self.job["inputs"]["fingerprint"]:
+        if made_of not in (None, self.job["inputs"]["fingerprint"]):
             return CHANGED
         if self.step.is_done(fingerprint(self.job["inputs"])):
             return "done"
-        if (self.run.path / FAILURE).is_file():
-            return "failed"
-        trained = self.run.stage("evaluation").done_path.is_file()
-        return "tasks to do" if trained else "begun"
+        return "failed" if (self.run.path / FAILURE).is_file() else "to do"
 
 
 def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
     """Return the chosen cells in the order of the grids.
 
     Raises:
-        LingraftError: a cell's recipe or a task cannot work, or a file is missing.
+        LingraftError: a cell's recipe or a task cannot work, a file is missing, or results could
+            not tell two cells apart.
     """
     cells = grid.cells(study)
-    jobs = task_jobs(study, cells)
+    jobs = grid.task_jobs(study, cells)
+    known: dict[str, str] = {}
     plans = []
     for cell in cells:
         of_cell = inputs.of_cell(cell.recipe)
-        tasks = [one.of(cell, of_cell) for one in jobs if one.fits(cell)]
-        made_of = {
-            "fingerprint": of_cell,
-            "tasks": [[task["name"], task["inputs"], task["seeds"]] for task in tasks],
-        }
+        for mark in (cell.id, of_cell):
+            if mark in known:
+                raise RecipeError(
+                    f"grids: cells {known[mark]} and {cell.id} have one name, or differ in nothing "
+                    "that decides a result; name what they differ in as an axis of both"
+                )
+            known[mark] = cell.id
+        tasks = [job.of(cell, of_cell) for job in jobs if job.fits(cell)]
         job = {
-            "inputs": made_of,
+            "inputs": {
+                "fingerprint": of_cell,
+                "tasks": [[task["name"], task["inputs"], task["seeds"]] for task in tasks],
+            },
             "common": {"model": cell.id, "inputs": of_cell, "axes": cell.axes},
             "keep": study.keep,
             "shared": {
-                "corpus": inputs.of_corpus(cell.recipe),
+                "corpus": corpus_fingerprint(cell.recipe),
                 "tokenizer": inputs.of_tokenizer(cell.recipe),
             },
             "tasks": tasks,
@@ -136,17 +138,8 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
     return [one for one in plans if one.cell.id in chosen]
 
 
-@dataclass
-class Tally:
-    """Numbers and names of the cells of one call, by how they ended."""
-
-    kept: int = 0
-    done: int = 0
-    failed: list[str] = field(default_factory=list)
-
-
-def run(study: Study, out: Path, options: Options = Options()) -> Tally:
-    """Run the cells that are missing.
+def run(study: Study, out: Path, options: Options = Options()) -> list[str]:
+    """Run the cells that are missing, and return the names of those that failed.
 
     Args:
         study: what to run.
@@ -158,16 +151,15 @@ def run(study: Study, out: Path, options: Options = Options()) -> Tally:
         LingraftError: the study cannot be run as it is.
     """
     check_one_process("study", "start it without torchrun; --jobs N runs N cells at a time")
-    if options.force and options.update:
-        raise RecipeError("--update and --force contradict each other; give one")
     with Run(out).locked():
         plans = plan(study, out)
-        names = {cell.id for cell in grid.chosen([p.cell for p in plans], options.only)}
+        names = {cell.id for cell in grid.chosen([one.cell for one in plans], options.only)}
         chosen = [one for one in plans if one.cell.id in names]
         prepare(study, out, plans, chosen, options)
         gather(chosen, out)
         todo = [one for one in chosen if one.state != "done"]
-        return Runner(study, out, options).run(todo, chosen)
+        logger.info("study %s: %d cells, %d to do", study.name, len(chosen), len(todo))
+        return work_off(todo, out, options)
 
 
 def prepare(
@@ -176,151 +168,92 @@ def prepare(
     """Make the folder ready.
 
     Raises:
-        RecipeError: it holds something else, or cells of other inputs, and nothing says what to do.
+        RecipeError: it holds cells of other inputs, and nothing says what to do.
     """
-    ours = (RESULTS, PAGE, CELLS, STUDY)
-    present = {path.name for path in out.iterdir()} - {".lock", executors.JOBS}
-    if present - set(ours) and STUDY not in present:
-        raise RecipeError(
-            f"{out}: holds files but no study of lingraft ({min(present - set(ours))} …); choose "
-            "another --out"
-        )
-    if options.force and STUDY in present:
-        for path in out.glob("cells/*/"):
-            Step(path).clear()
-        shutil.rmtree(out / "shared", ignore_errors=True)
-        for name in ours:
+    if options.force and (out / STUDY).is_file():
+        for name in ("cells", "shared"):
+            shutil.rmtree(out / name, ignore_errors=True)
+        for name in (RESULTS, PAGE, CELLS, STUDY):
             (out / name).unlink(missing_ok=True)
-    elif STUDY in present and not options.update:
-        present_name = str(load(out / STUDY).get("name"))
-        changed = [one.cell.id for one in chosen if one.state == CHANGED]
-        if present_name != study.name or changed:
-            what = f"cells of other inputs ({', '.join(changed)})"
-            what = (
-                what
-                if present_name == study.name
-                else f"the study '{present_name}', not '{study.name}'"
-            )
-            raise RecipeError(
-                f"{out}: holds {what}; --update keeps what both have in common, --force begins anew"
-            )
+    changed = [one.cell.id for one in chosen if one.state == CHANGED]
+    if changed and not options.update:
+        raise RecipeError(
+            f"{out}: holds cells of other inputs ({', '.join(changed)}); --update keeps what both "
+            "studies have in common, --force begins anew"
+        )
     clear_temporary(out)
-    adopt(out, plans)
     write_text(out / STUDY, studies.to_toml(study))
     write_json(out / CELLS, [[one.job["common"], *one.job["tasks"]] for one in plans])
 
 
-def adopt(out: Path, plans: Sequence[Plan]) -> None:
-    """Name folders as their cells are called now, where another axis has changed their ids."""
-    folders = sorted(out.glob("cells/*/"))
-    marks = {Step(folder).inputs().get("fingerprint"): folder for folder in folders}
-    wanted = {one.run.path for one in plans}
-    for one in plans:
-        former = marks.get(one.job["inputs"]["fingerprint"])
-        if former and former not in wanted and not one.run.path.exists():
-            logger.info("%s: was called %s, and goes on from there", one.cell.id, former.name)
-            with Run(former).locked(LOCK_SECONDS):
-                former.rename(one.run.path)
-
-
-def gather(plans: Sequence[Plan], out: Path) -> list[Score]:
-    """Put the rows of cells into the study's results; return them."""
+def gather(plans: Sequence[Plan], out: Path) -> None:
+    """Put the rows of cells into the study's results."""
     own = [one.run.path / RESULTS for one in plans if one.state != CHANGED]
-    found = [one for path in own if path.is_file() for one in row.read(path)]
-    if found:
+    if found := [score for path in own if path.is_file() for score in row.read(path)]:
         row.merge(out / RESULTS, found)
-    return found
 
 
-class Runner:
-    """The state of one call."""
-
-    def __init__(self, study: Study, out: Path, options: Options) -> None:
-        self.study, self.out, self.options = study, out, options
-        self.tally, self.stop, self.full = Tally(), StopRequest(), False
-        self.live: dict[int, tuple[Plan, Handle, float]] = {}
-
-    def run(self, todo: list[Plan], chosen: Sequence[Plan]) -> Tally:
-        """Run the cells that are to do, `jobs` at a time."""
-        self.tally.kept = len(chosen) - len(todo)
-        logger.info("study %s: %d cells, %d done, %d to do",
-                    self.study.name, len(chosen), self.tally.kept, len(todo))  # fmt: skip
-        asked = False
-        with self.stop.listening():
-            try:
-                while self.live or (todo and self.goes_on):
-                    while todo and self.goes_on and len(self.live) < self.options.jobs:
-                        one = todo.pop(0)
-                        try:
-                            self.begin(one)
-                        except DataError as error:
-                            self.fail(one, str(error))
-                    time.sleep(POLL_SECONDS)
-                    for slot, (one, process, started) in list(self.live.items()):
-                        if self.stop.number is not None and not asked:
-                            process.terminate()
-                        if (status := process.poll()) is not None:
-                            del self.live[slot]
-                            self.end(one, status, time.monotonic() - started)
-                    asked = asked or self.stop.number is not None
-            finally:
-                for _, process, _ in self.live.values():
-                    process.kill()
-        if self.full and todo:
-            logger.error("study %s: the disk is full, so %d cells were not started; make room and "
-                         "run it again", self.study.name, len(todo))  # fmt: skip
-        if self.stop.number is not None:
-            raise Interrupted(self.stop.number)
-        return self.tally
-
-    @property
-    def goes_on(self) -> bool:
-        """Return whether another process may be started."""
-        return self.stop.number is None and not self.full
-
-    def begin(self, one: Plan) -> None:
-        """Make a cell's folder ready and start it."""
-        folder = one.run.path
-        with one.run.locked(LOCK_SECONDS):  # a process that a study left may still be writing
-            one.step.begin(one.job["inputs"])
-        from lingraft.pipeline.completing import fitted  # torch
-
-        recipe = one.cell.recipe  # cells may share a GPU, so none goes by what its memory holds
-        at_once = {"micro_batch_tokens": recipe.hardware.at_once}
-        hardware = recipe.hardware.model_copy(update=at_once)
-        recipe = recipe.model_copy(update={"hardware": hardware})
-        write_text(one.run.recipe_path, to_toml(fitted(recipe)))
-        write_json(folder / JOB, one.job)
-        (folder / FAILURE).unlink(missing_ok=True)
-        slot = min(set(range(self.options.jobs)) - set(self.live))
-        logger.info("%s: starts", one.cell.id)
-        process = self.options.start(folder, slot, self.options.jobs)
-        self.live[slot] = (one, process, time.monotonic())
-
-    def end(self, one: Plan, status: int, seconds: float) -> None:
-        """Take the rows of a cell whose process has ended, and tell how it ended."""
-        found = gather([one], self.out)
-        if status == 0:
-            self.tally.done += 1
-            logger.info("%s: done in %s%s", one.cell.id, duration(seconds), reached(found))
-        elif self.stop.number is None:
-            self.full = self.full or status == NO_ROOM
-            self.fail(one, executors.failure(one.run.path, status))
-
-    def fail(self, one: Plan, message: str) -> None:
-        """Write down that a cell failed."""
-        self.tally.failed.append(one.cell.id)
-        logger.error("%s: failed: %s", one.cell.id, message)
-        with contextlib.suppress(OSError):  # the disk may be full
-            write_text(one.run.path / FAILURE, message + "\n")
+def work_off(todo: Sequence[Plan], out: Path, options: Options) -> list[str]:
+    """Run cells, `options.jobs` at a time, and return the names of those that failed."""
+    stop, waiting, failed = StopRequest(), list(todo), list[str]()
+    live: dict[int, tuple[Plan, Handle, float]] = {}
+    with stop.listening():
+        try:
+            asked = False
+            while live or (waiting and stop.number is None):
+                while waiting and stop.number is None and len(live) < options.jobs:
+                    one, slot = waiting.pop(0), min({*range(options.jobs)} - live.keys())
+                    try:
+                        live[slot] = (one, begin(one, slot, options), time.monotonic())
+                    except DataError as error:
+                        failed.append(fail(one, str(error)))
+                time.sleep(POLL_SECONDS)
+                if stop.number is not None and not asked:
+                    asked = True
+                    for _, process, _ in live.values():
+                        process.terminate()
+                for slot, (one, process, started) in list(live.items()):
+                    if (status := process.poll()) is None:
+                        continue
+                    del live[slot]
+                    gather([one], out)
+                    if status == 0:
+                        took = duration(time.monotonic() - started)
+                        logger.info("%s: done in %s", one.cell.id, took)
+                    elif stop.number is None:
+                        failed.append(fail(one, failure(one.run.path, status)))
+        finally:
+            for _, process, _ in live.values():
+                process.kill()
+    if stop.number is not None:
+        raise Interrupted(stop.number)
+    return failed
 
 
-def reached(found: Sequence[Score]) -> str:
-    """Return what a cell reached, for a line of the log."""
-    values = {one.metric: one.value for one in found if not one.data}
-    if BYTES in values:
-        return f", {values[BYTES]:.3f} bits per byte"
-    return f", perplexity {values[PERPLEXITY]:,.2f}" if PERPLEXITY in values else ""
+def begin(one: Plan, slot: int, options: Options) -> Handle:
+    """Make a cell's folder ready and start it."""
+    from lingraft.pipeline.completing import fitted  # torch
+
+    folder, recipe = one.run.path, one.cell.recipe
+    with one.run.locked(LOCK_SECONDS):  # a process that a study left may still be writing
+        one.step.begin(one.job["inputs"])
+    # cells may share a GPU, so none goes by what its memory holds; nobody goes on with a cell
+    use = {"micro_batch_tokens": recipe.hardware.at_once}
+    hardware = recipe.hardware.model_copy(update=use)
+    recipe = recipe.model_copy(update={"hardware": hardware})
+    write_text(one.run.recipe_path, to_toml(fitted(recipe)))
+    write_json(folder / JOB, one.job)
+    (folder / FAILURE).unlink(missing_ok=True)
+    logger.info("%s: starts", one.cell.id)
+    return options.start(folder, slot, options.jobs)
+
+
+def fail(one: Plan, message: str) -> str:
+    """Write down that a cell failed, and return its name."""
+    logger.error("%s: failed: %s", one.cell.id, message)
+    with contextlib.suppress(OSError):  # the disk may be full
+        write_text(one.run.path / FAILURE, message + "\n")
+    return one.cell.id
 
 
 @dataclass(frozen=True)
@@ -344,18 +277,15 @@ def current(out: Path) -> Current:
     path, known = out / RESULTS, out / CELLS
     if not known.is_file():
         return Current(row.read(path), [], {})
-    named = {}
-    cells = read_json(known)
-    for common, *tasks in cells:
-        named[common["inputs"]] = {"model": common["model"], "axes": common["axes"]}
-        for task in tasks:
-            axes = common["axes"] | task["axes"]
-            named[task["inputs"]] = {"model": common["model"], "axes": axes}
+    named, failures, planned = {}, {}, []
+    for common, *tasks in read_json(known):
+        name = common["model"]
+        planned.append(name)
+        for part in (common | {"axes": {}}, *tasks):
+            named[part["inputs"]] = {"model": name, "axes": common["axes"] | part["axes"]}
+        reason = out / "cells" / name / FAILURE
+        if reason.is_file():
+            failures[name] = reason.read_text("utf-8").strip()
     found = row.read(path) if path.is_file() else []
-    planned = [common["model"] for common, *_ in cells]
-    reasons = {name: out / "cells" / name / FAILURE for name in planned}
-    return Current(
-        [one.model_copy(update=named[one.inputs]) for one in found if one.inputs in named],
-        planned,
-        {name: file.read_text("utf-8").strip() for name, file in reasons.items() if file.is_file()},
-    )
+    rows = [one.model_copy(update=named[one.inputs]) for one in found if one.inputs in named]
+    return Current(rows, planned, failures)

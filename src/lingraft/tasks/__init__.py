@@ -5,8 +5,7 @@ loads torch or transformers.
 """
 
 from lingraft.tasks import catalogue
-from lingraft.tasks.group import Group
-from lingraft.tasks.retrieval import Retrieval
+from lingraft.tasks.retrieval import Group, Retrieval
 from lingraft.tasks.splits import Data, cut, find, load
 from lingraft.tasks.task import Task
 
@@ -20,7 +19,7 @@ RETRIEVAL_GROUPS: dict[str, Group] = catalogue.groups(catalogue.RETRIEVALS)
 
 
 def names() -> dict[str, str]:
-    """What tasks are called in a list, those of several languages once: `xnli-{lang}`.
+    """Return what tasks are called in a list, those of several languages once: `xnli-{lang}`.
 
     Returns:
         The name in the list, and the first record that it stands for, or its only one.

@@ -9,21 +9,20 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from lingraft.errors import RecipeError
-from lingraft.recipe.base import Names
+from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load
-from lingraft.tasks import klue, squad, text, translation, words
-from lingraft.tasks.columns import Columns, Files, Headers, Pattern
+from lingraft.tasks import klue, text, translation_metrics, words
 from lingraft.tasks.metrics import CHARACTERS, SCORES
-from lingraft.tasks.reading import MISSING, no_examples
-from lingraft.tasks.settings import Paper, Settings, Spans, changed
+from lingraft.tasks.reading import MISSING, placed
+from lingraft.tasks.settings import OF_TRANSLATION, USUAL, Paper, Settings, Spans, changed
 from lingraft.tasks.splits import find_part
 from lingraft.tasks.task import Hub, Kind, Split, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from lingraft.tasks.examples import Example
@@ -32,29 +31,78 @@ if TYPE_CHECKING:
     Rows = Callable[[Path, "Definition"], Iterable[Row]]
     ToExample = Callable[[Row, "Definition"], Example]
 
+
+def _listed(value: Any) -> Any:
+    """Return a list of lists, of which one alone may be given, or one name."""
+    is_list = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    return [value] if value and (is_list or isinstance(value, str)) else value
+
+
+Spellings = Annotated[Names, Field(min_length=1)]
+"""Names of a column: one, or several of which the first that is there counts."""
+Lists = Annotated[tuple[Names, ...], BeforeValidator(_listed), Field(strict=False)]
+Headers = Lists
+"""The columns of TSV files that may lack a header: one list, or one a number of columns."""
+Parts = Annotated[Lists, Field(min_length=1)]
+"""A file; a list of spellings of its name; or a list of such lists: files that are all needed.
+
+In a benchmark's, a spelling with * stands for all files that it fits, as one part."""
+
+
+class Files(Section):
+    """The files of a task: a user's own relative to the recipe, a benchmark's to its folders."""
+
+    train: Parts | None = None
+    """None: a language that a benchmark only tests; one's own task must have it."""
+    dev: Parts | None = None
+    """Chooses the best checkpoint; None cuts 5 % of train for it."""
+    dev_mismatched: Parts | None = None
+    """GLUE's MNLI has two development sets."""
+    test: Parts | None = None
+    """Split that is reported; None reports dev."""
+
+
+class Columns(Section):
+    """The names of the columns, in the official files, in conversions and on the Hub."""
+
+    text: Spellings = ("text",)
+    pair: Spellings = ("pair",)
+    """The second text of a pair; the translation."""
+    label: Spellings = ("label",)
+    score: Spellings = ("score",)
+    id: Names = ("id",)
+    """Rows without one are numbered."""
+    words: Spellings = ("words",)
+    """Tagging in JSONL: a list of strings."""
+    tags: Spellings = ("tags",)
+    translation: Spellings = ("translation",)
+    """The text in another language, for models that are plugged in (docs/guides/translation.md)."""
+    translation_pair: Spellings = ("translation_pair",)
+    """And the second text."""
+
+
 FORMATS: dict[str, tuple[Rows, ToExample]] = {
     **dict.fromkeys(("classification", "pair", "regression"), (text.rows, text.example)),
     "tagging": (words.rows, words.example),
     "relation": (text.rows, klue.relation),
     "parsing": (klue.word_rows, klue.parse),
-    "span": (squad.rows, squad.example),
-    "translation": (text.rows, translation.example),
+    "span": (text.span_rows, text.span),
+    "translation": (text.rows, text.translation),
     "klue-ner": (klue.character_rows, klue.characters),
     "universal-dependencies": (words.treebank_rows, words.treebank_example),
 }
 """Kind of a task, or its `format` → what reads records of its files, and makes examples of them."""
-NAME = re.compile(r"[A-Za-z0-9{][A-Za-z0-9._+{}-]*")
-"""Of a task: a folder is called so."""
 
 
 class Definition(Paper):
     """One task."""
 
-    name: str
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+    """A folder is called so."""
     kind: Kind
     files: Files
-    """CSV, TSV or JSONL; tagging: JSONL, or CoNLL (a word a line, its tag last, gaps between
-    sentences); span: JSON like SQuAD's, or JSONL with id, question, context and answers."""
+    """CSV, TSV or JSONL; tagging: JSONL, CoNLL (a word a line, its tag last, gaps between
+    sentences) or CoNLL-U; span: JSON like SQuAD's, or JSONL with id, question, context, answers."""
     language: str = "und"
     """Of translations, that of the target."""
     codes: Annotated[tuple[str, str], Field(strict=False)] | None = None
@@ -79,13 +127,11 @@ class Definition(Paper):
     """Lowest and highest score."""
     header: Headers = ()
     """The columns of TSV files that may lack a header."""
-    only: dict[str, Pattern] = {}
+    only: dict[str, re.Pattern[str]] = {}
     """Column → regular expression: rows whose value it does not fit as a whole are of another
     language. Rows without the column stay."""
     prefix: str = ""
     """Tagging: taken off the words of a file in which all words have it (WikiAnn's `de:Berlin`)."""
-    repeats_ids: bool = False
-    """Ids may occur several times; the later ones get a number."""
     drop_ragged: bool = False
     """Leave out rows of TSV files with another number of columns than the header."""
     format: Literal["klue-ner", "universal-dependencies"] | None = None
@@ -109,8 +155,8 @@ class Definition(Paper):
     note: str = ""
 
 
-USUAL = {"span": Settings(max_length=384), "translation": translation.USUAL}
-"""Of kinds whose inputs are longer; of passages as SQuAD's script, which `doc_stride` fits."""
+SHARED = ["name", "kind", "files_from", "metrics", "selection", "labels", "headline", "folders"]
+"""Fields that a task has as its table."""
 
 
 def decode(table: dict[str, Any], where: str = "task") -> Definition:
@@ -131,22 +177,20 @@ def task_in(path: Path) -> Task:
     return task_of(decode(load(path), str(path)), path.resolve().parent)
 
 
-def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool = True) -> Task:
+def task_of(definition: Definition, base: Path | None = None) -> Task:
     """Make the task that a table describes.
 
     Args:
         definition: the table.
         base: for a user's own task, the folder that its files are relative to; what the table does
             not say is found out (the labels from the training file). A benchmark's says all.
-        read_tags: whether to look into the training file, if it is there, for what its tags are;
-            not for a table that was saved or for translations, and not once for every language.
 
     Raises:
-        RecipeError: a metric or selection that the kind does not have, too few labels.
+        RecipeError: a metric or selection that the kind does not have.
         DataError: the training file cannot be read.
     """
     if base is not None:
-        definition = _settled(definition, base, read_tags=read_tags)
+        definition = _completed(definition, base)
     rows, example = FORMATS[definition.format or definition.kind]
     splits = {
         split: Split(
@@ -157,29 +201,21 @@ def task_of(definition: Definition, base: Path | None = None, *, read_tags: bool
         if parts is not None
     }
     is_tested = "test" in splits and splits["test"].labelled
-    assert definition.selection is not None
     usual = USUAL.get(definition.kind, Settings())
-    presets = translation.SETTINGS if definition.kind == "translation" else {}
+    presets = OF_TRANSLATION if definition.kind == "translation" else {}
     return Task(
-        name=definition.name,
+        **{key: getattr(definition, key) for key in SHARED},
         title=definition.title or definition.name,
-        kind=definition.kind,
         languages=(definition.language,),
-        files_from=definition.files_from,
         splits=splits,
         rows=lambda path: rows(path, definition),
         example=lambda row: example(row, definition),
-        metrics=definition.metrics,
-        selection=definition.selection,
         settings=changed(usual, definition),
-        labels=definition.labels,
-        headline=definition.headline,
         evaluation=definition.evaluation or (("test",) if is_tested else ("dev",)),
-        folders=definition.folders,
         alternatives=presets
         | {name: changed(usual, paper) for name, paper in definition.papers.items()},
         spans=changed(Spans(), definition) if definition.kind == "span" else None,
-        wants=lambda row: _wanted(row, definition.only),
+        wants=lambda row: _is_wanted(row, definition.only),
         translation=lambda: _translation(definition, base),
         table=definition,
         is_own=base is not None,
@@ -191,12 +227,12 @@ def _placed(name: str, base: Path | None) -> str:
 
 
 def _translation(definition: Definition, base: Path | None) -> Task | None:
-    """The record by which translations of the examples are read: from other files or columns."""
+    """Return the record that reads translations of the examples: of other files, or columns."""
     changes: dict[str, Any] = {"folders": definition.folders or (".",)}  # answers may be hidden
     if definition.translations is not None:
         changes |= {"files": definition.translations, "translations": None}
         changes |= {"hidden": (), "evaluation": ()}  # splits, of which not all are translated
-        return task_of(definition.model_copy(update=changes), base, read_tags=False)
+        return task_of(definition.model_copy(update=changes), base)
     if FORMATS[definition.format or definition.kind][1] is not text.example:
         return None
     columns = definition.columns
@@ -206,112 +242,81 @@ def _translation(definition: Definition, base: Path | None) -> Task | None:
     return replace(
         task,
         wants=lambda row: (
-            row.find(columns.translation) not in (MISSING, None) and _wanted(row, definition.only)
+            row.find(columns.translation) not in (MISSING, None)
+            and _is_wanted(row, definition.only)
         ),
     )
 
 
-def _wanted(row: Row, only: Mapping[str, str]) -> bool:
-    """Whether a row of a file of several languages is of the task's."""
+def _is_wanted(row: Row, only: Mapping[str, re.Pattern[str]]) -> bool:
+    """Tell whether a row of a file of several languages is of the task's."""
     pairs = ((row.values.get(column), pattern) for column, pattern in only.items())
-    return all(value is None or re.fullmatch(pattern, str(value)) for value, pattern in pairs)
+    return all(value is None or pattern.fullmatch(str(value)) for value, pattern in pairs)
 
 
-def _settled(definition: Definition, base: Path, *, read_tags: bool) -> Definition:
-    """A user's own task with labels, metrics and scores written out."""
+def _completed(definition: Definition, base: Path) -> Definition:
+    """Return a user's own task with labels, metrics and scores written out."""
     name, kind = definition.name, definition.kind
-    options = SCORES.get("classification" if kind == "pair" else kind)
-    if options is None:
-        raise RecipeError(
-            f"task {name}: kind is {kind!r}, which only benchmarks have; a task of your own is "
-            f"{', '.join(SCORES)} or pair"
-        )
+    if kind not in SCORES:
+        raise RecipeError(f"task {name}: kind is {kind!r}; your own can be {', '.join(SCORES)}")
+    for split in (*definition.hidden, *definition.evaluation):
+        if split != "dev" and getattr(definition.files, split, None) is None:
+            raise RecipeError(f"task {name}: [files] has no {split!r}, which is hidden or reported")
     labels = definition.labels or _labels_of(definition, base)
-    _check(definition, labels)
-    options = options | (CHARACTERS if definition.format == "klue-ner" else {})
-    usual = tuple(metric for metric in options if metric != "f1" or len(labels) == 2)
+    options = SCORES[kind] | (CHARACTERS if definition.format == "klue-ner" else {})
+    if len(labels) != 2:
+        options = {metric: scores for metric, scores in options.items() if metric != "f1"}
+    if not words.are_entities(labels):
+        options = {metric: scores for metric, scores in options.items() if metric != "entities"}
+    usual = tuple(options)
     if kind == "translation":
-        usual = translation.metrics_of(definition.language)
-    if kind == "tagging" and not _has_entities(definition, base, labels, read_tags):
+        usual = translation_metrics.metrics_of(definition.language)
+    if kind == "tagging":
         usual = ("chunks", "tokens") if "O" in labels else ("tokens", "chunks")
-        if "entities" in definition.metrics:
-            raise RecipeError(
-                f"task {name}: metric 'entities' reads IOB2 (B-LOC begins every name, I-LOC goes "
-                f"on), and these tags are others: {', '.join(labels[:6])}; take chunks or tokens"
-            )
     metrics = definition.metrics or usual
-    for metric in metrics:
-        if metric not in options:
-            raise RecipeError(
-                f"task {name}: metrics has {metric!r}; a {kind} task can have {', '.join(options)}"
-            )
-    if "f1" in metrics and len(labels) != 2:
-        raise RecipeError(
-            f"task {name}: metric 'f1' is of the second of two labels, and there are "
-            f"{len(labels)}; take macro_f1"
-        )
+    _check_among(name, "metrics", metrics, options)
     scores = [score for metric in metrics for score in options[metric]]
     selection, shown = definition.selection or scores[0], metrics
     if kind == "translation":
-        selection = definition.selection or translation.chooses(scores, definition.language)
-        shown = tuple(metric for metric in metrics if metric in translation.HEADLINE) or metrics
+        selection = definition.selection or translation_metrics.chooses(scores, definition.language)
+        shown = (
+            tuple(metric for metric in metrics if metric in translation_metrics.HEADLINE) or metrics
+        )
     headline = definition.headline or tuple(options[metric][0] for metric in shown)
-    for key, score in (("selection", selection), *(("headline", score) for score in headline)):
-        if score not in scores:
+    _check_among(name, "selection and headline", (selection, *headline), scores)
+    complete = {"labels": labels, "metrics": metrics, "selection": selection, "headline": headline}
+    return definition.model_copy(update=complete)
+
+
+def _check_among(name: str, key: str, values: Iterable[str], allowed: Iterable[str]) -> None:
+    for value in values:
+        if value not in allowed:
             raise RecipeError(
-                f"task {name}: {key} is {score!r}; its metrics give {', '.join(scores)}"
+                f"task {name}: {key}: {value!r} is none of {', '.join(allowed)}, which this kind "
+                "and these labels have"
             )
-    settled = {"labels": labels, "metrics": metrics, "selection": selection, "headline": headline}
-    return definition.model_copy(update=settled)
-
-
-def _has_entities(
-    definition: Definition, base: Path, labels: Sequence[str], read_tags: bool
-) -> bool:
-    """Whether tags are IOB2, in the training files too where they are here and to be read."""
-    read_tags &= all(find_part(part, base, ()) for part in definition.files.train or ())
-    rows = _train_rows(definition, base) if read_tags else ()
-    return words.are_entities(labels, (row.strings(definition.columns.tags) for row in rows))
-
-
-def _check(definition: Definition, labels: Sequence[str]) -> None:
-    """Refuse a name that is no folder's, labels that are there twice or alone, a missing split.
-
-    A development set is made where there is none.
-    """
-    asked = {split: key for key in ("hidden", "evaluation") for split in getattr(definition, key)}
-    asked.pop("dev", None)
-    absent = [split for split in asked if getattr(definition.files, split, None) is None]
-    wrong = ""
-    if not NAME.fullmatch(definition.name):
-        wrong = "its name names a folder: letters, digits, '.', '_', '+' and '-'"
-    elif len(set(labels)) < len(labels):
-        wrong = f"a label is there twice in {', '.join(labels)}"
-    elif definition.kind in ("classification", "pair") and len(labels) < 2:
-        wrong = f"has {len(labels)} labels; a classification needs two or more"
-    elif absent:
-        wrong = f"{asked[absent[0]]}: [files] has no {absent[0]!r}"
-    if wrong:
-        raise RecipeError(f"task {definition.name}: {wrong}")
 
 
 def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
-    """The labels of the training files, sorted; of tags O comes last."""
+    """Return the labels of the training files, sorted; of tags O comes last."""
     if definition.kind in ("regression", "span", "translation"):
         return ()
-    name = definition.name
-    if definition.files.train is None:
-        why = "files has no train, which would say the labels; name it, or give labels"
-        raise RecipeError(f"task {name}: {why}")
-    rows = _train_rows(definition, base)
-    labels = {label for row in rows for label in text.labels_of(row, definition)}
-    if not labels:
-        raise no_examples(base / definition.files.train[0][0], name)
-    return tuple(sorted(labels, key=lambda label: (label == "O", label)))
-
-
-def _train_rows(definition: Definition, base: Path) -> Iterator[Row]:
+    labels: set[str] = set()
     read, _ = FORMATS[definition.format or definition.kind]
     for part in definition.files.train or ():
         for path in find_part(part, base, ()) or (base / part[0],):
-            yield from (row for row in read(path, definition) if _wanted(row, definition.only))
+            with placed(str(path)):
+                for row in read(path, definition):
+                    if _is_wanted(row, definition.only):
+                        labels |= _answers_of(row, definition)
+    return tuple(sorted(labels, key=lambda label: (label == "O", label)))
+
+
+def _answers_of(row: Row, definition: Definition) -> set[str]:
+    if definition.kind == "tagging":
+        answers = {*row.strings(definition.columns.tags)}
+    else:
+        answers = {text.label_of(row, definition) or ""}
+    if "" in answers:
+        raise row.error("has no answer (-1 is none in a task with hidden answers)")
+    return answers

@@ -1,4 +1,4 @@
-"""What a task's files become, a frozen record an example, and what a model says about each.
+"""Examples of tasks, a frozen record each, and what a model predicts for them.
 
 A prediction is saved as one JSON object a line, matched by the example's id. Positions in text are
 Python character offsets, ends are exclusive.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -139,7 +139,7 @@ def labelled(example: Example) -> bool:
 
 
 def document(example: Example) -> str:
-    """What must not stand on both sides of a cut: the passage, premise or sentence.
+    """Return what must not stand on both sides of a cut: the passage, premise or sentence.
 
     KLUE-NLI has several hypotheses for one premise, KLUE-MRC several questions for one passage:
     cut between them, the test would hold text of the training set.
@@ -212,62 +212,26 @@ Prediction = (
     | SpanPrediction
     | TranslationPrediction
 )
-KINDS: dict[str, type[Any]] = {
-    "label": LabelPrediction,
-    "score": ScorePrediction,
-    "tags": TagPrediction,
-    "heads": ParsePrediction,
-    "text": SpanPrediction,
-    "translation": TranslationPrediction,
-}
-"""Which field tells a prediction's kind."""
 
 
 def align(examples: Sequence[Example], predictions: Iterable[Prediction]) -> list[Prediction]:
-    """The predictions in the order of the examples.
+    """Return the predictions in the order of the examples.
 
     A question without a prediction counts as wrong (XTREME's rule); for the other kinds a
     missing prediction is an error.
 
     Raises:
-        DataError: an example has no prediction, a prediction no example, or an id occurs twice.
+        DataError: an example has no prediction, or a prediction no example.
     """
-    by_id: dict[str, Prediction] = {}
-    for prediction in predictions:
-        if prediction.id in by_id:
-            raise DataError(f"prediction {prediction.id}: occurs twice; keep one")
-        by_id[prediction.id] = prediction
-    aligned = []
+    by_id = {prediction.id: prediction for prediction in predictions}
+    answered: list[Prediction] = []
     for example in examples:
-        prediction_of = by_id.pop(example.id, None)
-        if prediction_of is None:
-            if not isinstance(example, SpanExample):
-                raise DataError(
-                    f"example {example.id}: no prediction for it; "
-                    "the predictions are of another split, or the run was cut short"
-                )
-            prediction_of = SpanPrediction(example.id, None)
-        aligned.append(prediction_of)
+        if example.id not in by_id and not isinstance(example, SpanExample):
+            raise DataError(f"example {example.id}: no prediction; evaluate the model again")
+        answered.append(by_id.pop(example.id, SpanPrediction(example.id, None)))
     if by_id:
-        raise DataError(
-            f"prediction {next(iter(by_id))}: no such example (and {len(by_id) - 1} more); "
-            "the predictions are of another split"
-        )
-    return aligned
-
-
-def of_kind(predictions: Iterable[Prediction], kind: type[Saved], field: str) -> list[Saved]:
-    """The predictions, which must be of one kind; `field` says what others lack.
-
-    Raises:
-        DataError: one is of another kind.
-    """
-    matches: list[Saved] = []
-    for prediction in predictions:
-        if not isinstance(prediction, kind):
-            raise DataError(f"prediction {prediction.id}: has no {field}; this task needs one")
-        matches.append(prediction)
-    return matches
+        raise DataError(f"prediction {next(iter(by_id))}: is of another split, it has no example")
+    return answered
 
 
 def save(path: Path, predictions: Iterable[Prediction]) -> None:
@@ -282,14 +246,9 @@ def load(path: Path) -> list[Prediction]:
     Raises:
         DataError: a line is not a prediction.
     """
+    kind: Any = Prediction
     wrong = "is not a saved prediction; evaluate the model again to write the file anew"
-    return load_lines(path, _prediction, wrong)
-
-
-def _prediction(fields: dict[str, Any]) -> Prediction:
-    kind = next(KINDS[name] for name in KINDS if name in fields)
-    prediction: Prediction = built(kind, fields)
-    return prediction
+    return load_lines(path, partial(built, kind), wrong)
 
 
 @cache
@@ -298,18 +257,14 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def built(kind: type[Saved], fields: dict[str, Any]) -> Saved:
-    """Make a record of what JSON says of it.
-
-    Raises:
-        ValueError: a field is missing or of another type.
-    """
+    """Make a record of its fields in JSON; of a union the record that has these fields."""
     of_kind: Any = kind  # functools does not know that a class has a hash
     record: Saved = _adapter(of_kind).validate_python(fields)
     return record
 
 
 def load_lines(path: Path, make: Callable[[dict[str, Any]], Saved], wrong: str) -> list[Saved]:
-    """What is saved as one JSON object a line.
+    """Read records that are saved as one JSON object a line.
 
     Args:
         path: the file.
@@ -324,13 +279,6 @@ def load_lines(path: Path, make: Callable[[dict[str, Any]], Saved], wrong: str) 
         for number, line in enumerate(file, 1):
             try:
                 loaded.append(make(json.loads(line)))
-            except (ValueError, AttributeError, TypeError, KeyError, StopIteration):
+            except (ValueError, AttributeError, TypeError, KeyError):
                 raise DataError(f"{path}: line {number}: {wrong}") from None
     return loaded
-
-
-def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    """Lists, which JSON knows alone, as tuples."""
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }

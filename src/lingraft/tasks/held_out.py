@@ -8,7 +8,6 @@ reads, since in the files themselves they may stand a character a line, or with 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ FOLDER = "evaluations"
 
 
 def tasks_of(names: Sequence[str]) -> list[Task | Retrieval]:
-    """The tasks of these names: those of `lingraft show tasks`, or TOML files of a user's own.
+    """Return the tasks of these names: of `lingraft show tasks`, or TOML files of a user's own.
 
     `xnli-ru` is a task in one language, `xnli` in all of its languages.
 
@@ -49,17 +48,14 @@ def tasks_of(names: Sequence[str]) -> list[Task | Retrieval]:
             group = groups[name]
             tasks += [records[group.member(language)] for language in group.languages]
         else:
-            raise RecipeError(
-                f"--task: no task '{name}'; `lingraft show tasks` shows them, or give the TOML "
-                "file of your own"
-            )
+            raise RecipeError(f"--task: no task '{name}'; see `lingraft show tasks`")
     return tasks
 
 
 def decontaminated(
     section: Corpus, tasks: Sequence[Task | Retrieval], data: Path | None, folder: Path
 ) -> Corpus:
-    """The settings of a corpus that shall not hold the texts of these tasks.
+    """Return the settings of a corpus that shall not hold the texts of these tasks.
 
     Args:
         section: the corpus.
@@ -76,10 +72,9 @@ def decontaminated(
     """
     paths = []
     for task in tasks:
-        name = re.sub(r"[^\w.+-]", "-", task.name)  # one's own task may be called "../x"
-        path = folder / f"{name}.json"  # a user who takes OUT/*/*.jsonl must not get it
+        path = folder / f"{task.name}.json"  # a user who takes OUT/*/*.jsonl must not get it
         if str(path.absolute()) in paths:
-            raise RecipeError(f"--task: two tasks are called '{name}'; rename one of them")
+            raise RecipeError(f"--task: two tasks are called '{task.name}'; rename one of them")
         rows = json.dumps(texts(task, data), ensure_ascii=False, indent=0) + "\n"
         with writing(path, "choose another --out"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +86,7 @@ def decontaminated(
 
 
 def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
-    """Every text of a task that a model is judged on, each once.
+    """Return every text of a task that a model is judged on, each once.
 
     That is all splits but the one for training; where that is the only one there is, a part of it
     will be the test, so it counts. Of a user's own task all files that it names must be there.
@@ -100,10 +95,7 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
         DataError: files are missing or broken.
     """
     if data is None and task.folders:
-        raise DataError(
-            f"--task {task.name}: its files are needed; name their directory with --data "
-            f"({task.files_from})"
-        )
+        raise DataError(f"--task {task.name}: name its files' directory with --data")
     if isinstance(task, Retrieval):
         sides = [retrieval.read(task, data or Path(), split) for split in task.evaluation]
         return list(
@@ -112,11 +104,10 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
     named = [name for name in task.splits if name != TRAIN] if task.is_own else []
     by_split = find(task, data or Path(), named)
     held_out = [name for name in by_split if name != TRAIN] or list(by_split)
-    examples = [
-        example
+    found = (
+        getattr(example, field, None)
         for name in held_out
         for example in read_split(task, name, by_split[name], unanswered=True)
-    ]
-    fields = ("text", "pair", "question", "translation")
-    found = (getattr(example, field, None) for example in examples for field in fields)
+        for field in ("text", "pair", "question", "translation")
+    )
     return list(dict.fromkeys(filter(None, found)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError
+from lingraft.corpus.readers.lines import kind
 from lingraft.tasks.examples import Entity, ParseExample, RelationExample, TaggedExample
-from lingraft.tasks.reading import Row, blocks, jsonl_rows, suffix
+from lingraft.tasks.reading import Row, blocks, jsonl_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lingraft.tasks.definition import Definition
@@ -26,27 +26,17 @@ POS = (
 """Word classes of dependencies, in the order of the reference."""
 
 
-def _sentences(
-    path: Path, columns: Sequence[str], wrong: Callable[[int, list[str]], str]
-) -> Iterator[Row]:
-    """Sentences: `## id <tab> text`, a line of cells for each character or word, then a gap.
+def _sentences(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield sentences: `## id <tab> text`, a line of cells for each character or word, then a gap.
 
     A character may itself be `#`, so only a line that starts with two is a comment.
-
-    Args:
-        path: the file.
-        columns: names of the cells.
-        wrong: what is wrong with the cells of a line, by its number in the sentence; "" if nothing.
     """
 
     def gap(line: str) -> bool:
         return line.startswith("##") or not line.strip("\t")
 
     for number, ((start, header), lines) in enumerate(blocks(path, gap)):
-        table = [line.split("\t") for _, line in lines]
-        for index, ((line_number, _), cells) in enumerate(zip(lines, table, strict=True), 1):
-            if problem := wrong(index, cells):
-                raise DataError(f"{path}: line {line_number}: {problem}")
+        table = [line.split("\t") for line in lines]
         values: dict[str, Any] = dict(
             zip(columns, map(list, zip(*table, strict=True)), strict=True)
         )
@@ -57,23 +47,9 @@ def _sentences(
 
 
 def character_rows(path: Path, definition: Definition) -> Iterable[Row]:
-    """Read sentences of characters, the space among them, with a tag each.
-
-    Raises:
-        DataError: a line is not a character and a tag.
-    """
-    labels = definition.labels
-
-    def wrong(_: int, cells: list[str]) -> str:
-        if len(cells) != 2 or len(cells[0]) != 1:
-            line = "\t".join(cells)
-            return f"is {line[:40]!r}; it must be one character, a tab and its tag"
-        if labels and cells[1] not in labels:
-            return f"unknown tag {cells[1]!r}; allowed: {', '.join(labels)}"
-        return ""
-
-    is_jsonl = suffix(path) == ".jsonl"
-    return jsonl_rows(path) if is_jsonl else _sentences(path, ("chars", "tags"), wrong)
+    """Read sentences of characters, the space among them, with a tag each."""
+    is_jsonl = kind(path) == ".jsonl"
+    return jsonl_rows(path) if is_jsonl else _sentences(path, ("chars", "tags"))
 
 
 def characters(row: Row, definition: Definition) -> TaggedExample:
@@ -93,52 +69,27 @@ def relation(row: Row, definition: Definition) -> RelationExample:
     """Make the example of a relation; `end_idx` of the files is the entity's last character.
 
     Raises:
-        DataError: an entity is outside the sentence or is not the word that it says, the two
-            overlap, or the relation is unknown.
+        DataError: an entity is not the word that it says, or the relation is unknown.
     """
-    text = row.text(["sentence"])
-    subject, obj = _entity(row, "subject_entity", text), _entity(row, "object_entity", text)
-    if subject.start < obj.end and obj.start < subject.end:
-        raise row.error(
-            f"subject {subject.start}–{subject.end} and object {obj.start}–{obj.end} overlap"
-        )
-    label = row.text(["label"])
+    text, label = row.text(["sentence"]), row.text(["label"])
     row.check_known("label", [label], definition.labels)
+    subject, obj = _entity(row, "subject_entity", text), _entity(row, "object_entity", text)
     return RelationExample(row.text(["guid"]), text, subject, obj, label)
 
 
 def _entity(row: Row, name: str, text: str) -> Entity:
     value: Any = row.value([name])
-    try:
-        start, last = (int(str(value[key])) for key in ("start_idx", "end_idx"))
-    except (KeyError, TypeError, ValueError):
-        raise row.error(
-            f"column {name!r} must be an object with numbers 'start_idx' and 'end_idx'"
-        ) from None
-    if not 0 <= start <= last < len(text):
-        raise row.error(
-            f"{name} {start}–{last} is outside the sentence, which has {len(text)} characters"
-        )
-    found, word = text[start : last + 1], value.get("word")
-    if word not in (None, found):
-        raise row.error(f"{name} is {word!r}, but the sentence has {found!r} there")
+    start, last = int(value["start_idx"]), int(value["end_idx"])
+    found = text[start : last + 1]
+    if not 0 <= start <= last < len(text) or value.get("word", found) != found:
+        raise row.error(f"{name} {start}–{last} is not in the sentence, or is another word there")
     return Entity(start, last + 1, str(value.get("type", "")))
 
 
 def word_rows(path: Path, definition: Definition) -> Iterable[Row]:
-    """Read sentences of words with lemma, tags, head and relation.
-
-    Raises:
-        DataError: a line does not have six columns.
-    """
+    """Read sentences of words with lemma, tags, head and relation."""
     columns = ("index", "words", "lemma", "pos", "head", "deprel")
-
-    def wrong(index: int, cells: list[str]) -> str:
-        if len(cells) != len(columns):
-            return f"has {len(cells)} columns; it must have {len(columns)}: {', '.join(columns)}"
-        return "" if cells[0] == str(index) else f"is word {cells[0]!r}; number {index} comes next"
-
-    return jsonl_rows(path) if suffix(path) == ".jsonl" else _sentences(path, columns, wrong)
+    return jsonl_rows(path) if kind(path) == ".jsonl" else _sentences(path, columns)
 
 
 def parse(row: Row, definition: Definition) -> ParseExample:
@@ -150,20 +101,13 @@ def parse(row: Row, definition: Definition) -> ParseExample:
     """
     words, relations = row.strings(["words"]), row.strings(["deprel"])
     pos = tuple(tag.rpartition("+")[2] for tag in row.strings(["pos"]))
-    given = row.value(["head"])
-    heads = tuple(
-        int(str(head)) if str(head).isdecimal() else -1
-        for head in (given if isinstance(given, list) else [])
-    )
-    lengths = (len(words), len(pos), len(heads), len(relations))
-    if len(set(lengths)) != 1 or not words:
-        counts = "{} words, {} tags, {} heads and {} relations".format(*lengths)
-        raise row.error(f"has {counts}; the numbers must be equal")
+    heads = tuple(map(int, row.value(["head"])))
+    if not len(words) == len(pos) == len(heads) == len(relations):
+        raise row.error("has not one tag, one head and one relation a word")
     for index, head in enumerate(heads, 1):
         if head == index or not 0 <= head <= len(words):
-            wrong = given[index - 1]
             raise row.error(
-                f"head {wrong!r} of word {index} is not another word from 1 to {len(words)}, or 0"
+                f"head '{head}' of word {index} is not another word from 1 to {len(words)}, or 0"
             )
     row.check_known("relation", relations, definition.labels)
     row.check_known("tag", pos, POS)

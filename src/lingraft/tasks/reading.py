@@ -7,18 +7,15 @@ Cells stay text: a label may be called NA, 1e5 or 007.
 
 from __future__ import annotations
 
-import codecs
+import contextlib
 import csv
-import gzip
-import io
-import json
 import logging
-import lzma
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError
+from lingraft.corpus.readers.lines import json_value, kind
+from lingraft.errors import DataError, LingraftError
+from lingraft.tasks.sentences import lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,16 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-COMPRESSED = {".gz": gzip.decompress, ".xz": lzma.decompress}
-TABLES = (".jsonl", ".json", ".tsv", ".txt", ".csv")
 MISSING = object()
-NO_ANSWERS = '; of a test set without answers the task says hidden = ["test"]'
-"""What a task of the user's own may have forgotten to say."""
-
-
-def no_examples(where: object, task: str) -> DataError:
-    """Return the error of a file or place without an example."""
-    return DataError(f"{where}: holds no examples for {task}; is it the right file?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +51,16 @@ class Row:
                 return value
         return MISSING
 
-    def value(self, names: Sequence[str], advice: str = "") -> Any:
+    def value(self, names: Sequence[str]) -> Any:
         """Return the value under the first of the names that is there.
-
-        Args:
-            names: of the column.
-            advice: what the error ends in.
 
         Raises:
             DataError: there is none.
         """
         value = self.find(names)
         if value is MISSING:
-            raise self.error(
-                f"no column {' or '.join(map(repr, names))}; "
-                f"it has {', '.join(map(repr, self.values)) or 'none'}{advice}"
-            )
+            here = ", ".join(map(repr, self.values))
+            raise self.error(f"no column {' or '.join(map(repr, names))}; it has {here}")
         return value
 
     def text(self, names: Sequence[str]) -> str:
@@ -124,95 +106,56 @@ class Row:
         return DataError(f"{self.where}: {problem}")
 
 
-def file_text(path: Path) -> str:
-    """Return the whole text of a plain, gzip or xz file, line ends made plain, without its mark.
+@contextlib.contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Name the place of whatever a file's unexpected content raises, on one line.
 
     Raises:
-        DataError: it cannot be read, or is not UTF-8 (UTF-16 with a mark, as Excel writes it, is).
+        DataError: in place of Python's own errors.
     """
     try:
-        data = path.read_bytes()
-        if path.suffix in COMPRESSED:
-            data = COMPRESSED[path.suffix](data)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (EOFError, zlib.error, lzma.LZMAError) as error:
-        raise DataError(f"{path}: is cut short or damaged ({error}); get it again") from None
-    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        yield
+    except LingraftError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise DataError(f"{where}: is not as the task's files are ({error!r})") from None
+
+
+def _parse_json(text: str, where: str) -> Any:
     try:
-        text = data.decode("utf-16" if wide else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}: line {line}: is not UTF-8; convert it: iconv -f ENCODING -t UTF-8"
-        ) from None
-    return text.replace("\r\n", "\n")
-
-
-def file_lines(path: Path) -> list[str]:
-    """Return lines without ends; only a line feed ends a line (texts hold U+2028 and the like)."""
-    return file_text(path).removesuffix("\n").split("\n")
-
-
-def suffix(path: Path) -> str:
-    """Return the suffix without the compression's: `.jsonl` of `dev.jsonl.xz`."""
-    name = path.name.lower()
-    for packed in COMPRESSED:
-        name = name.removesuffix(packed)
-    return "." + name.rpartition(".")[2] if "." in name else ""
-
-
-def _parse_json(text: str, path: Path, line: int | None = None) -> Any:
-    try:
-        value = json.loads(text)
-        # A tokenizer takes no half of a surrogate pair, which JSON can write.
-        json.dumps(value, ensure_ascii=False).encode()
+        return json_value(text)
     except (ValueError, RecursionError) as error:
-        at = line or getattr(error, "lineno", None)
-        where = f"{path}: line {at}" if at else str(path)
-        raise DataError(f"{where}: broken JSON: {getattr(error, 'msg', error)}") from None
-    return value
+        raise DataError(f"{where}: broken JSON: {error}") from None
 
 
-def jsonl_rows(path: Path, lines: Iterable[str] | None = None) -> Iterator[Row]:
-    """Read one JSON object a line; empty lines are passed over.
-
-    Args:
-        path: the file.
-        lines: its lines, where they are not all to be in memory.
+def jsonl_rows(path: Path) -> Iterator[Row]:
+    """Read one JSON object a line, a line at a time; empty lines are passed over.
 
     Raises:
         DataError: a line is not a JSON object.
     """
     number = 0
-    for line_number, line in enumerate(file_lines(path) if lines is None else lines, 1):
+    for line_number, line in enumerate(lines(path), 1):
         if line.strip():
-            values = _parse_json(line, path, line_number)
-            yield _row(values, f"{path}: line {line_number}", number)
+            where = f"{path}: line {line_number}"
+            yield _row(_parse_json(line, where), where, number)
             number += 1
 
 
 def json_document(path: Path) -> Any:
-    """Return what a file of one JSON value holds.
+    """Return the value of a file of one JSON value.
 
     Raises:
         DataError: it is not JSON.
     """
-    return _parse_json(file_text(path), path)
+    return _parse_json("\n".join(lines(path)), str(path))
 
 
 def json_rows(path: Path) -> Iterator[Row]:
-    """Read a JSON list of objects, or an object whose `data` is one.
-
-    Raises:
-        DataError: it is something else.
-    """
+    """Read a JSON list of objects, or an object whose `data` is one."""
     document = json_document(path)
-    if isinstance(document, dict):
-        document = document.get("data")
-    if not isinstance(document, list):
-        raise DataError(f"{path}: must be a JSON list of objects, or an object with a list 'data'")
-    for number, values in enumerate(document):
+    rows = document["data"] if isinstance(document, dict) else document
+    for number, values in enumerate(rows):
         yield _row(values, f"{path}: element {number + 1}", number)
 
 
@@ -237,28 +180,27 @@ def table_rows(
     Raises:
         DataError: the suffix is another one, or the file is broken.
     """
-    kind = suffix(path)
-    if kind not in TABLES:
-        raise DataError(
-            f"{path}: unknown kind of file; allowed: {' '.join(TABLES)} (also with .gz .xz)"
-        )
-    if kind in (".jsonl", ".json"):
-        return jsonl_rows(path) if kind == ".jsonl" else json_rows(path)
-    return _named_cells(path, _cells(path, quoted=kind == ".csv"), headless, drop_ragged)
+    readers: dict[str, Callable[[Path], Any]] = {
+        ".jsonl": jsonl_rows, ".json": json_rows, ".tsv": _tabbed, ".txt": _tabbed, ".csv": _quoted,
+    }  # fmt: skip
+    if kind(path) not in readers:
+        raise DataError(f"{path}: unknown kind of file; allowed: {' '.join(readers)}")
+    rows = readers[kind(path)](path)
+    if kind(path) in (".jsonl", ".json"):
+        yield from rows
+    else:
+        yield from _named_cells(path, list(rows), headless, drop_ragged)
 
 
-def _cells(path: Path, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """Number and cells of every line that is not empty; CSV may be parted by semicolons."""
-    if not quoted:
-        for number, line in enumerate(file_lines(path), 1):
-            if line.strip():
-                yield number, line.split("\t")
-        return
-    text = file_text(path)
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a field may be a whole book
-    head = text.partition("\n")[0]
-    parted_by = ";" if ";" in head and "," not in head else ","
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=parted_by)
+def _tabbed(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield number and cells of every line that is not empty."""
+    for number, line in enumerate(lines(path), 1):
+        if line.strip():
+            yield number, line.split("\t")
+
+
+def _quoted(path: Path) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((f"{line}\n" for line in lines(path)), strict=True)
     try:
         for cells in filter(None, reader):
             yield reader.line_num, cells
@@ -268,37 +210,29 @@ def _cells(path: Path, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
 
 def _named_cells(
     path: Path,
-    table: Iterator[tuple[int, list[str]]],
+    table: list[tuple[int, list[str]]],
     headless: Sequence[Sequence[str]],
     drop_ragged: bool,
 ) -> Iterator[Row]:
-    lines = list(table)
-    first = lines[0][1] if lines else []
-    names: Sequence[str] = next((one for one in headless if len(one) == len(first)), first)
+    first = table[0][1] if table else []
     if not headless or set(first) & {name for header in headless for name in header}:
-        names, lines = first, lines[1:]
-        for name in filter(None, names):
-            if names.count(name) > 1:  # else the later one would win
-                raise DataError(f"{path}: line 1: column {name!r} is there twice; rename one")
-    elif names is first:
-        names = headless[0]
-    good = [(line, cells) for line, cells in lines if len(cells) == len(names)]
-    if len(good) < len(lines) and not drop_ragged:
-        line, cells = next(one for one in lines if len(one[1]) != len(names))
-        raise DataError(
-            f"{path}: line {line}: has {len(cells)} columns, the header {len(names)}"
-            + ("" if suffix(path) == ".csv" else "; part them with single tabs, without quoting")
-        )
-    if len(good) < len(lines):
-        ragged = len(lines) - len(good)
-        logger.warning("%s: %d rows with a wrong number of columns are left out", path, ragged)
+        names: Sequence[str] = first
+        table = table[1:]
+    else:
+        names = next((header for header in headless if len(header) == len(first)), headless[0])
+    if twice := {name for name in names if name and names.count(name) > 1}:  # else the later wins
+        raise DataError(f"{path}: line 1: column {min(twice)!r} is there twice; rename one")
+    good = [(line, cells) for line, cells in table if len(cells) == len(names)]
+    if ragged := [line for line, cells in table if len(cells) != len(names)]:
+        problem = f"rows with another number of columns than the header's {len(names)}"
+        if not drop_ragged:
+            raise DataError(f"{path}: line {ragged[0]}: {problem}: {len(ragged):,} in all")
+        logger.warning("%s: %s are left out: %d", path, problem, len(ragged))
     for number, (line, cells) in enumerate(good):
         yield Row(f"{path}: line {line}", number, dict(zip(names, cells, strict=True)))
 
 
-def blocks(
-    path: Path, gap: Callable[[str], bool]
-) -> Iterator[tuple[tuple[int, str], list[tuple[int, str]]]]:
+def blocks(path: Path, gap: Callable[[str], bool]) -> Iterator[tuple[tuple[int, str], list[str]]]:
     """Read stretches of lines between gaps, such as the words of a sentence, a word a line.
 
     Args:
@@ -306,17 +240,17 @@ def blocks(
         gap: whether a line is no part of a stretch.
 
     Yields:
-        The last line of the gap before it that is not empty, with its number (else the number of
-        the stretch's first line and ""), and the lines with theirs.
+        The number of the stretch's first line and the last line of the gap before it that is not
+        empty, else ""; and the lines.
     """
-    header: tuple[int, str] | None = None
-    lines: list[tuple[int, str]] = []
-    for number, line in enumerate([*file_lines(path), ""], 1):
+    header, start = "", 0
+    stretch: list[str] = []
+    for number, line in enumerate([*lines(path), ""], 1):
         if not gap(line):
-            lines.append((number, line))
+            start = start if stretch else number
+            stretch.append(line)
             continue
-        if lines:
-            yield header or (lines[0][0], ""), lines
-            header, lines = None, []
-        if line.strip():
-            header = (number, line)
+        if stretch:
+            yield (start, header), stretch
+            header, stretch = "", []
+        header = line if line.strip() else header

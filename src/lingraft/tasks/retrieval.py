@@ -1,4 +1,8 @@
-"""Finding translations with a model as it is: XTREME's BUCC and Tatoeba.
+"""Benchmarks in several languages, and translations found with a model as it is (BUCC, Tatoeba).
+
+A group is one task in several languages: trained in one of them, tested in all. Its records are
+ordinary tasks, one a language, called `NAME-LANGUAGE`: `TASKS["xquad-de"]`. One that has no
+training files in its language lacks the split `train`; labels are the same in all.
 
 Nothing is trained. A record names the files of a language and English; `read` gives both sides
 and, where the makers give them, the right pairs. Ids are the file's own (BUCC), or line numbers
@@ -7,14 +11,12 @@ from 0. `lingraft.crosslingual` finds pairs with a model; `accuracy` and `pair_f
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from lingraft.corpus.readers.lines import COMPRESSED
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.base import Names, Section
-from lingraft.tasks.columns import Spellings
+from lingraft.tasks.definition import Spellings
 from lingraft.tasks.sentences import gold_pairs, translations, with_ids
 from lingraft.tasks.splits import find_part
 
@@ -25,8 +27,39 @@ if TYPE_CHECKING:
     from lingraft.tasks.sentences import Pair
 
 
+Category = Literal["classification", "tagging", "qa", "retrieval"]
+"""XTREME's four groups of tasks."""
+
+
+class Group(Section):
+    """The records of one task, and what their scores are averaged to."""
+
+    name: str
+    title: str
+    category: Category
+    languages: Names = ()
+    """In which there is a record; filled in by the catalogue."""
+    train_language: str = "en"
+    """In which XTREME trains; of retrieval, the language that translations are in."""
+    scores: Names
+    """Whose mean is the task's one number (`avg_metric`): exact match and F1 of answers."""
+
+    def member(self, language: str) -> str:
+        """Return the name of the record in a language.
+
+        Raises:
+            RecipeError: there is none.
+        """
+        if language not in self.languages:
+            raise RecipeError(
+                f"{self.name}: is not in the language {language!r}; it is in "
+                f"{', '.join(sorted(self.languages))}"
+            )
+        return f"{self.name}-{language}"
+
+
 class Sides(Section):
-    """The files of one split: either both sides in one table, or a file a side."""
+    """Files of one split: either both sides in one table, or a file a side."""
 
     table: Spellings | None = None
     """Two columns: English, and the language."""
@@ -68,30 +101,38 @@ class Bitext:
 
     @property
     def gold_texts(self) -> frozenset[Pair]:
-        """The sentences of the pairs that belong together, not their ids; empty without them."""
+        """Return the sentences, not the ids, of the pairs that belong together; empty without."""
         return frozenset((self.source[one], self.target[other]) for one, other in self.gold or ())
 
 
 def read(record: Retrieval, directory: Path, split: str = "test") -> Bitext:
-    """The sentences of a split.
+    """Read the sentences of a split.
 
     Raises:
         DataError: its files are missing or broken, the sides of a Tatoeba set differ in length, or
             a gold pair has a sentence that is not there.
     """
-    files = record.files[split]
-    if table := _found(record, directory, files.table):
+    sides = record.files[split]
+    table, source, target, gold = (
+        next(iter(find_part(names or (), directory, record.folders)), None)
+        for names in (sides.table, sides.source, sides.target, sides.gold)
+    )
+    if table is not None:
         return _aligned([(text, english) for english, text, _ in translations([table])])
-    source, target = (_found(record, directory, names) for names in (files.source, files.target))
     if source is None or target is None:
-        raise DataError(_missing(record, directory, split))
-    if files.gold is None:
+        wanted = ", ".join((*(sides.table or ()), *(sides.source or ()), *(sides.target or ())))
+        raise DataError(
+            f"{directory}: files of {record.name} are missing ({split}: {wanted}); get them from "
+            f"{record.files_from} and put them there or in one of the folders "
+            f"{', '.join(record.folders)}"
+        )
+    if sides.gold is None:
         return _aligned([(text, english) for text, english, _ in translations([source, target])])
-    return mixed(source, target, _found(record, directory, files.gold))
+    return mixed(source, target, gold)
 
 
 def mixed(source: Path, target: Path, gold: Path | None, *, bare: bool = False) -> Bitext:
-    """Two texts in which some sentences translate each other.
+    """Read two texts in which some sentences translate each other.
 
     Args:
         source: sentences with ids.
@@ -103,42 +144,28 @@ def mixed(source: Path, target: Path, gold: Path | None, *, bare: bool = False) 
         DataError: a file is broken, or a gold pair has a sentence that is not there.
     """
     sources, targets = with_ids(source, bare=bare), with_ids(target, bare=bare)
-    pairs = None if gold is None else gold_pairs(gold, (source, sources), (target, targets))
+    pairs = gold_pairs(gold, sources, targets) if gold else None
     return Bitext(sources, targets, pairs)
 
 
 def _aligned(pairs: Sequence[Pair]) -> Bitext:
-    ids = [str(number) for number in range(len(pairs))]
-    source, target = (dict(zip(ids, side, strict=True)) for side in zip(*pairs, strict=True))
-    return Bitext(source, target, frozenset(zip(ids, ids, strict=True)))
-
-
-def _found(record: Retrieval, directory: Path, spellings: Sequence[str] | None) -> Path | None:
-    return next(iter(find_part(spellings or (), directory, record.folders, COMPRESSED)), None)
-
-
-def _missing(record: Retrieval, directory: Path, split: str) -> str:
-    sides = record.files[split]
-    names = [*(sides.table or ()), *(sides.source or ()), *(sides.target or ())]
-    return (
-        f"{directory}: files of {record.name} are missing ({split}: {', '.join(names)}); get them "
-        f"from {record.files_from} and put them there or in one of the folders "
-        f"{', '.join(record.folders)} (also with {' '.join(COMPRESSED)})"
-    )
+    source, target = ({str(n): pair[side] for n, pair in enumerate(pairs)} for side in (0, 1))
+    return Bitext(source, target, frozenset(zip(source, source, strict=True)))
 
 
 def accuracy(gold: Sequence[Any], predictions: Sequence[Any]) -> float:
-    """The share of sentences whose translation was found, in percent (Tatoeba).
+    """Return the share of sentences whose translation was found, in percent (Tatoeba).
 
     Args:
         gold: for every sentence that was asked for, the id of its translation.
         predictions: what was found, in the same order.
     """
-    return 100 * sum(map(bool, map(operator.eq, gold, predictions))) / len(gold)
+    right = sum(bool(a == b) for a, b in zip(gold, predictions, strict=True))
+    return 100 * right / len(gold)
 
 
 def pair_f1(gold: Collection[Pair], predictions: Collection[Pair]) -> dict[str, float]:
-    """Precision, recall and F1 of a set of mined pairs, in percent (BUCC).
+    """Return precision, recall and F1 of a set of mined pairs, in percent (BUCC).
 
     Args:
         gold: the right pairs; a pair that occurs twice is one.

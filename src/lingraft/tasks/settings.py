@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib import resources
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
@@ -71,7 +73,7 @@ class Settings(Values):
     """Where the values come from, and which of them are decided here."""
 
     def decisive(self) -> dict[str, Any]:
-        """What of them decides a result; for fingerprints."""
+        """Return what of them decides a result; for fingerprints."""
         usual = {key: Settings.model_fields[key].default for key in LATER}
         values = self.model_dump(exclude={"source"})
         return {key: value for key, value in values.items() if value != usual.get(key, ...)}
@@ -114,7 +116,7 @@ T = TypeVar("T", Settings, Spans)
 
 
 def changed(record: T, changes: Changes) -> T:
-    """Settings, or limits of windows and answers, with what differs."""
+    """Return settings, or limits of windows and answers, with what differs."""
     names = type(record).model_fields.keys() & {*changes.model_fields_set, "source"}
     values = {key: value for key, value in changes if key in names}
     values |= {key: None for key in OFF if values.get(key) == 0}
@@ -122,3 +124,16 @@ def changed(record: T, changes: Changes) -> T:
         if key in values:  # what was said last holds
             values.setdefault(counterpart, None)
     return record.model_copy(update=values)
+
+
+_TABLES = tomllib.loads(
+    resources.files("lingraft.tasks").joinpath("catalogue/translation.toml").read_text("utf-8")
+)
+USUAL = {"span": Settings(max_length=384), "translation": Settings(**_TABLES["usual"])}
+"""Of kinds whose inputs are longer; of passages as SQuAD's script, which `doc_stride` fits."""
+OF_TRANSLATION = {
+    # not validated: whole numbers stay so in fingerprints
+    name: Settings.model_construct(**(table | {"betas": tuple(table.get("betas", (0.9, 0.999)))}))
+    for name, table in _TABLES["papers"].items()
+}
+"""Settings of papers on translation, by name."""

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.tasks import weighted
-from lingraft.tasks.examples import SpanPrediction, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lingraft.tasks.examples import Prediction, SpanExample
+    from lingraft.tasks.examples import SpanExample, SpanPrediction
     from lingraft.tasks.weighted import Score
 
 MLQA_ARTICLES = {
@@ -43,14 +42,14 @@ HAN = re.compile("([\u4e00-\u9fa5])")
 
 @functools.cache
 def punctuation() -> dict[int, None]:
-    """Every character of the Unicode classes P*, and ASCII's, for `str.translate`."""
+    """Return every character of the Unicode classes P*, and ASCII's, for `str.translate`."""
     characters = (chr(code) for code in range(sys.maxunicode))
     marks = {character for character in characters if unicodedata.category(character)[0] == "P"}
     return dict.fromkeys(map(ord, marks | set(string.punctuation)))
 
 
 def normalise_mlqa(answer: str, language: str) -> str:
-    """MLQA's rules: lower case, without punctuation, articles and repeated spaces."""
+    """Clean by MLQA's rules: lower case, without punctuation, articles and repeated spaces."""
     text = answer.lower().translate(punctuation())
     articles = MLQA_ARTICLES[language]
     if articles is not None:
@@ -69,7 +68,7 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalise(answer: str, *, reference: bool = False) -> str:
-    """Lower case, without quotation marks, ASCII punctuation and repeated spaces.
+    """Clean: lower case, without quotation marks, ASCII punctuation and repeated spaces.
 
     With `reference`, as KLUE's code does: brackets and quotation marks that are not ASCII stay.
     """
@@ -78,7 +77,7 @@ def normalise(answer: str, *, reference: bool = False) -> str:
 
 
 def rouge_w(prediction: str, gold: str, *, reference: bool = False) -> float:
-    """F1 of the longest common run of characters, spaces among them; 0 to 1.
+    """Return F1 of the longest common run of characters, spaces among them; 0 to 1.
 
     An empty gold answer scores 1 for an empty prediction and 0 otherwise. With `reference`,
     characters that make up over 1 % of a gold answer of 200 or more characters start no run
@@ -92,12 +91,12 @@ def rouge_w(prediction: str, gold: str, *, reference: bool = False) -> float:
 
 
 def normalise_squad(answer: str) -> str:
-    """Lower case, without ASCII punctuation, English articles and repeated spaces (SQuAD 1.1)."""
+    """Clean as SQuAD 1.1: lower case, no ASCII punctuation, English articles, repeated spaces."""
     return " ".join(ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split())
 
 
 def token_f1(prediction: str, gold: str) -> float:
-    """F1 of the bags of words of two normalised answers; 0 to 1 (SQuAD 2.0 for empty ones)."""
+    """Return F1 of two normalised answers as bags of words; 0 to 1 (empty ones as SQuAD 2.0)."""
     words, gold_words = prediction.split(), gold.split()
     if not words or not gold_words:
         return float(words == gold_words)
@@ -106,20 +105,18 @@ def token_f1(prediction: str, gold: str) -> float:
 
 
 def token_f1_of_words(prediction: str, gold: str) -> float:
-    """The same, but 0 where nothing is left of either answer (SQuAD 1.1, MLQA)."""
+    """Return the same, but 0 where nothing is left of either answer (SQuAD 1.1, MLQA)."""
     return token_f1(prediction, gold) if prediction and gold else 0.0
 
 
 def _answers(
-    examples: Sequence[SpanExample], predictions: Sequence[Prediction]
+    examples: Sequence[SpanExample], predictions: Sequence[SpanPrediction]
 ) -> list[tuple[str | None, list[str]]]:
-    """What was said, and the gold answers: [""] where the passage does not say."""
-    answers = []
-    span_predictions = of_kind(predictions, SpanPrediction, "answer text")
-    for example, prediction in zip(examples, span_predictions, strict=True):
-        assert example.answers is not None
-        answers.append((prediction.text, [answer.text for answer in example.answers] or [""]))
-    return answers
+    """Return what was said, and the gold answers: [""] where the passage does not say."""
+    return [
+        (prediction.text, [answer.text for answer in example.answers or ()] or [""])
+        for example, prediction in zip(examples, predictions, strict=True)
+    ]
 
 
 def _best(
@@ -127,7 +124,7 @@ def _best(
     clean: Callable[[str], str],
     measure: Callable[[str, str], float],
 ) -> list[float]:
-    """Of every answer, the best over the gold ones; 0 where there is none."""
+    """Return of every answer the best over the gold ones; 0 where there is none."""
     return [
         0.0 if text is None else max(measure(clean(text), clean(answer)) for answer in gold)
         for text, gold in answers
@@ -135,9 +132,9 @@ def _best(
 
 
 def klue_answers(
-    examples: Sequence[Any], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[Any], predictions: Sequence[SpanPrediction], labels: Sequence[str]
 ) -> dict[str, Score]:
-    """Exact match and ROUGE-W, the best over the gold answers, also by type of question."""
+    """Score exact match and ROUGE-W, the best over the gold answers, also by type of question."""
     answers = _answers(examples, predictions)
     clean, rouge = partial(normalise, reference=True), partial(rouge_w, reference=True)
     values = {
@@ -158,13 +155,13 @@ def klue_answers(
 
 def squad1_answers(
     examples: Sequence[SpanExample],
-    predictions: Sequence[Prediction],
+    predictions: Sequence[SpanPrediction],
     labels: Sequence[str],
     *,
     clean: Callable[[str], str] = normalise_squad,
     f1: Callable[[str, str], float] = token_f1_of_words,
 ) -> dict[str, Score]:
-    """Exact match and F1 of words, the best over the gold answers (SQuAD 1.1's script).
+    """Score exact match and F1 of words, the best over the gold answers (SQuAD 1.1's script).
 
     Args:
         examples: of questions.
@@ -181,22 +178,19 @@ def squad1_answers(
 
 
 def squad_answers(
-    examples: Sequence[SpanExample], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[SpanExample], predictions: Sequence[SpanPrediction], labels: Sequence[str]
 ) -> dict[str, Score]:
-    """The same where a passage need not have an answer (SQuAD 2.0's script).
+    """Score the same where a passage need not have an answer (SQuAD 2.0's script).
 
     A gold answer of which cleaning leaves nothing, such as "a", does not count beside others.
     """
-    cleaned = [_without_empty_answers(example) for example in examples]
+    cleaned = [
+        replace(one, answers=tuple(a for a in one.answers or () if normalise_squad(a.text)))
+        for one in examples
+    ]
     return squad1_answers(cleaned, predictions, labels, f1=token_f1)
 
 
-def _without_empty_answers(example: SpanExample) -> SpanExample:
-    assert example.answers is not None
-    answers = tuple(answer for answer in example.answers if normalise_squad(answer.text))
-    return replace(example, answers=answers)
-
-
 def mlqa_answers(language: str) -> Callable[..., dict[str, Score]]:
-    """The same by MLQA's script, which knows the language of the answers."""
+    """Return the same by MLQA's script, which knows the language of the answers."""
     return partial(squad1_answers, clean=partial(normalise_mlqa, language=language))

@@ -1,4 +1,4 @@
-"""Finding a task's files, and cutting one split into several where official ones are missing."""
+"""Find a task's files, and cut one split into several where official ones are missing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lingraft.corpus.readers.lines import COMPRESSED
 from lingraft.errors import DataError, RecipeError
 from lingraft.tasks.examples import document
-from lingraft.tasks.reading import COMPRESSED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lingraft.tasks.examples import Example
     from lingraft.tasks.task import Split, Task
@@ -25,7 +25,7 @@ SELECTION = {TRAIN: 0.95, DEV: 0.05}
 
 @dataclass(frozen=True)
 class Data:
-    """The examples of a task, and what every split really is."""
+    """Examples of a task, and what every split really is."""
 
     splits: Mapping[str, list[Example]]
     names: Mapping[str, str]
@@ -37,7 +37,7 @@ class Data:
 
 
 def find(task: Task, directory: Path, required: Sequence[str] = ()) -> dict[str, tuple[Path, ...]]:
-    """The files of the task's splits that lie in a directory.
+    """Find the files of the task's splits that lie in a directory.
 
     Args:
         task: says how the files are called and in which folders they may lie.
@@ -69,26 +69,23 @@ def find(task: Task, directory: Path, required: Sequence[str] = ()) -> dict[str,
 def _check_alone(task: str, name: str, split: Split) -> None:
     """Refuse a user's list of files that was meant as all of them, of which one would be read."""
     for spellings in split.parts:
-        here = [Path(one).name for one in spellings if find_part([one], Path(), ())]
+        here = [Path(spelling).name for spelling in spellings if find_part([spelling], Path(), ())]
         if len(here) > 1:
-            listed = ", ".join(f'["{one}"]' for one in here)
             raise RecipeError(
                 f"task {task}: files.{name} is a list of names that one file may have, and "
-                f"{', '.join(here)} are there; to read them all write [{listed}]"
+                f"{', '.join(here)} are there; to read them all write "
+                + str([[file] for file in here])
             )
 
 
 def find_part(
-    spellings: Sequence[str],
-    directory: Path,
-    folders: Sequence[str],
-    packings: Iterable[str] = COMPRESSED,
+    spellings: Sequence[str], directory: Path, folders: Sequence[str]
 ) -> tuple[Path, ...]:
     """Return the file of the first spelling that is there, or the files that its * fits."""
     for folder in (directory / name for name in (".", *folders)):
         for spelling in spellings:
             by_name: dict[str, Path] = {}
-            for packed in reversed(("", *packings)):
+            for packed in reversed(("", *COMPRESSED)):
                 path = folder / f"{spelling}{packed}"
                 paths = [path] if path.is_file() else []
                 if "*" in spelling and not spelling.startswith("/"):
@@ -100,32 +97,28 @@ def find_part(
 
 
 def _missing(task: Task, directory: Path, splits: Sequence[str]) -> str:
-    """What is missing, and where it is from."""
-    if TRAIN in splits and TRAIN not in task.splits:
-        return (
-            f"{task.name}: the benchmark has no training set in this language; train in one that "
-            "has, and test in this one (--train-language en --test-language "
-            f"{task.languages[0]})"
-        )
-    spelt = {
-        name: " and ".join(" or ".join(part) for part in task.splits[name].parts)
+    """Return what is missing, and where it is from."""
+    for name in splits:
+        if name not in task.splits:
+            return (
+                f"{task.name}: has no {name} set; of a task in several languages train in one "
+                "that has, and test in this one (--train-language en --test-language …)"
+            )
+    wanted = "; ".join(
+        f"{name}: " + " and ".join(" or ".join(part) for part in task.splits[name].parts)
         for name in splits
-        if name in task.splits
-    }
-    wanted = "; ".join(f"{name}: {files}" for name, files in spelt.items())
-    if task.is_own:
-        return f"{task.name}: no such file ({wanted}); correct [files] of the task"
+    )
+    where = f" in {directory} or in one of its folders {', '.join(task.folders)}"
     return (
-        f"{directory}: files of {task.name} are missing ({wanted}); get them from "
-        f"{task.files_from} and put them there or in one of its folders {', '.join(task.folders)} "
-        f"(also with {' '.join(COMPRESSED)})"
+        f"{task.name}: no such file ({wanted}){where if task.folders else ''}; it is from "
+        f"{task.files_from} (.gz .xz .zst .bz2 are read too)"
     )
 
 
 def read_split(
     task: Task, name: str, files: Sequence[Path], *, unanswered: bool = False
 ) -> list[Example]:
-    """The examples of all parts of a split; of several parts, ids are made distinct.
+    """Read the examples of all parts of a split; of several parts, ids are made distinct.
 
     Args:
         task: of which it is a split.
@@ -137,12 +130,13 @@ def read_split(
         DataError: a file is broken, or an answer is missing that the split should have.
     """
     hidden = unanswered or not task.splits[name].labelled
+    parts = [task.read(file, hidden=hidden) for file in files]
     if len(files) == 1:
-        return task.read(files[0], hidden=hidden)
+        return parts[0]
     return [
-        replace(example, id=f"{part}/{example.id}")
-        for part, file in enumerate(files)
-        for example in task.read(file, hidden=hidden)
+        replace(example, id=f"{number}/{example.id}")
+        for number, part in enumerate(parts)
+        for example in part
     ]
 
 
@@ -176,12 +170,8 @@ def cut(
             current += 1
         indices[names[current]] += groups[text]
         dealt += len(groups[text])
-    for name, members in indices.items():
-        if not members:
-            raise DataError(
-                f"the cut gives {name} no example: there are {len(examples)} examples "
-                f"in {len(groups)} documents; give more, or a file for each split"
-            )
+    if not all(indices.values()):
+        raise DataError(f"{len(groups)} documents are too few to cut in {', '.join(names)}")
     return {name: [examples[i] for i in sorted(members)] for name, members in indices.items()}
 
 
@@ -190,13 +180,8 @@ def _hash(text: str, seed: int) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def cut_name(origin: str, share: float, seed: int) -> str:
-    """What a cut is called in every output."""
-    return f"cut of {origin} ({100 * share:g} %, seed {seed})"
-
-
 def origin_of(split: str, name: str) -> str:
-    """The split whose files hold the examples of a split that is really this."""
+    """Return the split whose files hold the examples of a split that is really this."""
     cut_from = re.search(r"cut of (\w+) \(", name)
     return cut_from[1] if cut_from else split
 
@@ -204,8 +189,10 @@ def origin_of(split: str, name: str) -> str:
 def named_cut(
     examples: Sequence[Example], shares: Mapping[str, float], seed: int, origin: str
 ) -> tuple[dict[str, list[Example]], dict[str, str]]:
-    """`cut`, and what each part is called; `origin` is what the split was."""
-    names = {name: cut_name(origin, share, seed) for name, share in shares.items()}
+    """Cut as `cut`, and name each part in every output; `origin` is what the split was."""
+    names = {
+        name: f"cut of {origin} ({100 * share:g} %, seed {seed})" for name, share in shares.items()
+    }
     return cut(examples, shares, seed), names
 
 
@@ -226,16 +213,7 @@ def load(
         return _load_cut(task, directory, shares, seed)
     # A user's own task may report a dev set that it has not: a part of train becomes one below.
     required = [TRAIN, *(name for name in (DEV, *task.evaluation) if name in task.splits)]
-    try:
-        by_split = find(task, directory, list(dict.fromkeys(required)))
-    except DataError as error:
-        try:
-            find(task, directory)
-        except DataError:
-            raise error from None
-        raise DataError(
-            f"{error}; or have the split that is there cut (cut.train=0.8 cut.dev=0.1 cut.test=0.1)"
-        ) from None
+    by_split = find(task, directory, list(dict.fromkeys(required)))
     splits = {
         name: read_split(task, name, files) for name, files in by_split.items() if name in required
     }
@@ -257,8 +235,6 @@ def with_selection(
 
 
 def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: int) -> Data:
-    if set(shares) == {DEV, TEST} and DEV not in task.splits:
-        raise DataError(f"{task.name} has no dev split that could be cut in dev and test")
     by_split = find(task, directory, [TRAIN, DEV] if TRAIN not in shares else [])
     order = (DEV, TRAIN, *task.labelled_splits)
     origin = next(name for name in order if name in by_split and name in task.labelled_splits)

@@ -7,36 +7,20 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lingraft.errors import DataError
 from lingraft.tasks import weighted
-from lingraft.tasks.examples import TagPrediction
 from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.examples import Prediction, TaggedExample
+    from lingraft.tasks.examples import TaggedExample, TagPrediction
     from lingraft.tasks.weighted import Score
 
     Span = tuple[str, int, int]
 
 
-def _pairs(
-    examples: Sequence[TaggedExample], predictions: Sequence[Prediction]
-) -> list[tuple[TaggedExample, TagPrediction]]:
-    pairs = []
-    for example, prediction in zip(examples, predictions, strict=True):
-        if not isinstance(prediction, TagPrediction) or len(prediction.tags) != len(example.units):
-            raise DataError(
-                f"prediction {prediction.id}: must have {len(example.units)} tags, "
-                "one a unit of the example"
-            )
-        pairs.append((example, prediction))
-    return pairs
-
-
 def shown_tags(example: TaggedExample, prediction: TagPrediction) -> tuple[list[str], list[str]]:
-    """Gold and predicted tags of the units that are not spaces, which a model never sees alone."""
+    """Return gold and predicted tags of the units but spaces, which a model never sees alone."""
     assert example.tags is not None
     indices = [index for index, unit in enumerate(example.units) if not unit.isspace()]
     return [example.tags[index] for index in indices], [prediction.tags[index] for index in indices]
@@ -45,7 +29,7 @@ def shown_tags(example: TaggedExample, prediction: TagPrediction) -> tuple[list[
 def _reference_tags(
     example: TaggedExample, prediction: TagPrediction
 ) -> tuple[list[str], list[str]]:
-    """What KLUE's code scores of a sentence: two special positions too, and nothing cut off.
+    """Return what KLUE's code scores of a sentence: two special positions too, and nothing cut off.
 
     Gold is cut where the input was; before and after each sentence stand the predictions at [CLS]
     and at the last position, which is padding in all but the longest sentences and never trained.
@@ -58,7 +42,7 @@ def _reference_tags(
 
 
 def entity_spans(tags: Sequence[str]) -> set[Span]:
-    """Type, first and last position of the entities of strict IOB2: B-X, then I-X as they come.
+    """Return type, first and last place of the entities of strict IOB2: B-X, then I-X as they come.
 
     An I-X that follows neither B-X nor I-X begins nothing. The same entities as seqeval's strict
     mode, fifty times as fast, which matters for characters scored four times an epoch.
@@ -75,7 +59,7 @@ def entity_spans(tags: Sequence[str]) -> set[Span]:
 
 
 def span_units(gold: set[Span], predictions: set[Span]) -> list[tuple[str | None, str | None]]:
-    """Spans as units of their type; one that only one side has stands alone."""
+    """Return spans as units of their type; one that only one side has stands alone."""
     return [
         *((span[0], span[0]) for span in gold & predictions),
         *((span[0], None) for span in gold - predictions),
@@ -84,15 +68,15 @@ def span_units(gold: set[Span], predictions: set[Span]) -> list[tuple[str | None
 
 
 def entities(
-    examples: Sequence[TaggedExample], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[TaggedExample], predictions: Sequence[TagPrediction], labels: Sequence[str]
 ) -> dict[str, Score]:
-    """F1 of entities: type and both ends right, sentence by sentence (seqeval's strict IOB2).
+    """Score F1 of entities: type and both ends right, sentence by sentence (seqeval's strict IOB2).
 
     `entity_f1` counts all entities alike, `entity_macro_f1` is the mean over the types. KLUE's
     code joins all sentences to one sequence and scores two special positions of each; an entity
     that runs over a border belongs to the sentence where it begins.
     """
-    pairs = _pairs(examples, predictions)
+    pairs = list(zip(examples, predictions, strict=True))
     tally = Tally(span_units(*map(entity_spans, shown_tags(*pair))) for pair in pairs)
     sides = list(zip(*(_reference_tags(*pair) for pair in pairs), strict=True))
     joined = [_joined_spans(side) for side in sides]
@@ -104,7 +88,7 @@ def entities(
 
 
 def _joined_spans(sentences: Sequence[list[str]]) -> list[set[Span]]:
-    """The entities of all sentences in a row, each with the sentence where it begins."""
+    """Return the entities of all sentences in a row, each with the sentence where it begins."""
     starts = list(itertools.accumulate(map(len, sentences), initial=0))
     spans: list[set[Span]] = [set() for _ in sentences]
     for span in entity_spans(list(itertools.chain.from_iterable(sentences))):
@@ -113,16 +97,16 @@ def _joined_spans(sentences: Sequence[list[str]]) -> list[set[Span]]:
 
 
 def characters(
-    examples: Sequence[TaggedExample], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[TaggedExample], predictions: Sequence[TagPrediction], labels: Sequence[str]
 ) -> dict[str, Score]:
-    """Macro-F1 over characters that are not spaces.
+    """Score macro-F1 over characters that are not spaces.
 
     `character_macro_f1` is over the tags that occur in gold, O among them, to stay comparable;
     `character_macro_f1_no_o` is without O. KLUE's code takes all 13 tags, gives a tag that occurs
     nowhere an F1 of 1, and scores two special positions a sentence; it says that it leaves out O
     and does not.
     """
-    pairs = _pairs(examples, predictions)
+    pairs = list(zip(examples, predictions, strict=True))
     tally = Tally(zip(*shown_tags(*pair), strict=True) for pair in pairs)
     reference = Tally((zip(*_reference_tags(*pair), strict=True) for pair in pairs), labels)
     return {
@@ -133,51 +117,37 @@ def characters(
 
 
 def tokens(
-    examples: Sequence[TaggedExample], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[TaggedExample], predictions: Sequence[TagPrediction], labels: Sequence[str]
 ) -> dict[str, Score]:
-    """Share of units (without spaces) with the right tag."""
-    pairs = [shown_tags(*pair) for pair in _pairs(examples, predictions)]
+    """Score the share of units (without spaces) with the right tag."""
+    pairs = list(map(shown_tags, examples, predictions))
     return {"token_accuracy": weighted.share([list(map(str.__eq__, *pair)) for pair in pairs])}
 
 
 def chunks(
-    examples: Sequence[TaggedExample], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[TaggedExample], predictions: Sequence[TagPrediction], labels: Sequence[str]
 ) -> dict[str, Score]:
-    """F1 of chunks by the rule of seqeval before 1.0, which XTREME's numbers have.
+    """Score F1 of chunks by the rule of seqeval before 1.0, which XTREME's numbers have.
 
     The first letter of a tag is its prefix and what follows the last hyphen its type, so a run of
     equal part-of-speech tags is one chunk. seqeval 1.0 changed what the type is.
     """
-    pairs = [shown_tags(*pair) for pair in _pairs(examples, predictions)]
+    pairs = map(shown_tags, examples, predictions)
     spans = ((set(chunk_spans(gold)), set(chunk_spans(tags))) for gold, tags in pairs)
     return {"chunk_f1": Tally(itertools.starmap(span_units, spans)).f1("micro")}
 
 
 def chunk_spans(tags: Sequence[str]) -> list[Span]:
-    """Type, first and last position of the chunks of one sentence, by the rule of `chunks`."""
+    """Return type, first and last position of a sentence's chunks, by the rule of `chunks`."""
     spans = []
-    before, before_type, begin = "O", "", 0
+    before, kind_before, begin = "O", "", 0
     for index, chunk in enumerate([*tags, "O"]):
         tag, kind = chunk[0], chunk.split("-")[-1]
-        if _ends(before, tag, before_type != kind):
-            spans.append((before_type, begin, index - 1))
-        if _starts(before, tag, before_type != kind):
+        ends = before in "ES" or (before in "BI" and tag in "BSO")
+        if ends or (before not in "O." and kind != kind_before):
+            spans.append((kind_before, begin, index - 1))
+        starts = tag in "BS" or (before in "ESO" and tag in "EI")
+        if starts or (tag not in "O." and kind != kind_before):
             begin = index
-        before, before_type = tag, kind
+        before, kind_before = tag, kind
     return spans
-
-
-def _ends(before: str, tag: str, other_type: bool) -> bool:
-    if before in "ES":
-        return True
-    if before in "BI" and tag in "BSO":
-        return True
-    return before not in "O." and other_type
-
-
-def _starts(before: str, tag: str, other_type: bool) -> bool:
-    if tag in "BS":
-        return True
-    if before in "ESO" and tag in "EI":
-        return True
-    return tag not in "O." and other_type

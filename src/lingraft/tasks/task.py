@@ -1,4 +1,4 @@
-"""What a task is: a frozen record of its files, labels, metrics and the papers' settings."""
+"""A task as a frozen record of its files, labels, metrics and the papers' settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lingraft.errors import DataError
 from lingraft.recipe.base import Section
 from lingraft.tasks import metrics, translation_metrics, weighted
 from lingraft.tasks.examples import align, labelled
-from lingraft.tasks.reading import NO_ANSWERS, no_examples
+from lingraft.tasks.reading import placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ class Hub(Section):
     Class labels are mapped by their names, never by their numbers: the order differs."""
 
     def of(self, split: str) -> Hub | None:
-        """The data set that has a split; None where none has."""
+        """Return the data set that has a split; None where none has."""
         place = self.elsewhere.get(split, self)
         return place if split in place.splits else None
 
@@ -99,16 +99,16 @@ class Task:
 
     @property
     def saved(self) -> dict[str, Any] | None:
-        """A user's own task as a table, its labels, metrics and selection written out."""
+        """Return a user's own task as a table, its labels, metrics and selection written out."""
         return self.table.model_dump(mode="json", exclude_unset=True) if self.is_own else None
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The scores that tables show."""
+        """Return the scores that tables show."""
         return self.headline or (self.selection,)
 
     def decisive(self) -> dict[str, Any]:
-        """What of the task decides a result, beside its name and its examples; for fingerprints."""
+        """Return what of the task decides a result, beside name and examples; for fingerprints."""
         return {
             "kind": self.kind,
             "labels": self.labels,
@@ -121,29 +121,30 @@ class Task:
         }
 
     def _words_of_bleu(self) -> str | None:
-        """The tokenizer of BLEU where it is not the usual one."""
+        """Return the tokenizer of BLEU where it is not the usual one."""
         if "bleu" not in self.metrics:
             return None
         name = translation_metrics.tokenizer(self.table.language)
         return None if name in translation_metrics.DEFAULT else name
 
     def read(self, path: Path, *, hidden: bool = False) -> list[Example]:
-        """The examples of one file.
+        """Read the examples of one file.
 
         Args:
             path: in one of the formats that the task knows.
             hidden: whether answers may be missing, as in the official test sets of many tasks.
 
         Raises:
-            DataError: the file is broken or empty, lacks an answer, or two examples have one id.
+            DataError: the file is broken or empty, or lacks an answer.
         """
         return self.from_rows(self.rows(path), str(path), hidden=hidden)
 
     def from_rows(self, rows: Iterable[Row], name: str, *, hidden: bool = False) -> list[Example]:
-        """The examples of rows that come from elsewhere, such as the Hub.
+        """Make the examples of rows that come from elsewhere, such as the Hub.
 
         Args:
-            rows: class labels given by name, columns renamed by `hub.columns`.
+            rows: class labels given by name, columns renamed by `hub.columns`. Of rows with one
+                id, the later ones get their number behind it.
             name: what errors call the place.
             hidden: as for `read`.
 
@@ -151,63 +152,47 @@ class Task:
             DataError: as for `read`.
         """
         by_id: dict[str, Example] = {}
-        for row in filter(self.wants, rows):
-            example = self.example(row)
-            if example.id in by_id and self.table.repeats_ids:
-                example = replace(example, id=f"{example.id}#{row.number}")
-            if example.id in by_id:
-                raise row.error(f"the id {example.id!r} occurs twice; ids tell predictions apart")
-            if not hidden and not labelled(example):
-                raise row.error(
-                    f"has no answer; its columns are {', '.join(row.values)}{self._why_hidden}"
-                )
-            by_id[example.id] = example
+        with placed(name):
+            for row in filter(self.wants, rows):
+                with placed(row.where):
+                    example = self.example(row)
+                if example.id in by_id:
+                    example = replace(example, id=f"{example.id}#{row.number}")
+                if not hidden and not labelled(example):
+                    raise row.error(
+                        "has no answer; files with answers are from "
+                        f'{self.files_from}, and a test set without them says hidden = ["test"]'
+                    )
+                by_id[example.id] = example
         if not by_id:
-            raise no_examples(name, self.name)
+            raise DataError(f"{name}: holds no examples for {self.name}; is it the right file?")
         return list(by_id.values())
-
-    @property
-    def _why_hidden(self) -> str:
-        """What a missing answer means."""
-        if self.is_own:
-            return NO_ANSWERS
-        if not self.folders:
-            return ""
-        return f"; the file may be a copy with hidden labels, those with labels: {self.files_from}"
 
     def score(
         self, examples: Sequence[Example], predictions: Iterable[Prediction]
     ) -> dict[str, float]:
-        """All scores of the task, in percent.
+        """Return all scores of the task, in percent.
 
         A plain key is the clean definition; `reference/…` is what the benchmark's own code gives.
 
         Raises:
             DataError: an example has no answer, or examples and predictions do not belong together.
         """
-        for example in examples:
-            if not labelled(example):
-                raise DataError(
-                    f"{self.name}: example {example.id} has no gold answer; "
-                    f"score a labelled split: {', '.join(self.labelled_splits)}"
-                )
+        if not all(map(labelled, examples)):
+            raise DataError(f"{self.name}: an example has no gold answer; score a labelled split")
         aligned = align(examples, predictions)
         return weighted.on_all(self.score_functions(examples, aligned), len(examples))
 
     def score_functions(
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
     ) -> dict[str, Score]:
-        """Every score as a function of how often each example counts.
+        """Return every score as a function of how often each example counts.
 
         Args:
             examples: with the right answers.
             predictions: in the same order.
 
-        Raises:
-            DataError: there are no examples, or a prediction is of another kind than the task.
         """
-        if not examples:
-            raise DataError(f"{self.name}: no examples to score")
         scores: dict[str, Score] = {}
         for name in self.metrics:
             scores |= metrics.METRICS[name](examples, predictions, self.labels)

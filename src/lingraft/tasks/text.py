@@ -1,31 +1,31 @@
-"""Texts and pairs of texts out of the rows of tables and JSONL."""
+"""Texts, pairs of texts, translations, and questions about passages as in SQuAD."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lingraft.tasks.examples import TextExample
-from lingraft.tasks.reading import MISSING, NO_ANSWERS, table_rows
+from lingraft.corpus.readers.lines import kind
+from lingraft.tasks.examples import Answer, SpanExample, TextExample, TranslationExample
+from lingraft.tasks.reading import MISSING, Row, json_document, jsonl_rows, table_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from lingraft.tasks.definition import Definition
-    from lingraft.tasks.reading import Row
 
 HIDDEN = {"-1", "-1.0", ""}
 """What stands for a hidden answer (the Hub's GLUE has -1)."""
 
 
 def rows(path: Path, definition: Definition) -> Iterable[Row]:
-    """Rows of a CSV, TSV, TXT, JSON or JSONL file."""
+    """Read rows of a CSV, TSV, TXT, JSON or JSONL file."""
     return table_rows(path, definition.header, drop_ragged=definition.drop_ragged)
 
 
 def example(row: Row, definition: Definition) -> TextExample:
-    """The example of a row.
+    """Make the example of a row.
 
     Raises:
         DataError: a column is missing, or the label or score is none of the task's.
@@ -33,39 +33,45 @@ def example(row: Row, definition: Definition) -> TextExample:
     columns = definition.columns
     paired = definition.kind == "pair" or definition.has_pair
     scored = definition.kind == "regression"
+    label = None if scored else label_of(row, definition)
+    if label is not None:
+        row.check_known("label", [label], definition.labels)
     return TextExample(
         id=row.identifier(columns.id),
         text=row.text(columns.text),
         pair=row.text(columns.pair) if paired else None,
-        label=None if scored else _label(row, definition),
+        label=label,
         score=_score(row, definition) if scored else None,
     )
 
 
+def translation(row: Row, definition: Definition) -> TranslationExample:
+    """Make the pair of a row.
+
+    Raises:
+        DataError: a column is missing, or a side is empty.
+    """
+    columns = definition.columns
+    text, other = (row.text(names).strip() for names in (columns.text, columns.pair))
+    if not text or not other:
+        raise row.error("a side is empty; leave such pairs out of the file")
+    identifier = row.identifier(columns.id)
+    return TranslationExample(identifier, text, other, language=definition.language)
+
+
 def _answer(row: Row, definition: Definition, names: tuple[str, ...]) -> str | None:
-    """An answer as text; None where it is hidden, which `Task.read` allows or not."""
+    """Return an answer as text; None where it is hidden, which `Task.read` allows or not."""
     may_be_hidden = bool(definition.folders or definition.hidden)
-    value = row.find(names)
-    if value is MISSING and not may_be_hidden:
-        row.value(names, NO_ANSWERS)
+    value = row.find(names) if may_be_hidden else row.value(names)
     if value is None or value is MISSING or value != value:  # NaN is not itself
         return None
-    if isinstance(value, list | dict):
-        raise row.error(f"its answer is {value!r:.60}; it must be one label, or one number")
     answer = str(value).strip()  # in CSV made by hand, ' yes' is no label beside 'yes'
     is_hidden = may_be_hidden and answer in HIDDEN and answer not in definition.labels
     return None if is_hidden or not answer else answer
 
 
-def _label(row: Row, definition: Definition) -> str | None:
-    label = label_of(row, definition)
-    if label is not None:
-        row.check_known("label", [label], definition.labels)
-    return label
-
-
 def label_of(row: Row, definition: Definition) -> str | None:
-    """The label of a row, whichever it is; None where there is none."""
+    """Return the label of a row, whichever it is; None where there is none."""
     value = _answer(row, definition, definition.columns.label)
     return None if value is None else definition.aliases.get(value, value)
 
@@ -75,25 +81,58 @@ def _score(row: Row, definition: Definition) -> float | None:
     if value is None:
         return None
     low, high = definition.score_range or (-math.inf, math.inf)
-    try:
-        score = float(value)
-    except ValueError:
-        score = math.nan
-    if not low <= score <= high or math.isinf(score):
-        allowed = f" from {low:g} to {high:g}" if definition.score_range else ""
-        raise row.error(f"score {value!r} is not a number{allowed}")
+    if not low <= (score := float(value)) <= high or math.isinf(score):
+        raise row.error(f"score {value!r} is not a number from {low:g} to {high:g}")
     return score
 
 
-def labels_of(row: Row, definition: Definition) -> Iterable[str]:
-    """The labels of a row: of words each one's tag.
+def span_rows(path: Path, definition: Definition) -> Iterable[Row]:
+    """Read questions of a SQuAD-like JSON file, or of JSONL with a question a line."""
+    return jsonl_rows(path) if kind(path) == ".jsonl" else _questions(path)
+
+
+def _questions(path: Path) -> Iterator[Row]:
+    number = 0
+    for i, entry in enumerate(json_document(path)["data"], 1):
+        for j, paragraph in enumerate(entry["paragraphs"], 1):
+            for k, question in enumerate(paragraph["qas"], 1):
+                where = f"{path}: data {i}, paragraph {j}, question {k}"
+                yield Row(where, number, {**question, "context": paragraph["context"]})
+                number += 1
+
+
+def span(row: Row, definition: Definition) -> SpanExample:
+    """Make the example of a question; plausible answers of unanswerable ones are not answers.
 
     Raises:
-        DataError: it has none.
+        DataError: an answer is not in the passage where it says it is.
     """
-    columns, tags = definition.columns, definition.kind == "tagging"
-    labels = row.strings(columns.tags) if tags else (label_of(row, definition) or "",)
-    if "" in labels:
-        unless = " (-1 is none, unless labels names it)" if definition.hidden else ""
-        raise row.error(f"has no answer{unless}")
-    return labels
+    context = row.text(["context"])
+    return SpanExample(
+        id=row.text(["guid", "id"]),
+        question=row.text(["question"]),
+        context=context,
+        answers=_spans(row, context, may_hide=bool(definition.folders)),
+        question_type=row.values.get("question_type"),
+    )
+
+
+def _spans(row: Row, context: str, *, may_hide: bool) -> tuple[Answer, ...] | None:
+    """Return the gold answers; None where a benchmark's copy has empty ones (XTREME's)."""
+    if row.values.get("is_impossible") is True:
+        return ()
+    given: Any = row.value(["answers"])
+    if isinstance(given, dict):  # the Hub's columns: a list of texts and one of starts
+        answers = [Answer(*pair) for pair in zip(given["text"], given["answer_start"], strict=True)]
+    else:
+        answers = [Answer(answer["text"], answer["answer_start"]) for answer in given]
+    if may_hide and answers and not any(answer.text for answer in answers):
+        return None
+    for answer in answers:
+        found = context[answer.start : answer.end] if answer.start >= 0 else ""
+        if not answer.text or found != answer.text:
+            raise row.error(
+                f"answer {answer.text!r:.40} is not at {answer.start} of the passage, which has "
+                f"{found!r:.40} there"
+            )
+    return tuple(answers)

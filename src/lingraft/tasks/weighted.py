@@ -24,7 +24,7 @@ CONSTANT = 1e-20
 
 
 def on_all(scores: Mapping[str, Score], number: int) -> dict[str, float]:
-    """The scores of a whole test set of so many examples."""
+    """Return the scores of a whole test set of so many examples."""
     return {key: float(score(np.ones((1, number)))[0]) for key, score in scores.items()}
 
 
@@ -34,14 +34,14 @@ def ratio(above: Array, below: Array) -> Array:
 
 
 def mean(values: Sequence[float], counts: Sequence[float] | None = None) -> Score:
-    """The mean of what examples have; or the sum of it over the sum of `counts`."""
+    """Return the mean of what examples have; or the sum of it over the sum of `counts`."""
     values_N = np.asarray(values, dtype=float)
     counts_N = np.ones(len(values_N)) if counts is None else np.asarray(counts, dtype=float)
     return lambda weights_RN: ratio(100 * (weights_RN @ values_N), weights_RN @ counts_N)
 
 
 def share(right: Sequence[Sequence[bool]]) -> Score:
-    """The share of units, of all examples together, that are right."""
+    """Return the share of units, of all examples together, that are right."""
     return mean([sum(units) for units in right], [len(units) for units in right])
 
 

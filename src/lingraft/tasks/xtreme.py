@@ -10,7 +10,7 @@ from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lingraft.tasks.group import Group
+    from lingraft.tasks.retrieval import Group
 
 NINE = ("xnli", "pawsx", "udpos", "panx", "xquad", "mlqa", "tydiqa", "bucc2018", "tatoeba")
 """XTREME's tasks."""
@@ -31,7 +31,7 @@ def transfer_gap(by_language: Mapping[str, float], train: Sequence[str]) -> floa
 
 
 def category_averages(by_task: Mapping[str, float]) -> dict[str, float]:
-    """The mean of each of XTREME's four groups of tasks of which all tasks are there.
+    """Return the mean of each of XTREME's four groups of tasks of which all tasks are there.
 
     Args:
         by_task: task → its one number, averaged over languages.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,15 @@ from tokenizers import models, pre_tokenizers
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.log import progress
-from lingraft.tokenizer.merges import count_characters, cut, fitting, repeated, train_bpe
+from lingraft.tokenizer.merges import (
+    LONGEST_PIECE,
+    MIN_FREQUENCY,
+    count_characters,
+    cut,
+    fitting,
+    repeated,
+    train_bpe,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MIN_FREQUENCY = 2
 # A special token is no spelling: at this score Unigram segmentation prefers "<", "s", ">" to "<s>".
 SPECIAL_SCORE = -1_000.0
 # From here on sentencepiece needs 64-bit suffix arrays (twice the memory).
@@ -84,14 +90,38 @@ class Sample:
                     ticker.update(count)
 
 
-def train_unigram(
+def train_model(
+    kind: str,
+    sample: Sample,
+    normaliser: Any,
+    pre_tokenizer: Any,
+    section: recipe.Tokenizer,
+    frame: Frame,
+) -> models.Model:
+    """Train a vocabulary of one of the kinds that read words as a pre-tokenizer cuts them.
+
+    Args:
+        kind: unigram (which cuts words itself), byte-bpe or wordpiece.
+        sample: sentences to train on.
+        normaliser: of the tokenizer.
+        pre_tokenizer: likewise.
+        section: size and coverage.
+        frame: special tokens.
+    """
+    if kind == "unigram":
+        return _train_unigram(sample, normaliser, section, frame)
+    train = _train_byte_bpe if kind == "byte-bpe" else _train_wordpiece
+    return train(sample, normaliser, pre_tokenizer, section, frame)
+
+
+def _train_unigram(
     sample: Sample, normaliser: Any, section: recipe.Tokenizer, frame: Frame
-) -> models.Unigram:
+) -> models.Model:
     """Train Unigram pieces by `sentencepiece` (Kudo 2018), on one thread, over normalised text.
 
     Raises:
-        RecipeError: `vocab_size` is smaller than the number of characters to cover.
-        DataError: sentencepiece finds nothing to learn.
+        DataError: sentencepiece finds nothing to learn, or `vocab_size` is less than the number of
+            characters to cover.
     """
     written = io.BytesIO()
     logger.info(f"tokenizer: learns pieces from {sample.size:,} sentences; no bar can show how far")
@@ -110,18 +140,15 @@ def train_unigram(
             input_sentence_size=0,
             shuffle_input_sentence=False,
             max_sentence_length=2**30,
-            max_sentencepiece_length=section.longest_piece,
+            max_sentencepiece_length=LONGEST_PIECE,
             train_extremely_large_corpus=sample.characters > LARGE_CORPUS_CHARACTERS,
             num_threads=1,
             minloglevel=2,
         )
     except RuntimeError as error:
-        needed = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
-        if needed:
-            raise _too_small(section, int(needed[1]) + frame.specials - 1) from error
         raise DataError(
             f"tokenizer: sentencepiece cannot train on this text ({' '.join(str(error).split())}); "
-            "give more text or a smaller tokenizer.vocab_size"
+            "give more text or another tokenizer.vocab_size"
         ) from error
     learnt = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
     ids = [index for index in range(learnt.get_piece_size()) if not learnt.is_unknown(index)]
@@ -132,25 +159,18 @@ def train_unigram(
     return models.Unigram(special + spelt, unk_id, byte_fallback=False)
 
 
-def train_byte_bpe(
+def _train_byte_bpe(
     sample: Sample, normaliser: Any, pre_tokenizer: Any, section: recipe.Tokenizer, frame: Frame
-) -> models.BPE:
-    """Train byte-level BPE (Radford et al. 2019): every byte is a piece, so no text is unknown.
-
-    Raises:
-        RecipeError: `vocab_size` has no room for the 256 bytes.
-    """
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    if section.vocab_size < len(alphabet) + frame.specials:
-        raise _too_small(section, len(alphabet) + frame.specials)
+) -> models.Model:
+    """Train byte-level BPE (Radford et al. 2019): every byte is a piece, so no text is unknown."""
     learnt = train_bpe(
         lambda: sample.normalised(normaliser, "reading"),
         pre_tokenizer,
-        section.vocab_size - len(frame.last),
-        fitting(section.longest_piece, in_bytes=True),
+        max(0, section.vocab_size - len(frame.last)),
+        fitting(in_bytes=True),
         min_frequency=MIN_FREQUENCY,
         special_tokens=list(frame.tokens),
-        initial_alphabet=alphabet,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
     )
     return models.BPE(*learnt)
 
@@ -167,15 +187,8 @@ def train_sp_bpe(
         digits: whether every digit is a piece of its own.
         section: size and coverage.
         frame: special tokens.
-
-    Raises:
-        RecipeError: `vocab_size` has no room for the bytes and the characters.
     """
-    counts = count_characters(words)
-    allowed = _common_characters(counts, section.character_coverage)
-    fixed = [*frame.tokens, *(f"<0x{byte:02X}>" for byte in range(256))]
-    if section.vocab_size < len(fixed) + len(allowed):
-        raise _too_small(section, len(fixed) + len(allowed))
+    allowed = _common_characters(count_characters(words), section.character_coverage)
     parts: Counter[str] = Counter()
     for word, count in words.items():
         spelt = [char if char in allowed else UNKNOWN for char in word]
@@ -186,33 +199,28 @@ def train_sp_bpe(
         lambda: repeated(parts),
         pre_tokenizers.WhitespaceSplit(),
         section.vocab_size,
-        fitting(section.longest_piece),
+        fitting(),
         min_frequency=MIN_FREQUENCY,
-        special_tokens=fixed,
+        special_tokens=[*frame.tokens, *(f"<0x{byte:02X}>" for byte in range(256))],
         initial_alphabet=sorted(allowed),
     )
     return models.BPE(*learnt)
 
 
-def train_wordpiece(
-    sample: Sample,
-    normaliser: Any,
-    section: recipe.Tokenizer,
-    frame: Frame,
-    pre_tokenizer: Any = None,
-) -> models.WordPiece:
+def _train_wordpiece(
+    sample: Sample, normaliser: Any, pre_tokenizer: Any, section: recipe.Tokenizer, frame: Frame
+) -> models.Model:
     """Train WordPiece by byte-pair merges with `##`, as `tokenizers` does, but reproducibly.
 
     Characters beyond `character_coverage` are left out, with the words that they stand in. A first
     training without merges finds which characters continue a word; the second gets all of them in
     sorted order, so that ids, and with them the breaking of ties, do not depend on the order of a
     hash table.
-
-    Raises:
-        RecipeError: `vocab_size` has no room for the characters.
     """
-    pre_tokenizer = pre_tokenizer or pre_tokenizers.BertPreTokenizer()
-    rare = _rare_characters(sample, normaliser, section.character_coverage)
+    counts: Counter[str] = Counter()
+    for sentence in sample.normalised(normaliser, "counting characters"):
+        counts.update("".join(sentence.split()))
+    rare = set(counts) - _common_characters(counts, section.character_coverage)
 
     def common(sentence: str) -> str:
         return " ".join(word for word in sentence.split() if rare.isdisjoint(word))
@@ -226,17 +234,14 @@ def train_wordpiece(
             text,
             pre_tokenizer,
             size,
-            fitting(section.longest_piece, mark="##"),
+            fitting(mark="##"),
             min_frequency=min_frequency,
             special_tokens=specials,
             continuing_subword_prefix="##",
         )[0]
 
     alphabet = sorted(learn("finding characters", 0, [], 1))
-    size = section.vocab_size - frame.specials
-    if size < len(alphabet):
-        raise _too_small(section, len(alphabet) + frame.specials)
-    learnt = learn("reading", size, alphabet, MIN_FREQUENCY)
+    learnt = learn("reading", section.vocab_size - frame.specials, alphabet, MIN_FREQUENCY)
     pieces = sorted(learnt, key=lambda piece: learnt[piece])
     vocabulary = [*frame.tokens, *(piece for piece in pieces if piece not in frame.tokens)]
     return models.WordPiece(
@@ -244,16 +249,6 @@ def train_wordpiece(
         unk_token=frame.roles["unk_token"],
         max_input_chars_per_word=MAX_WORD_CHARACTERS,
     )
-
-
-def _rare_characters(sample: Sample, normaliser: Any, coverage: float) -> set[str]:
-    """Return the characters beyond the commonest ones that make up `coverage`."""
-    counts: Counter[str] = Counter()
-    for sentence in sample.normalised(normaliser, "counting characters"):
-        counts.update(sentence)
-    for character in [character for character in counts if character.isspace()]:
-        del counts[character]
-    return set(counts) - _common_characters(counts, coverage)
 
 
 def _common_characters(counts: Counter[str], coverage: float) -> set[str]:
@@ -267,10 +262,14 @@ def _common_characters(counts: Counter[str], coverage: float) -> set[str]:
     return allowed
 
 
-def _too_small(section: recipe.Tokenizer, needed: int) -> RecipeError:
-    return RecipeError(
-        f"tokenizer.vocab_size: {section.vocab_size} is too small; the characters of this text and "
-        "the special tokens "
-        f"alone are {needed}; raise it, or lower tokenizer.character_coverage "
-        f"({section.character_coverage:g})"
-    )
+def check_size(pieces: int, section: recipe.Tokenizer) -> None:
+    """Refuse a vocabulary that is larger than was asked for.
+
+    Raises:
+        RecipeError: so it is: bytes, characters and special tokens alone are more.
+    """
+    if pieces > section.vocab_size:
+        raise RecipeError(
+            f"tokenizer.vocab_size: {section.vocab_size} is too small; the characters of this text "
+            f"and the special tokens alone are {pieces}; raise it"
+        )

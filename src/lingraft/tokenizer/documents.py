@@ -25,7 +25,6 @@ import numpy as np
 from lingraft.corpus.streams import read_lines
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.shards import (
-    Layout,
     Tokens,
     chunks_of,
     document_starts,
@@ -52,26 +51,17 @@ AT_ONCE = 1 << 21
 
 
 def _marked(text_path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield each line of a corpus file, and whether a document begins with that line.
-
-    Raises:
-        DataError: the file is missing or not UTF-8.
-    """
+    """Yield each line of a corpus file, and whether a document begins with that line."""
     starts = iter(document_starts(text_path))
     following = next(starts, None)
     for number, line in enumerate(chain.from_iterable(chunks_of(text_path))):
         begins = number == following
-        if begins:
-            following = next(starts, None)
+        following = next(starts, None) if begins else following
         yield line, begins
 
 
 def read(text_path: Path) -> Iterator[str]:
-    """Yield the text of each document of a corpus file, in order.
-
-    Raises:
-        DataError: it is missing or not UTF-8.
-    """
+    """Yield the text of each document of a corpus file, in order."""
     lines = list[str]()
     for line, begins in _marked(text_path):
         if begins and lines:
@@ -83,19 +73,14 @@ def read(text_path: Path) -> Iterator[str]:
 
 
 def lines_within(text_path: Path) -> Iterator[str]:
-    """Yield the lines of a corpus file, with the line ends before and behind them in a document.
-
-    Raises:
-        DataError: it is missing or not UTF-8.
-    """
-    waiting: str | None = None  # until it is known whether its document goes on
-    for line, begins in _marked(text_path):
-        end = "" if begins else BETWEEN_LINES
-        if waiting is not None:
-            yield waiting + end
-        waiting = end + line
-    if waiting is not None:
-        yield waiting
+    """Yield the lines of a corpus file, with the line ends before and behind them in a document."""
+    for document in read(text_path):
+        *lines, last = document.split(BETWEEN_LINES)
+        begin = ""
+        for line in lines:
+            yield begin + line + BETWEEN_LINES
+            begin = BETWEEN_LINES
+        yield begin + last
 
 
 def reader_for(section: recipe.Tokenizer, source_kind: str) -> Callable[[Path], Iterator[str]]:
@@ -125,11 +110,6 @@ def _portions(texts: Iterator[str]) -> Iterator[list[str]]:
             portion, size = [], 0
     if portion:
         yield portion
-
-
-def end_of(tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    """Return the token that a document ends with; none where the tokenizer has no such role."""
-    return [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
 
 
 def before(tokenizer: PreTrainedTokenizerFast) -> list[int]:
@@ -175,16 +155,14 @@ def encode(
         As `shards.encode`: `sentences` are documents, and `cut` those of more than the context;
         `pieces` is what all of them are read in.
     """
-    if not (end := end_of(tokenizer)) and split.endswith("train"):
-        logger.warning(
-            "the tokenizer has no eos_token: nothing stands at the end of a document, and the "
-            "model learns no end to stop at; give the source's tokenizer one if it has such a piece"
-        )
-    prefix = before(tokenizer)
-    layout = Layout.of(tokenizer, prefix, end, max_tokens + 1, cuts=False)
+    end = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
+    if not end and split.endswith("train"):
+        logger.warning("the tokenizer has no eos_token, so the model learns no end to stop at")
+    prefix, chunks = before(tokenizer), _portions(read(text_path))
     starts = np.arange(len(document_starts(text_path)))
-    backend = plain_backend(tokenizer)
-    counts = write_rows(backend, _portions(read(text_path)), starts, layout, out, split)
+    counts = write_rows(
+        tokenizer, chunks, starts, (prefix, end), max_tokens + 1, out, split, cuts=False
+    )
     return counts | {"pieces": len(Documents.of(Tokens.open(out, split), max_tokens, prefix))}
 
 

@@ -29,24 +29,16 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 from lingraft.corpus.cleaning.clean import INVISIBLE_CHARACTERS
-from lingraft.errors import UnsupportedModelError
+from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.tokenizers import load_tokenizer
 from lingraft.rundir import read_json, write_json, writing
-from lingraft.tokenizer.algorithms import Sample, train_byte_bpe, train_unigram, train_wordpiece
-from lingraft.tokenizer.frame import Frame, default_frame, frame_of
-from lingraft.tokenizer.roles import ROLES
-from lingraft.tokenizer.state import (
-    Kind,
-    check_holds_tokenizer,
-    kind_of_state,
-    merges_are_lost,
-    steps,
-    without_backend,
-)
+from lingraft.tokenizer.algorithms import Sample, check_size, train_model
+from lingraft.tokenizer.frame import ROLES, Frame, default_frame, frame_of
+from lingraft.tokenizer.state import Kind, holds_tokenizer, kind_of_state, merges_are_lost, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from transformers import PreTrainedTokenizerBase
@@ -111,82 +103,70 @@ def train(
         the text has no more.
 
     Raises:
-        RecipeError: `vocab_size` is too small for the text's characters, or the kind is not known.
+        RecipeError: `vocab_size` is too small for the text's characters.
         DataError: there is no text.
         UnsupportedModelError: the source tokenizer lacks a special token, or `pad_id` cannot be
-        met.
+            met.
     """
-    assert section.action == "new", "see tokenizer.extension"
-    if source is not None:
-        kind = kind_of(source) if section.algorithm == "source" else cast("Kind", section.algorithm)
+    kind = cast("Kind", section.algorithm)
+    if source is None:
+        frame = default_frame(kind, causal=causal)
+    else:
+        kind = kind_of(source) if section.algorithm == "source" else kind
         frame = frame_of(fast(source), causal=causal, kind=kind)
         if kind == "byte-bpe" != kind_of(source):  # BERT has no space that a mask could take along
             frame = dataclasses.replace(frame, stripping=frame.roles.get("mask_token"))
-        if lower_cases(fast(source)):
-            logger.info(
-                "the source tokenizer lower-cases its text; the new one keeps case and accents"
-            )
-    else:
-        kind = cast("Kind", section.algorithm)
-        frame = default_frame(kind, causal=causal)
     frame = frame.with_pad_at(pad_id)
     sample = Sample(sentences, section.max_train_sentences, seed)
     backend = _backend(kind, section, frame, sample)
-    size = backend.get_vocab_size()
-    if size < section.vocab_size:
-        logger.info(
-            "tokenizer: the text gives %d pieces; %d were asked for", size, section.vocab_size
-        )
-    return _wrap(backend, kind, frame, {} if source is None else _sides(source))
+    sides = {} if source is None else _sides(source)
+    made = _wrap(backend, kind, frame, sides)
+    check_size(len(made), section)
+    if len(made) < section.vocab_size:
+        logger.info("tokenizer: the text gives %d of %d pieces", len(made), section.vocab_size)
+    return made
 
 
 def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample) -> Tokenizer:
-    normaliser: Any
     form: Any = normalizers.NFC() if section.normalization == "nfc" else normalizers.NFKC()
     # The corpus stage leaves none of these in the text that is learnt from.
     visible = normalizers.Replace(Regex(f"[{INVISIBLE_CHARACTERS}]"), "")
+    pre_tokenizer: Any
+    decoder: Any
     if kind == "unigram":
-        normaliser = normalizers.Sequence(
-            [
-                visible,
-                form,
-                normalizers.Replace(Regex(r"\s+"), " "),
-                normalizers.Strip(left=False, right=True),
-            ]
-        )
-        backend = Tokenizer(train_unigram(sample, normaliser, section, frame))
+        spaces = normalizers.Replace(Regex(r"\s+"), " ")
+        end = normalizers.Strip(left=False, right=True)
+        normaliser = normalizers.Sequence([visible, form, spaces, end])
         # Not "always" as XLM-R: what follows <mask> without a space is then no word start.
-        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
-        backend.decoder = decoders.Metaspace(prepend_scheme="first")
+        pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        decoder = decoders.Metaspace(prepend_scheme="first")
     elif kind == "byte-bpe":
         normaliser = normalizers.Sequence([visible, form])
         words = pre_tokenizers.Split(Regex(WORDS), behavior="isolated")
-        pre_tokenizer = pre_tokenizers.Sequence(
-            [words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-        )
-        backend = Tokenizer(train_byte_bpe(sample, normaliser, pre_tokenizer, section, frame))
-        backend.pre_tokenizer = pre_tokenizer
-        backend.decoder = decoders.ByteLevel()
+        in_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        pre_tokenizer = pre_tokenizers.Sequence([words, in_bytes])
+        decoder = decoders.ByteLevel()
     else:
         stock = normalizers.BertNormalizer(
             clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=False
         )
         normaliser = normalizers.Sequence([visible, form, stock])
-        backend = Tokenizer(train_wordpiece(sample, normaliser, section, frame))
-        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        backend.decoder = decoders.WordPiece(prefix="##", cleanup=True)
-    backend.normalizer = normaliser
+        pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        decoder = decoders.WordPiece(prefix="##", cleanup=True)
+    model = train_model(kind, sample, normaliser, pre_tokenizer, section, frame)
+    backend = Tokenizer(model)
+    backend.normalizer, backend.pre_tokenizer, backend.decoder = normaliser, pre_tokenizer, decoder
     return backend
 
 
-def _sides(source: PreTrainedTokenizerBase) -> dict[str, str]:
+def _sides(source: PreTrainedTokenizerBase) -> dict[str, Any]:
     """Return the sides on which a tokenizer pads and cuts, as settings; right ones are left out."""
     sides = {"padding_side": source.padding_side, "truncation_side": source.truncation_side}
     return {key: side for key, side in sides.items() if side != "right"}
 
 
 def _wrap(
-    backend: Tokenizer, kind: Kind, frame: Frame, sides: Mapping[str, str]
+    backend: Tokenizer, kind: Kind, frame: Frame, sides: dict[str, Any]
 ) -> PreTrainedTokenizerFast:
     added = {
         token: AddedToken(token, special=True, normalized=False, lstrip=token == frame.stripping)
@@ -202,13 +182,19 @@ def _wrap(
         offsets = processors.ByteLevel(add_prefix_space=False, trim_offsets=True)
         template = processors.Sequence([offsets, template])
     backend.post_processor = template
+    roles = {role: added[token] for role, token in frame.roles.items()}
+    return _tokenizer(backend, frame.input_names, frame.max_length, sides | roles)
+
+
+def _tokenizer(
+    backend: Tokenizer, inputs: Sequence[str], longest: int, settings: dict[str, Any]
+) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
-        model_input_names=list(frame.input_names),
-        model_max_length=frame.max_length,
+        model_input_names=list(inputs),
+        model_max_length=longest,
         clean_up_tokenization_spaces=False,
-        **sides,
-        **{role: added[token] for role, token in frame.roles.items()},
+        **settings,
     )
 
 
@@ -228,54 +214,32 @@ def wrapped(
         for role, token in source.special_tokens_map.items()
         if role in ROLES
     }
-    set_otherwise: dict[str, Any] = _sides(source)
-    if source.chat_template:
-        set_otherwise["chat_template"] = source.chat_template
-    return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(state)),
-        model_input_names=list(inputs or source.model_input_names),
-        model_max_length=source.model_max_length,
-        clean_up_tokenization_spaces=False,
-        **set_otherwise,
-        **roles,
-    )
+    chat = {"chat_template": source.chat_template} if source.chat_template else {}
+    backend, reads = Tokenizer.from_str(json.dumps(state)), inputs or source.model_input_names
+    settings = _sides(source) | chat | roles
+    return _tokenizer(backend, reads, source.model_max_length, settings)
 
 
-def save(tokenizer: PreTrainedTokenizerFast, path: Path) -> None:
+def save(tokenizer: PreTrainedTokenizerBase, path: Path) -> None:
     """Write tokenizer.json and tokenizer_config.json; transformers 4.57 and 5 both load them.
 
     Transformers 5 writes the class name "TokenizersBackend", which 4.57 does not know; both know
-    "PreTrainedTokenizerFast".
+    "PreTrainedTokenizerFast". A tokenizer that knows languages or has no tokenizer.json keeps its
+    class: others would build their pipelines and templates anew when they are loaded.
     """
-    forget_lengths(tokenizer)
+    if isinstance(tokenizer, PreTrainedTokenizerFast):
+        tokenizer.backend_tokenizer.no_truncation()
+        tokenizer.backend_tokenizer.no_padding()
     with writing(path):
         tokenizer.save_pretrained(path)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast) or hasattr(tokenizer, "src_lang"):
+        return
     config_path = path / "tokenizer_config.json"
     config = read_json(config_path)
     for key in ("backend", "is_local", "local_files_only"):
         config.pop(key, None)
     config["tokenizer_class"] = "PreTrainedTokenizerFast"
     write_json(config_path, config)
-
-
-def save_as_it_is(tokenizer: PreTrainedTokenizerBase, path: Path) -> None:
-    """Write a tokenizer of any class; it keeps one that knows languages or has no tokenizer.json.
-
-    Other classes would build their pipelines and templates anew when they are loaded.
-    """
-    if isinstance(tokenizer, PreTrainedTokenizerFast) and not hasattr(tokenizer, "src_lang"):
-        save(tokenizer, path)
-        return
-    forget_lengths(tokenizer)
-    with writing(path):
-        tokenizer.save_pretrained(path)
-
-
-def forget_lengths(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Let tokenizer.json say nothing of how the last texts were cut and padded, in place."""
-    if isinstance(tokenizer, PreTrainedTokenizerFast):
-        tokenizer.backend_tokenizer.no_truncation()
-        tokenizer.backend_tokenizer.no_padding()
 
 
 def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedTokenizerFast:
@@ -286,13 +250,13 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
         UnsupportedModelError: it has no `tokenizers` backend, or needs Python code of its own.
     """
     folder = folder_of(str(path_or_id))
-    if folder:
-        check_holds_tokenizer(folder)
+    if folder and not (holds_tokenizer(folder) or (folder / "tokenizer_config.json").is_file()):
+        raise DataError(f"{folder}: has no tokenizer; save the model's there with save_pretrained")
     tokenizer = fast(load_tokenizer(str(path_or_id), revision))
     if merges_are_lost(state_of(tokenizer)):
         raise UnsupportedModelError(
-            f"{path_or_id}: its tokenizer has none of the merges that make its pieces, so all text "
-            "would fall into characters; put back the tokenizer.json that belongs to the model"
+            f"{path_or_id}: its tokenizer has lost its merges; put back the tokenizer.json that "
+            "belongs to the model"
         )
     return tokenizer
 
@@ -318,7 +282,10 @@ def fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
         UnsupportedModelError: it has no `tokenizers` backend.
     """
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise without_backend(tokenizer.name_or_path, type(tokenizer).__name__)
+        raise UnsupportedModelError(
+            f"{tokenizer.name_or_path}: its tokenizer is {type(tokenizer).__name__}, which has no "
+            "tokenizer.json; choose a model with one, such as FacebookAI/xlm-roberta-base"
+        )
     return tokenizer
 
 

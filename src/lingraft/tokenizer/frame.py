@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import UnsupportedModelError
-from lingraft.tokenizer.roles import completed, sentinel_ids, templates
-from lingraft.tokenizer.state import LANGUAGE_CODE, code_among
+import langcodes
+
+from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.tokenizer.state import LANGUAGE_CODE, SENTINEL, sentinel_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 NO_LIMIT = int(1e30)  # transformers' own number for "no maximal length"
+ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 
 
 def kept_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
@@ -34,6 +36,13 @@ def language_codes(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
         for index, token in tokenizer.added_tokens_decoder.items()
         if token.special and LANGUAGE_CODE.fullmatch(token.content)
     }
+
+
+def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """Return the ids of all special tokens, with a role or without one."""
+    added = tokenizer.added_tokens_decoder.items()
+    special = {index for index, token in added if token.special}
+    return special | {*tokenizer.all_special_ids, *kept_ids(tokenizer).values()}
 
 
 def languages(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
@@ -84,25 +93,11 @@ class Frame:
         return len(self.tokens) + len(self.last)
 
     def with_pad_at(self, pad_id: int | None) -> Frame:
-        """Return the same frame with the padding token at a given id; the others keep their order.
-
-        Raises:
-            UnsupportedModelError: there are too few special tokens for that.
-        """
-        if pad_id is None or self.tokens.index(self.roles["pad_token"]) == pad_id:
+        """Return the same frame with the padding token at a given id, or as near as can be."""
+        if pad_id is None or self.tokens.index(pad := self.roles["pad_token"]) == pad_id:
             return self
-        pad = self.roles["pad_token"]
-        other_tokens = [token for token in self.tokens if token != pad]
-        if not 0 <= pad_id <= len(other_tokens):
-            raise UnsupportedModelError(
-                f"the model's positions need the padding token at id {pad_id}, but the source "
-                "tokenizer has only "
-                f"{len(self.tokens)} special tokens ({', '.join(self.tokens)}); set pad_token_id "
-                "in its config.json right"
-            )
-        return dataclasses.replace(
-            self, tokens=(*other_tokens[:pad_id], pad, *other_tokens[pad_id:])
-        )
+        others = [token for token in self.tokens if token != pad]
+        return dataclasses.replace(self, tokens=(*others[:pad_id], pad, *others[pad_id:]))
 
 
 def default_frame(kind: str, *, causal: bool = False) -> Frame:
@@ -111,47 +106,20 @@ def default_frame(kind: str, *, causal: bool = False) -> Frame:
     A causal model's are Llama's: a text begins with one and has none behind it, so that it can go
     on.
     """
+    roles = {"bos": "<s>", "cls": "<s>", "pad": "<pad>", "eos": "</s>", "sep": "</s>"}
+    roles |= {"unk": "<unk>", "mask": "<mask>"}
+    single: tuple[str, ...] = ("<s>:0", "$A:0", "</s>:0")
+    pair: tuple[str, ...] = (*single, "</s>:0", "$B:0", "</s>:0")
     if causal:
-        roles = {
-            "bos_token": "<s>",
-            "pad_token": "<pad>",
-            "eos_token": "</s>",
-            "unk_token": "<unk>",
-        }
-        single = ("<s>:0", "$A:0")
-        return Frame(tuple(roles.values()), roles, single, (*single, "$B:0"), None)
-    if kind == "wordpiece":
-        roles = {
-            "pad_token": "[PAD]",
-            "unk_token": "[UNK]",
-            "cls_token": "[CLS]",
-            "sep_token": "[SEP]",
-            "mask_token": "[MASK]",
-        }
-        return Frame(
-            tokens=tuple(roles.values()),
-            roles=roles,
-            single=("[CLS]:0", "$A:0", "[SEP]:0"),
-            pair=("[CLS]:0", "$A:0", "[SEP]:0", "$B:1", "[SEP]:1"),
-            stripping=None,
-            input_names=("input_ids", "token_type_ids", "attention_mask"),
-        )
-    roles = {
-        "bos_token": "<s>",
-        "cls_token": "<s>",
-        "pad_token": "<pad>",
-        "eos_token": "</s>",
-        "sep_token": "</s>",
-        "unk_token": "<unk>",
-        "mask_token": "<mask>",
-    }
-    return Frame(
-        tokens=tuple(dict.fromkeys(roles.values())),
-        roles=roles,
-        single=("<s>:0", "$A:0", "</s>:0"),
-        pair=("<s>:0", "$A:0", "</s>:0", "</s>:0", "$B:0", "</s>:0"),
-        stripping="<mask>",
-    )
+        roles = {role: roles[role] for role in ("bos", "pad", "eos", "unk")}
+        single, pair = ("<s>:0", "$A:0"), ("<s>:0", "$A:0", "$B:0")
+    elif kind == "wordpiece":
+        roles = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+        single = ("[CLS]:0", "$A:0", "[SEP]:0")
+        pair = (*single, "$B:1", "[SEP]:1")
+    roles = {f"{role}_token": token for role, token in roles.items()}
+    stripping = "<mask>" if "<mask>" in roles.values() else None
+    return Frame(tuple(dict.fromkeys(roles.values())), roles, single, pair, stripping)
 
 
 def frame_of(
@@ -174,14 +142,31 @@ def frame_of(
         UnsupportedModelError: a role has no token, or the source puts nothing around a sentence.
     """
     kept_tokens = kept_ids(source)
-    roles = {role: str(token) for role, token in source.special_tokens_map.items()}
-    roles = completed(roles, kept_tokens, causal=causal, kind=kind, name=name)
-    processor = json.loads(source.backend_tokenizer.to_str())["post_processor"]
-    tokens = sorted(set(roles.values()), key=source.convert_tokens_to_ids)
-    single, pair = templates(processor, {*roles.values(), *kept_tokens}, name, bare=causal)
+    roles = {role: str(token) for role, token in source.special_tokens_map.items() if role in ROLES}
+    needed: Sequence[str] = ROLES[2:]
+    if causal:
+        needed = ("eos_token",) if kind == "byte-bpe" else ("eos_token", "unk_token")
+    else:
+        for role, alias in (("cls_token", "bos_token"), ("sep_token", "eos_token")):
+            if role not in roles and alias in roles:
+                roles[role] = roles[alias]
+    if any(SENTINEL.fullmatch(token) for token in kept_tokens):  # sentinels stand for spans
+        needed = ("eos_token", "pad_token", "unk_token")
+        roles.pop("sep_token", None)
+    single, pair = _templates(source)
+    around = {piece.rpartition(":")[0] for piece in (*single, *pair)} - {"$A", "$B"}
+    missing = [role for role in needed if role not in roles]
+    missing += [f"role of {token}" for token in sorted(around - {*roles.values(), *kept_tokens})]
+    if not around and not causal:
+        missing.append("special tokens around a sentence")
+    if missing:
+        raise UnsupportedModelError(
+            f"{name} has no {', '.join(missing)}; set the roles in its tokenizer_config.json, or "
+            "save it with the model family's own tokenizer class"
+        )
     mask = source.added_tokens_decoder.get(source.mask_token_id)
     return Frame(
-        tokens=tuple(tokens),
+        tokens=tuple(sorted(set(roles.values()), key=source.convert_tokens_to_ids)),
         roles=roles,
         single=single,
         pair=pair,
@@ -192,9 +177,31 @@ def frame_of(
     )
 
 
+def _templates(source: PreTrainedTokenizerFast) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the templates of one sentence and of two, as the tokenizer lays them out."""
+    backend = source.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    single, pair = _template(backend.encode("0")), _template(backend.encode("0", "0"))
+    return (single, pair) if len(pair) > 2 else (("$A:0",), ("$A:0", "$B:0"))
+
+
+def _template(encoding: Encoding) -> tuple[str, ...]:
+    rows = zip(encoding.tokens, encoding.sequence_ids, encoding.type_ids, strict=True)
+    pieces = (
+        f"{token if sequence is None else ('$A', '$B')[sequence]}:{type_id}"
+        for token, sequence, type_id in rows
+    )
+    return tuple(
+        piece
+        for name, group in itertools.groupby(pieces)
+        for piece in ([name] if name.startswith(("$A:", "$B:")) else group)
+    )
+
+
 def code_of(frame: Frame) -> str | None:
     """Return the language code that stands around sentences; None where none does."""
-    tokens = (piece.rsplit(":", 1)[0] for piece in frame.single)
+    tokens = (piece.rpartition(":")[0] for piece in frame.single)
     return next((token for token in tokens if LANGUAGE_CODE.fullmatch(token)), None)
 
 
@@ -210,7 +217,24 @@ def code_for(source: PreTrainedTokenizerFast, setting: str | None, language: str
         RecipeError: the language has no code here, or there are no codes at all.
     """
     codes = sorted(language_codes(source))
-    return code_among(codes, code_of(frame_of(source)) if codes else None, setting, language)
+    before = code_of(frame_of(source)) if codes else None
+    wanted = langcodes.get(language)
+    names = {code: langcodes.get(code.strip("_").partition("_")[0]).language for code in codes}
+    own = [code for code in codes if names[code] == wanted.language]
+    script = f"_{wanted.maximize().script}"
+    own.sort(key=lambda code: not code.endswith(script))
+    code = setting or next(iter(own), None)
+    if before is None:
+        if setting is None:
+            return None
+        raise RecipeError("tokenizer.language_code: the source tokenizer has none; leave it out")
+    if code is None or not LANGUAGE_CODE.fullmatch(code):
+        raise RecipeError(
+            f"tokenizer.language_code: the source tokenizer has no code for '{setting or language}'"
+            f"; give one of its own ({', '.join(codes[:8])} …), a near language's, or a new one, "
+            "spelt like them"
+        )
+    return code
 
 
 def speak(tokenizer: PreTrainedTokenizerFast, code: str) -> None:
@@ -231,7 +255,7 @@ def put_around(backend: Tokenizer, single: Sequence[str], pair: Sequence[str]) -
     """Let templates in the short form (`Frame.single`) stand around sentences, in place."""
     from tokenizers import processors  # light commands read this file
 
-    names = {piece.rsplit(":", 1)[0] for piece in (*single, *pair)} - {"$A", "$B"}
+    names = {piece.rpartition(":")[0] for piece in (*single, *pair)} - {"$A", "$B"}
     template: Any = processors.TemplateProcessing(
         single=list(single),
         pair=list(pair),

@@ -13,7 +13,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
     from lingraft.tokenizer.algorithms import Sample
 
+MIN_FREQUENCY = 2
+"""Occurrences that a piece must have when it is learnt."""
+LONGEST_PIECE = 16
+"""Letters of a piece that is learnt, the space before them left out (Unigram counts it)."""
 FIRST = 0x10000
 """A token is a character here, its id above this one: none is white space up there."""
 REPEATED = 1_000
@@ -40,23 +44,9 @@ SPELT_WORD = re.compile(f"{WORD_START}*[^{WORD_START}\n]+|{WORD_START}+")
 """The end of a line is in no word: SentencePiece has a piece or a byte for it alone."""
 
 
-class Continued(NamedTuple):
-    """Pieces and merges that continued training learnt, in order."""
-
-    characters: list[str]
-    """Pieces of one character, which need no merge."""
-    merges: list[tuple[str, str]]
-    """Each gives a piece of its own, that the tokenizer did not have."""
-
-    @property
-    def pieces(self) -> list[str]:
-        """Return all new pieces."""
-        return [*self.characters, *(left + right for left, right in self.merges)]
-
-
 def continue_merges(
-    state: Mapping[str, Any], sample: Sample, limit: int, min_count: int, longest: int
-) -> Continued:
+    state: Mapping[str, Any], sample: Sample, limit: int
+) -> tuple[list[str], list[tuple[str, str]]]:
     """Learn further merges on new text, cut and normalised as the tokenizer does it.
 
     With byte fallback, characters that the vocabulary lacks become pieces first, the commonest
@@ -67,8 +57,10 @@ def continue_merges(
         state: tokenizer.json of the source; left as it is.
         sample: the text.
         limit: new pieces, at most.
-        min_count: how often a pair or a character must occur in the text.
-        longest: letters of a new piece, at most.
+
+    Returns:
+        Pieces of one character, which need no merge, and merges, in order. Each merge gives a piece
+        of its own, that the tokenizer did not have.
     """
     vocabulary = pieces_of(state) | outside(state)
     words = count_words(state, sample)
@@ -76,10 +68,11 @@ def continue_merges(
     spelt = kind_of_state(state) == "sp-bpe"
     if spelt:
         counts = count_characters(words)
-        common = [char for char in counts if counts[char] >= min_count and char not in vocabulary]
+        common = [c for c in counts if counts[c] >= MIN_FREQUENCY and c not in vocabulary]
         characters = sorted(common, key=lambda char: (-counts[char], char))[:limit]
     ids = vocabulary | {char: max(vocabulary.values()) + 1 + i for i, char in enumerate(characters)}
-    model: Any = bare_tokenizer({**state["model"], "vocab": ids}).model
+    spelling = {**state, "model": {**state["model"], "vocab": ids}}
+    model: Any = Tokenizer.from_str(json.dumps(spelling)).model
     sequences: Counter[str] = Counter()
     digits = single_digits(vocabulary)
     unknown = state["model"].get("unk_token")
@@ -89,9 +82,8 @@ def continue_merges(
             if len(part) > 1:
                 sequences["".join(chr(FIRST + ids[token]) for token in part)] += count
     pieces = {chr(FIRST + index): piece for piece, index in ids.items()}
-    fits = fitting(longest, in_bytes=not spelt)
-    merges = _learn(sequences, pieces, limit - len(characters), min_count, fits)
-    return Continued(characters, merges)
+    fits = fitting(in_bytes=not spelt)
+    return characters, _learn(sequences, pieces, limit - len(characters), fits)
 
 
 def count_words(state: Mapping[str, Any], sample: Sample) -> Counter[str]:
@@ -148,23 +140,10 @@ def _sort(character: str) -> str:
     )
 
 
-def bare_tokenizer(model: Mapping[str, Any]) -> Tokenizer:
-    """Return a tokenizer that is nothing but its model, in the form of tokenizer.json."""
-    parts = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
-    bare: dict[str, Any] = {
-        "version": "1.0",
-        "added_tokens": [],
-        **dict.fromkeys(parts),
-        "model": model,
-    }
-    return Tokenizer.from_str(json.dumps(bare))
-
-
 def _learn(
     sequences: Mapping[str, int],
     pieces: Mapping[str, str],
     limit: int,
-    min_count: int,
     fits: Callable[[str], bool],
 ) -> list[tuple[str, str]]:
     """Learn the next merges of words that are spelt in tokens.
@@ -175,9 +154,11 @@ def _learn(
     if limit <= 0:
         return []
     alphabet = len(set().union(*sequences)) if sequences else 0
-    size = limit
+    size, words = limit, pre_tokenizers.WhitespaceSplit()
     while True:
-        candidates = _train(sequences, alphabet + size, min_count)
+        candidates = _trained(
+            repeated(sequences), words, vocab_size=alphabet + size, min_frequency=MIN_FREQUENCY
+        )[1]
         text, known_texts, merges = dict(pieces), set(pieces.values()), list[tuple[str, str]]()
         for left, right in candidates:
             if left not in text or right not in text:
@@ -192,16 +173,10 @@ def _learn(
         size = 2 * size - len(merges)
 
 
-def _train(sequences: Mapping[str, int], size: int, min_count: int) -> list[tuple[str, str]]:
-    words = pre_tokenizers.WhitespaceSplit()
-    return _trained(repeated(sequences), words, vocab_size=size, min_frequency=min_count)[1]
-
-
-def fitting(longest: int, *, in_bytes: bool = False, mark: str = "") -> Callable[[str], bool]:
-    """Return a test of pieces: at most so many letters, and no space behind one of them.
+def fitting(*, in_bytes: bool = False, mark: str = "") -> Callable[[str], bool]:
+    """Return a test of pieces: at most `LONGEST_PIECE` letters, and no space behind one of them.
 
     Args:
-        longest: letters, at most; white space before them does not count.
         in_bytes: whether a character of a piece is a byte; those inside a letter do not count.
         mark: what a piece that continues a word begins with.
     """
@@ -211,7 +186,7 @@ def fitting(longest: int, *, in_bytes: bool = False, mark: str = "") -> Callable
             piece = "".join(chr(BYTE_OF.get(character, 0)) for character in piece)
         letters = piece.removeprefix(mark).replace(WORD_START, " ").lstrip(WHITE)
         inner = sum(0x80 <= ord(byte) < 0xC0 for byte in letters) if in_bytes else 0
-        return len(letters) - inner <= longest and " " not in letters
+        return len(letters) - inner <= LONGEST_PIECE and " " not in letters
 
     return fits
 

@@ -61,27 +61,33 @@ def neighbours(tokens: Tokens, edges: Edges, limit: int) -> Array:
         tokens: the text; it must say where its documents begin.
         edges: special tokens around a row.
         limit: tokens of a stretch, special ones included.
-
-    Raises:
-        DataError: nobody knows where the documents begin.
     """
-    room = limit - sum(edges)
-    filled = np.concatenate([[0], np.cumsum(tokens.lengths - sum(edges), dtype=np.int64)])
+    filled = _filled(tokens, sum(edges))
     pairs: list[tuple[tuple[int, int], tuple[int, int]]] = []
     for rows in tokens.documents():
         if len(rows) < 2:
             continue
-        at, end = int(rows[0]), int(rows[-1]) + 1
-        stretches = []
-        while at < end:
-            fits = int(np.searchsorted(filled, filled[at] + room, side="right")) - 1
-            behind = min(max(fits, at + 1), end)
-            stretches.append((at, behind))
-            at = behind
+        stretches = _stretches(filled, limit - sum(edges), int(rows[0]), int(rows[-1]) + 1)
         number = len(stretches)
         firsts = [*range(0, number - 1, 2), *([number - 2] if number % 2 and number > 1 else [])]
         pairs += [(stretches[i], stretches[i + 1]) for i in firsts]
     return np.array(pairs, np.int64).reshape(-1, 2, 2)
+
+
+def _filled(tokens: Tokens, special: int) -> Array:
+    """Return the tokens up to each row, [rows + 1], without so many special ones of each."""
+    return np.concatenate([[0], np.cumsum(tokens.lengths - special, dtype=np.int64)])
+
+
+def _stretches(filled: Array, room: int, at: int, end: int) -> list[tuple[int, int]]:
+    """Fill stretches of rows one after the other; a row that is longer is one by itself."""
+    stretches = []
+    while at < end:
+        fits = int(np.searchsorted(filled, filled[at] + room, side="right")) - 1
+        behind = min(max(fits, at + 1), end)
+        stretches.append((at, behind))
+        at = behind
+    return stretches
 
 
 @dataclass(frozen=True)
@@ -98,24 +104,19 @@ class TokenPairs:
     longest: int | None = None
     """Tokens of a joined pair (TLM); None keeps the sides apart. Of a longer one the longer side is
     cut until it fits."""
-    resets: bool = False
-    """Whether positions of the second side start anew; of joined pairs."""
 
     def __len__(self) -> int:
         """Return the number of pairs."""
         return len(self.sides)
 
     @property
-    def lengths(self) -> Array:
-        """Return the tokens of both sides together, as they are read ([pairs] int32)."""
-        texts_P2 = self._texts()
-        special = sum(self.edges)
-        total = texts_P2.sum(1) + (special * 2 if self.longest is None else self._joined_specials)
-        return total.astype(np.int32)
+    def _specials(self) -> int:
+        return sum(self.edges) + self.edges.after + (self.edges.before if not self.longest else 0)
 
     @property
-    def _joined_specials(self) -> int:
-        return self.edges.before + 2 * self.edges.after
+    def lengths(self) -> Array:
+        """Return the tokens of both sides together, as they are read ([pairs] int32)."""
+        return (self._texts().sum(1) + self._specials).astype(np.int32)
 
     def _texts(self) -> Array:
         """Return the tokens of text of each side that are read, [pairs, 2]."""
@@ -123,9 +124,7 @@ class TokenPairs:
         special = np.diff(self.sides)[..., 0] * sum(self.edges)
         whole = np.diff(begins)[..., 0] - special
         texts_P2: Array = np.minimum(whole, self.limit - sum(self.edges))
-        if self.longest is None:
-            return texts_P2
-        return fitted(texts_P2, self.longest - self._joined_specials)
+        return texts_P2 if not self.longest else fitted(texts_P2, self.longest - self._specials)
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Return both sides of each pair one behind the other, or joined: ids with special ones."""
@@ -138,16 +137,10 @@ class TokenPairs:
                 text_ids = np.concatenate([part[before : len(part) - after] for part in parts])
                 end = parts[0][len(parts[0]) - after :]
                 rows.append(np.concatenate([parts[0][:before], text_ids[:text], end]))
-        if self.longest is None:
+        if not self.longest:
             return rows
         pairs = zip(rows[::2], rows[1::2], strict=True)
         return [np.concatenate([first, second[before:]]) for first, second in pairs]
-
-    def restarts(self, indices: Sequence[int] | Array) -> list[int] | None:
-        """Return where in each row of `rows` positions start from 0 again; None if nowhere."""
-        if not self.resets or self.longest is None:
-            return None
-        return [int(text) + sum(self.edges) for text in self.subset(indices)._texts()[:, 0]]
 
     def subset(self, indices: Sequence[int] | Array) -> TokenPairs:
         """Return some of the pairs, in the order that is given."""
@@ -182,12 +175,7 @@ class Blocks:
             limit: tokens of a block, special ones included.
         """
         filled = _filled(tokens, edges.before)
-        bounds, at = [], 0
-        while at < len(tokens):
-            room = filled[at] + limit - edges.before
-            behind = max(int(np.searchsorted(filled, room, side="right")) - 1, at + 1)
-            bounds.append((at, behind))
-            at = behind
+        bounds = _stretches(filled, limit - edges.before, 0, len(tokens))
         return cls(tokens, np.array(bounds, np.int64).reshape(-1, 2), edges.before)
 
     def __len__(self) -> int:
@@ -198,9 +186,7 @@ class Blocks:
     def lengths(self) -> Array:
         """Return the tokens in each block, special ones included ([blocks] int32)."""
         filled = _filled(self.tokens, self.before)
-        return (filled[self.bounds[:, 1]] - filled[self.bounds[:, 0]] + self.before).astype(
-            np.int32
-        )
+        return (np.diff(filled[self.bounds])[:, 0] + self.before).astype(np.int32)
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Return blocks by index: token ids with special ones."""
@@ -213,8 +199,3 @@ class Blocks:
     def subset(self, indices: Array) -> Blocks:
         """Return some of the blocks, in the order that is given."""
         return dataclasses.replace(self, bounds=self.bounds[indices])
-
-
-def _filled(tokens: Tokens, before: int) -> Array:
-    """Return the tokens up to each row, [rows + 1], without the special ones at its head."""
-    return np.concatenate([[0], np.cumsum(tokens.lengths - before, dtype=np.int64)])

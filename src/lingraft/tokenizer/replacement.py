@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, models, normalizers
 
-from lingraft.errors import RecipeError
 from lingraft.tokenizer.algorithms import (
     SPECIAL_SCORE,
-    train_byte_bpe,
+    check_size,
+    train_model,
     train_sp_bpe,
-    train_unigram,
-    train_wordpiece,
 )
-from lingraft.tokenizer.frame import NO_LIMIT, Frame
+from lingraft.tokenizer.frame import Frame
 from lingraft.tokenizer.merges import count_words
-from lingraft.tokenizer.roles import SENTINEL
-from lingraft.tokenizer.state import BYTE_PIECE, kind_of_state, pieces_of, renumber, single_digits
+from lingraft.tokenizer.state import (
+    BYTE_PIECE,
+    SENTINEL,
+    kind_of_state,
+    pieces_of,
+    renumber,
+    single_digits,
+)
 
 if TYPE_CHECKING:
     from lingraft import recipe
@@ -45,24 +49,15 @@ def learn(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> d
         RecipeError: the size is smaller than what the vocabulary must have.
     """
     kind, backend = kind_of_state(state), Tokenizer.from_str(json.dumps(state))
-    normaliser = backend.normalizer or normalizers.Sequence([])
-    frame = _frame(state)
-    if section.vocab_size <= len(frame.tokens):
-        raise RecipeError(
-            f"tokenizer.vocab_size: {section.vocab_size} is too small; the source's special tokens "
-            f"alone are {len(frame.tokens)}, and all of them are kept; raise it"
-        )
-    model: models.Model
-    if kind == "byte-bpe":
-        model = train_byte_bpe(sample, normaliser, backend.pre_tokenizer, section, frame)
-    elif kind == "sp-bpe":
+    normaliser, frame = backend.normalizer or normalizers.Sequence([]), _frame(state)
+    if kind == "sp-bpe":
         words, digits = count_words(state, sample), single_digits(pieces_of(state))
-        model = train_sp_bpe(words, digits, section, frame)
-    elif kind == "unigram":
-        model = train_unigram(sample, normaliser, section, frame)
+        model: models.Model = train_sp_bpe(words, digits, section, frame)
     else:
-        model = train_wordpiece(sample, normaliser, section, frame, backend.pre_tokenizer)
-    return json.loads(Tokenizer(model).to_str())["model"]
+        model = train_model(kind, sample, normaliser, backend.pre_tokenizer, section, frame)
+    learnt: dict[str, Any] = json.loads(Tokenizer(model).to_str())["model"]
+    check_size(len(learnt["vocab"]), section)
+    return learnt
 
 
 def replace(
@@ -70,19 +65,18 @@ def replace(
 ) -> tuple[dict[str, Any], None]:
     """Put a vocabulary that is trained on new text in the place of the source's; as `learn`."""
     learnt = learn(section, state, sample)
-    kept_ids = {token["content"]: token["id"] for token in state["added_tokens"]}
-    kept_ids |= {piece: i for piece, i in pieces_of(state).items() if SENTINEL.fullmatch(piece)}
-    kept_ids = dict(sorted(kept_ids.items(), key=lambda entry: entry[1]))
-    if (unknown := _unknown(state)) is not None:
-        kept_ids.setdefault(unknown, pieces_of(state)[unknown])
-    first = min(
-        (i for piece, i in pieces_of(state).items() if piece not in kept_ids), default=len(kept_ids)
-    )
-    front = [token for token, index in kept_ids.items() if index < first]
-    back = [token for token in kept_ids if token not in front]
+    pieces, unknown = pieces_of(state), _unknown(state)
+    kept = {token["content"]: token["id"] for token in state["added_tokens"]}
+    kept |= {piece: index for piece, index in pieces.items() if SENTINEL.fullmatch(piece)}
+    kept = dict(sorted(kept.items(), key=lambda entry: entry[1]))
+    if unknown is not None:
+        kept.setdefault(unknown, pieces[unknown])
+    first = min((i for piece, i in pieces.items() if piece not in kept), default=len(kept))
+    front = [token for token, index in kept.items() if index < first]
+    back = [token for token in kept if token not in front]
     scores = dict(learnt["vocab"])
     new_ids = pieces_of({"model": learnt})
-    ordered = [piece for piece in sorted(new_ids, key=new_ids.__getitem__) if piece not in kept_ids]
+    ordered = [piece for piece in sorted(new_ids, key=new_ids.__getitem__) if piece not in kept]
     vocabulary = [*front, *ordered, *back]
     ids = {piece: index for index, piece in enumerate(vocabulary)}
     settings = {key: value for key, value in state["model"].items() if key not in LEARNT}
@@ -107,11 +101,10 @@ def _unknown(state: dict[str, Any]) -> str | None:
 
 def _frame(state: dict[str, Any]) -> Frame:
     """Return the source's added tokens and its unknown token, which every new vocabulary keeps."""
-    tokens = [token["content"] for token in state["added_tokens"]]
-    unknown = _unknown(state)
+    tokens, unknown = [token["content"] for token in state["added_tokens"]], _unknown(state)
     if unknown is not None and unknown not in tokens:
         tokens.append(unknown)
     if state["model"]["type"] == "Unigram" and state["model"].get("byte_fallback"):
         tokens += [piece for piece in pieces_of(state) if BYTE_PIECE.fullmatch(piece)]
     roles = {} if unknown is None else {"unk_token": unknown}
-    return Frame(tuple(tokens), roles, (), (), None, (), NO_LIMIT)
+    return Frame(tuple(tokens), roles, (), (), None)

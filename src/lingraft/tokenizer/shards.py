@@ -8,7 +8,8 @@ type and the counts.
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+import functools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.readers.lines import batched
-from lingraft.errors import DataError
+from lingraft.errors import DataError, reading
 from lingraft.log import progress
 from lingraft.rundir import read_json, write_json
 from lingraft.tokenizer.files import plain_backend
@@ -26,13 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
 Array = np.ndarray[Any, Any]
 
 CHUNK_LINES = 10_000
-STRETCH = 2**20
 SMALL = 2**16
 
 
@@ -60,95 +60,68 @@ def encode(
         DataError: the text is missing or not UTF-8.
     """
     backend = plain_backend(tokenizer)
-    layout = Layout.of(tokenizer, *special_ids_around(backend), max_tokens)
-    return write_rows(backend, chunks_of(text_path), document_starts(text_path), layout, out, split)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Layout of texts as rows."""
-
-    prefix: Array
-    """Special tokens before a row's text, in the type of the file."""
-    suffix: Array
-    room: int
-    """Tokens of text that fit."""
-    cuts: bool = True
-    """Whether what is longer becomes several rows; else it is only counted."""
-    read_as: Array | None = None
-    """[V] what each id of a text becomes; None leaves them."""
-
-    @classmethod
-    def of(
-        cls,
-        tokenizer: PreTrainedTokenizerFast,
-        prefix: list[int],
-        suffix: list[int],
-        longest: int,
-        *,
-        cuts: bool = True,
-    ) -> Layout:
-        """Return the layout of rows of at most `longest` tokens."""
-        dtype = np.uint16 if len(tokenizer) <= SMALL else np.uint32
-        room = longest - len(prefix) - len(suffix)
-        assert room > 0, f"{longest} tokens leave no room for text"
-        read_as = without_special(tokenizer, dtype)
-        return cls(np.array(prefix, dtype), np.array(suffix, dtype), room, cuts, read_as)
+    around, starts = special_ids_around(backend), document_starts(text_path)
+    return write_rows(tokenizer, chunks_of(text_path), starts, around, max_tokens, out, split)
 
 
 def write_rows(
-    backend: Tokenizer,
+    tokenizer: PreTrainedTokenizerFast,
     chunks: Iterator[list[str]],
     starts: Array,
-    layout: Layout,
+    around: tuple[list[int], list[int]],
+    longest: int,
     out: Path,
     split: str,
+    *,
+    cuts: bool = True,
 ) -> dict[str, int]:
     """Tokenise texts and write the files of a split.
 
     Args:
-        backend: of the tokenizer.
+        tokenizer: the tokenizer.
         chunks: the texts, some at a time.
         starts: the texts at which documents begin.
-        layout: of the rows.
+        around: special tokens before and after a row's text.
+        longest: tokens of a row at most.
         out: folder that the files go to.
         split: first part of their names.
+        cuts: whether what is longer becomes several rows; else it is only counted.
 
     Returns:
         As `encode`.
     """
-    dtype = layout.prefix.dtype
-    first_rows: list[Array] = []
-    lines = rows_before = 0
-    cut = empty = 0
-    sizes_path = out / f"{split}.sizes.partial"
+    dtype = np.dtype(np.uint16 if len(tokenizer) <= SMALL else np.uint32)
+    prefix, suffix = (np.array(ids, dtype) for ids in around)
+    most, read_as = longest - len(prefix) - len(suffix), without_special(tokenizer, dtype.type)
+    assert most > 0, f"{longest} tokens leave no room for text"
+    first_rows, sizes = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+    lines = rows_before = cut = empty = 0
+    unit = "sentences" if cuts else "documents"
     with (
         (out / f"{split}.bin").open("wb") as file,
-        sizes_path.open("wb") as sizes,
-        progress(
-            f"tokenizing {split}", None, "sentences" if layout.cuts else "documents"
-        ) as ticker,
+        progress(f"tokenizing {split}", None, unit) as bar,
     ):
-        for text_ids, lengths in _encoded(backend, chunks, dtype):
-            ids = text_ids if layout.read_as is None else layout.read_as[text_ids]
+        for text_ids, lengths in _encoded(plain_backend(tokenizer), chunks, dtype):
+            ids = text_ids if read_as is None else read_as[text_ids]
             empty += int((lengths == 0).sum())
-            cut += int((lengths > layout.room).sum())
-            room = layout.room if layout.cuts else int(lengths.max(initial=1))
+            cut += int((lengths > most).sum())
+            room = most if cuts else int(lengths.max(initial=1))
             pieces = -(-lengths // room)
             at = rows_before + np.cumsum(pieces) - pieces
             here = starts[np.searchsorted(starts, lines) : np.searchsorted(starts, lines + len(at))]
             first_rows.append(at[here - lines])
             lines, rows_before = lines + len(at), rows_before + int(pieces.sum())
-            rows, row_sizes = _with_specials(ids, lengths, room, layout.prefix, layout.suffix)
+            rows, row_sizes = _with_specials(ids, lengths, room, prefix, suffix)
             rows.tofile(file)
-            row_sizes.tofile(sizes)
-            ticker.advance(len(lengths))
-    rows_written, tokens = _save_offsets(sizes_path, out / f"{split}.offsets.npy")
-    sizes_path.unlink()
-    documents = np.unique(np.concatenate([np.zeros(0, np.int64), *first_rows]))
+            sizes.append(row_sizes)
+            bar.advance(len(lengths))
+    offsets = np.zeros(rows_before + 1, np.uint64)
+    np.cumsum(np.concatenate(sizes), dtype=np.uint64, out=offsets[1:])
+    np.save(out / f"{split}.offsets.npy", offsets)
+    documents = np.unique(np.concatenate(first_rows))
     # a document without any token begins where the next one does, or behind the last row
-    np.save(out / f"{split}.documents.npy", documents[documents < rows_written])
-    counts = {"sentences": rows_written, "tokens": tokens, "cut": cut, "empty": empty}
+    np.save(out / f"{split}.documents.npy", documents[documents < rows_before])
+    counts = {"sentences": rows_before, "tokens": int(offsets[-1]), "cut": cut, "empty": empty}
     write_json(out / f"{split}.json", {"dtype": dtype.name, **counts})
     return counts
 
@@ -161,26 +134,19 @@ def _encoded(
     The library tokenises the next chunk (in Rust, without Python's lock) while this one is used.
     """
     with ThreadPoolExecutor(max_workers=1) as worker:
-        waiting: Future[list[Encoding]] | None = None
-        for lines in chunks:
-            following = worker.submit(backend.encode_batch_fast, lines, add_special_tokens=False)
-            if waiting is not None:
-                yield _flat(waiting.result(), dtype)
-            waiting = following
-        if waiting is not None:
-            yield _flat(waiting.result(), dtype)
+        encode = functools.partial(backend.encode_batch_fast, add_special_tokens=False)
+        waiting = worker.submit(encode, next(chunks, []))
+        while encodings := waiting.result():
+            waiting = worker.submit(encode, next(chunks, []))
+            lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
+            ids = chain.from_iterable(encoding.ids for encoding in encodings)
+            yield np.fromiter(ids, dtype, int(lengths.sum())), lengths
 
 
 def document_starts(text_path: Path) -> Array:
     """Return the lines at which a corpus file's documents begin; without such marks all is one."""
     path = text_path.with_suffix(".documents.npy")
     return np.load(path, mmap_mode="r") if path.is_file() else np.zeros(1, np.int64)
-
-
-def _flat(encodings: list[Encoding], dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
-    ids = chain.from_iterable(encoding.ids for encoding in encodings)
-    return np.fromiter(ids, dtype, int(lengths.sum())), lengths
 
 
 def _with_specials(
@@ -212,24 +178,6 @@ def _with_specials(
     return rows, sizes.astype(np.int32)
 
 
-def _save_offsets(sizes_path: Path, path: Path) -> tuple[int, int]:
-    """Turn the size of each row into where the row begins, a stretch at a time.
-
-    Returns:
-        The number of rows, and of tokens.
-    """
-    rows, total = sizes_path.stat().st_size // 4, 0
-    with sizes_path.open("rb") as sizes, path.open("wb") as file:
-        header = {"descr": "<u8", "fortran_order": False, "shape": (rows + 1,)}
-        np.lib.format.write_array_header_1_0(file, header)
-        np.zeros(1, "<u8").tofile(file)
-        while len(stretch := np.fromfile(sizes, np.int32, STRETCH)):
-            offsets = np.cumsum(stretch, dtype=np.uint64) + np.uint64(total)
-            offsets.tofile(file)
-            total = int(offsets[-1])
-    return rows, total
-
-
 def special_ids_around(backend: Tokenizer) -> tuple[list[int], list[int]]:
     """Return the special tokens before and after a sentence."""
     encoded = backend.encode("0")
@@ -244,21 +192,11 @@ def chunks_of(path: Path) -> Iterator[list[str]]:
     Raises:
         DataError: it is missing or not UTF-8.
     """
-    try:
-        with path.open(encoding="utf-8", newline="\n") as file:
-            yield from batched((line.rstrip("\n") for line in file), CHUNK_LINES)
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; run the corpus stage first") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 ({error.reason}); run the corpus stage again") from None
-
-
-def _lengths(offsets: Array) -> Array:
-    """Return the size of each row ([rows] int32), worked out a stretch at a time."""
-    lengths = np.empty(len(offsets) - 1, np.int32)
-    for start in range(0, len(lengths), STRETCH):
-        lengths[start : start + STRETCH] = np.diff(offsets[start : start + STRETCH + 1])
-    return lengths
+    with (
+        reading(path, "run the corpus stage again"),
+        path.open(encoding="utf-8", newline="\n") as file,
+    ):
+        yield from batched((line.rstrip("\n") for line in file), CHUNK_LINES)
 
 
 @dataclass(frozen=True)
@@ -272,8 +210,7 @@ class Tokens:
     lengths: Array
     """[rows] tokens in each row, special ones included (int32)."""
     starts: Array | None = None
-    """[documents] the row at which each document begins; None for a part of a text, and for one
-    that was written before this was kept."""
+    """[documents] the row at which each document begins; None for a part of a text."""
 
     @classmethod
     def open(cls, folder: Path, split: str) -> Tokens:
@@ -282,34 +219,17 @@ class Tokens:
         Raises:
             DataError: a file is missing, or they do not belong together.
         """
-        head = read_json(folder / f"{split}.json")
-        path = folder / f"{split}.bin"
-        try:
+        head, path = read_json(folder / f"{split}.json"), folder / f"{split}.bin"
+        dtype, again = np.dtype(head["dtype"]), f"delete {folder} and run again with --update"
+        with reading(folder / split, again):
             offsets = np.asarray(np.load(folder / f"{split}.offsets.npy", mmap_mode="r"))
-            size = path.stat().st_size
-        except (OSError, ValueError) as error:
-            raise DataError(
-                f"{folder}/{split}: tokenised text is missing or broken ({error}); delete {folder} "
-                "and run again "
-                "with --update"
-            ) from None
-        dtype = np.dtype(head["dtype"])
-        expected = head["tokens"] * dtype.itemsize
-        if (
-            size != expected
-            or len(offsets) != head["sentences"] + 1
-            or offsets[-1] != head["tokens"]
-        ):
-            raise DataError(
-                f"{path}: has {size} bytes for {len(offsets) - 1} rows, not the {expected} bytes "
-                "for "
-                f"{head['sentences']} rows that were written; delete {folder} and run again with "
-                "--update"
-            )
-        ids = np.memmap(path, dtype=dtype, mode="r") if expected else np.empty(0, dtype)
-        path = folder / f"{split}.documents.npy"
-        starts = np.load(path, mmap_mode="r") if path.is_file() else None
-        return cls(ids, offsets, _lengths(offsets), starts)
+            starts = np.load(folder / f"{split}.documents.npy", mmap_mode="r")
+            bytes_there = path.stat().st_size
+        counts = (bytes_there // dtype.itemsize, len(offsets) - 1, int(offsets[-1]))
+        if counts != (head["tokens"], head["sentences"], head["tokens"]):
+            raise DataError(f"{path}: is not whole; {again}")
+        ids = np.memmap(path, dtype=dtype, mode="r") if head["tokens"] else np.empty(0, dtype)
+        return cls(ids, offsets, np.diff(offsets).astype(np.int32), starts)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -330,11 +250,7 @@ class Tokens:
             DataError: nobody knows where they begin.
         """
         if self.starts is None:
-            raise DataError(
-                "the tokenised text does not say where its documents begin (it is a part of one, "
-                "or of an older version); delete the run's folder tokenizer and run again with "
-                "--update"
-            )
+            raise DataError("a part of a text does not say where its documents begin")
         return np.split(np.arange(len(self)), self.starts[1:])
 
     def subset(self, indices: Array) -> Tokens:
@@ -342,12 +258,8 @@ class Tokens:
         return Tokens(self.ids, self.offsets[indices], self.lengths[indices])
 
     def counts(self, size: int) -> Array:
-        """Count how often each id occurs in the rows, [size], a stretch at a time."""
+        """Count how often each id occurs in the rows, [size]."""
         total = np.zeros(size, dtype=np.int64)
-        if len(self.offsets) > len(self):  # all rows, one after the other
-            for start in range(0, len(self.ids), STRETCH):
-                total += np.bincount(self.ids[start : start + STRETCH], minlength=size)
-            return total
         for rows in self.chunks():
             total += np.bincount(np.concatenate(rows), minlength=size)
         return total

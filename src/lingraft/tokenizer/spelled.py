@@ -8,7 +8,7 @@ import numpy as np
 from tokenizers import models
 from transformers import PreTrainedTokenizerFast
 
-from lingraft.tokenizer.frame import kept_ids
+from lingraft.tokenizer.frame import special_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +28,8 @@ def without_special(tokenizer: PreTrainedTokenizerBase, dtype: type = np.int64) 
         return None
     if not isinstance(tokenizer.backend_tokenizer.model, models.Unigram):
         return None
-    special = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
-    special |= {*tokenizer.all_special_ids, *kept_ids(tokenizer).values()}
     read_as: Array = np.arange(max(tokenizer.get_vocab().values()) + 1, dtype=dtype)
-    read_as[sorted(special)] = unknown
+    read_as[sorted(special_ids(tokenizer))] = unknown
     return read_as
 
 

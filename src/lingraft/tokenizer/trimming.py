@@ -19,11 +19,11 @@ from tokenizers import Tokenizer
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.tokenizer.algorithms import SPECIAL_SCORE
-from lingraft.tokenizer.roles import SENTINEL
 from lingraft.tokenizer.state import (
     BYTE_OF,
     BYTE_PIECE,
     MERGING,
+    SENTINEL,
     kind_of_state,
     outside,
     pieces_of,
@@ -41,19 +41,9 @@ CONTINUES = "##"
 
 
 def trim(
-    section: recipe.Tokenizer, state: dict[str, Any], sample: Sample
+    _: recipe.Tokenizer, state: dict[str, Any], sample: Sample
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """Leave out of a vocabulary what a text does not use.
-
-    Args:
-        section: of it nothing is read.
-        state: tokenizer.json of the source.
-        sample: the text.
-
-    Returns:
-        tokenizer.json, and how many pieces the source had (`source`) and were left out (`removed`).
-    """
-    del section
+    """Leave out of a vocabulary (tokenizer.json) what a text does not use; count both."""
     new_state = without_unused(state, sample.shown("finding pieces"))
     before, after = (len(pieces_of(version) | outside(version)) for version in (state, new_state))
     return new_state, {"source": before, "removed": before - after}

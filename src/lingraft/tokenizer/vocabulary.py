@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.tokenizer.files import kind_of
-from lingraft.tokenizer.frame import kept_ids, language_codes
+from lingraft.tokenizer.frame import kept_ids, language_codes, special_ids
 from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, LANGUAGE_CODE, PLACEHOLDER, WORD_START
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ class Vocabulary:
             pieces[index] = piece
         added = tokenizer.added_tokens_decoder
         kept_tokens = kept_ids(tokenizer)
-        special = {index for index, token in added.items() if token.special}
-        special |= {*tokenizer.all_special_ids, *kept_tokens.values()}
+        special = special_ids(tokenizer)
         canonical = [
             None
             if index in special or not piece

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from accelerate import Accelerator
 
-    from lingraft.training.data import Plan, Position, Step
+    from lingraft.training.data import Position, Step
+    from lingraft.training.mixture import Plan
     from lingraft.training.problem import Problem
 
 T = TypeVar("T")
@@ -79,21 +80,6 @@ def sent(batch: Any, device: torch.device) -> Any:
     return (pinned(batch) if device.type == "cuda" else batch).to(device)
 
 
-def snapshot(tensor: torch.Tensor) -> torch.Tensor:
-    """Copy a tensor to the CPU; from a GPU without waiting, complete after `arrival`."""
-    if tensor.device.type != "cuda":
-        return tensor.to("cpu", copy=True)
-    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    return copy.copy_(tensor, non_blocking=True)
-
-
-def arrival() -> Callable[[], object]:
-    """Return what waits until all snapshots so far are complete."""
-    if not torch.cuda.is_initialized():
-        return lambda: None
-    return torch.cuda.current_stream().record_event().synchronize
-
-
 class Writer:
     """Writer of one thing at a time: at once, or in a thread."""
 
@@ -101,16 +87,16 @@ class Writer:
         self.thread = ThreadPoolExecutor(1) if threaded else None
         self.pending: Future[None] | None = None
 
-    def start(self, write: Callable[[], None]) -> None:
+    def start(self, write: Callable[..., None], *arguments: Any) -> None:
         """Write, when what was started before is there."""
         self.wait()
         if self.thread is None:
-            write()
+            write(*arguments)
         else:
-            self.pending = self.thread.submit(write)
+            self.pending = self.thread.submit(write, *arguments)
 
     def wait(self) -> None:
-        """Wait for what was started; what went wrong there is raised here."""
+        """Wait for what was started; raise here what went wrong there."""
         pending, self.pending = self.pending, None
         if pending is not None:
             pending.result()

@@ -16,9 +16,9 @@ checkpoint writes those again that came after it, bit for bit.
 
 from __future__ import annotations
 
-import pickle
 import re
 import shutil
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,7 +29,7 @@ from lingraft.errors import DataError, is_memory_full
 from lingraft.pretrained import checksums
 from lingraft.rundir import read_json, removed_on_failure, write_json, writing
 from lingraft.training import sharding
-from lingraft.training.beside import Writer, arrival, snapshot
+from lingraft.training.beside import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,45 +37,41 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    Copy = Callable[[torch.Tensor], torch.Tensor]
-
 NAME, LEFTOVER = re.compile(r"checkpoint-(\d+)"), re.compile(r"checkpoint-\d+|partial-.+")
 STABLE, OLD = "stable", "partial-old"
 """Folder of what a cooldown begins with; it stays when the phase is done. And what is replaced."""
 ROOM = 6
 """Times the weights must be free on a disk for it: it takes three, and as much comes after."""
 BROKEN = (
-    *(OSError, LookupError, RuntimeError, ValueError, EOFError),
-    *(SafetensorError, pickle.UnpicklingError),
+    OSError,
+    LookupError,
+    RuntimeError,
+    ValueError,
+    EOFError,
+    SafetensorError,
+    UnpicklingError,
 )
 """Errors that reading a damaged file raises."""
 AGAIN = "delete the folder to start the phase again"
-
-
-def _by_step(folder: Path) -> dict[int, Path]:
-    """Return a phase's whole checkpoints by step; what its cooldown begins with is one."""
-    checkpoints = {int(stable_state(folder)["step"]): path for path in _stable(folder)}
-    for path in folder.glob("checkpoint-*"):
-        match = NAME.fullmatch(path.name)
-        if match and (path / "state.json").is_file():
-            checkpoints[int(match[1])] = path
-    return checkpoints
+LOOKS = "looks"
 
 
 def latest(folder: Path) -> Path | None:
-    """Return the newest whole checkpoint of a phase."""
-    return max(_by_step(folder).items(), default=(0, None))[1]
-
-
-def last_step(folder: Path) -> int:
-    """Return the step that a phase goes on from; 0 where it begins."""
-    return max(_by_step(folder), default=0)
+    """Return the newest whole checkpoint of a phase; what its cooldown begins with is one."""
+    states = [path / "state.json" for path in (*_stable(folder), *folder.glob("checkpoint-*"))]
+    steps = {int(read_json(state)["step"]): state.parent for state in states if state.is_file()}
+    return max(steps.items(), default=(0, None))[1]
 
 
 def last_state(folder: Path) -> dict[str, Any]:
     """Return the state that a phase goes on from; nothing where it begins."""
     path = latest(folder)
     return read_json(path / "state.json") if path else {}
+
+
+def last_step(folder: Path) -> int:
+    """Return the step that a phase goes on from; 0 where it begins."""
+    return int(last_state(folder).get("step", 0))
 
 
 def _stable(folder: Path) -> list[Path]:
@@ -94,27 +90,22 @@ def leftovers(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.glob("*")) if LEFTOVER.fullmatch(path.name)]
 
 
-def weights(
-    model: nn.Module, *, keep: bool = True, copy: Copy = torch.Tensor.cpu
-) -> dict[str, torch.Tensor]:
+def weights(model: nn.Module, *, keep: bool = True) -> dict[str, torch.Tensor]:
     """Return a model's tensors, tied ones once, whole, on the CPU; a collective if it is sharded.
 
     Args:
         model: the unwrapped model.
         keep: False for a process that only gives its shards.
-        copy: brings a tensor to the CPU.
     """
     tensors: dict[str, torch.Tensor] = {}
     for name, parameter in model.named_parameters():  # named_parameters gives tied tensors once
         tensor = sharding.whole(parameter.detach())  # one at a time: no device holds the model
         if keep:
-            tensors[name] = copy(tensor).contiguous()
+            tensors[name] = tensor.to("cpu", copy=True).contiguous()
     return tensors
 
 
-def moments(
-    optimizer: torch.optim.Optimizer, *, keep: bool = True, copy: Copy = torch.Tensor.cpu
-) -> dict[str, Any]:
+def moments(optimizer: torch.optim.Optimizer, *, keep: bool = True) -> dict[str, Any]:
     """Return an optimizer's state as one process has it, on the CPU; arguments as `weights`."""
     state = optimizer.state_dict()
     whole: dict[int, dict[str, Any]] = {}
@@ -122,7 +113,7 @@ def moments(
         for name, value in values.items():
             tensor = sharding.whole(value)
             if keep:
-                whole.setdefault(number, {})[name] = copy(tensor)
+                whole.setdefault(number, {})[name] = tensor.to("cpu", copy=True)
     return state | {"state": whole}
 
 
@@ -146,25 +137,15 @@ def save(
         optimizer: its state covers the trained tensors alone.
         state: plain data to go on from.
         main: whether this process writes; another one only gives its shards.
-        writer: writes beside training, from a copy; None: before this returns.
+        writer: writes, perhaps beside training; None: before this returns.
         stable: write `stable` instead, and delete nothing.
     """
     path = folder / (STABLE if stable else f"checkpoint-{step:08d}")
-    threaded = writer is not None and writer.thread is not None
-    copy = snapshot if threaded else torch.Tensor.cpu
-    if writer is not None:
-        writer.wait()  # so that no more than one copy is in memory
-    tensors = weights(model, keep=main, copy=copy)
-    moved = moments(optimizer, keep=main, copy=copy)
-    if not main:
-        return path
-    arrived = arrival()
-
-    def write() -> None:
-        arrived()
-        _write(path, tensors, moved, state)
-
-    (writer or Writer(threaded=False)).start(write)
+    writer = writer or Writer(threaded=False)
+    writer.wait()  # so that no more than one copy is in memory
+    tensors, moved = weights(model, keep=main), moments(optimizer, keep=main)
+    if main:
+        writer.start(_write, path, tensors, moved, state)
     return path
 
 
@@ -186,7 +167,7 @@ def _write(
         path.replace(folder / OLD)
     partial.replace(path)
     for entry in leftovers(folder):
-        if entry != path and (path.name != STABLE or not NAME.fullmatch(entry.name)):
+        if entry != path and not (path.name == STABLE and NAME.fullmatch(entry.name)):
             shutil.rmtree(entry)
 
 
@@ -228,10 +209,6 @@ def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict
     return read_json(path / "state.json")
 
 
-LOOKS = "looks"
-LOOK = re.compile(r"step-(\d+)\.safetensors")
-
-
 def keep_look(folder: Path, model: nn.Module, step: int, looks: int, *, main: bool = True) -> None:
     """Write the weights of a look, and delete those that will not count; called by all processes.
 
@@ -264,11 +241,8 @@ def keep_look(folder: Path, model: nn.Module, step: int, looks: int, *, main: bo
 
 def kept_looks(folder: Path) -> dict[int, Path]:
     """Return the files of the looks that are there, by step, the earliest first."""
-    return {
-        int(match[1]): path
-        for path in sorted((folder / LOOKS).glob("*"))
-        if (match := LOOK.fullmatch(path.name))
-    }
+    paths = sorted((folder / LOOKS).glob("step-*.safetensors"))
+    return {int(path.stem.removeprefix("step-")): path for path in paths}
 
 
 @torch.no_grad()

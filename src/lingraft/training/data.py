@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from lingraft.models.stacks import LAYOUTS
 from lingraft.objectives.distillation import TERM
 from lingraft.objectives.mlm import sentence_keys
 from lingraft.tokenizer.documents import Documents
-from lingraft.tokenizer.pairs import Blocks, TokenPairs
+from lingraft.tokenizer.pairs import Blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Batch, Masking
+    from lingraft.tokenizer.pairs import TokenPairs
     from lingraft.tokenizer.shards import Tokens
 
 Array = np.ndarray[Any, Any]
@@ -101,22 +102,6 @@ class Reading:
         return f"{self.stream}/{self.objective}"
 
 
-class Plan(Protocol):
-    """The order of a phase's sentences."""
-
-    def steps_per_epoch(self) -> float:
-        """Return batches in one pass; of several streams, in as many draws as their sentences."""
-        ...
-
-    def tokens_per_epoch(self) -> float:
-        """Return the tokens of those batches."""
-        ...
-
-    def after(self, position: Position) -> Iterator[tuple[Position, Array]]:
-        """Yield all batches from `position` on, without end, each with the position behind it."""
-        ...
-
-
 class BatchPlan:
     """The order of the sentences, and where each batch ends."""
 
@@ -131,10 +116,7 @@ class BatchPlan:
             return np.split(order, range(self.batch.size, len(order), self.batch.size))
         filled = np.cumsum(self.lengths[order], dtype=np.int64)
         cuts, goal = [], self.batch.size
-        while goal < filled[-1]:
-            cut = int(np.searchsorted(filled, goal)) + 1
-            if cut >= len(order):
-                break
+        while (cut := int(np.searchsorted(filled, goal)) + 1) < len(order):
             cuts.append(cut)
             goal = int(filled[cut - 1]) + self.batch.size
         return np.split(order, cuts)
@@ -153,18 +135,13 @@ class BatchPlan:
 
     def after(self, position: Position) -> Iterator[tuple[Position, Array]]:
         """Yield all batches from `position` on, without end, each with the position behind it."""
-        epoch, index = position.epoch, position.index
         while True:
-            batches = self.epoch(epoch)
-            while index < len(batches):
-                following = (
-                    Position(epoch, index + 1)
-                    if index + 1 < len(batches)
-                    else Position(epoch + 1, 0)
-                )
+            batches = self.epoch(position.epoch)
+            for index in range(position.index, len(batches)):
+                last = index + 1 == len(batches)
+                following = Position(position.epoch + last, 0 if last else index + 1)
                 yield following, batches[index]
-                index += 1
-            epoch, index = epoch + 1, 0
+            position = Position(position.epoch + 1)
 
 
 @dataclass(frozen=True)
@@ -214,8 +191,6 @@ class Hidden:
     """Predicted tokens by term."""
     sides: int = 1
     """So many sentences, one behind the other, share a row and a process: 2 for pairs."""
-    restarts: list[int] | None = None
-    """Places in each sentence at which positions start from 0 again; 0 nowhere."""
     kind: KindName = "masked"
     """Kind of the models that read the sentences."""
 
@@ -241,9 +216,6 @@ class Hidden:
             [targets for part in parts for targets in part.targets],
             {term: sum(part.counts.get(term, 0) for part in parts) for term in terms},
             parts[0].sides,
-            [start for part in parts for start in part.restarts or [0] * len(part.lengths)]
-            if any(part.restarts for part in parts)
-            else None,
             parts[0].kind,
         )
 
@@ -291,7 +263,6 @@ class Batcher:
             *corrupted.by_sentence(lengths),
             self.objective.counts(corrupted, lengths),
             sides,
-            self.tokens.restarts(indices) if isinstance(self.tokens, TokenPairs) else None,
             self.objective.kind,
         )
 
@@ -344,7 +315,6 @@ def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
     else:
         groups = [pack(room, sizes.row_tokens)]
     mine = (mine[:, None] * sides + np.arange(sides)).ravel()
-    restarts = [hidden.restarts[i] for i in mine] if hidden.restarts else None
     parts = (hidden.ids, hidden.masked, hidden.targets)
     ids, masked, targets = ([part[i] for i in mine] for part in parts)
     pad = sizes.vocabulary.pad
@@ -353,15 +323,9 @@ def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
         rows = [[sides * unit + side for unit in row for side in range(sides)] for row in units]
         per_micro = 1 if sizes.even else max(1, sizes.micro_batch_tokens // width)
         for start in range(0, len(rows), per_micro):
+            at_once = rows[start : start + per_micro]
             batch = LAYOUTS[hidden.kind](
-                ids,
-                masked,
-                targets,
-                rows[start : start + per_micro],
-                width,
-                pad,
-                hidden.objective,
-                restarts,
+                ids, masked, targets, at_once, width, pad, hidden.objective
             )
             micro.append(batch.rounded(width // 8, pad) if sizes.even else batch)
     number, tokens = len(lengths), int(lengths.sum())

@@ -54,30 +54,19 @@ def gradients(
                 raise
             full = error.with_traceback(None)  # which holds what the passes have kept
         module.zero_grad(set_to_none=True)
-        smaller = _smaller(step, indices, epoch, problem)
-        if smaller is None:
-            raise full
-        step = smaller
+        most = len(step.micro_batches)
+        # the step may have been laid out before the number was halved last
+        while len((step := problem.step(indices, epoch, 0, 1)).micro_batches) <= most:
+            if not halve(problem):
+                raise full
 
 
 def can_be_halved(error: Exception, accelerator: Accelerator) -> bool:
-    """Return whether memory is full, and smaller passes can help; gives back what is held idle."""
+    """Return whether memory is full, and smaller passes can help; give back what is held idle."""
     is_full = isinstance(error, torch.OutOfMemoryError) or is_memory_full(error)
     if accelerator.device.type == "cuda":
         torch.cuda.empty_cache()
     return is_full and accelerator.num_processes == 1
-
-
-def _smaller(
-    step: Step, indices: np.ndarray[Any, Any], epoch: int, problem: Problem
-) -> Step | None:
-    """Lay a step out in more micro-batches; None where each is a row by itself already."""
-    while True:
-        made = problem.step(indices, epoch, 0, 1)
-        if len(made.micro_batches) > len(step.micro_batches):
-            return made
-        if not halve(problem):
-            return None
 
 
 def halve(problem: Problem) -> bool:

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from accelerate import DistributedDataParallelKwargs
 
+from lingraft.errors import TrainingError
 from lingraft.log import progress
-from lingraft.rundir import fingerprint
-from lingraft.training import beside, checkpoint, compiling, metrics, sharding
+from lingraft.rundir import fingerprint, json_line
+from lingraft.training import beside, checkpoint, sharding
+from lingraft.training.compiling import compile_layers
 from lingraft.training.data import Position
 from lingraft.training.halving import gradients
-from lingraft.training.phase import State, Stopped, Watch
+from lingraft.training.phase import State, StepCallback, Stopped, lighten
 from lingraft.training.problem import MaskedText
 from lingraft.training.progress import Progress, expected_steps
 from lingraft.training.scaling import LossScale
@@ -34,21 +36,20 @@ from lingraft.training.trained import Trained, clip
 from lingraft.training.validation import by_term
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     import torch
     from accelerate import Accelerator
-    from torch import nn
     from transformers import PreTrainedModel
 
-    from lingraft.errors import TrainingError
     from lingraft.log import Ticker
     from lingraft.training.beside import Coming
     from lingraft.training.phase import Job, Work
-    from lingraft.training.problem import Problem
+    from lingraft.training.problem import Problem, ValidationResult
 
 logger = logging.getLogger(__name__)
+TRACKED = ("loss", "learning_rate", "gradient_norm", "tokens_per_second", "mfu")
 LARGE = 1 << 22
 """Parameters of a model after which it is worth some tenths of a second to look for garbage."""
 
@@ -69,33 +70,26 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
     problem = MaskedText(job, model.to(accelerator.device))
-    flops = problem.useful_flops if problem.counted else None  # without it the log has no MFU
-    parts = sorted(job.phase.trained)
-    result = run_phase(job, problem, model, accelerator, flops, trained=problem.trained)
+    if accelerator.mixed_precision == "bf16":
+        lighten(model)
+    result = run_phase(job, problem, accelerator)
     streams = problem.streams(job, result["steps"])
-    return result | {"train": parts} | ({"streams": streams} if streams else {})
+    return result | {"train": sorted(job.phase.trained)} | ({"streams": streams} if streams else {})
 
 
 def run_phase(
     work: Work,
     problem: Problem,
-    model: nn.Module,
     accelerator: Accelerator,
-    flops: Callable[[Any, int], float] | None = None,
-    watch: Watch | None = None,
-    trained: Trained | None = None,
+    callback: StepCallback | None = None,
 ) -> dict[str, Any]:
     """Train on any problem, from the phase's last checkpoint where there is one.
 
     Args:
         work: settings, and where to write.
-        problem: what is learnt; its module holds `model`.
-        model: the weights that checkpoints keep, on the accelerator's device; changed in place.
+        problem: what is learnt; its model is changed in place.
         accelerator: device, processes, precision.
-        flops: useful operations of a global batch, from its indices and the number of its targets;
-            None where nobody counts them, and the log has no MFU.
-        watch: is told of every step.
-        trained: what the optimizer is given; None: whatever of `model` has a gradient.
+        callback: is told of every step.
 
     Returns:
         Plain data for done.json. What `problem.save` wrote of the best weights is in
@@ -105,35 +99,27 @@ def run_phase(
         TrainingError: the loss is not finite.
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
-    trained = trained or Trained(model)
     accelerator.ddp_handler = DistributedDataParallelKwargs(  # gradients once, not twice
         gradient_as_bucket_view=True, find_unused_parameters=problem.uneven
     )
     try:
-        return _Trainer(work, problem, model, accelerator, flops, watch or Watch(), trained).run()
+        return _Trainer(work, problem, accelerator, callback or StepCallback()).run()
     finally:
         accelerator.free_memory()  # it holds all that it prepared; it collects, then lets go
-        if sum(parameter.numel() for parameter in model.parameters()) >= LARGE:
+        if sum(parameter.numel() for parameter in problem.model.parameters()) >= LARGE:
             gc.collect()  # of the optimizer's moments too: a trainer is in cycles
 
 
 class _Trainer:
-    """The state of one running phase."""
+    """State of a running phase."""
 
     def __init__(
-        self,
-        work: Work,
-        problem: Problem,
-        model: nn.Module,
-        accelerator: Accelerator,
-        flops: Callable[[Any, int], float] | None,
-        watch: Watch,
-        trained: Trained,
+        self, work: Work, problem: Problem, accelerator: Accelerator, callback: StepCallback
     ) -> None:
         self.job, self.problem, self.accelerator = work, problem, accelerator
-        self.model, self.flops, self.watch = model, flops, watch
-        phase, self.trained = work.phase, trained
-        self.optimizer = trained.optimizer(phase.optimizer, decay_all=work.decay_all)
+        self.model, self.callback, phase = problem.model, callback, work.phase
+        self.trained = problem.trained or Trained(problem.model)
+        self.optimizer = self.trained.optimizer(phase.optimizer, decay_all=work.decay_all)
         self.state = State(work.fingerprint, stable_fingerprint=work.stable_fingerprint)
         self.scale, self.began = LossScale(accelerator), 0.0
         self.last_checkpoint = self.resume()
@@ -143,15 +129,15 @@ class _Trainer:
         is_even = isinstance(problem, MaskedText) and problem.even is not None
         epochs = steps / self.plan.steps_per_epoch()
         tokens = epochs * self.plan.tokens_per_epoch() if is_even else 0.0
-        self.compiled = compiling.compile_layers(problem.module, work.hardware, tokens)
+        self.compiled = compile_layers(problem.module, work.hardware, tokens)
         self.module, self.stepper = sharding.prepare(
             problem.module, self.optimizer, work.hardware, accelerator
         )
         self.checkpoint_time = time.monotonic()
-        self.stop = StopRequest()
-        self.speed = Speedometer(self.ceiling)
         self.has_time = beside.has_time(accelerator.device)
         self.writer = beside.Writer(threaded=self.has_time)
+        self.stop = StopRequest()
+        self.speed = Speedometer(self.ceiling)
 
     def begin(self) -> None:
         """Start the phase's clock; say how long a budget in time is, by a look that is timed."""
@@ -164,19 +150,23 @@ class _Trainer:
                 self.problem.look(self.module, self.accelerator)
             started = self.job.clock()
             validation = self.problem.look(self.module, self.accelerator)
-            took = sharding.agreed(self.job.clock() - started, self.accelerator)
+            (took,) = sharding.largest([self.clock_since(started)], self.accelerator)
             if state.step == 0:
-                self.write(metrics.look_row(self.job, state, validation))
+                self.write_validation(validation)
             state.allowed = state.passed + allow(took, validation.tokens)
         self.progress.begin(state, goes_on=goes_on)
         self.began = self.job.clock() - state.passed
+
+    def clock_since(self, began: float) -> float:
+        """Return the seconds of the main process' clock, of which all learn by `largest`."""
+        return self.job.clock() - began if self.accelerator.is_main_process else 0.0
 
     def run(self) -> dict[str, Any]:
         phase, state = self.job.phase, self.state
         here, accelerator = Position(state.epoch, state.index), self.accelerator
         with self.stop.listening(), self.writer:
             self.begin()
-            total = None if self.watch.endless else self.progress.total
+            total = self.progress.total
             coming = contextlib.closing(beside.steps(self.problem, self.plan, here, accelerator))
             with progress(phase.name, total, self.progress.unit) as ticker, coming as steps:
                 ticker.start_at(self.done)
@@ -186,7 +176,7 @@ class _Trainer:
                     self.take_step(steps, ticker)
                     ended = self.progress.ended(state)
                     if self.progress.look_due(state) or ended:
-                        self.look(ended)
+                        self.validate(ended)
                     self.checkpoint_if_due(before)
         return self.result()
 
@@ -200,7 +190,7 @@ class _Trainer:
         """Take one optimizer step; a GPU's number is read only where it is logged."""
         state, accelerator, phase = self.state, self.accelerator, self.job.phase
         started = time.monotonic()
-        self.watch.begin()
+        self.callback.begin()
         following, indices, step = next(steps)
         middle = self.progress.middle(state, step.global_tokens)
         if self.progress.cools(middle) and not state.cooling:
@@ -229,14 +219,12 @@ class _Trainer:
         state.epoch, state.index = following.epoch, following.index
         means = totals.means(self.accelerator) if logged else None  # waits for a GPU to be done
         state.seconds += time.monotonic() - started
-        useful = self.flops(indices, step.global_targets) if self.flops else None
+        useful = self.problem.useful_flops(indices, step.global_targets)
         self.speed.add(step.global_tokens, useful)
         if means is not None:
             self.log_step(means, phase.optimizer.learning_rate * factor, norm)
-        in_tokens = self.progress.unit == "tokens"
-        speed = self.speed.utilisation if in_tokens else self.speed.shown
-        ticker.update(self.done, f"loss {state.last_loss:.3f}{speed}")
-        self.watch.end(indices, step)
+        ticker.update(self.done, f"loss {state.last_loss:.3f}{self.speed.shown}")
+        self.callback.end(indices, step)
 
     def log_step(self, means: dict[str, float], rate: float, norm: torch.Tensor | None) -> None:
         """Write a train row; stop where the loss is not finite."""
@@ -272,13 +260,25 @@ class _Trainer:
 
     def diverged(self, value: str) -> TrainingError:
         """Return the error that stops a run whose numbers are not finite."""
-        return metrics.diverged(self.job, self.state.step, value, self.last_checkpoint)
+        phase = self.job.phase
+        clip = "" if phase.optimizer.max_gradient_norm else " or set optimizer.max_gradient_norm"
+        return TrainingError(
+            f"phase '{phase.name}': {value} at step {self.state.step}; the last good checkpoint is "
+            f"{self.last_checkpoint or 'none'}; lower the learning rate{clip}, and run again with "
+            "--update; the phase then starts afresh"
+        )
 
-    def look(self, ended: bool) -> None:
+    def write_validation(self, validation: ValidationResult) -> None:
+        """Write the row of a look at the validation text."""
+        row = {"kind": "valid", "phase": self.job.phase.name, "step": self.state.step}
+        row |= {"tokens": self.state.tokens, "loss": validation.loss}
+        self.write(row | validation.metrics)
+
+    def validate(self, ended: bool) -> None:
         """Validate; keep the best weights; stop when patience is at its end."""
         state, patience = self.state, self.job.phase.validation.patience
         validation = self.problem.look(self.module, self.accelerator)
-        self.write(metrics.look_row(self.job, state, validation))
+        self.write_validation(validation)
         if not math.isfinite(validation.loss):
             raise self.diverged(f"validation loss {validation.loss}")
         if self.job.average_last:
@@ -338,10 +338,9 @@ class _Trainer:
         hardware, state = self.job.hardware, self.state
         due = bool(hardware.checkpoint_steps) and state.step % (hardware.checkpoint_steps or 1) == 0
         due = due or time.monotonic() - self.checkpoint_time >= hardware.checkpoint_minutes * 60
-        passed = sharding.micros_of_main(self.job.clock() - self.began, self.accelerator)
-        numbers = [due, self.stop.number is not None, passed]
+        numbers = [due, self.stop.number is not None, self.clock_since(self.began)]
         is_due, signalled, passed = sharding.largest(numbers, self.accelerator)
-        self.progress.set_clock(state, before, passed / sharding.MICROS)
+        self.progress.set_clock(state, before, passed)
         if not (is_due or signalled) or (state.stopped and not signalled):
             return
         self.save()
@@ -379,22 +378,22 @@ class _Trainer:
 
     def keep_stable(self) -> None:
         """Keep what the cooldown begins with, for a longer phase, where the disk has room."""
-        self.state.cooling, asked = True, self.job.hardware.keep_stable
-        if not self.job.stable_fingerprint or asked is False:
-            return
-        if asked == "auto":
+        self.state.cooling = True
+        if self.job.stable_fingerprint:
             room = checkpoint.has_room(self.job.folder, self.model)
             (too_small,) = sharding.largest([not room], self.accelerator)
-            if too_small:
-                logger.warning(
-                    "%s: %s has too little room for the weights before the cooldown, so the run "
-                    "cannot be gone on with (hardware.keep_stable)",
-                    self.job.phase.name,
-                    self.job.folder,
-                )
-                return
-        self.save(stable=True)
+            if not too_small:
+                self.save(stable=True)
 
     def write(self, row: dict[str, Any]) -> None:
-        """Append a row to metrics.jsonl, and to the trackers that were asked for."""
-        metrics.write(self.job, row, self.accelerator)
+        """Append a row to metrics.jsonl, tell who listens and the trackers that are asked for."""
+        if not self.accelerator.is_main_process:
+            return
+        with self.job.metrics_path.open("a", encoding="utf-8") as file:
+            file.write(json_line(row))
+        if self.job.on_row is not None:
+            self.job.on_row(row)
+        if self.job.hardware.trackers:
+            name = f"{row['phase']}/{row['kind']}"
+            values = {f"{name}_{key}": row[key] for key in TRACKED if row.get(key) is not None}
+            self.accelerator.log(values, step=row["step"])

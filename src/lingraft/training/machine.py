@@ -7,7 +7,9 @@ import datetime as dt
 import importlib.metadata
 import os
 import platform
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,32 +20,17 @@ from accelerate.utils import GradientAccumulationPlugin, InitProcessGroupKwargs
 from lingraft import devices
 from lingraft.devices import device_for
 from lingraft.errors import RecipeError
-from lingraft.recipe.run import FROZEN_IN_FP32
 from lingraft.rundir import ENVIRONMENT, read_json, write_record
-from lingraft.training import compiling
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lingraft.recipe import Hardware
     from lingraft.rundir import Run
 
 PACKAGES = (
-    "lingraft",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "accelerate",
-    "safetensors",
-    "numpy",
+    "lingraft", "torch", "transformers", "tokenizers", "accelerate", "safetensors", "numpy",
     "sentencepiece",
-)
-DIVIDES = {
-    "FSDP": "its own FSDP",
-    "DEEPSPEED": "DeepSpeed",
-    "MEGATRON_LM": "Megatron-LM",
-    "PARALLELISM_CONFIG": "a parallelism config",
-}
+)  # fmt: skip
+DIVIDES = ("FSDP", "DEEPSPEED", "MEGATRON_LM", "PARALLELISM_CONFIG")
 """Launch options of accelerate that divide a model their own way: ACCELERATE_USE_…"""
 GLIBC_M_TRIM_THRESHOLD, GLIBC_M_TOP_PAD, GLIBC_M_MMAP_MAX = -1, -2, -4
 
@@ -80,24 +67,19 @@ def accelerator_for(hardware: Hardware, folder: Path) -> Accelerator:
     Raises:
         RecipeError: the machine, or how the processes were started, does not fit the recipe.
     """
-    compiling.check(hardware)
-    for name, title in DIVIDES.items():
-        if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true":
-            raise RecipeError(
-                f"accelerate launch was told to use {title} (by an option, or its config file); "
-                'launch without it and set hardware.sharding="fsdp2"'
-            )
+    divides = [name for name in DIVIDES if os.environ.get(f"ACCELERATE_USE_{name}") == "true"]
+    if divides:
+        raise RecipeError(
+            f"accelerate launch was told to use {divides[0]} (by an option, or its config file); "
+            'launch without it and set hardware.sharding="fsdp2"'
+        )
     devices.choose(run=hardware.device)
     precision = resolve_precision(hardware)
     on_cpu = device_for().type == "cpu"
     if on_cpu:
         keep_freed_memory()
-    if hardware.frozen_weights == "bf16" and precision != "bf16":
-        raise RecipeError(FROZEN_IN_FP32)
     if hardware.sharding == "fsdp2" and precision == "fp16":
-        raise RecipeError(
-            'hardware.sharding: "fsdp2" does not go with fp16; use "none", or precision="fp32"'
-        )
+        raise RecipeError('hardware.sharding: "fsdp2" does not go with fp16; set precision="fp32"')
     AcceleratorState._reset_state()  # else it keeps the first run's precision for the process
     patient = InitProcessGroupKwargs(timeout=dt.timedelta(days=1))
     return Accelerator(
@@ -127,16 +109,10 @@ def keep_freed_memory() -> None:
 
 def environment(accelerator: Accelerator, command: str) -> dict[str, Any]:
     """Return what a reader needs to reproduce a run; no names of users, machines or folders."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = "not installed"
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "command": command,
-        **versions,
+        **{package: importlib.metadata.version(package) for package in PACKAGES},
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
         "cpu": _cpu_name(),
@@ -165,11 +141,6 @@ def note_environment(run: Run, now: dict[str, Any], *, trains: bool = False) -> 
 
 
 def _cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123 - a kernel file, not a path of ours
-            return next(
-                (line.partition(":")[2].strip() for line in file if line.startswith("model name")),
-                "unknown",
-            )
-    except OSError:
-        return platform.processor() or "unknown"
+    path = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*:\s*(.*)$", path.read_text(), re.M) if path.exists() else []
+    return next(iter(names), platform.processor() or "unknown")

@@ -19,10 +19,10 @@ import numpy as np
 
 from lingraft.corpus.streams import shares
 from lingraft.objectives.distillation import TERM
-from lingraft.training.data import Hidden, Position, Step, lay_out, number_of
+from lingraft.training.data import BatchPlan, Hidden, Position, Step, lay_out, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lingraft.recipe import Batch, Mixture
     from lingraft.training.data import Batcher, Reading
@@ -74,7 +74,6 @@ class MixturePlan:
         seed: int,
         phase: str,
         *,
-        whole_batches: bool = False,
         bilingual: Sequence[bool] | None = None,
         bilingual_batch: int | None = None,
     ) -> None:
@@ -86,31 +85,26 @@ class MixturePlan:
             batch: sentences or tokens a step.
             seed: of the run.
             phase: its name.
-            whole_batches: draw one stream for a batch.
             bilingual: of each stream, whether it holds translations; then its batches come in turn
                 with those of the others, which come first. None lets all share a batch.
             bilingual_batch: size of such a batch where it is not that of the others.
         """
-        assert all(len(stream) for stream in lengths), "a stream holds no sentences"
-        self.lengths, self.probabilities = list(lengths), np.asarray(probabilities)
-        self.whole_batches = whole_batches
-        self.seed, self.phase = seed, number_of(phase)
-        sizes = np.array([len(stream) for stream in lengths], dtype=np.int64)
-        self.sizes, self.offsets = sizes, np.cumsum(sizes) - sizes
+        self.lengths, self.seed, self.phase = list(lengths), seed, number_of(phase)
+        self.sizes = np.array([len(stream) for stream in lengths], dtype=np.int64)
+        self.offsets = np.cumsum(self.sizes) - self.sizes
+        self.means = np.array([float(stream.mean()) for stream in lengths])
         self.orders: dict[int, tuple[int, Array]] = {}
-        kinds = [self.probabilities]
+        self.kinds = [np.asarray(probabilities)]
+        """[kinds of batch] [streams] how likely each stream is to be drawn in it."""
         if bilingual is not None:
             is_pair = np.array(bilingual)
             assert 0 < is_pair.sum() < len(is_pair), "only one kind of stream, nothing alternates"
-            parts = (np.where(kind, self.probabilities, 0.0) for kind in (~is_pair, is_pair))
-            kinds = [part / part.sum() for part in parts]
-        self.kinds = kinds
-        """[kinds of batch] [streams] how likely each stream is to be drawn in it."""
+            parts = (np.where(kind, probabilities, 0.0) for kind in (~is_pair, is_pair))
+            self.kinds = [part / part.sum() for part in parts]
         # Of a batch in tokens so many sentences as hold them on average: its end cannot depend on
         # lengths, or a resumed run would have to read those of all the batches before.
-        means = np.array([float(stream.mean()) for stream in lengths])
-        totals = [batch.size, bilingual_batch or batch.size][: len(kinds)]
-        costs = [1.0 if batch.unit == "sentences" else float(kind @ means) for kind in kinds]
+        totals = [batch.size, bilingual_batch or batch.size][: len(self.kinds)]
+        costs = [1.0 if batch.unit == "sentences" else kind @ self.means for kind in self.kinds]
         self.draws = [max(1, round(size / cost)) for size, cost in zip(totals, costs, strict=True)]
         """[kinds of batch] sentences in it."""
 
@@ -118,7 +112,7 @@ class MixturePlan:
     def expected(self) -> Array:
         """Return the share [streams] of all draws."""
         if len(self.kinds) == 1:
-            return self.probabilities
+            return self.kinds[0]
         draws = np.array(self.draws)
         return draws @ np.stack(self.kinds) / draws.sum()
 
@@ -126,11 +120,8 @@ class MixturePlan:
         """Draw the stream [draws] of each of a step's sentences."""
         generator = np.random.default_rng([self.seed, self.phase, DRAWS, step])
         kind = step % len(self.kinds)
-        draws = self.draws[kind]
         edges = np.cumsum(self.kinds[kind])[:-1]
-        number = 1 if self.whole_batches else draws
-        streams = np.searchsorted(edges, generator.random(number), side="right")
-        return np.full(draws, streams[0]) if self.whole_batches else streams
+        return np.searchsorted(edges, generator.random(self.draws[kind]), side="right")
 
     def drawn(self, steps: int) -> Array:
         """Count how often each stream was drawn in the first steps, [streams]."""
@@ -148,16 +139,17 @@ class MixturePlan:
             totals[stream] = passes * int(lengths.sum()) + int(lengths[last].sum())
         return totals
 
-    def _places(self, streams: Array, counts: Array) -> Array:
-        """Return how often each sentence's stream was drawn before it, [n]."""
-        places = np.empty(len(streams), np.int64)
+    def _indices(self, streams: Array, counts: Array) -> Array:
+        """Return the sentences [n], by the index over all streams.
+
+        Args:
+            streams: [n] the stream of each.
+            counts: [streams] how often each was drawn before.
+        """
+        places = np.empty(len(streams), np.int64)  # of how many draws of its stream it comes after
         for stream in np.unique(streams):
             here = streams == stream
             places[here] = counts[stream] + np.arange(int(here.sum()))
-        return places
-
-    def _indices(self, streams: Array, places: Array) -> Array:
-        """Return the sentences [n], by the index over all streams."""
         indices = np.empty(len(streams), np.int64)
         passes, within = np.divmod(places, self.sizes[streams])
         for stream, epoch in sorted({*zip(streams.tolist(), passes.tolist(), strict=True)}):
@@ -174,18 +166,13 @@ class MixturePlan:
             entry = self.orders[stream] = (epoch, generator.permutation(self.sizes[stream]))
         return entry[1]
 
-    def mean_length(self) -> float:
-        """Return the expected tokens of a draw."""
-        means = [float(stream.mean()) for stream in self.lengths]
-        return float(self.expected @ np.array(means))
-
     def steps_per_epoch(self) -> float:
         """Return the number of batches in as many draws as the streams have sentences."""
         return float(np.ceil(self.sizes.sum() / (sum(self.draws) / len(self.draws))))
 
     def tokens_per_epoch(self) -> float:
         """Return the expected tokens of as many draws as the streams have sentences."""
-        return float(self.sizes.sum()) * self.mean_length()
+        return float(self.sizes.sum()) * float(self.expected @ self.means)
 
     def after(self, position: Position) -> Iterator[tuple[Position, Array]]:
         """Yield all batches from `position` on, without end, each with the position behind it.
@@ -196,8 +183,11 @@ class MixturePlan:
         for step in itertools.count():
             streams = self.streams(step)
             if step >= position.epoch:
-                yield Position(step + 1), self._indices(streams, self._places(streams, counts))
+                yield Position(step + 1), self._indices(streams, counts)
             counts += np.bincount(streams, minlength=len(self.sizes))
+
+
+Plan = BatchPlan | MixturePlan
 
 
 @dataclass(frozen=True)
@@ -227,18 +217,15 @@ class MixtureBatcher:
                 for extra in self.also[number] if self.also else ():
                     more[extra.objective.name].append(extra.hide(own - start, epoch))
 
-        def laid(group: Mapping[str, list[Hidden]]) -> list[tuple[int, Step]]:
-            size = self.batchers[0]
-            return [
-                (hidden[0].sides, lay_out(Hidden.together(hidden), size, rank, num_ranks))
-                for hidden in group.values()
-            ]
+        def laid(hidden: list[Hidden]) -> tuple[int, Step]:
+            step = lay_out(Hidden.together(hidden), self.batchers[0], rank, num_ranks)
+            return hidden[0].sides, step
 
         again = [  # the same draws, which would count twice
             (sides, replace(step, global_tokens=0, global_sentences=0))
-            for sides, step in laid(more)
+            for sides, step in map(laid, more.values())
         ]
         # Pairs last: the last batch of a step must reach all parameters (DDP), and sentences do
         # not reach cross-attention; a teacher's batches, which come first, not the head.
-        steps = sorted([*again, *laid(by_objective)], key=itemgetter(0))
+        steps = sorted([*again, *map(laid, by_objective.values())], key=itemgetter(0))
         return Step.together([step for _, step in steps])

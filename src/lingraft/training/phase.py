@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from lingraft.errors import TrainingError, UnsupportedModelError
+from lingraft.errors import TrainingError
 from lingraft.training.compiling import encoder_layers
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def lighten(model: nn.Module) -> int:
     """Keep the frozen matrices of linear maps in bf16, where that rounds nothing.
 
     Under autocast these maps compute in bf16 whatever their weights are kept in, so that not a bit
-    of the result changes; models that were published in bf16 lose nothing at all.
+    of the result changes; models that were published in bf16 take half of the memory.
 
     Returns:
         How many numbers are kept so.
@@ -193,26 +193,15 @@ def recompute_activations(model: PreTrainedModel) -> None:
 
     Activation checkpointing (Chen et al. 2016), without reentrant autograd: frozen parts may stand
     below. Dropout draws the same again, so the gradients are those of the plain backward pass.
-
-    Raises:
-        UnsupportedModelError: the stock class cannot.
     """
-    if not model.supports_gradient_checkpointing:
-        raise UnsupportedModelError(
-            f"{type(model).__name__} cannot compute activations again; "
-            "set hardware.gradient_checkpointing=false"
-        )
     model.activation_checkpointing_enable({"use_reentrant": False})
     # It gives the embeddings' output a gradient, for reentrant autograd; where the embeddings are
     # frozen, that would cost a backward pass through frozen layers.
     model.disable_input_require_grads()
 
 
-class Watch:
+class StepCallback:
     """Observer of every step; this one does nothing. It may end the training by its own error."""
-
-    endless = False
-    """Whether it alone ends the training, so that the budget says nothing of the time left."""
 
     def begin(self) -> None:
         """Take note that a step begins."""

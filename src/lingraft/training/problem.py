@@ -23,7 +23,7 @@ from lingraft.objectives import objective_for
 from lingraft.training import halving, throughput
 from lingraft.training.data import Batcher, BatchPlan, row_of_pass
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
-from lingraft.training.phase import WithObjective, in_fp32, lighten, recompute_activations
+from lingraft.training.phase import WithObjective, in_fp32, recompute_activations
 from lingraft.training.trained import select
 from lingraft.training.validation import HeldOut
 
@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 
     from lingraft.models.families import Family
     from lingraft.recipe import Phase
-    from lingraft.training.data import Plan, Reading, Step
+    from lingraft.training.data import Reading, Step
+    from lingraft.training.mixture import Plan
     from lingraft.training.phase import Job, Work
     from lingraft.training.trained import Trained
 
 
 @dataclass(frozen=True)
-class Look:
+class ValidationResult:
     """Result of a look at the held-out data."""
 
     loss: float
@@ -66,26 +67,18 @@ class Problem(Protocol):
 
     micro_batch_tokens: int
     """Tokens that go through the model at once; half as many where memory is full."""
-
-    @property
-    def lengths(self) -> np.ndarray[Any, Any]:
-        """Return the real tokens of each training example."""
-        ...
-
-    @property
-    def module(self) -> nn.Module:
-        """Return a module from one of `step`'s micro-batches to the summed losses, by term."""
-        ...
-
-    @property
-    def trainable(self) -> int:
-        """Return the number of parameters that train."""
-        ...
-
-    @property
-    def uneven(self) -> bool:
-        """Return whether a step may leave parameters out that train."""
-        return False
+    model: nn.Module
+    """Its weights are what checkpoints keep; on the accelerator's device."""
+    lengths: np.ndarray[Any, Any]
+    """Real tokens of each training example."""
+    module: nn.Module
+    """From one of `step`'s micro-batches to the summed losses, by term."""
+    trainable: int
+    """Number of parameters that train."""
+    uneven: bool
+    """Whether a step may leave parameters out that train."""
+    trained: Trained | None = None
+    """What the optimizer is given; None: whatever of `model` has a gradient."""
 
     def plan(self, work: Work) -> Plan:
         """Return the order of the examples."""
@@ -95,7 +88,11 @@ class Problem(Protocol):
         """Return one process's share of a global batch."""
         ...
 
-    def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
+    def useful_flops(self, indices: np.ndarray[Any, Any], targets: int) -> float | None:
+        """Return useful operations of a global batch; None where nobody counts them."""
+        return None
+
+    def look(self, module: nn.Module, accelerator: Accelerator) -> ValidationResult:
         """Judge the present weights; `module` is the prepared one."""
         ...
 
@@ -131,55 +128,42 @@ def select_trained(
     return select(model, selection, new_rows)
 
 
-class MaskedText:
+class MaskedText(Problem):
     """Masked language modelling on packed sentences, with some parts of the model frozen."""
 
     def __init__(self, job: Job, model: PreTrainedModel) -> None:
-        phase, hardware = job.phase, job.hardware
+        phase, readings, family = job.phase, job.readings, job.family
         self.job, self.model = job, model
-        self.trained = select_trained(
-            model,
-            job.family,
-            phase,
-            job.itl_layers,
-            lambda: torch.tensor(job.new_rows),
-            job.seed,
-        )
+        rows = lambda: torch.tensor(job.new_rows)  # noqa: E731 - asked for where it matters
+        self.trained = select_trained(model, family, phase, job.itl_layers, rows, job.seed)
         self.trainable = self.trained.count
-        if hardware.gradient_checkpointing:
+        if job.hardware.gradient_checkpointing:
             recompute_activations(model)
-        readings = job.readings
-        everything = [entry for reading in readings for entry in (reading, *reading.also)]
-        objectives = [objective_for(reading.objective, phase) for reading in everything]
-        self.reads_pairs = any("pairs" in objective.reads for objective in objectives)
+        units = [
+            [objective_for(entry.objective, phase) for entry in (reading, *reading.also)]
+            for reading in readings
+        ]
+        objectives = [objective for unit in units for objective in unit]
         crosses = any(
             parameter.requires_grad and MODULES["cross_attention"].owns(name)
             for name, parameter in model.named_parameters()
         )
-        self.uneven = crosses and not all(
-            any(objective_for(entry.objective, phase).sides == 2 for entry in (one, *one.also))
-            for one in readings
-        )
+        self.uneven = crosses and not all(any(o.sides == 2 for o in unit) for unit in units)
         """Whether a step may hold no pairs, and then not reach cross-attention that trains."""
-        packed = packed_model(model, job.family)
+        self.packed = packed_model(model, family)
         dropout.use_bits(model)
         dropout.keep_layers(model)
-        check_isolation(packed, job.vocabulary.pad)
+        check_isolation(self.packed, job.vocabulary.pad)
         if any(objective.reads == "pairs" for objective in objectives):
-            check_pairs(packed, job.vocabulary.pad)
-        if hardware.frozen_weights == "bf16":
-            lighten(model)
+            check_pairs(self.packed, job.vocabulary.pad)
         auxiliary = [job.teacher.objective] if job.teacher else []
-        self.module = WithObjective(packed, *objectives, *auxiliary)
+        self.module = WithObjective(self.packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
-        odd = self.reads_pairs or len(job.family.lists) > 1 or phase.lora or job.teacher
-        self.counted = not odd
-        """Whether anybody counts what a pass takes: not of pairs, two stacks, LoRA, a teacher."""
-        self.packed = packed
-        self.operations = (
-            throughput.count(model, job.family, job.itl_layers) if self.counted else None
-        )
-        self.micro_batch_tokens = hardware.at_once
+        reads_pairs = any("pairs" in objective.reads for objective in objectives)
+        # nobody counts what a pass takes of pairs, two stacks, LoRA, a teacher
+        odd = reads_pairs or len(family.lists) > 1 or phase.lora or job.teacher
+        self.operations = None if odd else throughput.count(model, family)
+        self.micro_batch_tokens = job.hardware.at_once
 
     @property
     def micro_batch_tokens(self) -> int:
@@ -193,13 +177,12 @@ class MaskedText:
         hardware = job.hardware.model_copy(update={"micro_batch_tokens": tokens})
         self.held_out = HeldOut.of(job.readings, job.vocabulary, job.phase, hardware, self.packed)
         self.even = row_of_pass(self.packed, tokens, self.lengths, batch.size, batch.unit)
-        readings = job.readings
-        streams = [reading.stream for reading in readings]
+        streams = [reading.stream for reading in job.readings]
         distilled = streams.index(str(job.distilled)) if job.teacher else None
-        batchers = [self.batcher_of(reading) for reading in readings]
-        also = [[self.batcher_of(item) for item in reading.also] for reading in readings]
-        alone = len(batchers) == 1 and distilled is None and not any(also)
-        self.batcher = batchers[0] if alone else MixtureBatcher(batchers, distilled, also)
+        batchers = [self.batcher_of(reading) for reading in job.readings]
+        also = [[self.batcher_of(entry) for entry in reading.also] for reading in job.readings]
+        single = len(batchers) == 1 and distilled is None and not any(also)
+        self.batcher = batchers[0] if single else MixtureBatcher(batchers, distilled, also)
 
     def batcher_of(self, reading: Reading) -> Batcher:
         """Build the batcher of a stream under an objective."""
@@ -228,7 +211,6 @@ class MaskedText:
             phase.batch,
             work.seed,
             phase.name,
-            whole_batches=phase.mixture.draw == "batches",
             bilingual=[reading.bilingual for reading in readings] if alternates else None,
             bilingual_batch=phase.mixture.bilingual_batch,
         )
@@ -255,17 +237,13 @@ class MaskedText:
         """Return packed rows with fresh masks."""
         return self.batcher.step(indices, epoch, rank, num_ranks)
 
-    def useful_flops(self, indices: np.ndarray[Any, Any], targets: int) -> float:
-        """Return the floating-point operations to train on a global batch; none for padding.
-
-        Args:
-            indices: its sentences.
-            targets: their predicted tokens.
-        """
-        assert self.operations is not None
+    def useful_flops(self, indices: np.ndarray[Any, Any], targets: int) -> float | None:
+        """Return the floating-point operations to train on a global batch; none for padding."""
+        if self.operations is None:
+            return None
         return self.operations.training(self.lengths[indices], targets)
 
-    def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
+    def look(self, module: nn.Module, accelerator: Accelerator) -> ValidationResult:
         """Return mean nats on the validation text; of several streams each, and as drawn."""
         try:
             loss, metrics = self.held_out.losses(module, accelerator)
@@ -273,7 +251,7 @@ class MaskedText:
             if not (halving.can_be_halved(error, accelerator) and halving.halve(self)):
                 raise
             return self.look(module, accelerator)
-        return Look(loss, metrics=metrics, tokens=self.held_out.tokens)
+        return ValidationResult(loss, metrics=metrics, tokens=self.held_out.tokens)
 
     def save(self, folder: Path) -> None:
         """Save a stock checkpoint with the source's own dropout."""

@@ -17,7 +17,7 @@ from lingraft.training.trained import learning_rate_factor
 
 if TYPE_CHECKING:
     from lingraft.recipe import Budget, Phase
-    from lingraft.training.data import Plan
+    from lingraft.training.mixture import Plan
     from lingraft.training.phase import State
 
 LOOKS = 10

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from lingraft.recipe import Hardware
     from lingraft.training.data import Step
 
-MICROS = 1_000_000
-
 
 def prepare(
     module: nn.Module,
@@ -147,7 +145,7 @@ def level(step: Step, module: nn.Module, accelerator: Accelerator) -> Step:
     groups = [list(group) for _, group in groupby(weighed, key=lambda pair: pair[0].objective)]
     most = largest([len(group) for group in groups], accelerator)
     for group, number in zip(groups, most, strict=True):
-        group += [(group[-1][0], 0.0)] * (number - len(group))
+        group += [(group[-1][0], 0.0)] * (int(number) - len(group))
     batches, weights = zip(*chain(*groups), strict=True)
     return replace(step, micro_batches=list(batches), weights=list(weights))
 
@@ -157,24 +155,14 @@ def _hosts() -> distributed.ProcessGroup:
     return distributed.new_group(backend="gloo", timeout=dt.timedelta(days=1))
 
 
-def largest(numbers: list[int], accelerator: Accelerator) -> list[int]:
+def largest(numbers: list[float], accelerator: Accelerator) -> list[float]:
     """Return the largest of all processes' numbers, each, by processors: no GPU is waited for."""
     if accelerator.num_processes == 1:
         return numbers
-    tensor = torch.tensor(numbers)
+    tensor = torch.tensor(numbers, dtype=torch.float64)
     group = None if accelerator.device.type == "cpu" else _hosts()
     distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, group=group)
     return tensor.tolist()
-
-
-def micros_of_main(seconds: float, accelerator: Accelerator) -> int:
-    """Return microseconds of which `largest` gives all processes the main's; 0 on the others."""
-    return round(seconds * MICROS) if accelerator.is_main_process else 0
-
-
-def agreed(seconds: float, accelerator: Accelerator) -> float:
-    """Return the main process's number of seconds."""
-    return largest([micros_of_main(seconds, accelerator)], accelerator)[0] / MICROS
 
 
 def all_finite(parameters: Iterable[torch.Tensor], accelerator: Accelerator) -> bool:

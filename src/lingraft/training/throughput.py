@@ -6,33 +6,31 @@ predicted, for recomputed activations or for the optimizer. A matrix product of 
 takes 2nab; its backward pass takes the same again for the gradient of its input, where something
 trains below, and for that of its weights, where they train. Model FLOPs utilisation (MFU; Chowdhery
 et al. 2022, appendix B) is useful operations a second over what the machine can do.
-
-torch is imported by the functions that need it: studies estimate their cost without it.
 """
 
 from __future__ import annotations
 
-import logging
+import math
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import owner_of
-from lingraft.models.parts import layer_index, part_of
+from lingraft.models.parts import layer_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import torch
     from transformers import PreTrainedModel
 
     from lingraft.models.families import Family
-
-logger = logging.getLogger(__name__)
 
 Array = np.ndarray[Any, Any]
 
@@ -41,84 +39,42 @@ READ_LAYER_INPUT = (".query", ".key", ".value", ".q_proj", ".k_proj", ".v_proj")
 ROWS = 2_048
 PRODUCTS = 12
 CEILING_SECONDS = 1.0
-RECENT = 10
-"""Readings of the speed that the log shows the mean of."""
 SETTLED_SECONDS = 30.0
 """A phase that is shorter than this has no MFU in its log: measuring the ceiling takes a second."""
-TOO_LOW = "other work slowed the machine down while the fastest matrix product was measured"
-
-
-def flops_per_token(multiplied: float, trained: float) -> float:
-    """Return operations of training per token, from parameters alone (Kaplan et al. 2020, §2.1).
-
-    Two a parameter in the forward pass, two for the gradient of its activations and two for that of
-    the parameters that train; attention is left out. An estimate for a model that is not built yet.
-
-    Args:
-        multiplied: parameters that a token is multiplied with.
-        trained: how many of them train.
-    """
-    return 4 * multiplied + 2 * trained
-
-
-class Passes(NamedTuple):
-    """Operations of the three products that a map is made of."""
-
-    forward: float
-    inputs: float
-    """For gradients of activations."""
-    weights: float
-    """For gradients of weights."""
-
-    def plus(self, other: Passes) -> Passes:
-        """Add other passes."""
-        return Passes(*(a + b for a, b in zip(self, other, strict=True)))
-
-    def times(self, number: float) -> Passes:
-        """Multiply the passes by a number."""
-        return Passes(*(number * value for value in self))
-
-
-NOTHING = Passes(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations of a model with its present frozen parts, by part (`recipe.PARTS`)."""
+    """Operations of a model with its present frozen parts: [2], forward and backward pass."""
 
-    per_token: dict[str, Passes]
-    per_target: dict[str, Passes]
+    per_token: Array
+    per_target: Array
     """For a predicted token: the head."""
-    per_pair: dict[tuple[str, int | None], Passes]
-    """For a pair of tokens that attend to each other, by part and window (None: no window)."""
+    per_pair: dict[int | None, Array]
+    """For a pair of tokens that attend to each other, by window (None: no window)."""
     before_only: bool = False
     """Whether a token sees what stands before it alone."""
 
-    def by_part(self, lengths: Array, targets: int) -> dict[str, Passes]:
-        """Return the useful operations for sentences, by part.
+    def passes(self, lengths: Array, targets: int) -> Array:
+        """Return the useful operations [2] of a forward and of its backward pass.
 
         Args:
-            lengths: [S] tokens in each.
+            lengths: [S] tokens in each sentence.
             targets: predicted tokens of all.
         """
-        totals: dict[str, Passes] = defaultdict(lambda: NOTHING)
-        tokens = float(np.sum(lengths, dtype=np.int64))
-        for counts, number in ((self.per_token, tokens), (self.per_target, float(targets))):
-            for part, passes in counts.items():
-                totals[part] = totals[part].plus(passes.times(number))
-        for (part, window), passes in self.per_pair.items():
-            totals[part] = totals[part].plus(
-                passes.times(pairs(lengths, window, before_only=self.before_only))
-            )
-        return dict(totals)
+        total: Array = self.per_token * float(np.sum(lengths, dtype=np.int64))
+        total = total + self.per_target * targets
+        for window, once in self.per_pair.items():
+            total = total + once * pairs(lengths, window, before_only=self.before_only)
+        return total
 
     def training(self, lengths: Array, targets: int) -> float:
-        """Return useful operations of a forward and a backward pass; arguments as in `by_part`."""
-        return sum(sum(passes) for passes in self.by_part(lengths, targets).values())
+        """Return useful operations of a forward and a backward pass; arguments as in `passes`."""
+        return float(self.passes(lengths, targets).sum())
 
     def forward(self, lengths: Array, targets: int) -> float:
-        """Return useful operations of a forward pass; arguments as in `by_part`."""
-        return sum(passes.forward for passes in self.by_part(lengths, targets).values())
+        """Return useful operations of a forward pass; arguments as in `passes`."""
+        return float(self.passes(lengths, targets)[0])
 
 
 def pairs(lengths: Array, window: int | None, *, before_only: bool = False) -> float:
@@ -140,46 +96,34 @@ def pairs(lengths: Array, window: int | None, *, before_only: bool = False) -> f
     return float((long + 2 * reach * long - reach * (reach + 1)).sum())
 
 
-def count(model: PreTrainedModel, family: Family, itl: frozenset[int]) -> Operations:
+def count(model: PreTrainedModel, family: Family) -> Operations:
     """Count the operations of a model, from its linear maps and its `requires_grad`.
 
     Args:
-        model: a stock masked language model; frozen as it will train.
+        model: a stock masked or causal language model; frozen as it will train.
         family: its record.
-        itl: indices of the implicit translation layers.
     """
-    per_token: dict[str, Passes] = defaultdict(lambda: NOTHING)
-    per_target: dict[str, Passes] = defaultdict(lambda: NOTHING)
-    per_pair: dict[tuple[str, int | None], Passes] = defaultdict(lambda: NOTHING)
+    per_token, per_target = np.zeros(2), np.zeros(2)
+    per_pair: dict[int | None, Array] = defaultdict(lambda: np.zeros(2))
     for name, weights, gradients in _maps(model, family):
         counts = per_target if _in_head(name, family) else per_token
-        part = part_of(f"{name}.weight", family, itl)
-        counts[part] = counts[part].plus(Passes(1, *gradients).times(2 * weights))
-    for index, (has_gradient, window) in enumerate(_attentions(model, family)):
-        part = "inserted" if index in itl else "body"
-        once = 4.0 * _attention_width(model)  # two products of queries, keys and values
-        backward = 2 * once if has_gradient else 0.0
-        per_pair[part, window] = per_pair[part, window].plus(Passes(once, backward, 0.0))
-    before_only = KINDS[family.kind].attention == "before"
-    return Operations(dict(per_token), dict(per_target), dict(per_pair), before_only)
-
-
-def _attention_width(model: PreTrainedModel) -> int:
-    """Return the width of all heads' queries together; of most models the hidden one."""
+        counts += 2.0 * weights * np.array([1, gradients])
     config = model.config
-    of_head = getattr(config, "head_dim", None)
-    return int(of_head * config.num_attention_heads if of_head else config.hidden_size)
+    width = getattr(config, "head_dim", None)
+    width = width * config.num_attention_heads if width else config.hidden_size
+    for has_gradient, window in _attentions(model, family):
+        # two products of queries, keys and values
+        per_pair[window] += 4.0 * width * np.array([1, 2 * has_gradient])
+    before_only = KINDS[family.kind].attention == "before"
+    return Operations(per_token, per_target, dict(per_pair), before_only)
 
 
-def _maps(model: PreTrainedModel, family: Family) -> Iterator[tuple[str, int, tuple[float, float]]]:
-    """Yield name, weights, and whether (0, 1) input and weights have gradients, of each linear map.
+def _maps(model: PreTrainedModel, family: Family) -> Iterator[tuple[str, int, int]]:
+    """Yield name, weights, and how many of input and weights have gradients, of each linear map.
 
     Body and embeddings are registered in the order in which they run, in all families. The head's
     modules may stand before them, its norm before its map; it predicts from all of them.
     """
-    from torch import nn
-    from transformers.pytorch_utils import Conv1D  # GPT-2's linear map
-
     below = False
     layer_input: dict[int, bool] = {}
     modules = sorted(model.named_modules(), key=lambda item: _in_head(item[0], family))
@@ -188,7 +132,7 @@ def _maps(model: PreTrainedModel, family: Family) -> Iterator[tuple[str, int, tu
         first = layer_input.setdefault(index, below) if index is not None else below
         if isinstance(module, nn.Linear | Conv1D):
             has_input = first if name.endswith(READ_LAYER_INPUT) else below
-            yield name, module.weight.numel(), (has_input, module.weight.requires_grad)
+            yield name, module.weight.numel(), has_input + module.weight.requires_grad
             below |= module.weight.requires_grad
         elif not _in_head(name, family):
             below |= any(p.requires_grad for p in module.parameters(recurse=False))
@@ -230,7 +174,7 @@ def matrix_product_ceiling(
     seconds: float = CEILING_SECONDS,
     rows: int = ROWS,
 ) -> float:
-    """Measure the best speed of two products: a layer's own, and a square one.
+    """Return operations a second of the faster of two products: a layer's own, and a square one.
 
     Args:
         device: a CPU is used with the threads that torch has now.
@@ -238,124 +182,71 @@ def matrix_product_ceiling(
         width: hidden width D of the model; the product is [rows, D] by [D, 4 D].
         seconds: spent on each at most, two products at least.
         rows: tokens at once; sixteen times as many on a GPU.
-
-    Returns:
-        Operations a second.
     """
-    import torch
-
     on_gpu = device.type == "cuda"
-    kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
-    kind = kinds.get(precision, torch.float32)
-    many = rows * 16 if on_gpu else rows
-    square = rows * 4 if on_gpu else rows
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
+    many, square = (rows * 16, rows * 4) if on_gpu else (rows, rows)
     best = 0.0
     for m, k, n in ((many, width, 4 * width), (square, square, square)):
-        times = product_seconds((m, k, n), kind, device, seconds)
-        best = max(best, 2.0 * m * k * n / min(times))
+        a, b = (torch.rand(*size, device=device).to(dtype) for size in ((m, k), (k, n)))
+        times: list[float] = []
+        begun = time.perf_counter()
+        while len(times) < 3 or (time.perf_counter() - begun < seconds and len(times) <= PRODUCTS):
+            started = time.perf_counter()
+            torch.mm(a, b)
+            if on_gpu:
+                torch.cuda.synchronize(device)
+            times.append(time.perf_counter() - started)
+        best = max(best, 2.0 * m * k * n / min(times[1:]))  # the first one prepares kernels
     return best
-
-
-def product_seconds(
-    sizes: tuple[int, int, int],
-    kind: torch.dtype,
-    device: torch.device,
-    seconds: float,
-    products: int | None = PRODUCTS,
-) -> list[float]:
-    """Time single matrix products; the first one, which prepares kernels, is left out.
-
-    Args:
-        sizes: of [m, k] by [k, n].
-        kind: of the numbers.
-        device: where.
-        seconds: no product starts later than this, but for the second.
-        products: at most so many; None has no limit.
-    """
-    import torch
-
-    m, k, n = sizes
-    a, b = (torch.rand(*size, device=device).to(kind) for size in ((m, k), (k, n)))
-    out = torch.empty(m, n, dtype=kind, device=device)
-    times: list[float] = []
-    begun = time.perf_counter()
-    while len(times) < 3 or (
-        time.perf_counter() - begun < seconds and (products is None or len(times) <= products)
-    ):
-        started = time.perf_counter()
-        torch.mm(a, b, out=out)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times.append(time.perf_counter() - started)
-    return times[1:]
 
 
 # -- a running phase
 
 
 class Speedometer:
-    """Real tokens a second and MFU of a running phase, since the last reading."""
+    """Meter of real tokens a second and MFU of a running phase, since the last reading."""
 
     def __init__(self, ceiling: Callable[[], float]) -> None:
         """Start the clock.
 
         Args:
-            ceiling: measures operations a second, of all processes together. Called when the phase
-                has run for `SETTLED_SECONDS`, and once more where training turns out to be faster:
-                then other work had slowed the measurement down. Its time counts as nobody's.
+            ceiling: measures operations a second, of all processes together. Called once, when the
+                phase has run for `SETTLED_SECONDS`. Its time counts as nobody's.
         """
         self.ceiling = ceiling
-        self.measured_again = False
         self.limit: float | None = None
-        self.ran = 0.0
+        self.ran = self.tokens_per_second = 0.0
         self.mfu: float | None = None
-        self.tokens_per_second = 0.0
-        self.recent: deque[tuple[int, float]] = deque(maxlen=RECENT)
-        """Tokens and seconds of the last readings."""
         self.restart()
 
     def restart(self) -> None:
         """Forget what was not read: something else than training went on."""
         self.started = time.monotonic()
-        self.tokens = 0
-        self.flops: float | None = 0.0
+        self.tokens, self.flops = 0, 0.0
 
     def add(self, tokens: int, flops: float | None) -> None:
         """Report a step: real tokens, and useful operations where they are known."""
         self.tokens += tokens
-        self.flops = self.flops + flops if self.flops is not None and flops is not None else None
+        self.flops += math.nan if flops is None else flops
 
     def read(self) -> None:
         """Set `tokens_per_second` and `mfu` (None where not known), and start anew."""
         seconds = max(time.monotonic() - self.started, 1e-9)
         self.ran += seconds
-        if self.limit is None and self.flops is not None and self.ran >= SETTLED_SECONDS:
+        known = not math.isnan(self.flops)
+        if self.limit is None and known and self.ran >= SETTLED_SECONDS:
             self.limit = self.ceiling()
         self.tokens_per_second = self.tokens / seconds
-        self.recent.append((self.tokens, seconds))
-        self.mfu = None
-        if self.limit is not None and self.flops is not None:
-            self.mfu = self.share(self.flops / seconds, self.limit)
+        self.mfu = self.flops / seconds / self.limit if self.limit and known else None
+        if self.mfu is not None and self.mfu > 1:  # other work slowed the measurement down
+            self.mfu = None
         self.restart()
-
-    def share(self, speed: float, limit: float) -> float | None:
-        """Return speed over the ceiling; None where it is above one that was measured twice."""
-        if speed > limit and not self.measured_again:
-            self.measured_again = True
-            self.limit = limit = max(limit, self.ceiling())
-            if speed > limit:
-                logger.warning("MFU is left out where it is above 100 %%: %s", TOO_LOW)
-        return speed / limit if speed <= limit else None
 
     @property
     def shown(self) -> str:
-        """Write the mean over the last readings for a line of the log; empty before the first."""
-        if not self.recent:
+        """Return the last reading for a line of the log; empty before the first."""
+        if not self.tokens_per_second:
             return ""
-        tokens, seconds = map(sum, zip(*self.recent, strict=True))
-        return f", {tokens / seconds:,.0f} tokens/s{self.utilisation}"
-
-    @property
-    def utilisation(self) -> str:
-        """Write the MFU for a line of the log that has the speed; empty where it is not known."""
-        return f", MFU {self.mfu:.0%}" if self.mfu is not None else ""
+        share = f", MFU {self.mfu:.0%}" if self.mfu is not None else ""
+        return f", {self.tokens_per_second:,.0f} tokens/s{share}"

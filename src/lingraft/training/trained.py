@@ -177,29 +177,19 @@ def select(model: nn.Module, selection: Selection, new_rows: Callable[[], torch.
             if piece.rows is None:
                 trained.pieces.append((parameter, piece))
                 continue
-            ids_N = _row_numbers(new_rows(), piece.rows, selection)
+            new_V = new_rows()
+            ids_N = (new_V if piece.rows == "new" else ~new_V).nonzero()[:, 0]
+            if not len(ids_N):
+                raise RecipeError(
+                    f"phase '{selection.phase.name}': the vocabulary has no row that is "
+                    f"{piece.rows}; name the whole part, or set another tokenizer.action"
+                )
             rows = Rows(model, name, ids_N.to(parameter.device))
             trained.rows.append(rows)
             trained.pieces.append((rows.parameter, piece))
     selection.check_rated(stock_name(name) for name, _ in model.named_parameters())
     selection.check_any(len(trained.pieces))
     return trained
-
-
-def _row_numbers(new_V: torch.Tensor, rows: str, selection: Selection) -> torch.Tensor:
-    """Return numbers of the rows that were added or kept.
-
-    Raises:
-        RecipeError: there are none.
-    """
-    numbers = (new_V if rows == "new" else ~new_V).nonzero()[:, 0]
-    if not len(numbers):
-        effect = "added no piece" if rows == "new" else "kept no piece of the source's"
-        raise RecipeError(
-            f"phase '{selection.phase.name}': the vocabulary {effect}, so no row is {rows}; "
-            "name the whole part, or set another tokenizer.kind"
-        )
-    return numbers
 
 
 def optimizer_groups(
@@ -217,20 +207,22 @@ def optimizer_groups(
         section: the settings of the others.
         decay_all: also decay vectors.
     """
-    rate, decay = section.learning_rate, section.weight_decay
-    groups: dict[tuple[bool, float, float, bool], list[torch.nn.Parameter]] = {
-        (True, rate, decay, False): [],
-        (False, rate, decay if decay_all else 0.0, False): [],
+    rate = section.learning_rate
+    groups: dict[tuple[bool, float, bool], list[torch.nn.Parameter]] = {
+        (True, rate, False): [],
+        (False, rate, False): [],
     }
     for parameter, piece in parameters:
-        is_matrix = parameter.dim() >= 2
-        own = (rate, decay) if piece is None else (piece.rate, piece.weight_decay)
         are_rows = piece is not None and piece.rows is not None  # never divided over processes
-        key = (is_matrix, own[0], own[1] if is_matrix or decay_all else 0.0, are_rows)
+        key = (parameter.dim() >= 2, rate if piece is None else piece.rate, are_rows)
         groups.setdefault(key, []).append(parameter)
     return [
-        {"params": members, "weight_decay": decay, "peak": peak}
-        for (_, peak, decay, _), members in groups.items()
+        {
+            "params": members,
+            "weight_decay": section.weight_decay if is_matrix or decay_all else 0.0,
+            "peak": peak,
+        }
+        for (is_matrix, peak, _), members in groups.items()
         if members
     ]
 

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lingraft.models.packed import PackedModel
-    from lingraft.objectives.common import Objective, TokenIds
+    from lingraft.objectives.common import TokenIds
     from lingraft.recipe import Hardware, Phase
-    from lingraft.tokenizer.pairs import TokenPairs
-    from lingraft.tokenizer.shards import Tokens
     from lingraft.training.data import Reading
 
 Array = np.ndarray[Any, Any]
@@ -44,32 +42,13 @@ def by_term(means: dict[str, float]) -> dict[str, float]:
     return {f"loss/{term}": mean for term, mean in means.items()} if len(means) > 1 else {}
 
 
-def documents_for(sentences: int, lengths: Array) -> int:
-    """Return the number of documents, or pieces, to look at in place of sentences; one at least.
-
-    Args:
-        sentences: asked for.
-        lengths: tokens in each of the documents.
-    """
-    return max(1, min(sentences, int(sentences * TOKENS_OF_A_SENTENCE / lengths.mean())))
-
-
-def hidden(reading: Reading, phase: Phase) -> Masking:
-    """Return the masking of validation: of masked words 15 %, however many training hides.
-
-    With more hidden the loss is higher, and compares with no other run. What an entry of the
-    phase's data says itself is kept.
-    """
-    if reading.objective == "mlm" and reading.masking == phase.masking:
-        return reading.masking.model_copy(update={"rate": Masking().rate})
-    return reading.masking
-
-
 @dataclass(frozen=True)
 class Validator:
-    """Held-out sentences and how they are masked.
+    """Held-out sentences and how they are masked: a function of the text alone.
 
-    A function of the text alone, never of the phase or the run's seed.
+    Neither the phase nor the run's seed counts. Of masked words 15 % are hidden, however many
+    training hides: with more the loss is higher, and compares with no other run. What an entry of
+    the phase's data says itself is kept.
     """
 
     batcher: Batcher
@@ -78,30 +57,31 @@ class Validator:
     @classmethod
     def of(
         cls,
-        tokens: Tokens | Documents | TokenPairs,
-        objective: Objective,
+        reading: Reading,
         vocabulary: TokenIds,
         phase: Phase,
         hardware: Hardware,
-        masking: Masking | None = None,
         packed: PackedModel | None = None,
     ) -> Validator:
-        """Build the validator of a phase; `masking` where it is not the phase's own."""
+        """Build the validator of one thing that a phase reads, for a model."""
+        masking, lengths = reading.masking, reading.valid.lengths
+        if reading.objective == "mlm" and masking == phase.masking:
+            masking = masking.model_copy(update={"rate": Masking().rate})
         batcher = Batcher(
-            tokens,
-            objective,
+            reading.valid,
+            objective_for(reading.objective, phase),
             vocabulary,
-            masking or phase.masking,
+            masking,
             hardware.row_tokens,
             hardware.at_once,
             MASK_SEED,
             "validation",
-            row_of_pass(packed, hardware.at_once, tokens.lengths, AT_A_TIME, "sentences"),
+            row_of_pass(packed, hardware.at_once, lengths, AT_A_TIME, "sentences"),
         )
         most = phase.validation.max_sentences
-        if isinstance(tokens, Documents):
-            most = documents_for(most, tokens.lengths)
-        return cls(batcher, min(most, len(tokens)))
+        if isinstance(reading.valid, Documents):
+            most = max(1, min(most, int(most * TOKENS_OF_A_SENTENCE / lengths.mean())))
+        return cls(batcher, min(most, len(reading.valid)))
 
     @property
     def sample(self) -> Array:
@@ -148,15 +128,7 @@ class HeldOut:
         """Build the validation text of what a phase reads, for a model."""
         validators = {
             reading.label: tuple(
-                Validator.of(
-                    entry.valid,
-                    objective_for(entry.objective, phase),
-                    vocabulary,
-                    phase,
-                    hardware,
-                    hidden(entry, phase),
-                    packed,
-                )
+                Validator.of(entry, vocabulary, phase, hardware, packed)
                 for entry in (reading, *reading.also)
             )
             for reading in readings
@@ -164,42 +136,25 @@ class HeldOut:
         return cls(validators, probabilities(readings, phase.mixture))
 
     @property
-    def objectives(self) -> list[Objective]:
-        """Return the objectives that a module must know to be judged, each once."""
-        objectives = [
-            validator.batcher.objective
-            for validators in self.validators.values()
-            for validator in validators
-        ]
-        return list({objective.name: objective for objective in objectives}.values())
-
-    @property
     def tokens(self) -> int:
         """Return the number of tokens that a look reads."""
-        every = (one for validators in self.validators.values() for one in validators)
-        return sum(int(one.batcher.tokens.lengths[one.sample].sum()) for one in every)
+        every = (entry for validators in self.validators.values() for entry in validators)
+        return sum(int(entry.batcher.tokens.lengths[entry.sample].sum()) for entry in every)
 
     def losses(self, module: nn.Module, accelerator: Accelerator) -> tuple[float, dict[str, float]]:
         """Return the loss, and columns of metrics.jsonl: its terms, or those of several readings.
 
         The loss of several is the mean of theirs, weighed as they are drawn.
         """
-        losses = {
-            label: {
-                term: mean
-                for validator in validators
-                for term, mean in validator.losses(module, accelerator).items()
-            }
-            for label, validators in self.validators.items()
-        }
-        if len(losses) == 1:
-            (means,) = losses.values()
-            return sum(means.values()), by_term(means)
-        sums = {f"loss/{label}": sum(means.values()) for label, means in losses.items()}
-        terms = {
-            f"loss/{label}/{term}": mean
-            for label, means in losses.items()
-            if len(means) > 1
-            for term, mean in means.items()
-        }
+        sums: dict[str, float] = {}
+        terms: dict[str, float] = {}
+        for label, validators in self.validators.items():
+            found = [validator.losses(module, accelerator) for validator in validators]
+            means = {term: mean for losses in found for term, mean in losses.items()}
+            sums[f"loss/{label}"] = sum(means.values())
+            prefix = "loss" if len(self.validators) == 1 else f"loss/{label}"
+            if len(means) > 1:
+                terms |= {f"{prefix}/{term}": mean for term, mean in means.items()}
+        if len(sums) == 1:
+            return next(iter(sums.values())), terms
         return float(self.probabilities @ np.array(list(sums.values()))), sums | terms

@@ -27,20 +27,6 @@ def paragraphs(number: int) -> str:
     return "\n".join(sentence(rng) for _ in range(rng.randint(1, 6)))
 
 
-def rows() -> list[dict[str, str]]:
-    found = [{"id": f"row-{n}", "text": paragraphs(n)} for n in range(120)]
-    found += [{"id": f"again-{n}", "text": paragraphs(n)} for n in range(0, 120, 9)]
-    long = paragraphs(1) + "\n" + paragraphs(2) + "\n" + paragraphs(3)
-    found += [
-        {"id": "near", "text": long}, {"id": "near-2", "text": long + " 끝."},
-        {"id": "english", "text": "All of this is English.\n" + paragraphs(500)},
-        {"id": "mail", "text": "편지는 someone@example.com 으로 보내 주세요.", "url": "http://a.kr/1"},
-        {"id": "repeats", "text": "바다 하늘 바다 하늘\n" * 40},
-        {"id": "blank", "text": " \u200b "},
-    ]  # fmt: skip
-    return found
-
-
 @pytest.fixture
 def sources(tmp_path: Path) -> list[str]:
     """A folder of small files, JSON lines to be cut, and a multistream dump."""
@@ -48,7 +34,12 @@ def sources(tmp_path: Path) -> list[str]:
     (folder / "small").mkdir(parents=True)
     for n in range(4):
         (folder / "small" / f"{n}.txt").write_text(paragraphs(200 + n) + "\n" + paragraphs(n))
-    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows()]
+    long = paragraphs(1) + "\n" + paragraphs(2) + "\n" + paragraphs(3)
+    texts = {f"row-{n}": paragraphs(n) for n in range(120)}
+    texts |= {f"again-{n}": paragraphs(n) for n in range(0, 120, 9)}
+    texts |= {"near": long, "near-2": long + " 끝.", "blank": " \u200b "}
+    texts["english"] = "All of this is English.\n" + paragraphs(500)
+    lines = [json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()]
     (folder / "rows.jsonl").write_text("".join(lines) + "broken\n")
     streams = [HEADER]
     for start in range(0, 60, 10):

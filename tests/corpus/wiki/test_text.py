@@ -6,8 +6,14 @@ import time
 import pytest
 
 from lingraft.corpus.readers.lines import HOLE
-from lingraft.corpus.readers.wiki import MarkupError, Site, plain_text
-from lingraft.corpus.readers.wiki.text import CANONICAL_NAMESPACES, is_disambiguation, templates
+from lingraft.corpus.readers.wiki.text import (
+    CANONICAL_NAMESPACES,
+    MarkupError,
+    Site,
+    is_disambiguation,
+    plain_text,
+    templates,
+)
 
 NAMESPACES = CANONICAL_NAMESPACES | {"datei": 6, "fichier": 6, "файл": 6, "파일": 6, "분류": 14}
 LEFT = re.compile(r"\[\[|\]\]|\{\{|\}\}|\||<ref|[(（\[]\s*[)）\]]|[\U0010fffa-\U0010fffc]")

@@ -1,4 +1,4 @@
-"""Bring text into one form, and say which sentences are not worth keeping."""
+"""Bring text into one form, and tell which sentences are not worth keeping."""
 
 from __future__ import annotations
 
@@ -29,17 +29,13 @@ KEPT = ""
 
 # Index in this tuple = the code that `reasons` gives.
 REASONS = (
-    KEPT,
-    TOO_SHORT,
-    TOO_LONG,
-    DAMAGED,
-    FEW_LETTERS,
-    WRONG_SCRIPT,
-    OTHER_LANGUAGE,
-    CONTAMINATED,
-    DUPLICATE,
-    WORDS_MISSING,
+    *(KEPT, TOO_SHORT, TOO_LONG, DAMAGED, FEW_LETTERS, WRONG_SCRIPT, OTHER_LANGUAGE),
+    *(CONTAMINATED, DUPLICATE, WORDS_MISSING),
 )
+MIN_LETTER_SHARE = 0.2
+"""Of letters among the characters of a sentence that are no white space."""
+MIN_SCRIPT_SHARE = 0.1
+"""Of the language's scripts among the letters; one Hangul syllable stands for several letters."""
 
 # Deleted: controls that are not white space, soft hyphen, zero-width space, direction marks, word
 # joiner and invisible operators, byte order mark, interlinear marks, noncharacters, and surrogates.
@@ -60,7 +56,7 @@ MARKS = regex.compile(r"(\p{M}{30})\p{M}{970,}+")
 
 
 def normalise(line: str) -> str:
-    """One line of text in the form that everything downstream sees.
+    """Return a line of text in the form that everything downstream sees.
 
     Invisible characters go (see `INVISIBLE`), Unicode form NFC, runs of white space of any kind
     become one space, none at the ends. Of a thousand combining marks or more on one letter, 30
@@ -75,7 +71,7 @@ def normalise(line: str) -> str:
 def reasons(
     sentences: Sequence[str], section: recipe.Corpus, scripts: tuple[str, ...]
 ) -> NDArray[np.int8]:
-    """Why each sentence is dropped, the first reason that applies; 0 for those that are kept.
+    """Return why each sentence is dropped, the first reason that applies; 0 for those kept.
 
     Args:
         sentences: normalised, none empty.
@@ -99,8 +95,8 @@ def reasons(
         TOO_SHORT: lengths < section.min_characters,
         TOO_LONG: lengths > section.max_characters,
         DAMAGED: damaged,
-        FEW_LETTERS: letter_share < section.min_letter_share,
-        WRONG_SCRIPT: script_share < section.min_script_share,
+        FEW_LETTERS: letter_share < MIN_LETTER_SHARE,
+        WRONG_SCRIPT: script_share < MIN_SCRIPT_SHARE,
     }
     codes = [REASONS.index(reason) for reason in checks]
     return np.select(list(checks.values()), codes, default=0).astype(np.int8)

@@ -1,4 +1,4 @@
-"""Which language a text is in, by an optional model that comes with its package.
+"""Identify the language of texts by an optional model that comes with its package.
 
 The model is py3langid's (BSD-3-Clause, 4.5 MB, no download). It spreads its probability over near
 languages: of short good sentences of Xhosa or Slovene it gives a third less than one half to their
@@ -52,12 +52,10 @@ SAME = (
 
 
 class LanguageIdentifier:
-    """Tells whether texts are in one language.
+    """A model that tells whether texts are in one language.
 
     Args:
         language: BCP 47 code.
-        min_probability: of the language and its varieties together beside the likeliest other
-            language, for a text to be in it.
 
     Attributes:
         mix: how many of the texts looked at were most likely in which language, by the model's
@@ -68,13 +66,12 @@ class LanguageIdentifier:
         RecipeError: the language code is not valid, or the model does not know the language.
     """
 
-    def __init__(self, language: str, min_probability: float = MIN_PROBABILITY) -> None:
+    def __init__(self, language: str) -> None:
         subtag = scripts.language_subtag(language)
         accepted = set(next((group for group in SAME if subtag in group), {subtag}))
         accepted.add(str(langcodes.get(subtag).prefer_macrolanguage().language))
         self.model = _model()
         self.labels: list[str] = self.model.labels
-        self.min_probability = min_probability
         self.mix: Counter[str] = Counter()
         # The model's tl is fil in the registry of languages, its kik ki.
         self.accepted = {
@@ -90,7 +87,7 @@ class LanguageIdentifier:
     def foreign(
         self, texts: Sequence[str], documents: NDArray[np.int64] | None = None
     ) -> NDArray[np.bool_]:
-        """Which texts are in another language.
+        """Return which texts are in another language.
 
         A text shorter than `MIN_CHARACTERS` is never called foreign, since names and headings
         cannot be told apart; of a long one the first `MAX_CHARACTERS` are looked at.
@@ -102,7 +99,7 @@ class LanguageIdentifier:
 
         Returns:
             bool, an entry a text; True is to be dropped: beside some other language, the language
-            and its varieties together have a probability below `min_probability`.
+            and its varieties together have a probability below `MIN_PROBABILITY`.
         """
         foreign = np.zeros(len(texts), np.bool_)
         long = [place for place, text in enumerate(texts) if len(text) >= MIN_CHARACTERS]
@@ -114,8 +111,7 @@ class LanguageIdentifier:
         others_NL = probabilities_NL / self._prior(probabilities_NL, owners)
         # The varieties of the language are no rivals of it.
         rivals_NL = np.where(self.own, 0.0, others_NL)
-        limit = self.min_probability
-        foreign[long] = (own_N1 * (1 - limit) < rivals_NL * limit).any(1)
+        foreign[long] = (own_N1 * (1 - MIN_PROBABILITY) < rivals_NL * MIN_PROBABILITY).any(1)
         likeliest = np.where(self.own, probabilities_NL, others_NL).argmax(1)
         self.mix.update(self.labels[label] for label in likeliest.tolist())
         return foreign
@@ -127,7 +123,7 @@ class LanguageIdentifier:
     def _prior(
         self, probabilities_NL: NDArray[np.float64], owners: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """How much likelier the language is than each one beforehand: `PRIOR`, and the context.
+        """Return how much likelier the language is than each one: `PRIOR`, and the context.
 
         The context is the mean of the probabilities of the document's other texts. A mean of
         probabilities, unlike one of their logarithms, does not let the English lines of a

@@ -1,4 +1,4 @@
-"""Which scripts a language is written in, and how many letters of a sentence belong to them."""
+"""Tell which scripts a language is written in, and how many letters belong to them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VISIBLE, LETTER_OR_MARK, LETTER, OWN = 1, 2, 4, 8
 
 
 def language_subtag(language: str) -> str:
-    """The bare language of a BCP 47 code: 'zh' of 'zh-Hant-TW'.
+    """Return the bare language of a BCP 47 code: 'zh' of 'zh-Hant-TW'.
 
     Raises:
         RecipeError: the code is not valid.
@@ -49,7 +49,7 @@ def language_subtag(language: str) -> str:
 def of_language(
     language: str, scripts: Sequence[str] | None = None, *, warn: bool = True
 ) -> tuple[str, ...]:
-    """The Unicode scripts (ISO 15924 codes) that a language is written in.
+    """Return the Unicode scripts (ISO 15924 codes) that a language is written in.
 
     Args:
         language: BCP 47 code; a script in it counts ('sr-Latn'), else CLDR's likely one.
@@ -88,38 +88,29 @@ def _warn_of_script(language: str) -> None:
 def _parse(language: str) -> langcodes.Language:
     try:
         code = langcodes.Language.get(language)
-    except LanguageTagError as error:
-        raise RecipeError(_invalid(language, str(error).splitlines()[0])) from None
-    if not code.is_valid():
-        raise RecipeError(_invalid(language, "not in the registry of languages"))
-    return code
-
-
-def _invalid(language: str, why: str) -> str:
-    return (
-        f"language: {language!r} is not a BCP 47 code ({why}); "
+        if code.is_valid():
+            return code
+    except LanguageTagError:
+        pass
+    raise RecipeError(
+        f"language: {language!r} is not a BCP 47 code in the registry of languages; "
         'write for example "ko", "zh-Hant" or "sr-Latn"'
     )
 
 
 def _checked(script: str) -> str:
     title = script.title()
-    if title not in COMPOUND:
-        usable = len(script) == 4 and script.isascii() and script.isalpha()
-        if not usable or title in NO_SCRIPT or not _has_property(title):
-            raise RecipeError(
-                f"corpus.scripts: {script!r} is not an ISO 15924 script that Unicode knows; "
-                'write for example "Hang", "Latn", "Cyrl" or "Kore"'
-            )
-    return title
-
-
-def _has_property(script: str) -> bool:
     try:
-        regex.compile(rf"\p{{Script={script}}}")
+        if title not in COMPOUND:
+            regex.compile(rf"\p{{Script={title}}}")
+        if len(title) == 4 and title not in NO_SCRIPT:
+            return title
     except regex.error:
-        return False
-    return True
+        pass
+    raise RecipeError(
+        f"corpus.scripts: {script!r} is not an ISO 15924 script that Unicode knows; "
+        'write for example "Hang", "Latn", "Cyrl" or "Kore"'
+    )
 
 
 def _expand(scripts: Sequence[str]) -> tuple[str, ...]:
@@ -129,7 +120,7 @@ def _expand(scripts: Sequence[str]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=8)
 def character_classes(scripts: tuple[str, ...]) -> NDArray[np.uint8]:
-    """The classes of every code point, as bits: VISIBLE, LETTER_OR_MARK, LETTER, OWN.
+    """Return the classes of every code point, as bits: VISIBLE, LETTER_OR_MARK, LETTER, OWN.
 
     OWN is a letter of one of `scripts` by Unicode's Script_Extensions, so that letters that
     scripts share (the Japanese length mark, say) count for each of them.
@@ -153,7 +144,7 @@ def character_classes(scripts: tuple[str, ...]) -> NDArray[np.uint8]:
 def shares(
     sentences: Sequence[str], scripts: tuple[str, ...]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How much of each sentence is letters, and how many of these belong to the scripts.
+    """Return how much of each sentence is letters, and how many of these are of the scripts.
 
     Counted for all sentences at once by table look-up, which is several times faster than a
     regular expression per sentence.
@@ -192,7 +183,7 @@ OTHER_SCRIPT = "other"
 
 @functools.lru_cache(maxsize=1)
 def _script_numbers() -> NDArray[np.uint8]:
-    """For every code point the number of its script: 0 no letter, 1 … of MIX_SCRIPTS, then other.
+    """Return every code point's number of its script: 0 no letter, 1 … of MIX_SCRIPTS, then other.
 
     Returns:
         uint8, 0x110000 entries.
@@ -208,7 +199,7 @@ def _script_numbers() -> NDArray[np.uint8]:
 
 
 def letters_by_script(text: str) -> dict[str, int]:
-    """How many letters of a text are of which script (Unicode's property Script).
+    """Count how many letters of a text are of which script (Unicode's property Script).
 
     Returns:
         Counts by ISO 15924 code, 'other' for scripts that few languages are written in; scripts

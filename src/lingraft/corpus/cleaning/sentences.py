@@ -43,7 +43,7 @@ WINDOW_CHARACTERS, LOOK_AHEAD_CHARACTERS = 4_000, 1_000
 
 
 def splitter(language: str, *, split_sentences: bool) -> Callable[[str], list[str]]:
-    """A function that cuts a document into normalised sentences, none of them empty.
+    """Return a function that cuts a document into normalised sentences, none of them empty.
 
     Lines are cut first, then sentences within a line. Those with a `HOLE` are cut out of lines that
     are kept whole, too, and stand behind them.
@@ -67,7 +67,7 @@ def splitter(language: str, *, split_sentences: bool) -> Callable[[str], list[st
 
 
 def _apart(subtag: str, line: str) -> list[str]:
-    """A line without its sentences that words are missing in, and then these."""
+    """Return a line without its sentences that words are missing in, and then these."""
     if HOLE not in line:
         return [line]
     incomplete = [sentence for sentence in segment(subtag, line) if HOLE in sentence]
@@ -78,7 +78,7 @@ def _apart(subtag: str, line: str) -> list[str]:
 
 
 def segment(subtag: str, line: str) -> list[str]:
-    """The sentences of a line, by sentencex; together they hold every character of it but spaces.
+    """Return the sentences of a line, by sentencex, which hold every character of it but spaces.
 
     sentencex has rules for many languages and takes general ones for the rest. What it cuts inside
     dotted names, addresses and dates (Korean writes "1976. 3. 9."), after the number of an item,
@@ -98,7 +98,7 @@ def segment(subtag: str, line: str) -> list[str]:
 
 
 def _pieces(subtag: str, line: str) -> Iterator[str]:
-    """What sentencex cuts a line into, in a time that grows with its length."""
+    """Give the pieces that sentencex cuts a line into, in a time that grows with its length."""
     start = 0
     unfinished: list[str] = []
     while len(line) - start > WINDOW_CHARACTERS:
@@ -119,7 +119,7 @@ def _pieces(subtag: str, line: str) -> Iterator[str]:
 
 
 def _further(piece: str) -> Iterator[str]:
-    """A piece, cut where a sentence ends that sentencex does not see."""
+    """Cut a piece where a sentence ends that sentencex does not see."""
     start = 0
     for end in FURTHER_ENDS.finditer(piece):
         if end[0] != " " or end.end() - start > SPACED_CHARACTERS:

@@ -1,12 +1,12 @@
-"""A corpus of any size, made part by part by steps of datatrove, here or on a cluster.
+"""A corpus of any size, made part by part, here or as jobs of a cluster.
 
-| module | what it does |
+| module | subject |
 |---|---|
-| `plan` | cuts the sources into parts; the folder of the job |
-| `steps` | reads, cleans and stores a part; gives back what is kept of it, as JSON lines by split |
+| `plan` | the sources cut into parts; the folder of the job |
+| `passes` | clean a part; decide over all; write what is kept of a part |
 | `decisions` | what is held out and what occurred before, over all parts |
-| `job` | `lingraft data clean`: the pipelines of these steps, and who runs them |
+| `job` | `lingraft data clean`: the passes in their order, and who runs them |
 
 The text does not depend on how the sources are cut, nor on the number of processes.
-`lingraft.corpus.stage` runs the same steps.
+`lingraft.corpus.stage` runs the same passes.
 """

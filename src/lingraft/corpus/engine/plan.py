@@ -1,11 +1,9 @@
-"""What a corpus is made from, cut into parts that can be worked on alone; the folder of its job."""
+"""Cut the sources of a corpus into parts that can be worked on alone; the folder of its job."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
-import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
@@ -14,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from lingraft import recipe  # noqa: TC001
-from lingraft.corpus.cleaning import evaluations
-from lingraft.corpus.inputs import as_finished, digests, entry, form
+from lingraft.corpus.inputs import digests, entry
 from lingraft.corpus.readers import documents
-from lingraft.corpus.readers.folders import FINISHED, PLAN
+from lingraft.corpus.readers.folders import FINISHED
 from lingraft.corpus.readers.layout import Layout
-from lingraft.corpus.readers.lines import reading_errors
 from lingraft.corpus.readers.wiki.dump import spans as dump_spans
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
-from lingraft.pages import is_page
-from lingraft.rundir import TEMPORARY, fingerprint, write_text
+from lingraft.paths import path_of
+from lingraft.rundir import FORMAT, fingerprint, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,10 +29,9 @@ PARTS = 64
 """Where nothing else is asked for: enough for some processes to share evenly."""
 SMALLEST_PART, LARGEST_PART = 1 << 20, 32 << 20
 CUT_BY_LINES = (".txt", ".jsonl", ".ndjson", ".json")
-WORK = ("parts", "decisions", "written")
-SHARD = re.compile(r"\d{5,}\.jsonl")
-EVALUATIONS, REPORT = "evaluations", "report.html"
-"""What the command puts beside the shards: the texts of tasks (`tasks.held_out`), and the page."""
+PLAN = "plan.json"
+EVALUATIONS = "evaluations"
+"""What the command puts beside the shards: the texts of tasks (`tasks.held_out`)."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the steps of a job need to know.
+    """All that the passes of a job need to know.
 
     Attributes:
         fingerprint: of sources, settings and format; of equal ones the corpus is the same.
@@ -66,6 +61,14 @@ class Plan:
     section: recipe.Corpus
     parts: tuple[Part, ...]
     evaluations: tuple[str, ...] = ()
+
+    @property
+    def guesses(self) -> list[str]:
+        """Return how .txt files are read, where nobody said it, a line a layout."""
+        if self.section.document is not None:
+            return []
+        sources = {source.name: source for part in self.parts for source in part.sources}
+        return documents.guesses(sources.values())
 
 
 PLANS = TypeAdapter(Plan)
@@ -83,53 +86,43 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     Raises:
         DataError: a source is missing, unreadable or of an unknown kind.
     """
-    section = as_finished(section)
     sources = documents.laid_out(documents.resolve(section.text), section)
     # By content: they may lie in the corpus's own folder, which may move.
     judged = tuple(digests(section.decontaminate))
     settings = section.model_copy(update={"decontaminate": ()})
     entries = {source.name: entry(source.name, source.path) for source in sources}
-    read = [*entries.values(), *judged]
     cleaning = fingerprint(
-        *form(section), settings.model_copy(update={"text": ()}), language, judged
+        FORMAT["corpus"], settings.model_copy(update={"text": ()}), language, judged
     )
+    sized = [(source, entries[source.name].get("bytes", 0)) for source in sources]
+    total = sum(size for _, size in sized)
+    size_of_part = part_bytes or min(max(total // PARTS, SMALLEST_PART), LARGEST_PART)
     parts = []
-    for pieces in _cut(sources, part_bytes or _part_size(sources)):
+    for pieces in _cut(sized, size_of_part):
         names = [entries[one.name] | {"span": one.span, "layout": one.layout} for one, _ in pieces]
         size = sum(size for _, size in pieces)
         parts.append(Part(tuple(s for s, _ in pieces), size, fingerprint(cleaning, names)))
+    absolute = tuple(str(path_of(name).absolute()) for name in section.decontaminate)
+    read = [*entries.values(), *judged]
     return Plan(
-        fingerprint(*form(section), settings, language, read, part_bytes),
+        fingerprint(FORMAT["corpus"], settings, language, read, part_bytes),
         language,
-        evaluations.located(section),
+        section.model_copy(update={"decontaminate": absolute}),
         tuple(parts),
         judged,
     )
 
 
-def _part_size(sources: Sequence[documents.Source]) -> int:
-    """Bytes on disk that a part should have: a 64th of all, between 1 and 32 MiB."""
-    total = sum(_size(source) for source in sources)
-    return min(max(total // PARTS, SMALLEST_PART), LARGEST_PART)
-
-
-def _size(source: documents.Source) -> int:
-    if source.path is None:
-        return 0
-    with reading_errors(source.path):
-        return source.path.stat().st_size
-
-
 def _cut(
-    sources: Sequence[documents.Source], part_bytes: int
+    sources: Sequence[tuple[documents.Source, int]], part_bytes: int
 ) -> Iterator[list[tuple[documents.Source, int]]]:
-    """Parts of about `part_bytes`: small files together, large ones cut, in the order of `sources`.
+    """Give parts of about `part_bytes`: small files together, large ones cut, in their order.
 
     Cut are multistream bz2 dumps, and uncompressed files with a document a line.
     """
     group: list[tuple[documents.Source, int]] = []
-    for source in sources:
-        pieces = _pieces(source, part_bytes)
+    for source, size in sources:
+        pieces = _pieces(source, size, part_bytes)
         is_cut = len(pieces) > 1
         if group and (is_cut or sum(size for _, size in group) + pieces[0][1] > part_bytes):
             yield group
@@ -142,87 +135,67 @@ def _cut(
         yield group
 
 
-def _pieces(source: documents.Source, part_bytes: int) -> list[tuple[documents.Source, int]]:
-    size = _size(source)
+def _pieces(
+    source: documents.Source, size: int, part_bytes: int
+) -> list[tuple[documents.Source, int]]:
     if source.path is None:
         return [(source, 0)]
-    path = source.path.absolute()
-    source = replace(source, path=path)
+    source = replace(source, path=source.path.absolute())
+    assert source.path is not None
     spans = []
     if size > part_bytes and source.format == ".xml":
-        spans = dump_spans(path, part_bytes)
-    elif size > part_bytes and _has_a_document_a_line(source, path):
-        starts = range(0, size, part_bytes)
-        spans = [(start, min(start + part_bytes, size)) for start in starts]
+        spans = dump_spans(source.path, part_bytes)
+    elif size > part_bytes and _has_a_document_a_line(source):
+        spans = [(at, min(at + part_bytes, size)) for at in range(0, size, part_bytes)]
     if len(spans) < 2:
         return [(source, size)]
     return [(replace(source, span=span), span[1] - span[0]) for span in spans]
 
 
-def _has_a_document_a_line(source: documents.Source, path: Path) -> bool:
-    if path.suffix.lower() not in CUT_BY_LINES:  # compressed, or another format
-        return False
-    return source.layout in (None, Layout(), Layout(numbered=True))
+def _has_a_document_a_line(source: documents.Source) -> bool:
+    plain = source.path is not None and source.path.suffix.lower() in CUT_BY_LINES
+    return plain and source.layout in (None, Layout(), Layout(numbered=True))
 
 
 @dataclass(frozen=True)
 class Folder:
-    """Where a job keeps what it has done so far.
+    """The folder of a job.
 
     Attributes:
-        out: the folder of the corpus; what is in `work` is put in its place when all is done.
+        out: that of the corpus; what is in `work` is put in its place when all is done.
     """
 
     out: Path
 
     @property
     def work(self) -> Path:
-        return self.saved.parent
-
-    @property
-    def saved(self) -> Path:
-        """The plan; as long as it is there, what lies beside it is the job's."""
-        return self.out / PLAN
+        return self.out / "work"
 
     @property
     def done(self) -> Path:
-        """Written last; says how the corpus was made and what became of it."""
+        """Return the file that is written last: how the corpus was made, what became of it."""
         return self.out / FINISHED
 
     def part(self, rank: int, ending: str) -> Path:
-        """A file of what is left of a part when it has been cleaned."""
+        """Return a file of what is left of a part when it has been cleaned."""
         return self.work / "parts" / (self.plan().parts[rank].name + ending)
 
     def decision(self, name: str) -> Path:
-        """What was decided over all parts."""
+        """Return the file of what was decided over all parts."""
         return self.work / "decisions" / f"{name}.npy"
 
-    def is_done(self, name: str, rank: int) -> bool:
-        """Tell whether a task of a pipeline on this machine has left its last file."""
-        last = {"clean": self.part(rank, ".json"), "decide": self.decision("bounds")}
-        return last.get(name, self.written(rank)).is_file()
-
     def written(self, rank: int) -> Path:
-        """The counts of a shard that has been written."""
+        """Return the counts of a shard that has been written."""
         return self.work / "written" / f"{rank:05d}.json"
 
     def shard(self, split: str, rank: int) -> Path:
-        """The documents of a split that come from one part."""
+        """Return the documents of a split that come from one part."""
         return self.work / split / f"{rank:05d}.jsonl"
 
-    def logs(self, name: str) -> Path:
-        """Where datatrove keeps statistics and completions of a pipeline."""
-        return self.work / "logs" / name
-
     def plan(self) -> Plan:
-        """The plan that was saved."""
-        return _load(self.saved, self.saved.stat().st_mtime_ns)
-
-    def save(self, plan: Plan) -> None:
-        """Write the plan, from which every step works; it comes first."""
-        for name in WORK:
-            (self.work / name).mkdir(parents=True, exist_ok=True)
-        write_text(self.saved, PLANS.dump_json(plan).decode())
+        """Return the plan that was saved."""
+        path = self.work / PLAN
+        return _load(path, path.stat().st_mtime_ns)
 
     def check(self) -> None:
         """Refuse a folder of other things.
@@ -230,23 +203,20 @@ class Folder:
         Raises:
             DataError: it holds something, and no corpus of lingraft.
         """
-        known = {".lock", EVALUATIONS, *([REPORT] if is_page(self.out / REPORT) else [])}
-        paths = sorted(self.out.iterdir()) if self.out.is_dir() else []
-        others = [path for path in paths if path.name not in known and not _is_empty(path)]
-        if others and not (_made_of(self.done) or _made_of(self.saved)):
-            raise DataError(
-                f"{self.out}: is not empty and holds no corpus of lingraft ({others[0].name} …); "
-                "choose another --out"
-            )
-        for path in (path for split in SPLITS for path in (self.out / split).glob("[!.]*")):
-            if not SHARD.fullmatch(path.name):
+        if _made_of(self.done) or _made_of(self.work / PLAN):
+            return
+        known = {self.out / name for name in (".lock", EVALUATIONS)}
+        if not [path for path in self.work.glob("*") if not path.name.startswith(".")]:
+            known.add(self.work)  # a kill came before the plan
+        for path in sorted(self.out.glob("*")):
+            if path not in known:
                 raise DataError(
-                    f"{path}: is no shard of a corpus and would be read with them; move it, or "
+                    f"{self.out}: is not empty and holds no corpus of lingraft ({path.name} …); "
                     "choose another --out"
                 )
 
     def begin(self, plan: Plan, *, force: bool) -> bool:
-        """Make the folder ready for a job; False where it has ended already.
+        """Make the folder ready for a job; return False where it has ended already.
 
         What the same job has done stays; of another one that has not ended the parts that are parts
         of this one, too.
@@ -261,51 +231,43 @@ class Folder:
                     f"{source.name}: is a source inside {self.out}, and would be replaced; choose "
                     "another --out"
                 )
-        finished, begun = _made_of(self.done), _made_of(self.saved)
-        if finished == plan.fingerprint and not force:
+        finished, begun = _made_of(self.done), _made_of(self.work / PLAN)
+        if finished == plan.fingerprint and (begun == finished or not force):
             return False
-        is_at_work = begun != plan.fingerprint and any(self.logs(".").glob("*/executor.pik"))
-        if (finished or is_at_work) and not force:
+        if finished and not force:
             raise DataError(
                 f"{self.out}: holds a corpus of other sources or settings; "
                 "choose another --out, or delete it with --force"
             )
-        if force or begun != plan.fingerprint:  # what says that something is done goes first
-            for name in ("logs", "decisions", "written", *SPLITS, *(("parts",) if force else ())):
-                shutil.rmtree(self.work / name, ignore_errors=True)
-            for split in SPLITS:
-                (self.work / split).mkdir(parents=True)
-        self.save(plan)
+        if begun != plan.fingerprint:
+            for path in self.work.glob("*"):
+                if path.is_dir() and path.name != "parts":
+                    shutil.rmtree(path)
+            self.work.mkdir(parents=True, exist_ok=True)
+            write_text(self.work / PLAN, PLANS.dump_json(plan).decode())
+        for name in ("parts", "decisions", "written"):
+            (self.work / name).mkdir(exist_ok=True)
         return True
 
     def end(self) -> None:
         """Put the shards in the place of those that are there; a kill half-way loses none."""
-        self.done.unlink(missing_ok=True)
+        if self.done.is_file():
+            for split in SPLITS:
+                shutil.rmtree(self.out / split, ignore_errors=True)
+            self.done.unlink()
         for split in SPLITS:
             if (self.work / split).is_dir():
-                shutil.rmtree(self.out / split, ignore_errors=True)
                 (self.work / split).replace(self.out / split)
-                with contextlib.suppress(OSError):  # it holds shards
-                    (self.out / split).rmdir()
-
-    def remove_work(self) -> None:
-        """Delete what the job kept."""
-        shutil.rmtree(self.work, ignore_errors=True)
 
 
 def _made_of(path: Path) -> str | None:
-    """The fingerprint in a corpus.json or a plan; None where there is none, or another's file."""
+    """Return the fingerprint in a corpus.json or plan; None without one, of another's file too."""
     try:
         data: Any = json.loads(path.read_bytes()) if path.is_file() else None
     except ValueError:
         return None
     is_ours = isinstance(data, dict) and {"fingerprint", "language"} <= data.keys()
     return str(data["fingerprint"]) if is_ours else None
-
-
-def _is_empty(path: Path) -> bool:
-    """Whether a folder holds nothing but what a killed process left."""
-    return path.is_dir() and all(TEMPORARY.fullmatch(inside.name) for inside in path.iterdir())
 
 
 @functools.lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""Readers of tables: Parquet files, and datasets on the Hugging Face Hub.
+"""Readers of tables: JSON lines, CSV, Parquet, and datasets on the Hugging Face Hub.
 
 They have the form of the readers in `lingraft.corpus.readers.documents`.
 """
@@ -8,21 +8,10 @@ from __future__ import annotations
 import contextlib
 import csv
 import itertools
-import logging
-import re
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
-from lingraft.corpus.readers.lines import (
-    BROKEN_JSON,
-    BROKEN_UTF8,
-    EMPTY,
-    LINE_TOO_LONG,
-    Reading,
-    json_value,
-    reading_errors,
-    text_lines,
-)
+from lingraft.corpus.readers import lines
 from lingraft.errors import DataError
 from lingraft.hub import check_answers
 
@@ -32,20 +21,15 @@ if TYPE_CHECKING:
 
     from lingraft import recipe
     from lingraft.corpus.readers.documents import Row, Source
+    from lingraft.corpus.readers.lines import Reading
 
 HUB_PREFIX = "hub:"
 NO_TEXT_FIELD, NOT_WHERE = "no text field", "not what corpus.where asks for"
 PARQUET_BATCH_ROWS = 256
 FIRST_ROWS = 1_000
 """Of which one must have the text."""
-AS_LINES = "write one object a line (jq -c '.[]' makes them from an array)"
-ARRAY = re.compile(r"\s*\[\s*(\{|$)")
-KEPT_FIELDS = ("title", "revision", "url")
-"""Fields of a row that stay with the document, where there are any."""
-LANGUAGE_FIELDS = ("lang", "language")
-"""Fields of a row that name its language, where there are any."""
-
-logger = logging.getLogger(__name__)
+ID = "id"
+"""The field that names the document, where there is one."""
 
 
 def hub_parts(text: str) -> tuple[str, str | None, str | None, str]:
@@ -86,93 +70,57 @@ def read_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
         DataError: the table is broken, has no such field in its rows, or a package is missing.
     """
     seen = good = 0
+    before = reading.dropped[lines.BROKEN_JSON]
     fields: list[str] = []
     for value in ROWS[source.format](source, section, reading):
         row = value if isinstance(value, dict) else {}
         seen += 1
         fields = fields or list(row)
-        good += row != {} and not _meets(row, section)  # is another stream's
-        text = _wanted(row, section, reading)
-        if text is not None:
+        text = value_of(row, section.text_column)
+        if row and not _meets(row, section):
+            good += 1  # another stream's
+            reading.drop(NOT_WHERE)
+        elif not isinstance(text, str):
+            reading.drop(NO_TEXT_FIELD, str(row))
+        elif len(text) > lines.MAX_LINE_BYTES:
+            reading.drop(lines.LINE_TOO_LONG)
+        else:
             good += 1
-            _tell_languages(row, source, reading)
-            facts = {
-                name: row[name] for name in KEPT_FIELDS if isinstance(row.get(name), str | int)
-            }
-            yield value_of(row, section.id_column), text, facts
+            yield row.get(ID), text
         if seen == FIRST_ROWS and not good:
             break
-    if seen and not good and not (source.span and source.span[0]):  # the first piece decides
-        hint = f"its fields are {', '.join(fields[:20])}" if fields else "a line must be an object"
+    if not good and (seen or reading.dropped[lines.BROKEN_JSON] > before) and source.is_beginning:
+        known = ", ".join(map(str, fields[:20])) or "none: a line must be one JSON object"
         raise DataError(
-            f"{source.name}: no text in the field '{section.text_column}'; {hint}; "
+            f"{source.name}: no text in the field '{section.text_column}'; its fields are {known}; "
             "set corpus.text_column"
         )
 
 
 def _meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
-    """Tell whether a row has the values that `corpus.where` asks for; truth values as in JSON."""
-    asked = (section.where or {}).items()
-    found = ((str(value_of(row, name)), value_of(row, name), value) for name, value in asked)
+    """Return whether a row has the values that `corpus.where` asks for; booleans as in JSON."""
+    found = ((value_of(row, name), value) for name, value in (section.where or {}).items())
     return all(
-        value == text or (isinstance(own, bool) and value == text.lower())
-        for text, own, value in found
+        value == str(own) or (isinstance(own, bool) and value == str(own).lower())
+        for own, value in found
     )
-
-
-def _wanted(row: Mapping[str, Any], section: recipe.Corpus, reading: Reading) -> str | None:
-    """Return the text of a row; None, and counted, if it is missing, too long or broken."""
-    text = value_of(row, section.text_column)
-    if row and not _meets(row, section):
-        reading.drop(NOT_WHERE)
-    elif not isinstance(text, str | bytes):
-        reading.drop(NO_TEXT_FIELD, str(row))
-    elif len(text) > section.max_line_bytes:
-        reading.drop(LINE_TOO_LONG)
-    else:
-        try:
-            return text.decode() if isinstance(text, bytes) else text
-        except UnicodeDecodeError:
-            reading.drop(BROKEN_UTF8, str(_decoded(text)))
-    return None
-
-
-def _tell_languages(row: Mapping[str, Any], source: Source, reading: Reading) -> None:
-    """Warn, once, where rows that are read as text of one language name another."""
-    for field in LANGUAGE_FIELDS:
-        value, seen = row.get(field), reading.languages.setdefault(field, [])
-        if len(seen) == 2 or not isinstance(value, str) or value in seen:
-            continue
-        seen.append(value)
-        if len(seen) == 2:
-            logger.warning(
-                '%s: rows with %s = "%s" and "%s" are read as text of one language; '
-                'corpus.where = {%s = "%s"} takes those of one',
-                *(source.name, field, *seen, field, seen[0]),
-            )
 
 
 def _json_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
     """Give the values of a .jsonl file, one a line."""
     assert source.path is not None
-    begins = not source.span or source.span[0] == 0
-    good = broken = 0
-    for line in text_lines(source.path, section.max_line_bytes, reading, source.span):
+    for number, line in enumerate(lines.text_lines(source.path, reading, source.span)):
         if not line or line.isspace():
-            reading.drop(EMPTY)
+            reading.drop(lines.EMPTY)
             continue
-        if begins and not (good or broken) and ARRAY.match(line):
-            raise DataError(f"{source.name}: is one JSON array; {AS_LINES}")
+        if not number and line.startswith("[") and source.is_beginning:
+            raise DataError(f"{source.name}: is one array; write one object a line (jq -c '.[]')")
         try:
-            row = json_value(line)
+            row = lines.json_value(line)
         except (ValueError, RecursionError):
-            reading.drop(BROKEN_JSON, line)
-            broken += 1
+            reading.drop(lines.BROKEN_JSON, line)
         else:
-            good += 1
             yield row
-    if begins and broken and not good:
-        raise DataError(f"{source.name}: none of its {broken:,} lines is JSON; {AS_LINES}")
 
 
 @contextlib.contextmanager
@@ -185,53 +133,28 @@ def opened_parquet(path: Path) -> Iterator[Any]:
     arrow = require("pyarrow", str(path), "data")
     parquet = require("pyarrow.parquet", str(path), "data")
     try:
-        with reading_errors(path), parquet.ParquetFile(path) as file:
+        with lines.reading_errors(path), parquet.ParquetFile(path) as file:
             yield file
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, UnicodeDecodeError) as error:
         first = str(error).splitlines()[0]
         raise DataError(
-            f"{path}: broken Parquet data ({first}); nothing was kept; "
-            "copy or download the file again"
+            f"{path}: broken Parquet data ({first}); copy or download the file again"
         ) from None
 
 
 def _parquet_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
-    """Give the rows of a .parquet file, with the columns that are asked for.
-
-    Strings are bytes where they may be damaged: Arrow does not check that they are UTF-8.
-    """
+    """Give the rows of a .parquet file, with the columns that are asked for."""
     assert source.path is not None
-    asked = (
-        *(section.text_column, section.id_column),
-        *(*KEPT_FIELDS, *LANGUAGE_FIELDS, *(section.where or ())),
-    )
+    asked = {section.text_column, ID, *(section.where or ())}
+    asked |= {name.partition(".")[0] for name in asked}
     with opened_parquet(source.path) as file:
-        types = require("pyarrow.types", source.name, "data")
-        names = dict.fromkeys(file.schema_arrow.names)
-        columns = [
-            name for name in names if name in {*asked, *(a.partition(".")[0] for a in asked)}
-        ]
-        if not {section.text_column, section.text_column.partition(".")[0]} & set(columns):
-            yield names  # which has no text, and tells what there is
+        names = list(dict.fromkeys(file.schema_arrow.names))
+        if not {section.text_column, section.text_column.partition(".")[0]} & set(names):
+            yield dict.fromkeys(names)  # which has no text, and tells what there is
             return
+        columns = [name for name in names if name in asked]
         for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=columns):
-            values = []
-            for column in batch.columns:
-                if types.is_dictionary(column.type):
-                    column = column.dictionary_decode()
-                if types.is_string(column.type) or types.is_large_string(column.type):
-                    column = column.cast("large_binary")
-                values.append(column.to_pylist())
-            for cells in zip(*values, strict=True):
-                row = dict(zip(batch.schema.names, cells, strict=True))
-                yield {
-                    name: value if name == section.text_column else _decoded(value)
-                    for name, value in row.items()
-                }
-
-
-def _decoded(value: Any) -> Any:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+            yield from batch.to_pylist()
 
 
 def _csv_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
@@ -240,11 +163,11 @@ def _csv_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
     The fields are parted by what that line has most of: commas, semicolons or tabs.
     """
     assert source.path is not None
-    lines = (f"{line}\n" for line in text_lines(source.path, section.max_line_bytes, reading))
-    head = next(lines, "")
-    csv.field_size_limit(max(csv.field_size_limit(), section.max_line_bytes))
+    rest = (f"{line}\n" for line in lines.text_lines(source.path, reading))
+    head = next(rest, "")
+    csv.field_size_limit(max(csv.field_size_limit(), lines.MAX_LINE_BYTES))
     rows = csv.DictReader(
-        itertools.chain([head], lines), delimiter=max(",;\t", key=head.count), strict=True
+        itertools.chain([head], rest), delimiter=max(",;\t", key=head.count), strict=True
     )
     try:
         yield from rows
@@ -268,8 +191,7 @@ def _hub_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
             f"{source.name}: the dataset cannot be read ({type(error).__name__}: {first}); check "
-            "its name, configuration, revision and split (hub:NAME:CONFIG@REVISION#SPLIT) and "
-            "your connection"
+            "hub:NAME:CONFIG@REVISION#SPLIT and your connection"
         ) from None
 
 

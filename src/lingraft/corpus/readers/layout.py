@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -49,21 +48,7 @@ HYPHENATED = re.compile(r"([^\W\d_]+)[-\u00ad\u2010]\Z")
 LONG = 20_000
 """Characters of a paragraph that ends with the next sentence, so that none grows with the file."""
 WORD = re.compile(r"[^\W\d_]+")
-CONJUNCTIONS = {
-    "and",
-    "or",
-    "to",
-    "und",
-    "oder",
-    "bis",
-    "et",
-    "ou",
-    "en",
-    "of",
-    "och",
-    "eller",
-    "og",
-}
+CONJUNCTIONS = frozenset("and or to und oder bis et ou en of och eller og".split())  # noqa: SIM905
 """Words that a hyphen stands before as a word of its own: German "Vor- und Nachteile"."""
 # Between characters of scripts without spaces, the end of a line is no space.
 UNSPACED = re.compile(
@@ -71,12 +56,15 @@ UNSPACED = re.compile(
 )
 
 
+UNITS = {"line": "a line", "block": "what stands between empty lines", "file": "a file"}
+
+
 @dataclass(frozen=True)
 class Layout:
-    """How to read a .txt file.
+    """The layout of a .txt file.
 
     Attributes:
-        document: what one document is: a line, a block between empty lines, or the file.
+        document: a document: a line, a block between empty lines, or the file.
         width: characters after which lines are wrapped; 0 where they are not.
         numbered: whether each line is a number, a TAB and a sentence.
     """
@@ -87,25 +75,20 @@ class Layout:
 
     @property
     def told(self) -> str:
-        """What was guessed, for the user."""
+        """Return the layout in words, for the user."""
         if self.numbered:
             return "lines are number TAB sentence: a sentence is a document"
-        units = {
-            "line": "a line",
-            "block": "what stands between empty lines",
-            "file": "a file",
-        }
-        unit = "a paragraph" if self.width and self.document == "line" else units[self.document]
+        unit = "a paragraph" if self.width and self.document == "line" else UNITS[self.document]
         wrapped = f"lines are wrapped at {self.width} characters and joined; " if self.width else ""
         return f"{wrapped}{unit} is a document"
 
 
-def sample_of(path: Path, max_bytes: int) -> list[str]:
+def sample_of(path: Path) -> list[str]:
     """Return the first lines of a file; what is broken is told where all is read."""
     lines: list[str] = []
     size = 0
     with contextlib.suppress(DataError):
-        for line in text_lines(path, max_bytes, Reading()):
+        for line in text_lines(path, Reading()):
             lines.append(line)
             size += len(line)
             if size > SAMPLE_CHARACTERS:
@@ -113,12 +96,11 @@ def sample_of(path: Path, max_bytes: int) -> list[str]:
     return lines
 
 
-def guess(paths: Sequence[Path], max_bytes: int, asked: str | None) -> dict[Path, Layout]:
+def guess(paths: Sequence[Path], asked: str | None) -> dict[Path, Layout]:
     """Guess how files are laid out: of a large one by itself, of small ones of a folder together.
 
     Args:
         paths: .txt files, plain or compressed.
-        max_bytes: longer lines are left out.
         asked: what the recipe says that a document is; "line" leaves lines as they are.
     """
     if asked == "line":
@@ -129,18 +111,13 @@ def guess(paths: Sequence[Path], max_bytes: int, asked: str | None) -> dict[Path
         groups.setdefault(path.parent if is_small else path, []).append(path)
     found: dict[Path, Layout] = {}
     for group in groups.values():
-        files = [(path, path.stat()) for path in group[:FILES_LOOKED_AT] if path.is_file()]
-        looked_at = tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in files)
-        found |= dict.fromkeys(group, _layout(looked_at, len(group), max_bytes, asked))
+        samples = [sample_of(path) for path in group[:FILES_LOOKED_AT]]
+        found |= dict.fromkeys(group, _layout(samples, len(group), asked))
     return found
 
 
-@functools.cache
-def _layout(
-    files: tuple[tuple[Path, int, int], ...], n_files: int, max_bytes: int, asked: str | None
-) -> Layout:
-    """Guess the layout of files, which are known again by size and time of change."""
-    samples = [sample_of(path, max_bytes) for path, *_ in files]
+def _layout(samples: list[list[str]], n_files: int, asked: str | None) -> Layout:
+    """Guess the layout of files, of some of which there are samples."""
     lines = [line for sample in samples for line in (*sample, "")]
     texts = [line for line in lines if line.strip()]
     numbered = sum(NUMBERED.match(line) is not None for line in texts)

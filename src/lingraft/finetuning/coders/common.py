@@ -18,13 +18,13 @@ import torch
 from tokenizers import Tokenizer
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.finetuning.causal import is_causal
+from lingraft.finetuning.head_settings import is_causal
 from lingraft.models.losses import IGNORED
 from lingraft.pretrained.load import first_position
 from lingraft.tokenizer.files import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tokenizers import Encoding
     from torch import Tensor
@@ -101,11 +101,7 @@ class Shape:
 
     @classmethod
     def of(
-        cls,
-        tokenizer: PreTrainedTokenizerFast,
-        config: PreTrainedConfig,
-        forward: Any,
-        max_length: int,
+        cls, tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig, forward: Any, limit: int
     ) -> Shape:
         """Return the shape for a model.
 
@@ -113,7 +109,7 @@ class Shape:
             tokenizer: the model's.
             config: the model's.
             forward: its forward function, which may take token types or not.
-            max_length: the task's max_length; a model that reads less has its own limit.
+            limit: the task's max_length; a model that reads less has its own limit.
 
         Raises:
             UnsupportedModelError: the tokenizer has no padding token.
@@ -124,7 +120,7 @@ class Shape:
                 "its tokenizer_config.json"
             )
         pad = int(tokenizer.pad_token_id)
-        limits = [max_length, tokenizer.model_max_length]
+        limits = [limit, tokenizer.model_max_length]
         for part in (config, *(getattr(config, name) for name in config.sub_configs)):
             positions = getattr(part, "max_position_embeddings", None)
             if isinstance(positions, int) and positions > 0:
@@ -201,11 +197,10 @@ class Coder(ABC):
 
     head: ClassVar[str]
     """A key of `heads.HEADS`."""
-    cut_ends: ClassVar[str] = "and lose their ends"
-    """Fate of inputs that are longer than `max_length`, for the log."""
 
     def __init__(self, task: Task, shape: Shape) -> None:
         self.task, self.shape = task, shape
+        self.labels = {label: index for index, label in enumerate(task.labels)}
 
     @abstractmethod
     def encode(self, examples: Sequence[Any]) -> list[Item]:
@@ -243,13 +238,7 @@ class Coder(ABC):
         """Return what `decode` wants to know of each input, on the CPU."""
 
     def generate(
-        self,
-        model: Any,
-        items: Sequence[Item],
-        places: Sequence[int],
-        on_batch: Callable[[int], object],
-        *,
-        best: bool,
+        self, model: Any, items: Sequence[Item], places: Sequence[int], on_batch: Any, *, best: bool
     ) -> list[Any] | None:
         """Write the model's texts for inputs, in place of `collect`; None where it only reads.
 
@@ -262,15 +251,23 @@ class Coder(ABC):
         """
         return None
 
-    @abstractmethod
     def decode(
         self, examples: Sequence[Any], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
         """Return one prediction an example, in their order."""
+        parts: list[list[tuple[Item, Any]]] = [[] for _ in examples]
+        for item, result in zip(items, collected, strict=True):
+            parts[item.example].append((item, result))
+        return [self.answer(example, of) for example, of in zip(examples, parts, strict=True)]
+
+    @abstractmethod
+    def answer(self, example: Any, parts: Sequence[tuple[Item, Any]]) -> Prediction:
+        """Return the prediction of an example from its inputs and what was collected of each."""
 
 
-def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool) -> TaskBatch:
+def collate(coder: Coder, items: Sequence[Item], *, predict: bool) -> TaskBatch:
     """Pad inputs to the longest of them, as a micro-batch."""
+    shape = coder.shape
     width = max(len(item.ids) for item in items)
     inputs = {
         "input_ids": padded([item.ids for item in items], width, shape.pad),
@@ -281,7 +278,7 @@ def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool)
         inputs["token_type_ids"] = padded(types, width, 0)
     count = sum(coder.count(item) for item in items)
     partners = [item.partner for item in items if item.partner]
-    partner = collate(coder, shape, partners, predict=predict) if partners else None
+    partner = collate(coder, partners, predict=predict) if partners else None
     return TaskBatch(inputs, coder.targets(items, width), count, predict, partner)
 
 
@@ -293,20 +290,8 @@ def padded(rows: Sequence[Sequence[int] | Array], width: int, fill: int = IGNORE
     return table
 
 
-def label_ids(task: Task) -> dict[str, int]:
-    """Return each label's place among the model's outputs."""
-    return {label: index for index, label in enumerate(task.labels)}
-
-
 def log_cuts(items: Sequence[Item], coder: Coder, name: str) -> None:
     """Log how many inputs were cut."""
-    number = sum(item.cut for item in items)
-    if number:
-        logger.info(
-            "%s: %d of %d inputs are longer than %d tokens %s",
-            name,
-            number,
-            len(items),
-            coder.shape.max_length,
-            coder.cut_ends,
-        )
+    if number := sum(item.cut for item in items):
+        longest = coder.shape.max_length
+        logger.info("%s: %d of %d inputs are cut to %d tokens", name, number, len(items), longest)

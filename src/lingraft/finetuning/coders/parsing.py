@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from lingraft.finetuning.coders.common import Coder, label_ids, padded
+from lingraft.finetuning.coders.common import Coder, padded
 from lingraft.finetuning.coders.tagging import word_at, word_starts
 from lingraft.models.losses import IGNORED
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from lingraft.finetuning.coders.common import Item, Shape, TaskBatch
+    from lingraft.finetuning.coders.common import Item, TaskBatch
     from lingraft.tasks.examples import ParseExample, Prediction
-    from lingraft.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 
@@ -41,19 +40,14 @@ POS_IDS = {tag: index for index, tag in enumerate(POS, 1)}
 """0 is the root's and the padding's."""
 
 
-class Target(NamedTuple):
-    """Heads and relations of the words of a sentence."""
-
-    heads: tuple[int, ...]
-    relations: tuple[int, ...]
-
-
 class Words(NamedTuple):
-    """First and last token, and word class, of each word."""
+    """First and last token, word class, head and relation of each word of a sentence."""
 
     first: tuple[int, ...]
     last: tuple[int, ...]
     pos: tuple[int, ...]
+    heads: tuple[int, ...]
+    relations: tuple[int, ...]
 
 
 class ParseCoder(Coder):
@@ -66,10 +60,6 @@ class ParseCoder(Coder):
 
     head: ClassVar[str] = "parser"
 
-    def __init__(self, task: Task, shape: Shape) -> None:
-        super().__init__(task, shape)
-        self.labels = label_ids(task)
-
     def encode(self, examples: Sequence[ParseExample]) -> list[Item]:
         """Encode each example as one input."""
         encodings = self.shape.encode([example.text for example in examples])
@@ -78,16 +68,14 @@ class ParseCoder(Coder):
             edges, without = word_edges(example.words, encoding.offsets)
             lost += without
             first, last = zip(*edges, strict=True)
-            words = Words(first, last, tuple(POS_IDS[tag] for tag in example.pos))
-            items.append(self.shape.item(index, encoding, self._target(example), words))
+            assert example.heads is not None
+            pos = tuple(POS_IDS[tag] for tag in example.pos)
+            relations = tuple(self.labels[name] for name in example.relations or ())
+            words = Words(first, last, pos, example.heads, relations)
+            items.append(self.shape.item(index, encoding, words))
         if lost:
             logger.warning("%s: %d words have no token of their own", self.task.name, lost)
         return items
-
-    def _target(self, example: ParseExample) -> Target:
-        assert example.heads is not None
-        assert example.relations is not None
-        return Target(example.heads, tuple(self.labels[name] for name in example.relations))
 
     def count(self, item: Item) -> int:
         """Return the number of words."""
@@ -100,15 +88,10 @@ class ParseCoder(Coder):
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
         """Return first, last, pos (0 in padding), heads and relations (`IGNORED`), [B, W] each."""
         words = max(len(item.target.heads) for item in items)
+        fills = dict.fromkeys(Words._fields, IGNORED) | {"first": 0, "last": 0, "pos": 0}
         return {
-            **{
-                name: padded([getattr(item.extra, name) for item in items], words, 0)
-                for name in Words._fields
-            },
-            **{
-                name: padded([getattr(item.target, name) for item in items], words)
-                for name in Target._fields
-            },
+            key: padded([getattr(item.target, key) for item in items], words, fill)
+            for key, fill in fills.items()
         }
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
@@ -121,18 +104,11 @@ class ParseCoder(Coder):
         both_2BW = torch.stack([outputs["heads"], outputs["relations"]]).cpu().numpy()
         return [both_2BW[:, row, : len(item.target.heads)].copy() for row, item in enumerate(items)]
 
-    def decode(
-        self, examples: Sequence[ParseExample], items: Sequence[Item], collected: Sequence[Any]
-    ) -> list[Prediction]:
+    def answer(self, example: Any, parts: Sequence[tuple[Item, Any]]) -> Prediction:
         """Return the likeliest head of every word by itself, and its relation to that head."""
-        return [
-            ParsePrediction(
-                example.id,
-                tuple(int(head) for head in heads_W),
-                tuple(self.task.labels[int(relation)] for relation in relations_W),
-            )
-            for example, (heads_W, relations_W) in zip(examples, collected, strict=True)
-        ]
+        ((_, (heads_W, relations_W)),) = parts
+        relations = tuple(self.task.labels[int(relation)] for relation in relations_W)
+        return ParsePrediction(example.id, tuple(map(int, heads_W)), relations)
 
 
 def word_edges(

@@ -19,7 +19,7 @@ from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.examples import SpanPrediction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tokenizers import Encoding
     from torch import Tensor
@@ -46,18 +46,11 @@ class Window(NamedTuple):
         return token - self.tokens.start + self.first
 
 
-class Passage(NamedTuple):
-    """Facts that are needed to find an answer in a window's outputs."""
-
-    window: Window
-    offsets: Offsets
-    """Offsets of all tokens of the passage."""
-
-
 class SpanCoder(Coder):
     """Coder of a window of a passage, and the places of the answer's first and last token in it.
 
-    Place 0 is right where the window does not hold the whole answer.
+    Place 0 is right where the window does not hold the whole answer. `extra`: the window, and the
+    offsets of all tokens of the passage.
     """
 
     head: ClassVar[str] = "span"
@@ -73,60 +66,33 @@ class SpanCoder(Coder):
             item for index, example in enumerate(examples) for item in self._windows(index, example)
         ]
 
-    def check(self, examples: Iterable[Any]) -> None:
-        """Look whether the windows have room beside the longest of the questions.
-
-        Raises:
-            DataError: one has room for less than the step from a window to the next.
-        """
-        if self.special + self.spans.max_query + self.spans.doc_stride > self.shape.max_length:
-            questions = (self._question(example.question) for example in examples)
-            self._shared(max(len(self._plain(question).ids) for question in questions))
-
-    @property
-    def special(self) -> int:
-        """Return the number of special tokens around and between question and passage."""
-        return int(self.shape.tokenizer.num_special_tokens_to_add(pair=True))
-
-    def _shared(self, n_question: int) -> int:
-        """Count the tokens that windows share, for a question's length: transformers' `stride`.
-
-        KLUE's (and SQuAD's) `doc_stride` is the step from one window to the next.
+    def _windows(self, index: int, example: SpanExample) -> Iterator[Item]:
+        """Yield the windows; KLUE's (and SQuAD's) `doc_stride` is the step from one to the next.
 
         Raises:
             DataError: the step is longer than a window: tokens between two would be lost.
         """
-        length, step = self.shape.max_length, self.spans.doc_stride
-        room = length - n_question - self.special
+        question, step = self._question(example.question), self.spans.doc_stride
+        passage = self._plain(example.context)
+        special = int(self.shape.tokenizer.num_special_tokens_to_add(pair=True))
+        room = self.shape.max_length - len(self._plain(question).ids) - special
         if room < step:
             raise DataError(
-                f"a window of {length} tokens has room for {room} of the passage, less than "
-                f"doc_stride = {step}; set doc_stride or max_query lower"
+                f"a window has room for {room} tokens of the passage, less than doc_stride = "
+                f"{step}; set doc_stride or max_query lower"
             )
-        return room - step
-
-    def _windows(self, index: int, example: SpanExample) -> Iterator[Item]:
-        question = self._question(example.question)
-        n_question = len(self._plain(question).ids)
-        passage = self._plain(example.context)
-        shared = self._shared(n_question)
         encodings = self.shape.encode(
             [question],
             [example.context],
             truncation="only_second",
-            stride=shared,
+            stride=room - step,
             return_overflowing_tokens=True,
         )
-        room = shared + self.spans.doc_stride
         first = encodings[0].sequence_ids.index(1) if passage.ids else 0
-        parts = windows(len(passage.ids), room, self.spans.doc_stride, first)
+        parts = windows(len(passage.ids), room, step, first)
         answer = answer_tokens(example.answers[0], passage.offsets) if example.answers else None
         for window, encoding in zip(parts, encodings, strict=True):
-            tokens = window.tokens
-            assert (
-                encoding.ids[first : first + len(tokens)] == passage.ids[tokens.start : tokens.stop]
-            )
-            extra = Passage(window, passage.offsets)
+            extra = (window, passage.offsets)
             item = self.shape.item(index, encoding, target(window, answer), extra)
             yield replace(item, cut=False)
 
@@ -171,25 +137,16 @@ class SpanCoder(Coder):
             for row, item in enumerate(items)
         ]
 
-    def decode(
-        self, examples: Sequence[SpanExample], items: Sequence[Item], collected: Sequence[Any]
-    ) -> list[Prediction]:
-        """Return the best answer over the windows of each example."""
-        by_example: dict[int, list[tuple[Item, Any]]] = {}
-        for item, logits in zip(items, collected, strict=True):
-            by_example.setdefault(item.example, []).append((item, logits))
-        predictions: list[Prediction] = []
-        for index, example in enumerate(examples):
-            parts = by_example[index]
-            text = best_answer(
-                example.context,
-                parts[0][0].extra.offsets,
-                [item.extra.window for item, _ in parts],
-                [logits for _, logits in parts],
-                self.spans,
-            )
-            predictions.append(SpanPrediction(example.id, text))
-        return predictions
+    def answer(self, example: Any, parts: Sequence[tuple[Item, Any]]) -> Prediction:
+        """Return the best answer over the windows of an example."""
+        text = best_answer(
+            example.context,
+            parts[0][0].extra[1],
+            [item.extra[0] for item, _ in parts],
+            [logits for _, logits in parts],
+            self.spans,
+        )
+        return SpanPrediction(example.id, text)
 
 
 def windows(n_tokens: int, room: int, doc_stride: int, first: int) -> list[Window]:

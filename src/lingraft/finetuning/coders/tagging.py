@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from lingraft.finetuning.coders.common import Coder, label_ids, padded
+from lingraft.finetuning.coders.common import Coder, padded
 from lingraft.models.losses import IGNORED
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
 from lingraft.tasks.examples import TagPrediction
@@ -58,7 +58,6 @@ class TagCoder(Coder):
 
     def __init__(self, task: Task, shape: Shape) -> None:
         super().__init__(task, shape)
-        self.labels = label_ids(task)
         tokenizer = shape.tokenizer
         # byte-level BPE has no unknown one
         self.stand_in = tokenizer.unk_token or tokenizer.eos_token
@@ -147,38 +146,20 @@ class TagCoder(Coder):
         best_BT = outputs["logits"].argmax(-1).cpu().tolist()
         return [row[: len(item.ids)] for row, item in zip(best_BT, items, strict=True)]
 
-    def decode(
-        self, examples: Sequence[TaggedExample], items: Sequence[Item], collected: Sequence[Any]
-    ) -> list[Prediction]:
+    def answer(self, example: Any, parts: Sequence[tuple[Item, Any]]) -> Prediction:
         """Return a tag for every character or word."""
-        by_example: dict[int, list[tuple[Item, list[str]]]] = {}
-        for item, best_T in zip(items, collected, strict=True):
-            labels = [self.task.labels[number] for number in best_T]
-            by_example.setdefault(item.example, []).append((item, labels))
-        predictions: list[Prediction] = []
-        for index, example in enumerate(examples):
-            if not example.characters:
-                predictions.append(
-                    TagPrediction(example.id, self._joined(example, by_example[index]))
-                )
-                continue
-            ((item, labels),) = by_example[index]
-            tags = character_tags(example.text, labels, item.extra)
+        labelled = [(item, [self.task.labels[n] for n in best_T]) for item, best_T in parts]
+        if example.characters:
+            ((item, labels),) = labelled
             covered = covered_characters(example.text, item.extra) if item.cut else None
-            predictions.append(TagPrediction(example.id, tags, covered=covered))
-        return predictions
-
-    def _joined(
-        self, example: TaggedExample, parts: Sequence[tuple[Item, list[str]]]
-    ) -> tuple[str, ...]:
-        """Join the tags of a sentence's words, from its pieces."""
-        tags = [self.outside] * len(example.units)
-        for item, labels in parts:
+            tags = character_tags(example.text, labels, item.extra)
+            return TagPrediction(example.id, tags, covered=covered)
+        joined = [self.outside] * len(example.units)
+        for item, labels in labelled:
             piece: Piece = item.extra
-            pairs = tokens_of(piece.words, piece.offsets, last=self.shape.causal)
-            for token, word in pairs:
-                tags[piece.start + word] = labels[token]
-        return tuple(tags)
+            for token, word in tokens_of(piece.words, piece.offsets, last=self.shape.causal):
+                joined[piece.start + word] = labels[token]
+        return TagPrediction(example.id, tuple(joined))
 
 
 def pieces(counts: Sequence[int], room: int) -> list[range]:

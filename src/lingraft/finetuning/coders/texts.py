@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from lingraft.finetuning.coders.common import Coder, label_ids
+from lingraft.finetuning.coders.common import Coder
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.examples import LabelPrediction, ScorePrediction
 from lingraft.tokenizer.files import kind_of
@@ -59,10 +59,6 @@ class LabelCoder(TextCoder):
 
     head: ClassVar[str] = "sequence"
 
-    def __init__(self, task: Task, shape: Shape) -> None:
-        super().__init__(task, shape)
-        self.labels = label_ids(task)
-
     def target(self, example: TextExample | RelationExample) -> int:
         """Return the number of the label."""
         assert example.label is not None
@@ -80,18 +76,12 @@ class LabelCoder(TextCoder):
         """Return the probabilities, [C] an input."""
         return list(outputs["logits"].double().softmax(-1).cpu().numpy())
 
-    def decode(
-        self, examples: Sequence[Any], items: Sequence[Item], collected: Sequence[Any]
-    ) -> list[Prediction]:
+    def answer(self, example: Any, parts: Sequence[tuple[Item, Any]]) -> Prediction:
         """Return the likeliest label; the first of equals."""
-        return [
-            LabelPrediction(
-                example.id,
-                self.task.labels[int(np.argmax(probabilities_C))],
-                tuple(round(float(p), 8) for p in probabilities_C),
-            )
-            for example, probabilities_C in zip(examples, collected, strict=True)
-        ]
+        ((_, probabilities_C),) = parts
+        label = self.task.labels[int(np.argmax(probabilities_C))]
+        shares = tuple(round(float(share), 8) for share in probabilities_C)
+        return LabelPrediction(example.id, label, shares)
 
 
 class ScoreCoder(TextCoder):
@@ -116,14 +106,10 @@ class ScoreCoder(TextCoder):
         """Return the number that the model gives each input."""
         return list(outputs["logits"].float().squeeze(-1).cpu().tolist())
 
-    def decode(
-        self, examples: Sequence[TextExample], items: Sequence[Item], collected: Sequence[Any]
-    ) -> list[Prediction]:
+    def answer(self, example: Any, parts: Sequence[tuple[Item, Any]]) -> Prediction:
         """Return the raw output, neither clipped nor squashed."""
-        return [
-            ScorePrediction(example.id, float(score))
-            for example, score in zip(examples, collected, strict=True)
-        ]
+        ((_, score),) = parts
+        return ScorePrediction(example.id, float(score))
 
 
 class RelationCoder(LabelCoder):

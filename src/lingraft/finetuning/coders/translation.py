@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.coders.common import Coder, Item, padded
-from lingraft.models.generation import check, translate
+from lingraft.models.generation import translate
 from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.tasks.examples import TranslationPrediction
-from lingraft.tasks.translation_metrics import check_language, cuts_words, signatures
+from lingraft.tasks.translation_metrics import check_language, signatures
 from lingraft.tokenizer.frame import languages, target_setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from torch import Tensor
 
@@ -32,12 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WRONG = 0.5
-"""A training set in which more pairs than this have equal or swapped sides is not the one meant."""
-SCRIPT_SHARE = 0.1
-"""Least share of a text's letters that belong to its language's scripts."""
 MOST_READ = 10_000
-"""Pairs whose scripts are looked at, about: spread over the training set."""
+"""Pairs whose script is looked at."""
 MORE = 8
 """Tokens that a greedy translation may have above those of the longest reference."""
 
@@ -50,33 +45,18 @@ class TranslationCoder(Coder):
     """
 
     head: ClassVar[str] = "translation"
-    cut_ends: ClassVar[str] = "on a side; the loss does not count their ends, translations do"
 
     def __init__(self, task: Task, shape: Shape) -> None:
         super().__init__(task, shape)
-        language = task.table.language
-        said = signatures(task.metrics, language)  # asks for sacrebleu before anything is trained
-        if "bleu" in said and not cuts_words(language):
-            logger.info(
-                "%s: BLEU of %s is a makeshift here (%s), for want of sacrebleu[ja], sacrebleu[ko] "
-                "or its flores200; checkpoints are chosen by %s",
-                task.name,
-                language,
-                said["bleu"],
-                task.selection,
-            )
+        signatures(task.metrics, task.table.language)  # asks for sacrebleu before training
         tokenizer, generation = shape.tokenizer, shape.generation
         self.start = generation.decoder_start_token_id
         end = generation.eos_token_id
         self.end = end[0] if isinstance(end, list) else end
-        for key, value in (("decoder_start_token_id", self.start), ("eos_token_id", self.end)):
-            if value is None:
-                raise UnsupportedModelError(
-                    f"'{tokenizer.name_or_path}': neither generation_config.json nor config.json "
-                    f"has {key}; set it (the id of </s> where the model has no other)"
-                )
-        # with the beams of a check, and of the final scores
-        check(tokenizer.name_or_path, generation, 1, task.settings.beams)
+        if self.start is None or self.end is None:
+            raise UnsupportedModelError(
+                f"'{tokenizer.name_or_path}': set decoder_start_token_id and eos_token_id"
+            )
         first = generation.forced_bos_token_id
         self.language: tuple[str, int] | None = None
         self.comes_first: int | None = None
@@ -99,22 +79,11 @@ class TranslationCoder(Coder):
             What `generate()` must be told of the target: a key of its settings, and a token.
         """
         tokenizer: Any = self.shape.tokenizer
-        name = tokenizer.name_or_path
-        if not hasattr(tokenizer, "tgt_lang"):
+        language_ids = languages(tokenizer) if hasattr(tokenizer, "tgt_lang") else {}
+        if codes is None or not {*codes} <= {*language_ids}:
             raise UnsupportedModelError(
-                f"{self.task.name}: codes are for tokenizers of many languages (mBART, M2M, NLLB), "
-                f"and '{name}' is none; leave codes out"
-            )
-        if codes is None:
-            raise UnsupportedModelError(
-                f"{self.task.name}: '{name}' translates between many languages; say which two, as "
-                'its tokenizer calls them: codes = ["en_XX", "ko_KR"]'
-            )
-        language_ids = languages(tokenizer)
-        if not {*codes} <= {*language_ids}:
-            raise UnsupportedModelError(
-                f"{self.task.name}: codes {codes[0]!r} and {codes[1]!r} are not both languages of "
-                f"'{name}'; write them as its tokenizer_config.json does"
+                f"{self.task.name}: codes = {codes} are not two languages of the tokenizer of "
+                f"'{tokenizer.name_or_path}'; name them as it does, or leave them out if it has one"
             )
         tokenizer.src_lang, tokenizer.tgt_lang = codes
         # so that the tokenizer that is saved knows them
@@ -134,56 +103,26 @@ class TranslationCoder(Coder):
         """Encode pairs, without those that are too long, which a decoder must not see the end of.
 
         Raises:
-            DataError: no pair is left, or most pairs have the same text on both sides, or the
-                language of the translations on the other one.
+            DataError: no pair is left, or the translations are not of the task's language.
         """
-        copies = self._checked_sides(examples)
         right = [pair.translation for pair in examples[:MOST_READ]]
         check_language(self.task.table.language, right, f"{self.task.name}: language")
         whole = self._whole(examples)
-        kept_items = [item for item in whole if max(self.size(item)) <= self.shape.max_length]
+        name, longest = self.task.name, self.shape.max_length
+        kept_items = [item for item in whole if max(self.size(item)) <= longest]
         if not kept_items:
-            raise DataError(
-                f"{self.task.name}: all {len(whole):,} training pairs are longer than "
-                f"{self.shape.max_length} tokens; cut the text into sentences, or raise max_length"
-            )
-        if copies or len(kept_items) < len(whole):
-            logger.warning(
-                "%s train: %d of %d pairs have more than %d tokens on a side and are left out; %d "
-                "have the same text on both sides",
-                self.task.name,
-                len(whole) - len(kept_items),
-                len(whole),
-                self.shape.max_length,
-                copies,
-            )
+            raise DataError(f"{name}: all training pairs are longer than max_length={longest}")
+        if long := len(whole) - len(kept_items):
+            logger.warning("%s: %d pairs of more than %d tokens are left out", name, long, longest)
         return kept_items
-
-    def _checked_sides(self, pairs: Sequence[TranslationExample]) -> int:
-        """Count the pairs with the same text on both sides; refuse wrong columns."""
-        copies = sum(pair.text == pair.translation for pair in pairs)
-        wrong, total, what = copies, len(pairs), "the same text on both sides"
-        if copies <= WRONG * total and (language := pairs[0].language) != "und":
-            some, own = pairs[:: 1 + total // MOST_READ], scripts.of_language(language)
-            _, of_sources = scripts.shares([pair.text for pair in some], own)
-            _, of_targets = scripts.shares([pair.translation for pair in some], own)
-            wrong = int(((of_targets < SCRIPT_SHARE) & (of_sources >= SCRIPT_SHARE)).sum())
-            total, what = len(some), f"the script of language = {language!r} on the other side"
-        if wrong > WRONG * total:
-            raise DataError(
-                f"{self.task.name}: {wrong:,} of {total:,} training pairs have {what}; check which "
-                "columns are text and pair"
-            )
-        return copies
 
     def _whole(self, pairs: Sequence[TranslationExample]) -> list[Item]:
         sources = self.reader([pair.text for pair in pairs])["input_ids"]
         targets = self.reader(text_target=[pair.translation for pair in pairs])["input_ids"]
+        rows = enumerate(zip(pairs, sources, targets, strict=True))
         return [
             Item(index, np.array(source), None, self._target(target), pair.text)
-            for index, (pair, source, target) in enumerate(
-                zip(pairs, sources, targets, strict=True)
-            )
+            for index, (pair, source, target) in rows
         ]
 
     def _target(self, ids: list[int]) -> np.ndarray[Any, Any]:
@@ -245,13 +184,7 @@ class TranslationCoder(Coder):
         return [None] * len(items)
 
     def generate(
-        self,
-        model: Any,
-        items: Sequence[Item],
-        places: Sequence[int],
-        on_batch: Callable[[int], object],
-        *,
-        best: bool,
+        self, model: Any, items: Sequence[Item], places: Sequence[int], on_batch: Any, *, best: bool
     ) -> list[Any]:
         """Translate the sources: greedily, or for `best` with a beam.
 
@@ -270,14 +203,7 @@ class TranslationCoder(Coder):
             on_batch=on_batch,
         )
 
-    def decode(
-        self,
-        examples: Sequence[TranslationExample],
-        items: Sequence[Item],
-        collected: Sequence[Any],
-    ) -> list[Prediction]:
-        """Return the texts that were generated."""
-        return [
-            TranslationPrediction(example.id, text)
-            for example, text in zip(examples, collected, strict=True)
-        ]
+    def answer(self, example: Any, parts: Sequence[tuple[Item, Any]]) -> Prediction:
+        """Return the text that was generated."""
+        ((_, text),) = parts
+        return TranslationPrediction(example.id, text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.pretrained.checkpoints import quantised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,17 +14,17 @@ SETTINGS: dict[str, tuple[tuple[str, ...], object, str]] = {
     "position_embedding_type": (
         (*BERT_LIKE, "camembert", "electra"),
         "absolute",
-        "transformers 5 has no relative positions for it; choose a model with absolute ones",
+        "transformers 5 has no relative positions for it",
     ),
     "tie_word_embeddings": (
         ("bart", "mbart", "m2m_100"),
         True,
-        "encoder, decoder and output then have embeddings each; choose a model that shares them",
+        "encoder, decoder and output then have embeddings each",
     ),
     "scale_attn_by_inverse_layer_idx": (
         ("gpt2",),
         False,
-        "attention is scaled by a layer's number, so no layer can be inserted; choose another",
+        "attention is scaled by a layer's number, so no layer can be inserted",
     ),
 }
 """By key of config.json: for which families, its default, which alone works, and why."""
@@ -41,22 +40,14 @@ def check_config(name: str, config: Mapping[str, Any]) -> None:
         config: its config.json.
 
     Raises:
-        UnsupportedModelError: its weights are quantised, its rows would leak, or a setting is
-            another than the record's.
+        UnsupportedModelError: its rows would leak, or a setting is another than the record's.
     """
-    if reason := _reason(config):
-        title = name if name == "source.architecture" else f"source model '{name}'"
-        raise UnsupportedModelError(f"{title}: {reason}")
-
-
-def _reason(config: Mapping[str, Any]) -> str | None:
-    if reason := quantised(config):
-        return reason
     types = config.get("layer_types")
     unknown = sorted({*map(str, types)} - {*ATTENTIONS}) if isinstance(types, list) else []
-    if unknown:
-        return f"has layers of type {', '.join(unknown)}, in which rows would leak; choose another"
+    reasons = [f"has layers of type {kind}, in which rows would leak" for kind in unknown]
     for key, (families, works, reason) in SETTINGS.items():
         if config.get("model_type") in families and config.get(key, works) != works:
-            return f"{key} is {config[key]!r}: {reason}"
-    return None
+            reasons.append(f"{key} is {config[key]!r}: {reason}")
+    if reasons:
+        title = name if name == "source.architecture" else f"source model '{name}'"
+        raise UnsupportedModelError(f"{title}: {'; '.join(reasons)}; choose another model")

@@ -12,20 +12,18 @@ POST_NORMS = ("post_attention_layernorm", "post_feedforward_layernorm")
 
 Zeroed projections before them are the identity too, but a trap: a norm blows the first small step
 of the optimizer up to full size, so the norms themselves are silenced."""
-AFTER_POST_NORMS: dict[str, object] = {
-    "identity": Identity(POST_NORMS),
-    "residual_sites": POST_NORMS,
-}
+AFTER_POST_NORMS: dict[str, object] = {"identity": Identity(POST_NORMS)}
 GEMMA: dict[str, object] = {
     "per_layer": ("layer_types",),
     "identity": Identity(POST_NORMS, -1.0),
-    "residual_sites": POST_NORMS,
     "logits_cap": "final_logit_softcapping",
 }
 
 
 def llama_like(model_type: str, **changes: object) -> Family:
     """Return a family whose tensors are called as Llama's; `changes` are where it differs."""
+    identity = changes.get("identity", PROJECTIONS)
+    assert isinstance(identity, Identity)
     fields: dict[str, object] = {
         "model_type": model_type,
         "kind": "causal",
@@ -34,9 +32,8 @@ def llama_like(model_type: str, **changes: object) -> Family:
         "layers": "model.layers",
         "body_tensors": ("model.norm.",),
         "dropout_keys": ("attention_dropout",),
-        "residual_sites": ("self_attn.o_proj", "mlp.down_proj"),
-        "layer_output": "mlp.down_proj.weight",
-        "identity": PROJECTIONS,
+        "residual_sites": identity.modules,
+        "identity": identity,
     }
     return Family(**(fields | changes))  # type: ignore[arg-type]
 
@@ -47,10 +44,7 @@ def _fairseq_like(model_type: str, stack: str, norm: str, **changes: object) -> 
         "layers": f"{stack}.layers",
         "body_tensors": (f"{stack}.{norm}.",),
         "dropout_keys": ("dropout", "attention_dropout"),
-        "residual_sites": ("self_attn.out_proj", "fc2"),
-        "layer_output": "fc2.weight",
         "identity": Identity(("self_attn.out_proj", "fc2")),
-        "older": older.nothing,
     }
     return llama_like(model_type, **(fields | changes))
 
@@ -65,9 +59,7 @@ DECODERS: dict[str, Family] = {
         body_tensors=("transformer.ln_f.",),
         dropout_keys=("resid_pdrop", "embd_pdrop", "attn_pdrop"),
         residual_sites=("attn.resid_dropout", "mlp"),
-        layer_output="ln_2.weight",
         identity=Identity(("attn.c_proj", "mlp.c_proj")),
-        older=older.nothing,
     ),
     "llama": llama_like(
         "llama", note="Llama 1 to 3, SmolLM 1 and 2, and most models named after it"
@@ -105,8 +97,6 @@ DECODERS: dict[str, Family] = {
         output_bias=("lm_head.bias",),
         body_tensors=("model.final_layernorm.",),
         dropout_keys=("resid_pdrop", "embd_pdrop", "attention_dropout"),
-        residual_sites=("self_attn.dense", "mlp.fc2"),
-        layer_output="mlp.fc2.weight",
         identity=Identity(("self_attn.dense", "mlp.fc2")),
         note="Phi 1 to 2, EEVE 2.8B",
     ),
@@ -125,7 +115,6 @@ DECODERS: dict[str, Family] = {
         body_tensors=("gpt_neox.final_layer_norm.",),
         dropout_keys=("hidden_dropout", "attention_dropout"),
         residual_sites=("post_attention_dropout", "post_mlp_dropout"),
-        layer_output="mlp.dense_4h_to_h.weight",
         identity=Identity(("attention.dense", "mlp.dense_4h_to_h")),
         stored=(("embed_out.", "lm_head."),),
         older=older.neox,
@@ -149,15 +138,12 @@ DECODERS: dict[str, Family] = {
         embedding_norm=("transformer.word_embeddings_layernorm.",),
         body_tensors=("transformer.ln_f.",),
         dropout_keys=("hidden_dropout", "attention_dropout"),
-        residual_sites=("self_attention.dense", "mlp.dense_4h_to_h"),
-        layer_output="mlp.dense_4h_to_h.weight",
         identity=Identity(
             ("self_attention.dense", "mlp.dense_4h_to_h"),
             where=("apply_residual_connection_post_layernorm", False),
         ),
         attention="alibi",
         other_positions="ALiBi",
-        older=older.nothing,
     ),
     "xglm": _fairseq_like(
         "xglm",
@@ -177,8 +163,6 @@ DECODERS: dict[str, Family] = {
     "nanochat": llama_like(
         "nanochat",
         body_tensors=(),
-        residual_sites=("self_attn.o_proj", "mlp.fc2"),
-        layer_output="mlp.fc2.weight",
         identity=Identity(("self_attn.o_proj", "mlp.fc2")),
         logits_cap="final_logit_softcapping",
         older=None,
@@ -188,7 +172,6 @@ DECODERS: dict[str, Family] = {
         "hyperclovax",
         logits_multiplied_by="logits_scaling",
         identity=Identity(("post_norm1", "post_norm2"), where=("use_post_norm", True)),
-        residual_sites=("post_norm1", "post_norm2"),
         older=None,
         note="HyperCLOVA X SEED Think; the smaller SEED models are Llamas",
     ),

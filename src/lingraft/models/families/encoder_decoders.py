@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lingraft.models.families import older
 from lingraft.models.families.record import DECODER, Family, Identity, LayerList
 
 
@@ -19,15 +18,13 @@ def _bart_like(model_type: str, *, positions: bool, norm: bool, final: bool) -> 
         decoder_list=LayerList("model.decoder.layers", "decoder_layers", DECODER),
         positions=tuple(f"{stack}.embed_positions.weight" for stack in stacks) if positions else (),
         position_modules=tuple(f"{stack}.embed_positions" for stack in stacks),
-        first_position="zero" if positions else "after padding",
+        pad_decides_positions=not positions,
         embedding_norm=tuple(f"{stack}.layernorm_embedding." for stack in stacks) if norm else (),
         body_tensors=tuple(f"{stack}.layer_norm." for stack in stacks) if final else (),
         dropout_keys=("dropout", "attention_dropout", "activation_dropout"),
-        layer_output="fc2.weight",
         identity=Identity(("self_attn.out_proj", "encoder_attn.out_proj", "fc2"))
         if final
         else None,
-        older=older.nothing,
         kind="seq2seq",
         corruption="infilling",
     )
@@ -47,9 +44,7 @@ def _t5_like(model_type: str, head_scale_key: str | None) -> Family:
         head_scale_key=head_scale_key,
         decoder_start="pad",
         dropout_keys=("dropout_rate",),
-        layer_output="layer.1.DenseReluDense.wo.weight",
         identity=Identity(("SelfAttention.o", "EncDecAttention.o", "DenseReluDense.wo")),
-        older=older.nothing,
         kind="seq2seq",
         corruption="spans",
     )

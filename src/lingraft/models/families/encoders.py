@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lingraft.models.families import older
 from lingraft.models.families.decoders import llama_like
-from lingraft.models.families.record import CrossSite, Family, Identity
+from lingraft.models.families.record import Family, Identity
 
 
 def _bert_like(model_type: str, prefix: str, logits: str, **changes: object) -> Family:
@@ -15,14 +15,7 @@ def _bert_like(model_type: str, prefix: str, logits: str, **changes: object) -> 
         "output_bias": (f"{logits}.bias", f"{logits}.decoder.bias"),
         "layers": f"{prefix}.encoder.layer",
         "positions": (f"{prefix}.embeddings.position_embeddings.weight",),
-        "older": older.nothing,
-        "cross_site": CrossSite(
-            "attention",
-            pre_norm=None,
-            norm_epsilon="layer_norm_eps",
-            dropout="hidden_dropout_prob",
-            attention_dropout="attention_probs_dropout_prob",
-        ),
+        "cross_attention": True,
         "embedding_norm": (
             f"{prefix}.embeddings.token_type_embeddings.",
             f"{prefix}.embeddings.LayerNorm.",
@@ -33,7 +26,7 @@ def _bert_like(model_type: str, prefix: str, logits: str, **changes: object) -> 
 
 ROBERTA_HEAD: dict[str, object] = {
     "head_tensors": ("lm_head.dense.", "lm_head.layer_norm."),
-    "first_position": "after padding",
+    "pad_decides_positions": True,
 }
 
 ENCODERS: dict[str, Family] = {
@@ -74,14 +67,6 @@ ENCODERS: dict[str, Family] = {
         per_layer=("layer_types",),
         first_layer_lacks="attn_norm.weight",
         residual_sites=("attn.out_drop", "mlp"),
-        cross_site=CrossSite(
-            "attn",
-            pre_norm="attn_norm",
-            norm_epsilon="norm_eps",
-            dropout="attention_dropout",
-            attention_dropout="attention_dropout",
-        ),
-        layer_output="mlp.Wo.weight",
         identity=Identity(("attn.Wo", "mlp.Wo")),
         older=older.modernbert,
         note="mmBERT and Ettin too; identity but before the first layer, which lacks a norm; 4.57 "
@@ -96,7 +81,7 @@ ENCODERS: dict[str, Family] = {
         embedding_norm=("roberta.embeddings.token_type_embeddings.",),
         body_tensors=("roberta.encoder.LayerNorm.",),
         residual_sites=("attention.output.dropout", "output.dense"),
-        cross_site=None,
+        cross_attention=False,
         identity=Identity(("attention.output.dense", "output.dense")),
     ),
     "roberta-prelayernorm": _bert_like(
@@ -105,7 +90,7 @@ ENCODERS: dict[str, Family] = {
         "lm_head",
         **ROBERTA_HEAD,
         body_tensors=("roberta_prelayernorm.LayerNorm.",),
-        cross_site=None,
+        cross_attention=False,
         identity=Identity(("attention.output.dense", "output.dense")),
     ),
     "eurobert": llama_like("eurobert", kind="masked", older=None),
@@ -117,9 +102,8 @@ ENCODERS: dict[str, Family] = {
         output_bias=("lm_head.decoder.bias",),
         layers="gte.layers",
         positions=(),
-        cross_site=None,
+        cross_attention=False,
         residual_sites=("post_attention_dropout", "post_mlp_dropout"),
-        layer_output="mlp.down_proj.weight",
         stored=(("gte.encoder.layer.", "gte.layers."), ("lm_head.norm.", "lm_head.layer_norm.")),
         older=None,
         note="gte-multilingual",
@@ -137,7 +121,7 @@ ENCODERS: dict[str, Family] = {
         ),
         positions=(),
         body_tensors=("deberta.encoder.rel_embeddings.", "deberta.encoder.LayerNorm."),
-        cross_site=None,
+        cross_attention=False,
         attention="disentangled",
         other_positions="relative",
         note="mDeBERTa, DeBERTa v3: released without a head for masked tokens, which starts fresh; "
@@ -156,8 +140,7 @@ ENCODERS: dict[str, Family] = {
         head_tensors=("vocab_transform.", "vocab_layer_norm."),
         dropout_keys=("dropout", "attention_dropout"),
         residual_sites=("attention.out_lin", "ffn"),
-        layer_output="ffn.lin2.weight",
-        cross_site=None,
+        cross_attention=False,
         note="distil-mBERT too",
     ),
 }

@@ -16,11 +16,6 @@ WITH_THE_BASE = ("rope_theta", "partial_rotary_factor")
 """Keys of `rope_parameters` that stood beside `rope_scaling`, not in it."""
 
 
-def nothing(_: Mapping[str, Any]) -> dict[str, Any]:
-    """Return no keys, for families whose config.json has not changed."""
-    return {}
-
-
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return rotary positions with one base for all layers (Llama, Qwen, Mistral, OLMo 2 …)."""
     parameters = config.get("rope_parameters")

@@ -14,24 +14,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CrossSite:
-    """Place of cross-attention in a layer: behind self-attention, before the feed-forward."""
-
-    behind: str
-    """The module of a layer behind which it stands."""
-    pre_norm: str | None
-    """The norm of the layer's input, where the layer normalises what a block reads, not what it
-    gives: then cross-attention does so too, and the residual stream is that input plus the output
-    of `behind`."""
-    norm_epsilon: str
-    """Configuration key."""
-    dropout: str
-    """Configuration key of the dropout behind the output projection."""
-    attention_dropout: str
-    """Configuration key of the dropout of attention probabilities."""
-
-
-@dataclass(frozen=True)
 class Identity:
     """Values of weights with which a layer gives back its input."""
 
@@ -87,8 +69,9 @@ class Family:
     """Prefixes of the language-model head without decoder and bias."""
     positions: tuple[str, ...] = ()
     """Learned position rows; empty where positions are rotary."""
-    first_position: Literal["zero", "after padding"] = "zero"
-    """Position of a sentence's first token: 0, or padding_idx + 1 as in RoBERTa."""
+    pad_decides_positions: bool = False
+    """Whether the padding id must be kept because position rows are counted from it: a sentence's
+    first token has padding_idx + 1 as in RoBERTa, else 0."""
     body_tensors: tuple[str, ...] = ()
     """Prefixes of encoder tensors outside the layer list (a final norm)."""
     dropout_keys: tuple[str, ...] = ("hidden_dropout_prob", "attention_probs_dropout_prob")
@@ -126,10 +109,8 @@ class Family:
     """Tensor that every layer has but the first (ModernBERT's attention norm)."""
     residual_sites: tuple[str, ...] = ("attention.output.dropout", "output.dropout")
     """Modules of a layer whose output is added to the residual stream."""
-    layer_output: str = "output.dense.weight"
-    """A tensor of every layer whose first axis is as long as the layer's output is wide."""
-    cross_site: CrossSite | None = None
-    """Place where cross-attention can be plugged in; None where no place is known."""
+    cross_attention: bool = False
+    """Whether cross-attention can be plugged in behind self-attention, as into BERT's layers."""
     kind: KindName = "masked"
     """Kind of language model: a key of `kinds.KINDS`."""
     depth_key: str = "num_hidden_layers"
@@ -169,8 +150,3 @@ class Family:
             return "learned"
         kind = "sinusoidal" if self.position_modules else self.other_positions or "rotary"
         return "relative" if self.first_layer_has else kind
-
-    @property
-    def pad_decides_positions(self) -> bool:
-        """Return whether the padding id must be kept because position rows are counted from it."""
-        return self.first_position == "after padding"

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from lingraft.corpus.cleaning import near_duplicates
-from lingraft.corpus.cleaning.clean import DUPLICATE
 from lingraft.corpus.readers.folders import FINISHED
-from lingraft.corpus.result import NOT_IN_SUBSET
 from lingraft.errors import writing
 from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
@@ -26,8 +23,9 @@ if TYPE_CHECKING:
     from lingraft.report.page import Part
 
 TOP = 20
+"""Languages and sources that are shown, those with most text."""
 SOURCE = "FacebookAI/roberta-base"
-"""What a command is shown with."""
+"""The source in the command that is proposed."""
 
 
 def write(folder: Path) -> Path:
@@ -53,102 +51,49 @@ def render(data: dict[str, Any], folder: Path) -> str:
     """Make the page for what corpus.json holds, and where it lies."""
     result = data["result"]
     settings = {key: value for key, value in data["corpus"].items() if value is not None}
-    in_full = Folded("[corpus] in full", [Text(tomli_w.dumps(settings), "code")])
-    kept = [
-        *section("What was kept", sections.corpus_splits(result, None)),
-        *_bars("Length of the sentences, in characters", "sentences", _ranges(result["lengths"])),
-        *_bars(
-            "Length of the documents, in sentences",
-            "documents",
-            _ranges(result["documents_by_sentences"]),
-        ),
-        *_bars("Scripts of the letters", "letters", by_count(result["letters_by_script"])),
+    ranked = sorted(result["sources"], key=lambda source: (-source["documents"], source["name"]))
+    languages = dict(list(by_count(result["languages"]).items())[:TOP])
+    total = sum(result["languages"].values())
+    facts = [
+        ("written in", ", ".join(result["scripts"]) or "any script"),
+        ("sources", numbers.count(len(ranked))),
+        ("shards", numbers.count(result["parts"])),
+        *(("more held out than the shares give", split) for split in result["widened"]),
     ]
+    changed = [(thing, numbers.count(n)) for thing, n in result["changed"].items()]
     return page(
         f"Corpus: {result['language']}",
         verdict(result),
         [
-            *section(
-                "From documents to sentences",
-                *sections.notices(result),
-                sections.document_drops(result),
-                sections.drops(result),
-            ),
-            *_counts("What was changed", "what", "times", result["changed"]),
+            *section("What was left out", *sections.notices(result), sections.left_out(result)),
+            *section("What was changed", table("Changes", ("what", "times"), changed), level=3),
             *_samples(result),
-            *kept,
-            *_languages(result),
-            *_sources(result),
-            *section("Settings", in_full),
+            *section("What was kept", sections.corpus_splits(result, {})),
+            *_bars("Scripts of the letters", "letters", by_count(result["letters_by_script"])),
+            *_bars("Most likely languages of the sentences", "sentences", languages, total),
+            *section("Sources with most text", sections.corpus_sources(ranked[:TOP])),
+            *section(
+                "Settings", Folded("[corpus] in full", [Text(tomli_w.dumps(settings), "code")])
+            ),
         ],
-        facts=_facts(result),
+        facts=facts,
         next_step=after(result, folder),
         made_from="corpus.json",
     )
 
 
-def _bars(title: str, unit: str, counts: Mapping[str, int]) -> list[Part]:
-    return section(title, sections.bars(title, ("", unit), counts), level=3)
-
-
-def _counts(title: str, name: str, unit: str, counts: Mapping[str, int]) -> list[Part]:
-    rows = [(thing, numbers.count(n)) for thing, n in counts.items()]
-    return section(title, table(title, (name, unit), rows), level=3)
+def _bars(title: str, unit: str, counts: Mapping[str, int], total: int = 0) -> list[Part]:
+    return section(title, sections.bars(title, ("", unit), counts, total), level=3)
 
 
 def _samples(result: dict[str, Any]) -> list[Part]:
-    """Show a few texts of each reason, the most frequent first.
-
-    A reason of which nothing is counted was one of sentences whose documents went as a whole.
-    """
+    """Show a few texts of each reason, the most frequent first."""
     dropped, texts, language = result["dropped"], result["samples"], str(result["language"])
-    # readers step over some, of which there is no text to show
-    only = ", ".join(reason for reason in dropped if reason not in texts)
-    note = "The first few of each reason; long texts are cut."
-    parts: list[Part] = [Heading("What was dropped"), Text(note, "note")]
-    parts += [Text(f"Counted, but not shown: {only}.", "note")] if only else []
+    parts: list[Part] = [Heading("What was dropped, the first few of each reason")]
     for reason in by_count(dropped):
-        unit = "sentences" if sections.is_of_sentences(reason) else "documents"
         shown = (Text(text, "item", language) for text in texts.get(reason, ()))
-        title = f"{reason} ({numbers.count(dropped[reason])} {unit})"
-        parts += section(title, *shown, level=3)
-    return parts if dropped else section("What was dropped", Text("Nothing."))
-
-
-def _languages(result: dict[str, Any]) -> list[Part]:
-    languages = by_count(result["languages"])
-    if not languages:
-        off = "Languages were not identified; corpus.identify_language = true does so."
-        return section("Languages", Text(off))
-    note = "Most likely language of each sentence of at least 20 characters that passed the other "
-    top, whole = dict(list(languages.items())[:TOP]), sum(languages.values())
-    return section(
-        "Languages",
-        Text(f"{note}filters.", "note"),
-        sections.bars("Sentences by language", ("language", "sentences"), top, whole),
-        _more(len(languages), "languages"),
-    )
-
-
-def _sources(result: dict[str, Any]) -> list[Part]:
-    """Show the sources and the hosts with most documents."""
-    ranked = sorted(result["sources"], key=lambda source: (-source["documents"], source["name"]))
-    table = sections.corpus_sources({"sources": ranked[:TOP]})
-    hosts = _counts("Hosts with most documents", "host", "documents", result["domains"])
-    return [*section("Sources", table, _more(len(ranked), "sources")), *hosts]
-
-
-def _more(count: int, things: str) -> Text | None:
-    return Text(f"{count - TOP} more {things}.", "note") if count > TOP else None
-
-
-def _ranges(counts: Mapping[str, int]) -> dict[str, int]:
-    """Name the classes whose smallest number is a power of two."""
-    ranges = {}
-    for start, count in counts.items():
-        low = int(start)
-        ranges[str(low) if low < 2 else f"{low:,} – {2 * low - 1:,}"] = count
-    return ranges
+        parts += section(f"{reason} ({numbers.count(dropped[reason])})", *shown, level=3)
+    return parts if len(parts) > 1 else []
 
 
 def verdict(result: dict[str, Any]) -> str:
@@ -156,22 +101,13 @@ def verdict(result: dict[str, Any]) -> str:
     n_kept = sum(split["sentences"] for split in result["splits"].values())
     characters = sum(split["characters"] for split in result["splits"].values())
     share = numbers.percent(n_kept / max(result["sentences_in"], 1))
+    most = [(name, count) for name, count in by_count(result["dropped"]).items() if count][:2]
+    reasons = " and ".join(f"{name}{sections.unit_of(name)}: {count:,}" for name, count in most)
     return (
         f"{numbers.count(n_kept)} of {numbers.count(result['sentences_in'])} sentences were kept "
-        f"({share}), {numbers.short(characters)} characters. {_dropped(result)}"
+        f"({share}), {numbers.short(characters)} characters. "
+        f"Dropped most often: {reasons or 'nothing'}."
     )
-
-
-def _dropped(result: dict[str, Any]) -> str:
-    most = [(name, count) for name, count in by_count(result["dropped"]).items() if count][:2]
-    if not most:
-        return "Nothing was dropped."
-    units = ["" if sections.is_of_sentences(name) else " documents" for name, _ in most]
-    reasons = " and ".join(
-        f"{name} ({numbers.count(count)}{unit})"
-        for (name, count), unit in zip(most, units, strict=True)
-    )
-    return f"Dropped most often: {reasons}."
 
 
 def after(result: dict[str, Any], folder: Path) -> NextStep:
@@ -185,19 +121,3 @@ def after(result: dict[str, Any], folder: Path) -> NextStep:
             *("--budget", "30m", "--out", f"runs/{language}"),
         ),
     )
-
-
-def _facts(result: dict[str, Any]) -> list[tuple[str, str]]:
-    duplicates = result["dropped"].get(DUPLICATE, 0)
-    near = result["dropped"].get(near_duplicates.NEAR_DUPLICATE, 0)
-    facts = [
-        ("written in", ", ".join(result["scripts"]) or "any script"),
-        ("sources", numbers.count(len(result["sources"]))),
-        ("shards", numbers.count(result["parts"])),
-        ("duplicate sentences", numbers.count(duplicates)),
-        ("near-duplicate documents", numbers.count(near)),
-    ]
-    if result["widened"]:
-        facts.append(("more held out than the shares give", ", ".join(result["widened"])))
-    left_out = result["subset"].get(NOT_IN_SUBSET)
-    return facts if left_out is None else [*facts, (NOT_IN_SUBSET, numbers.count(left_out))]

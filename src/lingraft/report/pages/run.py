@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lingraft.recipe import decoding
+from lingraft.recipe import PARTS, decoding
+from lingraft.recipe.selectors import described
 from lingraft.report import (
     after_run,
     causal,
@@ -19,6 +19,7 @@ from lingraft.report import (
 )
 from lingraft.report.page import Folded, Heading, Text, page, section
 from lingraft.report.pages import sections
+from lingraft.report.table import Column, Table, table
 from lingraft.report.variants import kind_of
 from lingraft.report.verdict import verdict
 from lingraft.rundir import write_text
@@ -27,283 +28,230 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lingraft.recipe import Recipe
     from lingraft.report.page import Part
     from lingraft.report.tables import Comparison
-    from lingraft.report.variants import Variant
+    from lingraft.report.variants import PhaseRecord, TrainedModel
 
-LOWER = (
-    "lower is better; hits@k (per cent) and MRR: higher is better. “unigrams” knows only how often "
-    "each token occurs: a model that is not well below it has learnt nothing from context."
-)
 HOW_TO_READ = {
-    "masked": "Masked tokens of held-out text, all of them hidden (mask-only). Bits per character "
-    "are measured on whole words and compare across vocabularies; the others do not. PPL, MR and "
-    f"bits/char: {LOWER}",
-    "causal": "Every token of whole held-out documents, given those before it in its document. "
-    "Bits per character count every character and compare across vocabularies; the others do not. "
-    f"PPL, MR and bits/char: {LOWER}",
-    "seq2seq": "Words of held-out text that the decoder writes, each given those before it, when "
-    "spans are hidden from the encoder. They compare only between models with this tokenizer and "
-    "these spans. Bits per character are not defined here: the encoder sees most of what is "
-    f"written. PPL and MR: {LOWER}",
+    "masked": "Masked tokens of held-out text, all of them hidden.",
+    "causal": "Every token of whole held-out documents, given those before it.",
+    "seq2seq": "Words of held-out text that the decoder writes when spans are hidden from the "
+    "encoder.",
 }
-SCHEMES = (
-    "bert: 80 % of the predicted tokens are hidden, 10 % replaced, 10 % left visible, as in "
-    "training and in the papers; mask-only: all hidden."
+LOWER = (
+    "PPL, MR and bits: lower is better; hits@k (per cent) and MRR: higher is better. Bits compare "
+    "across vocabularies, the others do not. “unigrams” knows only how often each token occurs: a "
+    "model that is not well below it has learnt nothing from context."
 )
+SAMPLES = {
+    "masked": "Sentences of the test text. Marked tokens were hidden from the models; beneath are "
+    "the five most probable guesses, right ones in bold. “▁” starts a word, “##” continues one.",
+    "causal": "Beginnings of held-out documents and what generate() writes behind them: token by "
+    "token the likeliest (greedy), and one that is drawn (top-p 0.9).",
+}
 DECIDED = (
     "Given: the command, the recipe or its method says so. Measured: our studies compared it on "
     "such a source with such a budget; extrapolated: on others."
 )
-DRAWN = (
-    "A stream of N sentences is drawn with a probability that is proportional to N to the power of "
-    "α, or by its weight; passes: how often each of its sentences was seen. A draw is a sentence, "
-    "or a block of them where the phase joins sentences."
-)
-ON_COMMON_WORDS = (
-    "Bits per character on the words that both can score; a difference below 0 is in favour of "
-)
 
 
-def write(variants: Sequence[Variant], out: Path, compared: Comparison | None = None) -> Path:
+def write(models: Sequence[TrainedModel], out: Path, compared: Comparison | None = None) -> Path:
     """Write the report of one run, or of several side by side.
 
     Args:
-        variants: labelled; the first is the main one, whose details are shown. A run that has not
+        models: labelled; the first is the main one, whose details are shown. A run that has not
             ended gives a page that says what is not there yet.
         out: the HTML file.
-        compared: the variants, where they are compared already.
+        compared: the models, where they are compared already.
 
     Returns:
         `out`.
     """
-    main, compared = variants[0], compared or tables.compare(variants)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    main, compared = models[0], compared or tables.compare(models)
+    recipe, environment = main.recipe, main.environment or {}
+    facts = [
+        ("source model", sections.source_name(recipe)),
+        ("language" if len(recipe.languages) == 1 else "languages", ", ".join(recipe.languages)),
+        ("method", main.title),
+        ("seed", str(recipe.seed)),
+        ("started", str(environment.get("started", numbers.ABSENT))),
+    ]
     text = page(
-        sections.title(variants),
+        sections.title(models),
         verdict(compared),
         [
-            *quality(variants, compared),
-            *_differences(variants),
-            *_training(variants),
+            *quality(models, compared),
+            *_training(models),
             *_decided(main),
-            *_samples(variants),
+            *_samples(models),
             *corpus(main),
             *_tokenizer(main),
             *_graft(main),
-            *_again(main),
+            *section(
+                "Environment, and how to run it again",
+                Text(str(environment.get("command", "")), "code"),
+                Text(_environment(environment)),
+                Folded("The recipe in full", [Text(decoding.to_toml(recipe), "code")]),
+            ),
         ],
-        facts=_facts(main),
+        facts=facts,
         next_step=after_run.after_run(main, compared.lines[0]),
         made_from="the files of the run",
     )
+    out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, text)
     return out
 
 
-def _facts(main: Variant) -> list[tuple[str, str]]:
-    recipe = main.recipe
-    started = (main.environment or {}).get("started")
-    facts = [
-        ("source model", sections.source_name(recipe)),
-        ("language" if len(recipe.languages) == 1 else "languages", ", ".join(recipe.languages)),
-        ("method", f"{main.title}, preset {recipe.training.preset}"),
-        ("seed", str(recipe.seed)),
-    ]
-    if started:
-        facts.append(("started", f"{datetime.fromisoformat(started):%Y-%m-%d %H:%M %Z}"))
-    return facts
+def _absent(title: str, stage: str) -> list[Part]:
+    return section(title, Text(f"Not there yet: the {stage} stage has not ended.", "absent"))
 
 
-def _absent(what: str) -> Text:
-    return Text(f"Not there yet: {what}", "absent")
-
-
-def quality(variants: Sequence[Variant], compared: Comparison) -> list[Part]:
+def quality(models: Sequence[TrainedModel], compared: Comparison) -> list[Part]:
     """Show how good the models are, on every text and beside what they came from."""
-    title, main = "How good is it?", variants[0]
-    if not compared.unigrams:
-        return section(title, _absent("no model of this run has been evaluated."))
+    title, main = "How good is it?", models[0]
+    if not compared.references:
+        return _absent(title, "evaluation")
+    pairs = streams.compared(models)
     kind = kind_of(main.result("evaluation"))
-    judged = causal.models(variants)
-    pairs, before = streams.compared(variants), streams.against_source(main)
-    note = Text(ON_COMMON_WORDS + f"{main.label}.", "note")
-    by_stream = tables.by_stream(compared)
-    parts: list[Part] = section(
-        title, tables.table_of(compared).filled(), Text(HOW_TO_READ[kind], "note")
-    )
-    parts += section("Beside the untouched source", causal.text_table(judged), level=3)
-    parts += section("The source's language", causal.kept_table(judged), level=3)
-    if by_stream:
-        own_text = (
-            "The first table of this section, the curves' dotted line and the samples are of the "
-            f"first stream, {main.recipe.texts[0].name}; the validation loss is the mean over the "
-            "streams as they are drawn."
-        )
-        title = "Bits per character by stream"
-        shown = [
-            Text(streams.verdict(main.label, pairs)),
-            streams.table_of(main.label, pairs, title),
-            note,
-        ]
-        shown = shown if pairs else []
-        parts += section("By stream", *shown, by_stream, Text(own_text, "note"), level=3)
-    if before:
-        told = Text(streams.kept_or_lost(before))
-        shown = [told, streams.table_of(main.label, before, "Before and after"), note]
-        parts += section("Kept or lost", *shown, level=3)
-    if kind == "masked":
-        schemes = (tables.by_scheme(variants), Text(SCHEMES, "note"))
-        parts.append(Folded("All metrics under both masking schemes", schemes))
-    return parts
-
-
-def _differences(variants: Sequence[Variant]) -> list[Part]:
-    differences = sections.differences(variants)
-    if differences is None:
-        return []
-    same = Text("The recipes are the same but for their names.")
-    details = f"From here on the details are those of {variants[0].run_name}, where not said "
-    return section(
-        "What differs between the runs",
-        differences if differences.rows else same,
-        Text(f"{details}otherwise.", "note"),
-    )
-
-
-def _training(variants: Sequence[Variant]) -> list[Part]:
-    main, losses = variants[0], plots.losses(variants)
-    nothing = (
-        _absent("nothing has been logged (metrics.jsonl).")
-        if main.recipe.phases
-        else Text("Nothing was trained: the method has no phases.")
-    )
-    draws = streams.draws(main)
     return [
         *section(
-            "Training",
-            losses or nothing,
-            plots.stream_losses(variants),
-            plots.learning_rates(variants),
+            title, tables.table_of(compared).filled(), Text(f"{HOW_TO_READ[kind]} {LOWER}", "note")
         ),
-        *section("How the streams were drawn", draws, draws and Text(DRAWN, "note"), level=3),
-        *section("What trained in each phase", sections.schedule(variants), level=3),
-    ]
-
-
-def _decided(main: Variant) -> list[Part]:
-    if (decided := choices.decided(main.run)) is None:
-        return []
-    took = choices.took(main.run)
-    time = Text(f"The whole run took {took}.") if took else None
-    return section("What was decided", decided, Text(DECIDED, "note"), time)
-
-
-def _samples(variants: Sequence[Variant]) -> list[Part]:
-    main, title = variants[0], "What it says"
-    evaluation, tokenizer = main.result("evaluation"), main.result("tokenizer") or {}
-    if evaluation is None:
-        return section(title, _absent("there are no samples before the evaluation."))
-    if judged := causal.models(variants):
-        shown = causal.samples(judged, main.recipe.languages[0])
-        note = (
-            "Beginnings of held-out documents and what stock generate() writes behind them: token "
-            "by token the likeliest (greedy), and one that is drawn (top-p 0.9)."
-        )
-    else:
-        kind = str(tokenizer.get("kind", ""))
-        specials = [str(token) for token, _ in tokenizer.get("specials", {}).values()]
-        shown = samples.samples(variants, kind, specials)
-        sign = "“##” continues a word." if kind == "wordpiece" else "“▁” starts a word."
-        note = (
-            "Sentences of the test text. Marked tokens were hidden from the models; beneath are "
-            f"the five most probable guesses, right ones in bold. {sign}"
-        )
-    none = Text("The recipe asks for no samples (evaluation.samples = 0).")
-    return [Heading(title), Text(note, "note"), *shown] if shown else section(title, none)
-
-
-def corpus(main: Variant) -> list[Part]:
-    """Show what was read, what of it was kept, and why not the rest."""
-    title, result = "Corpus", main.result("corpus")
-    if result is None:
-        return section(title, _absent("the corpus stage has not ended."))
-    n_kept = sum(int(split["sentences"]) for split in result["splits"].values())
-    counts = (
-        f"{numbers.count(result['sentences_in'])} sentences of "
-        f"{numbers.count(result['documents'])} documents went in, {numbers.count(n_kept)} were "
-        f"kept. Language {result['language']}, written in {', '.join(result['scripts'])}."
-    )
-    funnels = (sections.document_drops(result), sections.drops(result))
-    dropped: list[Part] = [funnel for funnel in funnels if len(funnel.rows) > 2]
-    return [
+        *section("The source's language", causal.kept_table(models), level=3),
         *section(
-            title,
-            Text(counts),
-            *sections.notices(result),
-            sections.corpus_sources(result),
-            sections.corpus_splits(result, main.result("tokenizer")),
-        ),
-        *section("What was left out, and why", *(dropped or [Text("Nothing.")]), level=3),
-    ]
-
-
-def _tokenizer(main: Variant) -> list[Part]:
-    title, tokenizer = "Tokenizer", main.result("tokenizer")
-    if tokenizer is None:
-        return section(title, _absent("the tokenizer stage has not ended."))
-    specials = (f"{role} {token} ({at})" for role, (token, at) in tokenizer["specials"].items())
-    counts = f"{tokenizer['kind']}, {numbers.count(tokenizer['vocab_size'])} pieces."
-    changed = " ".join(vocabulary.facts(tokenizer))
-    by_stream = vocabulary.by_stream(tokenizer)
-    first = f"Fertility is tokens per word. Beneath: the first stream, {main.recipe.texts[0].name}."
-    return section(
-        title,
-        Text(f"{counts} Special tokens: {', '.join(specials)}."),
-        Text(changed) if changed else None,
-        by_stream,
-        by_stream and Text(first, "note"),
-        vocabulary.statistics(tokenizer),
-    )
-
-
-def layers(recipe: Recipe, graft: dict[str, Any]) -> str:
-    """Say which layers the model has, and where its embeddings come from."""
-    drawn = " with weights drawn anew" if recipe.graft.source_weights == "random" else ""
-    return (
-        f"{graft['model_type']}: {graft['layers']['source']} source layers{drawn}, "
-        f"{sections.new_layers(graft)}. Embeddings: {graft['embeddings']['initializer']}."
-    )
-
-
-def _graft(main: Variant) -> list[Part]:
-    title = "Graft"
-    graft = main.result("graft")
-    if graft is None:
-        return section(title, _absent("the graft stage has not ended."))
-    kind = str((main.result("tokenizer") or {}).get("kind", ""))
-    whole = "The whole list is graft/provenance.tsv. “new ← source” where the two are spelt "
-    return [
-        *section(
-            title,
-            Text(layers(main.recipe, graft)),
-            *(Text(note, "item") for note in graft["notes"]),
-        ),
-        *section(
-            "Where the embedding rows come from",
-            vocabulary.provenance(main, graft, kind),
-            Text(f"{whole}differently.", "note"),
+            "By stream",
+            Text(streams.verdict(main.label, pairs)) if pairs else None,
+            streams.table_of(main.label, pairs),
             level=3,
         ),
     ]
 
 
-def _again(main: Variant) -> list[Part]:
-    environment, command = main.environment, (main.environment or {}).get("command")
-    return section(
-        "Environment, and how to run it again",
-        Text(str(command), "code") if command else None,
-        sections.environment(environment) if environment else _absent("environment.json."),
-        Folded("The recipe in full", [Text(decoding.to_toml(main.recipe), "code")]),
+def _training(models: Sequence[TrainedModel]) -> list[Part]:
+    main, losses = models[0], plots.losses(models)
+    why = "not there yet" if main.recipe.phases else "the method has no phases"
+    nothing = Text(f"Nothing was trained: {why}.", "absent")
+    return [
+        *section("Training", losses or nothing),
+        *section("What trained in each phase", schedule(models), level=3),
+    ]
+
+
+def schedule(models: Sequence[TrainedModel]) -> Table:
+    """Say what each phase trained, how long, and how it ended."""
+    texts = (Column("phase", "text"), Column("trains", "long"))
+    budget = ("trainable", "objective", "peak rate", "steps", "tokens", "time")
+    head = ("model", *texts, *budget, "best loss", "ended by")
+    rows = [_phase_row(model, phase) for model in models for phase in model.phases]
+    return table("Phases", head, rows)
+
+
+def _phase_row(model: TrainedModel, phase: PhaseRecord) -> tuple[str, ...]:
+    plan, result = phase.plan, phase.result or {}
+    trained = result.get("train") or plan.train
+    trained = ("everything",) if set(trained) == set(PARTS) else trained
+    by_lora = plan.lora.parts if plan.lora else ()
+    logged = [int(row["step"]) for row in (*phase.train, *phase.valid)]
+    best = result.get("best") or {}
+    return (
+        model.label,
+        phase.name,
+        described([str(part).replace("_", " ") for part in trained], by_lora) or numbers.ABSENT,
+        numbers.short(result.get("trainable_parameters")),
+        plan.objective,
+        plan.optimizer.peaks,
+        numbers.count(result.get("steps", max(logged, default=None))),
+        numbers.short(phase.tokens),
+        numbers.duration(result.get("seconds")),
+        numbers.fixed(best.get("loss"), 3),
+        str(result.get("stopped") or ("under way" if logged else "not begun")),
     )
+
+
+def _decided(main: TrainedModel) -> list[Part]:
+    decided, took = choices.decided(main.run), choices.time_taken(main.run)
+    time = Text(f"The whole run took {took}.") if took else None
+    return section("What was decided", decided, Text(DECIDED, "note"), time) if decided else []
+
+
+def _samples(models: Sequence[TrainedModel]) -> list[Part]:
+    main, title = models[0], "What it says"
+    evaluation, tokenizer = main.result("evaluation"), main.result("tokenizer") or {}
+    if evaluation is None:
+        return _absent(title, "evaluation")
+    is_causal = kind_of(evaluation) == "causal"
+    if is_causal:
+        shown = causal.samples(models, main.recipe.languages[0])
+    else:
+        specials = [str(token) for token, _ in tokenizer.get("specials", {}).values()]
+        shown = samples.samples(models, str(tokenizer.get("kind", "")), specials)
+    note = Text(SAMPLES["causal" if is_causal else "masked"], "note")
+    return [Heading(title), note, *shown] if shown else []
+
+
+def corpus(main: TrainedModel) -> list[Part]:
+    """Show what was read, what of it was kept, and why not the rest."""
+    title, result = "Corpus", main.result("corpus")
+    if result is None:
+        return _absent(title, "corpus")
+    tokens = (main.result("tokenizer") or {}).get("tokens", {})
+    return [
+        *section(
+            title,
+            Text(
+                f"Language {result['language']}, written in {', '.join(result['scripts'])}; "
+                f"{numbers.count(result['sentences_in'])} sentences of "
+                f"{numbers.count(result['documents'])} documents went in."
+            ),
+            *sections.notices(result),
+            sections.corpus_sources(result["sources"]),
+            sections.corpus_splits(result, tokens),
+        ),
+        *section("What was left out, and why", sections.left_out(result), level=3),
+    ]
+
+
+def tokenizer_text(tokenizer: dict[str, Any]) -> str:
+    """Say how many pieces a vocabulary has, and what became of the source's."""
+    counts = (f", {key} {n}" for key, n in (tokenizer.get("extension") or {}).items())
+    return f"{tokenizer['kind']}, {numbers.count(tokenizer['vocab_size'])} pieces{''.join(counts)}."
+
+
+def _tokenizer(main: TrainedModel) -> list[Part]:
+    title, tokenizer = "Tokenizer", main.result("tokenizer")
+    if tokenizer is None:
+        return _absent(title, "tokenizer")
+    specials = (f"{role} {token} ({at})" for role, (token, at) in tokenizer["specials"].items())
+    text = f"{tokenizer_text(tokenizer)} Special tokens: {', '.join(specials)}."
+    return section(title, Text(text), vocabulary.statistics(tokenizer))
+
+
+def layers(main: TrainedModel, graft: dict[str, Any]) -> str:
+    """Say which layers the model has, and where its embeddings come from."""
+    drawn = " with weights drawn anew" if main.recipe.graft.source_weights == "random" else ""
+    counts = graft["layers"]
+    between = f", {counts['between']} between" if "between" in counts else ""
+    return (
+        f"{graft['model_type']}: {counts['source']} source layers{drawn}, {counts['before']} new "
+        f"before{between} and {counts['after']} after them. "
+        f"Embeddings: {graft['embeddings']['initializer']}."
+    )
+
+
+def _graft(main: TrainedModel) -> list[Part]:
+    title, graft = "Graft", main.result("graft")
+    if graft is None:
+        return _absent(title, "graft")
+    return section(
+        title,
+        Text(layers(main, graft)),
+        *(Text(note, "item") for note in graft["notes"]),
+        Text("Rows of the embeddings, each of which stands in graft/provenance.tsv:"),
+        vocabulary.rows_by_rule(graft["embeddings"]["provenance"]),
+    )
+
+
+def _environment(values: dict[str, Any]) -> str:
+    """Name the machine and the versions; the command stands on its own."""
+    return ", ".join(f"{key} {value}" for key, value in values.items() if key != "command")

@@ -3,7 +3,7 @@
 What stands at the top of a file holds for all of its `[[tasks]]`, whose own values go before it; an
 empty list or table of a task takes away what the top has. `languages` makes a task for each;
 `{lang}`, the names in `fill`, and those that `each` has for a language are put into every text.
-A table `group` makes one benchmark of a file's tasks (`lingraft.tasks.group`).
+A table `group` makes one benchmark of a file's tasks (`retrieval.Group`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe.decoding import checked
 from lingraft.tasks.definition import decode, task_of
-from lingraft.tasks.group import Group
-from lingraft.tasks.retrieval import Retrieval
+from lingraft.tasks.retrieval import Group, Retrieval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,45 +32,40 @@ RETRIEVALS = ("bucc2018", "tatoeba")
 
 @functools.cache
 def benchmark(name: str) -> dict[str, Any]:
-    """The content of a file of this folder."""
+    """Return the content of a file of this folder."""
     path = resources.files(__name__).joinpath(f"{name}.toml")
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def tasks() -> dict[str, Task]:
-    """All built-in tasks by name."""
-    by_name = {}
-    for name in BENCHMARKS:
-        for table in tables(benchmark(name)):
-            task = task_of(decode(table, f"{name}.toml"))
-            by_name[task.name] = task
-    return by_name
+    """Return all built-in tasks by name."""
+    found = [task_of(decode(table, name)) for name, table in _all(BENCHMARKS)]
+    return {task.name: task for task in found}
 
 
 def retrievals() -> dict[str, Retrieval]:
-    """All built-in records of retrieval by name."""
-    by_name = {}
-    for name in RETRIEVALS:
-        for table in tables(benchmark(name)):
-            record = checked(Retrieval, table, f"{name}.toml")
-            by_name[record.name] = record
-    return by_name
+    """Return all built-in records of retrieval by name."""
+    found = [checked(Retrieval, table, name) for name, table in _all(RETRIEVALS)]
+    return {record.name: record for record in found}
 
 
 def groups(benchmarks: Sequence[str]) -> dict[str, Group]:
-    """The tasks of these files that are there in several languages, by name."""
+    """Return the tasks of these files that are there in several languages, by name."""
     by_name = {}
     for name in benchmarks:
         if "group" in (content := benchmark(name)):
             languages = [table["language"] for table in tables(content)]
-            table = content["group"] | {"languages": languages}
-            group = checked(Group, table, f"{name}.toml.group")
+            group = checked(Group, content["group"] | {"languages": languages}, name)
             by_name[group.name] = group
     return by_name
 
 
+def _all(benchmarks: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((name, table) for name in benchmarks for table in tables(benchmark(name)))
+
+
 def tables(benchmark: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The tables of a benchmark's tasks, each complete."""
+    """Return the tables of a benchmark's tasks, each complete."""
     top = {key: value for key, value in benchmark.items() if key not in ("tasks", "group", "each")}
     by_language = benchmark.get("each", {})
     for own in benchmark["tasks"]:

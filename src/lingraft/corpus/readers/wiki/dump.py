@@ -10,19 +10,14 @@ Schema: https://www.mediawiki.org/xml/export-0.11.xsd and its predecessors.
 from __future__ import annotations
 
 import bz2
-import codecs
 import html
 import io
+import mmap
 import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from lingraft.corpus.readers.lines import (
-    Reading,
-    check_text,
-    opened,
-    reading_errors,
-)
+from lingraft.corpus.readers.lines import Reading, check_text, opened, reading_errors
 from lingraft.corpus.readers.wiki.text import (
     CANONICAL_NAMESPACES,
     MarkupError,
@@ -44,10 +39,6 @@ REDIRECT, OTHER_NAMESPACE = "redirect", "other namespace"
 DISAMBIGUATION, NOT_WIKITEXT = "disambiguation page", "not wikitext"
 PAGE_BYTES = 4 << 20  # MediaWiki itself refuses to save more than 2 MiB of wikitext
 PIECE_BYTES, HEAD_BYTES = 1 << 18, 1 << 20
-# Nine pages in ten broken: the file is something else, or in another encoding.
-BROKEN_ODDS = 9
-OUTCOME = "the complete pages before it were read"
-GIVE = "give a file such as kowiki-latest-pages-articles.xml.bz2"
 
 PAGE, PAGE_END, END = b"<page>", b"</page>", b"</mediawiki>"
 ROOT = re.compile(r"<(?![?!])([\w:-]*)([^<>]*)>")
@@ -56,7 +47,7 @@ DATABASE = re.compile(r"<dbname>\s*([^<]+?)\s*</")
 NAMESPACE = re.compile(r'<namespace key="(-?\d{1,8})"[^>]*>([^<]+)</namespace>')
 # A bz2 stream header (block size 1-9) and the magic of its first block.
 STREAM_START = re.compile(rb"BZh[1-9]1AY&SY")
-STREAM_START_BYTES = 10
+BLOCK_BYTES = 1 << 20  # a block is shorter
 
 
 def spans(path: Path, target_bytes: int) -> list[tuple[int, int]]:
@@ -76,90 +67,51 @@ def spans(path: Path, target_bytes: int) -> list[tuple[int, int]]:
     Raises:
         DataError: the file cannot be read.
     """
-    starts = [0]
-    with reading_errors(path, OUTCOME):
-        size = path.stat().st_size
-        if path.suffix.lower() == ".bz2":
-            with path.open("rb") as file:
-                while starts[-1] + target_bytes < size:
-                    start = _next_page_stream(file, starts[-1] + target_bytes)
-                    if start is None:
-                        break
-                    starts.append(start)
+    starts, size = [0], path.stat().st_size
+    if path.suffix.lower() == ".bz2":
+        with reading_errors(path), path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            while starts[-1] + target_bytes < size:
+                found = STREAM_START.finditer(data, starts[-1] + target_bytes)
+                pages = (one.start() for one in found if _begins_with_page(data, one.start()))
+                if (start := next(pages, None)) is None:
+                    break
+                starts.append(start)
     return list(zip(starts, [*starts[1:], size], strict=True))
 
 
-def _next_page_stream(file: io.BufferedReader, position: int) -> int | None:
-    file.seek(position)
-    buffer = b""
-    while data := file.read(PIECE_BYTES):
-        buffer += data
-        for match in STREAM_START.finditer(buffer):
-            start = file.tell() - len(buffer) + match.start()
-            if _begins_with_page(file, start):
-                return start
-        buffer = buffer[1 - STREAM_START_BYTES :]
-    return None
-
-
-def _begins_with_page(file: io.BufferedReader, start: int) -> bool:
-    back = file.tell()
-    file.seek(start)
-    decompressor, head = bz2.BZ2Decompressor(), b""
+def _begins_with_page(data: mmap.mmap, start: int) -> bool:
     try:
-        while len(head) < 64 and not decompressor.eof and (data := file.read(PIECE_BYTES)):
-            head += decompressor.decompress(data, 64)
-    except (OSError, EOFError):
-        head = b""
-    file.seek(back)
+        head = bz2.BZ2Decompressor().decompress(data[start : start + BLOCK_BYTES], 64)
+    except OSError:
+        return False
     return head.lstrip().startswith(PAGE)
 
 
-def pages(
-    path: Path,
-    reading: Reading,
-    page_bytes: int = PAGE_BYTES,
-    span: tuple[int, int] | None = None,
-) -> Iterator[Row]:
-    """Give name ('kowiki:123'), text, title and revision of the articles of a dump, in its order.
+def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
+    """Give the articles of a MediaWiki dump, or of a span of it, in its order.
 
-    Args:
-        path: an XML export; plain, .bz2 (one stream or many), .gz, .xz or .zst.
-        reading: counts what is dropped and why; the caller counts what it gets.
-        page_bytes: longer pages, as XML, are dropped.
-        span: one of `spans`; None is the whole.
+    A document is named 'WIKI:PAGE' and is the text without the title.
 
     Raises:
         DataError: the file is unreadable, no dump, cut short or broken.
     """
-    good = broken = 0
-    with reading_errors(path, OUTCOME):
-        site = _site(path)
-        for xml in _cut(path, page_bytes, span):
+    assert source.path is not None
+    with reading_errors(source.path):
+        site = _site(source.path)
+        for xml in _cut(source.path, source.span):
             page, reason = _page(xml, site) if isinstance(xml, bytes) else (None, xml)
-            broken += reason == BROKEN_XML
             if page is None:
                 reading.drop(reason)
             else:
-                good += 1
                 yield page
-    if broken > BROKEN_ODDS * max(good, 1):
-        raise DataError(
-            f"{path}: {broken:,} of its pages are broken XML and {good:,} are not, so it "
-            "is damaged or not UTF-8; copy or download the file again"
-        )
 
 
 def _pieces(path: Path, span: tuple[int, int] | None) -> Iterator[bytes]:
-    """Give the bytes of a dump, decompressed, as UTF-8."""
-    try:
-        with opened(path) if span is None else _opened_span(path, span) as stream:
-            utf16 = stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-            decoder = codecs.getincrementaldecoder("utf-16")("replace")
-            while piece := stream.read1(PIECE_BYTES):
-                yield decoder.decode(piece).encode() if utf16 else piece
-    except EOFError:
-        raise _cut_short(path) from None
+    """Give the bytes of a dump, decompressed."""
+    with opened(path) if span is None else _opened_span(path, span) as stream:
+        while piece := stream.read1(PIECE_BYTES):
+            yield piece
 
 
 def _opened_span(path: Path, span: tuple[int, int]) -> bz2.BZ2File:
@@ -171,7 +123,7 @@ def _opened_span(path: Path, span: tuple[int, int]) -> bz2.BZ2File:
 def _site(path: Path) -> Site:
     """Read the description of the wiki, at the beginning of its dump."""
     head = b""
-    for piece in _pieces(path, None) if path.stat().st_size else ():
+    for piece in _pieces(path, None):
         head += piece
         if PAGE in head or b"</siteinfo>" in head or END in head or len(head) > HEAD_BYTES:
             break
@@ -179,7 +131,9 @@ def _site(path: Path) -> Site:
     text = head.partition(b"</siteinfo>")[0].decode("utf-8", "replace")
     root = ROOT.search(text)
     if root is None or root[1] != "mediawiki":
-        raise DataError(f"{path}: is no MediaWiki export (no <mediawiki> begins it); {GIVE}")
+        raise DataError(
+            f"{path}: is no MediaWiki export; give kowiki-latest-pages-articles.xml.bz2, say"
+        )
     language, wiki = LANGUAGE.search(root[2]), DATABASE.search(text)
     names = ((html.unescape(name).strip().lower(), key) for key, name in NAMESPACE.findall(text))
     return Site(
@@ -189,7 +143,7 @@ def _site(path: Path) -> Site:
     )
 
 
-def _cut(path: Path, limit: int, span: tuple[int, int] | None) -> Iterator[bytes | str]:
+def _cut(path: Path, span: tuple[int, int] | None) -> Iterator[bytes | str]:
     """Give the XML of each page, or the reason for which it is dropped."""
     buffer = bytearray()
     for piece in _pieces(path, span):
@@ -199,24 +153,19 @@ def _cut(path: Path, limit: int, span: tuple[int, int] | None) -> Iterator[bytes
             del buffer[: len(page)]
             begin = max(page.rfind(PAGE), 0)
             yield from [BROKEN_XML] * page.count(PAGE, 0, begin)  # pages that are not closed
-            yield bytes(page[begin:]) if len(page) - begin <= limit else TOO_LARGE
-        if len(buffer) > limit:
-            del buffer[limit : -len(END) - 4]  # stays above the limit until its end
+            yield bytes(page[begin:]) if len(page) - begin <= PAGE_BYTES else TOO_LARGE
+        if len(buffer) > PAGE_BYTES:
+            del buffer[PAGE_BYTES : -len(END) - 4]  # stays above the limit until its end
     if END in buffer or (span and span[1] < path.stat().st_size):
         yield from [BROKEN_XML] * buffer.count(PAGE)
     else:
-        raise _cut_short(path)
-
-
-def _cut_short(path: Path) -> DataError:
-    return DataError(
-        f"{path}: is cut short (</mediawiki> is missing); the complete pages before the cut were "
-        "read; copy or download the file again"
-    )
+        raise DataError(
+            f"{path}: is cut short (</mediawiki> is missing); copy or download the file again"
+        )
 
 
 def _page(xml: bytes, site: Site) -> tuple[Row | None, str]:
-    """The article, or None and why it is dropped."""
+    """Return the article, or None and why it is dropped."""
     try:
         page = ET.fromstring(xml, ET.XMLParser(encoding="utf-8"))
     except (ET.ParseError, ValueError):
@@ -225,11 +174,11 @@ def _page(xml: bytes, site: Site) -> tuple[Row | None, str]:
     revision = page.find("revision[last()]")  # of a history
     of_revision = revision if revision is not None else page
     wikitext = of_revision.findtext("text", "")
-    numbers = [page.findtext("id", "").strip(), of_revision.findtext("id", "").strip()]
+    number = page.findtext("id", "").strip()
     of_title = site.namespaces.get(title.partition(":")[0].lower(), 0)  # where none is numbered
     if page.findtext("ns", str(of_title)).strip() != "0":
         return None, OTHER_NAMESPACE
-    if not title or not all(number.isdecimal() and len(number) < 19 for number in numbers):
+    if not title or not number.isdecimal():
         return None, BROKEN_XML
     if page.find("redirect") is not None or wikitext.lstrip()[:9].lower() == "#redirect":
         return None, REDIRECT
@@ -241,24 +190,4 @@ def _page(xml: bytes, site: Site) -> tuple[Row | None, str]:
         text = plain_text(wikitext, site)
     except MarkupError as error:
         return None, str(error)
-    facts: dict[str, str | int] = {"title": title, "revision": int(numbers[1])}
-    return ((f"{site.wiki}:{int(numbers[0])}", text, facts), "") if text else (None, EMPTY_PAGE)
-
-
-def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
-    """A MediaWiki dump: an article a document, named 'WIKI:PAGE', its text without the title.
-
-    Title and revision go with it. Has the form of the readers in
-    `lingraft.corpus.readers.documents`.
-
-    Args:
-        source: the dump, or one span of it.
-        section: `max_line_bytes` is the limit for the XML of a page, if it is below 4 MiB.
-        reading: counts.
-
-    Raises:
-        DataError: as `pages`.
-    """
-    assert source.path is not None
-    page_bytes = min(section.max_line_bytes, PAGE_BYTES)
-    return pages(source.path, reading, page_bytes, source.span)
+    return ((f"{site.wiki}:{int(number)}", text), "") if text else (None, EMPTY_PAGE)

@@ -109,7 +109,7 @@ BOLD_IN_WORD = re.compile(r"(?<=\w)'''(?=\w)")
 
 
 class MarkupError(ValueError):
-    """The page cannot be parsed; the message is the reason that is counted."""
+    """A page that cannot be parsed; the message is the reason that is counted."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Site:
 
 @cache
 def templates(language: str) -> dict[str, tuple[str, str]]:
-    """How each template that is known on the wiki of a language shows text, and its sign."""
+    """Return how each template known on the wiki of a language shows text, and its sign."""
     table = tomllib.loads(TEMPLATES.read_text())
     known: dict[str, tuple[str, str]] = {}
     for group in (table["en"], table.get(language.lower().split("-")[0], {})):
@@ -144,7 +144,7 @@ def _canonical(name: str) -> str:
 
 
 def is_disambiguation(wikitext: str, language: str) -> bool:
-    """Whether a page bears a template, or the switch, that marks disambiguation pages."""
+    """Return whether a page bears a template, or the switch, that marks disambiguation pages."""
     known = templates(language)
     return "__DISAMBIG__" in wikitext or any(
         known.get(_canonical(match[1]), ("",))[0] == "disambiguation"
@@ -153,7 +153,7 @@ def is_disambiguation(wikitext: str, language: str) -> bool:
 
 
 def plain_text(wikitext: str, site: Site) -> str:
-    """The running text of a page: a paragraph or list item a line, with a `HOLE` where one is.
+    """Return the running text of a page: a paragraph or list item a line, with its `HOLE`s.
 
     Args:
         wikitext: of one page.
@@ -178,7 +178,7 @@ def plain_text(wikitext: str, site: Site) -> str:
 
 
 def _prepared(text: str) -> str:
-    """Wikitext without what needs no parser."""
+    """Return wikitext without what needs no parser."""
     text = EXTENSION.sub(_extension, COMMENT.sub(_comment, text))
     for _ in range(DEPTH):
         text, count = TABLE.subn(BLOCK, text)
@@ -212,7 +212,7 @@ def _tag(match: re.Match[str]) -> str:
 
 
 def _not_closed(text: str) -> int:
-    """Brackets that the parser tries to close in vain: without a partner, or too deep."""
+    """Count brackets that the parser tries to close in vain: without a partner, or too deep."""
     stack: list[str] = []
     failed = 0
     for mark in BRACKETS.findall(text):
@@ -226,7 +226,7 @@ def _not_closed(text: str) -> int:
 
 
 class _Writer:
-    """Writes the text of the parser's nodes."""
+    """A writer of the text of the parser's nodes."""
 
     def __init__(self, site: Site) -> None:
         from mwparserfromhell import nodes
@@ -242,7 +242,7 @@ class _Writer:
         }
 
     def text(self, code: Any) -> str:
-        """The text of a piece of parsed wikitext; what no writer is for leaves a hole."""
+        """Return the text of a piece of parsed wikitext; what no writer is for leaves a hole."""
         return "".join(
             self.writers[type(node)](node) if type(node) in self.writers else HOLE
             for node in code.nodes
@@ -290,7 +290,7 @@ class _Writer:
 
 
 def _shown(how: str, values: list[str], named: int) -> str:
-    """What a template shows of its arguments; empty where that is not known.
+    """Return what a template shows of its arguments; empty where that is not known.
 
     Args:
         how: as in the table of templates.
@@ -310,7 +310,7 @@ def _shown(how: str, values: list[str], named: int) -> str:
 
 
 def _tidied(text: str) -> str:
-    """The lines of a text, with holes where mark-up is left, and nothing else of ours."""
+    """Return the lines of a text, with holes where mark-up is left, and nothing else of ours."""
     text = VARIANT.sub(r"\1", SWITCH.sub("", text))
     for pattern, replacement in TIDY:
         text = pattern.sub(replacement, text)
@@ -319,7 +319,7 @@ def _tidied(text: str) -> str:
 
 
 def _without_quotes(line: str) -> str:
-    """A line without its marks of bold and italic, by MediaWiki's rules.
+    """Return a line without its marks of bold and italic, by MediaWiki's rules.
 
     Where both kinds are odd in number, a bold mark within a word is an apostrophe and an italic
     mark: French l'''Iliade'' is l'Iliade.
