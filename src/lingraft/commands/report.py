@@ -39,7 +39,7 @@ def command(
 
     Several:      lingraft report runs/ko runs/ko-scratch --out both.html
 
-    Fine-tuned:   lingraft report runs/tasks runs/other-tasks reference=base
+    After finetune: lingraft report runs/tasks runs/other-tasks reference=base
 
     Of fine-tuned models: scores, and what is more than luck.
 
