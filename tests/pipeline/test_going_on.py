@@ -111,7 +111,7 @@ def not_kept(run):
         (None, ("--budget", "11steps"), "give at least 12 steps"),
         (None, ("--budget", "3steps"), "its first phase had more"),
         (unfinished, ("--budget", "20steps"), "it is not finished"),
-        (not_kept, ("--budget", "20steps"), "hardware.keep_stable"),
+        (not_kept, ("--budget", "20steps"), "room on the disk"),
     ],
 )
 def test_what_cannot_be_gone_on_with_is_told_in_one_line(spoil, options, said, finished, command):
