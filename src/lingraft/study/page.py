@@ -9,6 +9,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from lingraft.errors import RecipeError
 from lingraft.files import check_target
 from lingraft.recipe.decoding import checked, load
@@ -24,6 +26,7 @@ from lingraft.study import runner
 from lingraft.study.analysis import (
     BITS,
     BYTES,
+    CURVE,
     LOSS,
     METRICS,
     PERPLEXITY,
@@ -146,6 +149,7 @@ def sections(results: Results, resampling: Resampling) -> list[Part]:
         title = f"How good is each method? {size_text(size)}"
         parts += section(title, quality(results, size, resampling))
     parts += [Text(MEANS.format(reference or "a method from random weights"), "note")]
+    parts += section("How do they learn?", learning(results, sizes[0]) if sizes else None)
     return parts + section(
         "How much data is it worth?",
         worth,
@@ -260,6 +264,25 @@ def verdict(results: Results, resampling: Resampling) -> str:
     luck = "is more than luck" if p < ALPHA else "may be luck"
     alone = "" if gap.trained > 1 else " on this test text; one seed tells nothing of others"
     return f"{best} Its lead over {second.label} {luck} ({numbers.probability(p)}){alone}."
+
+
+def learning(results: Results, size: int | None) -> Figure | None:
+    """Draw the validation loss at one size against the tokens of training; means over the seeds."""
+    lines = []
+    for group in results.at(size):
+        rows = [cell.metrics[CURVE] for cell in group.cells if CURVE in cell.metrics]
+        curves = [np.array(row.points, dtype=np.float64).T for row in rows if row.points]
+        if curves:
+            x = curves[0][0]
+            y = np.array([np.interp(x, *curve) for curve in curves])
+            band = (y.min(0).tolist(), y.max(0).tolist()) if len(curves) > 1 else None
+            mean = y.mean(0).tolist()
+            lines.append(
+                Line(group.label, x.tolist(), mean, results.labels.index(group.label), band=band)
+            )
+    axes = ("tokens", "validation loss (nats)")
+    caption = f"Validation loss against tokens, {size_text(size)}: mean over the seeds; bands: "
+    return Figure("learning", axes, lines, f"{caption}lowest to highest seed.") if lines else None
 
 
 def against_data(results: Results, metric: str) -> Figure | None:
