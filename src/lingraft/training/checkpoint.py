@@ -90,22 +90,25 @@ def leftovers(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.glob("*")) if LEFTOVER.fullmatch(path.name)]
 
 
-def weights(model: nn.Module, *, keep: bool = True) -> dict[str, torch.Tensor]:
+def weights(model: nn.Module, *, keep: bool = True, copy: bool = False) -> dict[str, torch.Tensor]:
     """Return a model's tensors, tied ones once, whole, on the CPU; a collective if it is sharded.
 
     Args:
         model: the unwrapped model.
         keep: False for a process that only gives its shards.
+        copy: also of what lies on the CPU already, since training goes on meanwhile.
     """
     tensors: dict[str, torch.Tensor] = {}
     for name, parameter in model.named_parameters():  # named_parameters gives tied tensors once
         tensor = sharding.whole(parameter.detach())  # one at a time: no device holds the model
         if keep:
-            tensors[name] = tensor.to("cpu", copy=True).contiguous()
+            tensors[name] = tensor.to("cpu", copy=copy).contiguous()
     return tensors
 
 
-def moments(optimizer: torch.optim.Optimizer, *, keep: bool = True) -> dict[str, Any]:
+def moments(
+    optimizer: torch.optim.Optimizer, *, keep: bool = True, copy: bool = False
+) -> dict[str, Any]:
     """Return an optimizer's state as one process has it, on the CPU; arguments as `weights`."""
     state = optimizer.state_dict()
     whole: dict[int, dict[str, Any]] = {}
@@ -113,7 +116,7 @@ def moments(optimizer: torch.optim.Optimizer, *, keep: bool = True) -> dict[str,
         for name, value in values.items():
             tensor = sharding.whole(value)
             if keep:
-                whole.setdefault(number, {})[name] = tensor.to("cpu", copy=True)
+                whole.setdefault(number, {})[name] = tensor.to("cpu", copy=copy)
     return state | {"state": whole}
 
 
@@ -143,7 +146,9 @@ def save(
     path = folder / (STABLE if stable else f"checkpoint-{step:08d}")
     writer = writer or Writer(threaded=False)
     writer.wait()  # so that no more than one copy is in memory
-    tensors, moved = weights(model, keep=main), moments(optimizer, keep=main)
+    copy = writer.thread is not None
+    tensors = weights(model, keep=main, copy=copy)
+    moved = moments(optimizer, keep=main, copy=copy)
     if main:
         writer.start(_write, path, tensors, moved, state)
     return path
