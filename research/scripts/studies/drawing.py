@@ -16,6 +16,7 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from lingraft.report import figure as figure_style
 from lingraft.report import numbers
 from studies import small_multiples as panels
 
@@ -57,25 +58,10 @@ LEGEND_SAMPLE, LEGEND_LETTER = 0.55, 0.06
 """Inches that a line's sample takes with the room about it, and a letter at most on average."""
 LEGEND_WIDE_LETTER = 0.07
 """Inches for a letter that is safe for every name; names that do not fit are written smaller."""
+OWN_COLOURS = {figure_style.INK: INK, figure_style.FAINT: FAINT}
 RC: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "lingraft",
-    "font.size": 9.0,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.color": FAINT,
-    "grid.alpha": 0.35,
-    "grid.linewidth": 0.6,
-}
+    key: OWN_COLOURS.get(value, value) for key, value in figure_style.RC.items()
+} | {"svg.hashsalt": "lingraft", "font.size": 9.0, "grid.linewidth": 0.6}
 
 
 @dataclass(frozen=True)

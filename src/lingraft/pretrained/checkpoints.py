@@ -49,12 +49,6 @@ def without_config(name: str) -> DataError:
     )
 
 
-def named_weights(name: str) -> Any:
-    """Return what names a model's weights for a fingerprint: file contents, or an id on the Hub."""
-    folder = folder_of(name)
-    return name if folder is None else checkpoint_digests(folder)
-
-
 def named_tokenizer(section: Tokenizer) -> list[Any]:
     """Return what of [tokenizer] decides a vocabulary: of a given one its files, not their place.
 

@@ -12,7 +12,7 @@ from 0. `lingraft.crosslingual` finds pairs with a model; `accuracy` and `pair_f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.base import Names, Section
@@ -151,17 +151,6 @@ def mixed(source: Path, target: Path, gold: Path | None, *, bare: bool = False) 
 def _aligned(pairs: Sequence[Pair]) -> Bitext:
     source, target = ({str(n): pair[side] for n, pair in enumerate(pairs)} for side in (0, 1))
     return Bitext(source, target, frozenset(zip(source, source, strict=True)))
-
-
-def accuracy(gold: Sequence[Any], predictions: Sequence[Any]) -> float:
-    """Return the share of sentences whose translation was found, in percent (Tatoeba).
-
-    Args:
-        gold: for every sentence that was asked for, the id of its translation.
-        predictions: what was found, in the same order.
-    """
-    right = sum(bool(a == b) for a, b in zip(gold, predictions, strict=True))
-    return 100 * right / len(gold)
 
 
 def pair_f1(gold: Collection[Pair], predictions: Collection[Pair]) -> dict[str, float]:
