@@ -53,7 +53,7 @@ FORMAT: dict[str, Any] = {
     "translation": 1,
     "study": 1,  # of a cell: raising it makes all committed results stale
 }
-"""Of a stage's or command's result, in its fingerprint; raised when equal inputs give another."""
+"""Version of stages and commands, in fingerprints; raised if equal inputs give another result."""
 SHARED_STAGES = ("corpus", "tokenizer")
 ENVIRONMENT = "environment.json"
 DONE, INPUTS = "done.json", "inputs"
@@ -309,7 +309,7 @@ class Run:
 
     @property
     def choices_path(self) -> Path:
-        """What was asked for, and what was decided of it (`pipeline.completing`)."""
+        """Return the file of what was asked for and what was decided (`pipeline.completing`)."""
         return self.path / "choices.json"
 
     @property

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Scoring(Keys):
-    """How a model is scored."""
+    """Settings of scoring a model."""
 
     max_sentences: Annotated[int, Field(ge=1)] = 10_000
     """At most this many sentences; of a causal model documents of about as many."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Tested(Keys):
-    """How fine-tuned models are compared."""
+    """Settings of a comparison of fine-tuned models."""
 
     reference: str | None = None
     """The label of the model that the others are tested against; 'scratch' or the first one."""

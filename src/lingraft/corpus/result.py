@@ -26,7 +26,7 @@ NOT_IN_SUBSET = "not in the subset"
 HELD_OUT = "held out as well"
 """In another stream."""
 PLACES = "places"
-"""Of a row: the places of its sentences in the whole document, where some were left out."""
+"""Places of a row's sentences in the whole document, where some were left out."""
 
 
 def log_result(result: dict[str, Any], section: recipe.Corpus) -> None:
@@ -98,7 +98,7 @@ class Notices:
     scripts: Counter[str] = field(default_factory=Counter)
     """Letters by script, of sentences that are dropped for it."""
     letters: Counter[str] = field(default_factory=Counter)
-    """Those of `FORMS` in sentences that are kept."""
+    """Counts of the letters of `FORMS` in sentences that are kept."""
     examples: dict[str, list[str]] = field(default_factory=dict)
     """Words with a letter of `FORMS`."""
 

@@ -25,7 +25,7 @@ RANKED: tuple[Split, ...] = ("test", "valid", "train")
 LEAST = 5
 """So many documents are held out where the share gives fewer, but not more than a tenth of all."""
 FEWEST = 3
-"""Of fewer documents than one a side nothing more is held out than the shares give."""
+"""Number of documents, one a side: of fewer, no more is held out than the shares give."""
 
 
 def position(document_id: str, seed: int, purpose: str = "split") -> float:

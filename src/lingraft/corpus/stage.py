@@ -44,7 +44,7 @@ KEPT = (
     *("language", "scripts", "sources", "documents", "sentences_in"),
     *("dropped", "changed", "subset", "widened", "notices", "guesses", "splits"),
 )
-"""What the stage tells of a corpus, of all that stands in `corpus.json`."""
+"""Keys of `corpus.json` that the stage tells of a corpus."""
 MADE = "made"
 """Folder of the corpus until its splits are written."""
 FREE = {"text", "max_train_sentences"}
@@ -167,7 +167,7 @@ def is_cut(section: recipe.Corpus) -> bool:
 
 
 class SplitFile:
-    """One split while it is being written."""
+    """File of a split while it is being written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

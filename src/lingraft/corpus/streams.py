@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 VOCABULARY_ALPHA = 0.5
-"""Of several streams, one of N sentences gives a share of the vocabulary's text proportional to
-N^alpha, as in XLM."""
+"""Exponent alpha: of several streams, one of N sentences gives a share of the vocabulary's text
+proportional to N^alpha, as in XLM."""
 
 
 def folder_of(corpus: Path, stream: Stream) -> Path:

@@ -1,1 +1,1 @@
-"""What an encoder knows across languages without training: retrieval and word alignment."""
+"""Measures of an encoder across languages without training: retrieval and word alignment."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 SMALLEST = 1e-6
-"""What stands in place of similarities that are not positive."""
+"""Value in place of similarities that are not positive."""
 ITERATIONS = 2
 CHUNK = 2_048
 """Sentence pairs whose order is put right again; so many are held at once."""

@@ -47,7 +47,7 @@ CHOSEN = {
     "dev": "the smallest mean on the first sentences of every set, which are not scored",
     ORACLE: "the smallest mean on the very sentences that are scored (an oracle)",
 }
-"""How a model's layer was chosen."""
+"""Ways in which a model's layer was chosen, in words."""
 
 
 def counts(predicted: Sequence[Iterable[Link]], gold: Sequence[Gold]) -> Array:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "A model and its layer; None for what has none."
 
 WHOLE = "mean"
-"""What the mean over the sets is called."""
+"""Name of the mean over the sets."""
 
 
 class Reading:

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 LONGEST = 512
 """Tokens of a sentence that are read at most, as in XTREME."""
 SMALLEST = 1e-12
-"""What a length is divided by at least, so that a vector of zeros stays one."""
+"""Smallest number that a vector is divided by, so that a vector of zeros stays one."""
 
 
 def encoder_config(name: str) -> PreTrainedConfig:

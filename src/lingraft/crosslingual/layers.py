@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ARRAYS = "arrays.npz"
 AGAIN = "choose another --out, or --force: what has the same inputs is kept"
 MIDDLE = 2 / 3
-"""Where in a model's depth states are taken from, if nothing says better: 8 of 12 in XTREME,
+"""Share of a model's depth at which states are taken, if nothing says better: 8 of 12 in XTREME,
 SimAlign, awesome-align and XLM-Align."""
 XTREME_LAYERS = {12: 8, 24: 14}
 """By depth: hidden state that XTREME's script takes (for XLM-R base our reading)."""
@@ -72,7 +72,7 @@ class Model:
     depth: int
     """Layers without the embeddings."""
     mark: str
-    """Of `fingerprint_of`."""
+    """Fingerprint by `fingerprint_of`."""
 
     @cached_property
     def encoder(self) -> Encoder:

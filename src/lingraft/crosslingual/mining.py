@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 4
 SMALLEST = 1e-6
-"""What a margin's denominator is at least; cosines to all neighbours may be 0 or less."""
+"""Smallest denominator of a margin; cosines to all neighbours may be 0 or less."""
 METRICS = ("precision", "recall", "f1")
 MOST_BYTES = 4 << 30
-"""Of the vectors of both sides that are held at a time: texts are read again for more layers."""
+"""Bytes of both sides' vectors that are held at a time: texts are read again for more layers."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Task:
     dev: Texts | None = None
     """With gold pairs; layer and threshold are chosen on them."""
     language: str = ""
-    """Of a benchmark's texts; each language has a folder of its own."""
+    """Language of a benchmark's texts; each language has a folder of its own."""
 
 
 def mine_texts(

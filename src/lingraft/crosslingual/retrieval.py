@@ -47,7 +47,7 @@ CHOSEN = {
     "given": "given",
     "xtreme": "XTREME's",
 }
-"""How a model's layer was chosen."""
+"""Ways in which a model's layer was chosen, in words."""
 
 
 class Pairs(NamedTuple):

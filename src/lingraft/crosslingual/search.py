@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 ROWS, COLUMNS = 1_024, 4_096
-"""Of a block, 16 MiB in fp32, whatever is searched."""
+"""Size of a block, 16 MiB in fp32, whatever is searched."""
 SPARE = 7
 """Candidates beyond K: so many others may be as near as rounding can tell."""
 GATHERED = 1 << 20

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 """By our name: the switch in 1_Pooling/config.json."""
 TYPES = "sentence_transformers.models."
-"""Where sentence-transformers has its modules, also by its own account of old names."""
+"""Package of sentence-transformers' modules, also by its own account of old names."""
 CLOSE = 1e-5
 """Largest difference of a state, relative to the largest state."""
 

@@ -130,7 +130,7 @@ class Outcome(BaseModel):
     """Table of a user's own task."""
     transfer: Languages | None = None
     signatures: dict[str, str] = {}
-    """How each score was computed; of translations alone."""
+    """Signature of each score, which says how it was computed; of translations alone."""
     averaged: tuple[int, ...] = ()
     """Steps whose weights the result is the mean of."""
     selection: str = ""

@@ -42,7 +42,7 @@ class Completed:
     asked: dict[str, Any]
     facts: dict[str, Any] | None = None
     choices: tuple[dict[str, Any], ...] = ()
-    """Of each key that was left open, or could have been: key, value, source and why."""
+    """Choices, one a key that was left open or could have been: key, value, source and why."""
     notes: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:

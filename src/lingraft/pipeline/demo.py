@@ -22,7 +22,7 @@ PLACES = (PACKAGE / "demo", PACKAGE.parent.parent / "demo")
 """In an installed package, and in a clone."""
 TEXT = "data/libreoffice-help.en-ko.jsonl.gz"
 FILES = ("source", "LICENSES", "data/README.md", TEXT, "data/libreoffice-help.de-fr-ja.jsonl.gz")
-"""What the package holds of demo/; pyproject.toml puts it there."""
+"""Files of demo/ that the package holds; pyproject.toml puts them there."""
 EXAMPLE = "파일을 {mask} 저장합니다."
 """A sentence of the demo's language: "saves the file …"."""
 

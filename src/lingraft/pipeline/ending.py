@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from lingraft.pipeline.stages import Clock, Context
 
 LEAST_TRAINING = 0.2
-"""Of a budget in time that is left for training, at least."""
+"""Smallest share of a budget in time that is left for training."""
 LEAST = 0.01
-"""Of a phase's budget, that it may take however late it is: its schedule must come to its end."""
+"""Share of its budget that a phase may take however late it is: its schedule must reach its end."""
 ENDING, A_PARAMETER = 4.0, 3.2e-8
 """Seconds that loading, export and report of a small model take, and a parameter more."""
 WORD_PASSES = 4

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from lingraft.recipe import Recipe, Section
 
 BYTES_A_CHARACTER = {True: 1.0, False: 2.5}
-"""Of text in UTF-8, by whether its letters are Latin; a rough figure."""
+"""Bytes of a character in UTF-8, by whether its letters are Latin; a rough figure."""
 ASSUMED_CHARACTERS = 1e8
-"""Of a text whose size nobody knows before it is read."""
+"""Characters of a text whose size nobody knows before it is read."""
 PREDICTED = 0.15
 """Share of the tokens that are predicted."""
 GPU, CPU = (0.3, 0.045), (0.6, 0.03)

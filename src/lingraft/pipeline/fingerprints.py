@@ -1,4 +1,4 @@
-"""What a run is made from, by content: files count wherever they lie."""
+"""Fingerprints of what a run is made from, by content: files count wherever they lie."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FREE = ("name", "hardware", "export")
 """Sections that nothing is decided by, and that make no stage before the model another one."""
 TRACKER_FOLDERS = ("lingraft", "wandb", "mlruns")
-"""Where TensorBoard, W&B and MLflow write inside a run."""
+"""Folders inside a run that TensorBoard, W&B and MLflow write to."""
 
 
 def complete(

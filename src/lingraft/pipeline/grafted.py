@@ -1,4 +1,4 @@
-"""What a graft made: the account of every tensor, and where every embedding row came from."""
+"""Report of a graft: the account of every tensor, and where every embedding row came from."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class GraftReport:
-    """What became of every tensor of a source, and where every row of the target came from."""
+    """Report on every tensor of a source, and on where every row of the target came from."""
 
     facts: dict[str, Any]
-    """What the graft stage counts: parameters by part, layers, rows by rule, notes."""
+    """Counts of the graft stage: parameters by part, layers, rows by rule, notes."""
     account: Account
     provenance: Provenance
-    """Of the word embeddings; of an output projection too that has no initializer of its own."""
+    """Origin of word embeddings; of an output projection too that has no initializer of its own."""
     target: Vocabulary
     origin: Vocabulary
     """The source's."""

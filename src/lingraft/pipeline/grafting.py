@@ -51,7 +51,7 @@ class Grafting:
     seed_for: Callable[[str], int]
     """A seed for each purpose."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What such an initializer says of its work, by 'input' and 'output'; filled in."""
+    """Facts that initializers that train give of their work, by 'input' and 'output'; filled in."""
     damaged: dict[int, str] = field(default_factory=dict)
     """Ids of the source whose rows were mended, and what was wrong with them; filled in."""
 
@@ -120,12 +120,12 @@ class Grafting:
 
     @property
     def learnt(self) -> dict[str, dict[str, Any]]:
-        """What initializers that train say of their work."""
+        """Return what initializers that train say of their work."""
         return {which: facts for which, facts in self.facts.items() if facts}
 
     @property
     def keeps_vocabulary(self) -> bool:
-        """Whether nothing becomes of the source's pieces; a new language code has its own row."""
+        """Return whether the source's pieces stay; a new language code has its own row."""
         if self.theirs is None or len(self.ours) != len(self.theirs):
             return False
         return self.recipe.keeps_rows and self.recipe.tokenizer.action == "keep"
@@ -159,7 +159,7 @@ class Grafting:
         return origin.unmatched(self.damaged)
 
     def pad_means_more(self, which: str) -> bool:
-        """Whether the padding token is read too.
+        """Return whether the padding token is read too.
 
         T5's decoder starts with it, and a causal model's ends a text as well (GPT-2, Qwen).
         """

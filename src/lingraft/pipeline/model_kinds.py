@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lingraft.recipe import Corpus, Data, Masking, Phase, Recipe
 
 RATES = {"spans": 0.15, "infilling": 0.30}
-"""Of T5 and of BART."""
+"""Masking rates of T5 and of BART."""
 OF_KINDS = {kind.objective for kind in KINDS.values() if kind.objective}
 """Objectives that are the only one of a kind."""
 

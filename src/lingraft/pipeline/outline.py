@@ -50,7 +50,7 @@ class Outline:
 
     @property
     def tied(self) -> bool:
-        """Whether the output projection is the word embeddings."""
+        """Return whether the output projection is the word embeddings."""
         return is_tied(self.model)
 
     @cached_property

@@ -87,7 +87,7 @@ class Context:
     run: Run
     accelerator: Accelerator
     environment: dict[str, Any] | None = None
-    """Of this process, where the run's `environment.json` is to name what trained it."""
+    """Environment of this process, if the run's `environment.json` is to name what trained it."""
     clock: Clock | None = None
     """None where the budget is not in time."""
     callback: Callback = field(default_factory=Callback)

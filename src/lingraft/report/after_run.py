@@ -1,4 +1,4 @@
-"""What follows a run: going on with it, training it longer, or fine-tuning its model."""
+"""Next steps after a run: going on with it, training it longer, or fine-tuning its model."""
 
 from __future__ import annotations
 

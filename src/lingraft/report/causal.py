@@ -1,4 +1,4 @@
-"""What a causal model kept of the source's language, and what it writes."""
+"""Tables of what a causal model kept of the source's language, and texts that it writes."""
 
 from __future__ import annotations
 

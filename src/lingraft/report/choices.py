@@ -1,4 +1,4 @@
-"""What was decided of a recipe, from choices.json: for the log and for the page."""
+"""Decisions on a recipe, from choices.json: for the log and for the page."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 INK, FAINT = "#1b1f24", "#818b98"
 COLOURS = ("#0b5cad", "#b5451b", "#1a7f4e", "#8250a8", "#8a6100", "#0f7b8a")
-"""Of a light page; further lines have them again with another dash."""
+"""Colours of a light page; further lines have them again with another dash."""
 DARK = ("#e6e8ea", "#7d8590", "#6cb0f5", "#f0936a", "#5fc98f", "#c39be6", "#dcb255", "#5cc6d4")
 """Ink, faint and the colours of a dark page."""
 NAMES = ("currentColor", "var(--faint)", *(f"var(--c{index})" for index in range(len(COLOURS))))
@@ -69,9 +69,9 @@ class Line:
     x: Sequence[float]
     y: Sequence[float]
     index: int
-    """Of the model: decides colour and dash."""
+    """Index of the model: decides colour and dash."""
     series: str = ""
-    """Which of the model's lines it is, in the CSV."""
+    """Name in the CSV that tells the model's lines apart."""
     faint: bool = False
     """Thin and pale, and not in the legend."""
     band: tuple[Sequence[float], Sequence[float]] | None = None
@@ -80,12 +80,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Figure:
-    """What a figure shows."""
+    """Content of a figure."""
 
     name: str
-    """Of the file, and unique on the page."""
+    """Name of the file, unique on the page."""
     axes: tuple[str, str]
-    """What stands along the foot and up the side."""
+    """Labels along the foot and up the side."""
     lines: Sequence[Line]
     caption: str
     description: str = ""
@@ -95,7 +95,7 @@ class Figure:
     spans: Sequence[tuple[float, float, str]] = ()
     """Phases, from where to where, whose names stand above."""
     end: float | None = None
-    """Of the foot, where lines may end before it."""
+    """End of the foot, where lines may end before it."""
     over_sizes: bool = False
     """Whether the foot is logarithmic, with the points' own places as its ticks."""
     from_nothing: bool = False

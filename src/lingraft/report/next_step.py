@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class NextStep(NamedTuple):
-    """What to do next."""
+    """Command to run next, and why."""
 
     why: str
     command: str

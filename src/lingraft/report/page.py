@@ -32,11 +32,11 @@ class Text(NamedTuple):
     text: str
     kind: Literal["", "note", "absent", "strong", "code", "item", "sentence"] = ""
     lang: str = ""
-    """Of the text, where it is not English."""
+    """Language of the text, where it is not English."""
 
 
 class Folded(NamedTuple):
-    """What is seen when it is asked for."""
+    """Parts of a page that are seen when they are asked for."""
 
     title: str
     parts: Sequence[Part]

@@ -35,14 +35,14 @@ def _numbers(pairs: Any) -> Any:
 
 
 class Score(BaseModel):
-    """One measured number of one model."""
+    """Measured number of a model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str
-    """What tables call it; of a study the cell."""
+    """Name of the model in tables; of a study the cell."""
     data: str = ""
-    """What it was measured on: a task, a set, a pair of languages; empty for a run's own text."""
+    """Data that were scored: a task, a set, a pair of languages; empty for a run's own text."""
     split: str = ""
     metric: str
     """`SCHEME/NAME` on masked tokens (mask-only/perplexity), `bits_per_character`, `accuracy` …;
@@ -51,9 +51,9 @@ class Score(BaseModel):
     value: Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
     """Null in a file is a number that was not finite."""
     n: int = 0
-    """How many things the value is a mean over: masked positions, words, or examples."""
+    """Number of things the value is a mean over: masked positions, words, or examples."""
     seed: int = 0
-    """Of training; of a fine-tuned model that of fine-tuning."""
+    """Seed of training; of a fine-tuned model that of fine-tuning."""
     masks: str = ""
     """Fingerprint of the masks or the scored examples: values compare only where it is equal."""
     reported: bool = True
@@ -63,7 +63,7 @@ class Score(BaseModel):
     axes: dict[str, Value] = {}
     """Settings in which rows of a folder differ: method, seed, layer, languages …"""
     facts: dict[str, Value] = {}
-    """What else is known: tokens and seconds of training, parameters, machine, versions …"""
+    """Further facts: tokens and seconds of training, parameters, machine, versions …"""
     blocks: Annotated[Blocks | None, BeforeValidator(_finite)] = None
     """Sum and count of the averaged quantity by block of the test text (by hash of the sentence or
     document), for paired bootstrap intervals. Perplexity's are those of its logarithm, the loss in
@@ -71,11 +71,11 @@ class Score(BaseModel):
     values of the blocks, whose mean is the score. None where it was not kept, where papers do not
     report the score, or the test set has too few blocks."""
     words: Annotated[Blocks | None, BeforeValidator(_numbers)] = None
-    """Of bits per character: bits and characters of each word that was asked for, in an order that
+    """Bits and characters of each word that was asked for (bits per character), in an order that
     is the same for every model; 0 and 0 of one that the model dropped, null in a file for bits that
     were not finite."""
     points: Annotated[Blocks | None, BeforeValidator(_numbers)] = None
-    """Of a curve: tokens (or characters) seen, and the value."""
+    """Points of a curve: tokens (or characters) seen, and the value."""
 
     @property
     def key(self) -> tuple[Any, ...]:

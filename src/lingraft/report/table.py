@@ -42,7 +42,7 @@ class Cell:
     mark: str = ""
     """A sign behind the number, which a note explains."""
     width: float = 0.0
-    """Of a bar, 0 … 100."""
+    """Width of a bar, 0 … 100."""
 
     @property
     def whole(self) -> str:
@@ -60,7 +60,7 @@ class Column:
     """Numbers stand on the right; long text may be broken into lines; a bar is seen on pages."""
     under: str = ""
     lang: str = ""
-    """Of the text in it, where it is not English."""
+    """Language of the text in it, where it is not English."""
 
     @property
     def whole(self) -> str:

@@ -53,15 +53,15 @@ class Line:
     metrics: dict[str, float]
     """By the names in METRICS; without those not measured."""
     fingerprint: str | None
-    """Of the masks; None before evaluation."""
+    """Fingerprint of the masks; None before evaluation."""
     unigram_perplexity: float | None
     best: frozenset[str] = frozenset()
     """Metrics in which no other line is better."""
     words: int | None = None
     """Number of words that bits per character are over."""
     text: str | None = None
-    """Of a causal model the fingerprint of its test text, every character of which is scored; None
-    where some of it is unknown, since its bits are too few then."""
+    """Fingerprint of a causal model's test text, every character of which is scored; None where
+    some of it is unknown, since its bits are too few then."""
     targets: int | None = None
     """Number of tokens that were to be predicted."""
     unknown: float = 0.0

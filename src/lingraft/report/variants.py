@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lingraft.recipe import Phase, Recipe
 
     Number = tuple[str, float, int, str]
-    "Of a metric: its name, the value, how many things it is a mean over, and their fingerprint."
+    "Name of a metric, its value, the number of things it is a mean over, and their fingerprint."
 
 HEADLINE_SCHEME = "mask-only"
 """All predicted tokens are hidden; under 'bert' (80/10/10) a tenth is visible and flatters PPL."""

@@ -1,4 +1,4 @@
-"""What a comparison of models says, in a sentence."""
+"""Verdict of a comparison of models, in a sentence."""
 
 from __future__ import annotations
 

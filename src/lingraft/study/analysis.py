@@ -112,7 +112,7 @@ class Factor:
     value: float
     """NaN where a mean is not finite."""
     bounds: tuple[float, float] | None
-    """Of the 95 % interval; None where a cell has no blocks, or few."""
+    """Bounds of the 95 % interval; None where a cell has no blocks, or few."""
     least: float
     most: float
     """Smallest and largest size of the baseline by that of the method."""

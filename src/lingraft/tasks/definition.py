@@ -95,7 +95,7 @@ FORMATS: dict[str, tuple[Rows, ToExample]] = {
 
 
 class Definition(Paper):
-    """One task."""
+    """Task as its table in TOML defines it."""
 
     name: Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
     """A folder is called so."""
@@ -104,7 +104,7 @@ class Definition(Paper):
     """CSV, TSV or JSONL; tagging: JSONL, CoNLL (a word a line, its tag last, gaps between
     sentences) or CoNLL-U; span: JSON like SQuAD's, or JSONL with id, question, context, answers."""
     language: str = "und"
-    """Of translations, that of the target."""
+    """Language of the text; of translations, that of the target."""
     codes: Annotated[tuple[str, str], Field(strict=False)] | None = None
     """Translation: what the tokenizer of a model of many languages calls source and target."""
     columns: Columns = Columns()
@@ -148,7 +148,7 @@ class Definition(Paper):
     licence: str = "the user's own"
     files_from: str = "you (the recipe names them)"
     folders: Names = ()
-    """Where the files may lie inside the data directory."""
+    """Folders of the data directory in which the files may lie."""
     hub: Hub | None = None
     papers: dict[str, Paper] = {}
     """Settings of other papers."""

@@ -76,7 +76,7 @@ class ParseExample:
     id: str
     words: tuple[str, ...]
     pos: tuple[str, ...]
-    """One tag a word; of `A+B+C` the last."""
+    """Tag of each word; of `A+B+C` the last."""
     heads: tuple[int, ...] | None
     relations: tuple[str, ...] | None
 
@@ -121,7 +121,7 @@ class TranslationExample:
     text: str
     translation: str
     language: str = "und"
-    """Of the translation; scores that cut words by a language's rules ask for it."""
+    """Language of the translation; scores that cut words by a language's rules ask for it."""
 
 
 Example = (
@@ -130,7 +130,7 @@ Example = (
 
 
 ANSWERS = ("label", "score", "tags", "heads", "answers", "translation")
-"""Of examples, what is right."""
+"""Fields of examples that say what is right."""
 
 
 def labelled(example: Example) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lingraft.tasks import Task
 
 FOLDER = "evaluations"
-"""Where `lingraft data clean` keeps the texts, inside the corpus's folder."""
+"""Folder inside the corpus's in which `lingraft data clean` keeps the texts."""
 
 
 def tasks_of(names: Sequence[str]) -> list[Task | Retrieval]:

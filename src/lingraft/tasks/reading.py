@@ -28,7 +28,7 @@ MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record of a file, and where it stands there."""
+    """Record of a file, and where it stands there."""
 
     where: str
     """File and line, or file and element."""

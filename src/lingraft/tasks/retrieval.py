@@ -72,7 +72,7 @@ class Sides(Section):
 
 
 class Retrieval(Section):
-    """One language of a benchmark of retrieval."""
+    """Language of a benchmark of retrieval."""
 
     name: str
     language: str

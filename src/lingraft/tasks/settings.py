@@ -1,4 +1,4 @@
-"""How a task is fine-tuned, and how passages are cut: a task's own settings, or what differs."""
+"""Settings of fine-tuning a task and of cutting passages: a task's own, or changes to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LATER = (
 
 
 class Values(Section):
-    """How a task is fine-tuned."""
+    """Settings of fine-tuning a task."""
 
     epochs: Count = 5
     batch: Count = 32
@@ -43,14 +43,14 @@ class Values(Section):
     schedule: Literal["linear", "constant"] = "linear"
     """Decay after the warm-up, to zero."""
     checks_per_epoch: Count = 1
-    """How often the selection split is scored."""
+    """Times an epoch that the selection split is scored."""
     check_every: Count | None = None
     """Optimizer steps between two checks; None goes by `checks_per_epoch`, or with `steps` checks
     ten times."""
     steps: Count | None = None
     """Optimizer steps of the whole training; None goes by `epochs`."""
     batch_unit: Literal["examples", "tokens"] = "examples"
-    """What `batch` counts; of translations the tokens of both sides."""
+    """Unit of `batch`; of translations the tokens of both sides."""
     average_last: Annotated[int, Field(ge=0)] = 0
     """The result is the mean of the weights at this many last checks; 0 keeps the best check's."""
     dropout: Rate | None = None
@@ -59,18 +59,18 @@ class Values(Section):
     decay_all: bool = False
     """Weight decay on biases and normalisation weights too (fairseq)."""
     label_smoothing: Rate = 0.0
-    """Of translations: what share of each target is spread over the vocabulary."""
+    """Share of each target that is spread over the vocabulary, for translations."""
     beams: Count | None = None
-    """Of the final translations, where checks translate greedily; None takes the model's own."""
+    """Beams of final translations, where checks translate greedily; None takes the model's own."""
     patience: Annotated[int, Field(ge=0)] | None = None
     """Stop after this many checks without a better one; None, in a table 0, never stops early."""
 
 
 class Settings(Values):
-    """Of a task or a paper: the values, all of which hold."""
+    """Settings of a task or a paper: values, all of which hold."""
 
     source: str = ""
-    """Where the values come from, and which of them are decided here."""
+    """Source of the values, and which of them are decided here."""
 
     def decisive(self) -> dict[str, Any]:
         """Return what of them decides a result; for fingerprints."""
@@ -80,7 +80,7 @@ class Settings(Values):
 
 
 class Limits(Section):
-    """How passages are cut into windows, and answers found in them."""
+    """Limits of cutting passages into windows, and of finding answers in them."""
 
     doc_stride: Count = 128
     """Tokens from the start of a window to the start of the next."""
@@ -99,7 +99,7 @@ class Spans(Limits):
 
 
 class Changes(Values, Limits):
-    """What differs from a task's own settings: only what was said counts, and is written."""
+    """Changes to a task's own settings: only what was said counts, and is written."""
 
     @model_serializer(mode="wrap")
     def _what_was_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -130,7 +130,7 @@ _TABLES = tomllib.loads(
     resources.files("lingraft.tasks").joinpath("catalogue/translation.toml").read_text("utf-8")
 )
 USUAL = {"span": Settings(max_length=384), "translation": Settings(**_TABLES["usual"])}
-"""Of kinds whose inputs are longer; of passages as SQuAD's script, which `doc_stride` fits."""
+"""Settings of kinds with longer inputs; of passages as SQuAD's script, which `doc_stride` fits."""
 OF_TRANSLATION = {
     # not validated: whole numbers stay so in fingerprints
     name: Settings.model_construct(**(table | {"betas": tuple(table.get("betas", (0.9, 0.999)))}))

@@ -60,9 +60,9 @@ def normalise_mlqa(answer: str, language: str) -> str:
 
 
 QUOTES = re.compile("['\"《》<>〈〉()‘’]")
-"""What KLUE's normaliser is meant to turn into spaces."""
+"""Characters that KLUE's normaliser is meant to turn into spaces."""
 QUOTES_REFERENCE = re.compile(r"['\"《》<>〈〉]\(\)‘’")
-"""What it does instead: only one of these characters followed by `()‘’` matches, which is never."""
+"""Pattern that it has instead: only one of these followed by `()‘’` matches, which is never."""
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 SELECTION = {TRAIN: 0.95, DEV: 0.05}
-"""Of the training set, for choosing checkpoints where a task has no development set."""
+"""Shares of the training set, for choosing checkpoints where a task has no development set."""
 
 
 @dataclass(frozen=True)

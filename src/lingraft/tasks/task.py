@@ -36,7 +36,7 @@ class Split:
 
 
 class Hub(Section):
-    """Where a task is on the Hugging Face Hub."""
+    """Place of a task on the Hugging Face Hub."""
 
     dataset: str
     config: str | None = None
@@ -66,19 +66,19 @@ class Task:
     kind: Kind
     languages: tuple[str, ...]
     files_from: str
-    """Where the official files are to be had."""
+    """Place where the official files are to be had."""
     splits: Mapping[str, Split]
     rows: Callable[[Path], Iterable[Row]]
     """Records of a file, whatever its format."""
     example: Callable[[Row], Example]
-    """One record made an example; says what is wrong with it."""
+    """Maker of an example from a record; says what is wrong with it."""
     metrics: tuple[str, ...]
     """Keys of `metrics.METRICS`."""
     selection: str
     """The score that the best checkpoint has the most of, on the selection split."""
     settings: Settings
     table: Definition
-    """What it was made of, with what was found out: where it is from, how its files are read."""
+    """Definition of the task, with what was found out: where it is from, how its files are read."""
     is_own: bool = False
     """Whether a user wrote it; else it is a benchmark's."""
     labels: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class Task:
     evaluation: tuple[str, ...] = ("test",)
     """The splits that papers report."""
     folders: tuple[str, ...] = ()
-    """Where its files may lie inside the data directory."""
+    """Folders of the data directory in which its files may lie."""
     alternatives: Mapping[str, Settings] = field(default_factory=dict)
     """Settings of other papers."""
     spans: Spans | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lingraft.tasks.definition import Definition
 
 HIDDEN = {"-1", "-1.0", ""}
-"""What stands for a hidden answer (the Hub's GLUE has -1)."""
+"""Signs of a hidden answer (the Hub's GLUE has -1)."""
 
 
 def rows(path: Path, definition: Definition) -> Iterable[Row]:

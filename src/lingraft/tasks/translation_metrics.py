@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lingraft.tasks.weighted import Array, Score
 
 EXTRA = "translate"
-"""Of lingraft: brings sacrebleu and sacremoses."""
+"""Extra of lingraft that brings sacrebleu and sacremoses."""
 DEFAULT = ("13a",)
 HEADLINE = ("bleu", "chrf")
 BY_SCRIPT: dict[str, tuple[str, ...]] = {
@@ -45,7 +45,7 @@ MAKESHIFT = ("char", "13a")
 
 @dataclass(frozen=True)
 class Scorer:
-    """One way to score translations."""
+    """Way to score translations."""
 
     kind: Literal["BLEU", "CHRF"]
     """A class of `sacrebleu.metrics`."""

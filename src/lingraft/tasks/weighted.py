@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 Score = Callable[[Array], Array]
 """[R, N] weights → [R] scores in percent."""
 Units = Iterable[Iterable[tuple[Hashable, Hashable]]]
-"""Of every example, the gold and predicted class of each of its units; None is no class."""
+"""Gold and predicted class of each unit of every example; None is no class."""
 CONSTANT = 1e-20
 """Share of the mean square below which a variance is rounding."""
 

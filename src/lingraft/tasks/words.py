@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lingraft.tasks.definition import Definition
 
 ENDS = " \t\r"
-"""What may stand around a line; other spaces, such as U+00A0, belong to words."""
+"""Characters that may stand around a line; other spaces, such as U+00A0, belong to words."""
 RANKS = {
     "": "VERB NOUN PROPN PRON ADJ NUM ADV INTJ AUX ADP DET PART CCONJ SCONJ X PUNCT",
     "es": "VERB AUX PRON ADP DET",

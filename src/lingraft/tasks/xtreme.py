@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 NINE = ("xnli", "pawsx", "udpos", "panx", "xquad", "mlqa", "tydiqa", "bucc2018", "tatoeba")
 """XTREME's tasks."""
 SEVEN = NINE[:7]
-"""Those that are fine-tuned, which table 1 of MetaXLM averages."""
+"""Tasks that are fine-tuned, which table 1 of MetaXLM averages."""
 GROUP_OF: dict[str, Group] = {task: (GROUPS | RETRIEVAL_GROUPS)[task] for task in NINE}
 
 
 def transfer_gap(by_language: Mapping[str, float], train: Sequence[str]) -> float:
-    """How much better the training language is than the mean of the others.
+    """Return how much better the training language is than the mean of the others.
 
     Args:
         by_language: language → one score; those of `train` and another one.

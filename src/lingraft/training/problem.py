@@ -78,7 +78,7 @@ class Problem(Protocol):
     uneven: bool
     """Whether a step may leave parameters out that train."""
     trained: Trained | None = None
-    """What the optimizer is given; None: whatever of `model` has a gradient."""
+    """Parameters that the optimizer is given; None: whatever of `model` has a gradient."""
 
     def plan(self, work: Work) -> Plan:
         """Return the order of the examples."""

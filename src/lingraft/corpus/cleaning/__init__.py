@@ -1,1 +1,1 @@
-"""What happens to a document between reading and the split."""
+"""Cleaning of documents, between reading and the split."""

@@ -33,9 +33,9 @@ REASONS = (
     *(CONTAMINATED, DUPLICATE, WORDS_MISSING),
 )
 MIN_LETTER_SHARE = 0.2
-"""Of letters among the characters of a sentence that are no white space."""
+"""Share of letters among the characters of a sentence that are no white space."""
 MIN_SCRIPT_SHARE = 0.1
-"""Of the language's scripts among the letters; one Hangul syllable stands for several letters."""
+"""Share of the language's scripts among the letters; one Hangul syllable stands for several."""
 
 # Deleted: controls that are not white space, soft hyphen, zero-width space, direction marks, word
 # joiner and invisible operators, byte order mark, interlinear marks, noncharacters, and surrogates.

@@ -29,9 +29,9 @@ MAX_CHARACTERS = 4_000
 MIN_PROBABILITY = 0.5
 
 PRIOR = 2.0
-"""How much likelier than any other one the language asked for is before a text is looked at."""
+"""Factor by which the language asked for is likelier than another before a text is looked at."""
 MOST_CONTEXT = 5.0
-"""How far the rest of a document may raise or lower that; more would keep quotations."""
+"""Most that the rest of a document may raise or lower that by; more would keep quotations."""
 LEAST_CONTEXT = 0.02
 """Added to each language's share of a document: a share of much less says nothing."""
 

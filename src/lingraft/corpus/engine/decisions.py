@@ -34,7 +34,7 @@ AT_ONCE = 12_000_000
 """Keys that are compared in memory; of more, first those with one remainder, then those with …."""
 DOCUMENTS, SENTENCES, BOUNDS = "documents", "sentences", "bounds"
 Keys = tuple["NDArray[np.uint64]", "NDArray[np.int8]", "NDArray[np.bool_]"]
-"""Of a part: a key for each thing, the rank of its side, and whether it is looked at."""
+"""Keys of the things of a part, the ranks of their sides, and whether they are looked at."""
 
 
 def document_type(section: recipe.Corpus) -> np.dtype[Any]:
@@ -49,7 +49,7 @@ SENTENCE_TYPE = np.dtype([("hash", "u8"), ("size", "i4")])
 
 @dataclass(frozen=True)
 class Stored:
-    """What was stored of a part, and where it stands among all parts.
+    """Files stored of a part, and its place among all parts.
 
     An array is opened where it is needed: there may be thousands of parts.
     """

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """How a job is run; nothing here changes the text.
+    """Settings of running a job; nothing here changes the text.
 
     Attributes:
         executor: 'local', 'slurm' or 'ray'.

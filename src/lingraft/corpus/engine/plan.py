@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PARTS = 64
-"""Where nothing else is asked for: enough for some processes to share evenly."""
+"""Number of parts if no other is asked for: enough for some processes to share evenly."""
 SMALLEST_PART, LARGEST_PART = 1 << 20, 32 << 20
 CUT_BY_LINES = (".txt", ".jsonl", ".ndjson", ".json")
 PLAN = "plan.json"
 EVALUATIONS = "evaluations"
-"""What the command puts beside the shards: the texts of tasks (`tasks.held_out`)."""
+"""Folder that the command puts beside the shards: the texts of tasks (`tasks.held_out`)."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Part:
     sources: tuple[documents.Source, ...]
     bytes: int
     name: str
-    """Of its files: of equal ones what becomes of the part is the same, whatever else is read."""
+    """Fingerprint of its files: equal ones make the same of the part, whatever else is read."""
 
 
 @dataclass(frozen=True)

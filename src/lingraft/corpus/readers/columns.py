@@ -27,7 +27,7 @@ HUB_PREFIX = "hub:"
 NO_TEXT_FIELD, NOT_WHERE = "no text field", "not what corpus.where asks for"
 PARQUET_BATCH_ROWS = 256
 FIRST_ROWS = 1_000
-"""Of which one must have the text."""
+"""Number of rows of which one must have the text."""
 ID = "id"
 """The field that names the document, where there is one."""
 

@@ -35,7 +35,7 @@ PACKAGES = {
     ".xml": ("mwparserfromhell", "wiki"),
     ".html": PAGES, ".htm": PAGES, ".warc": CRAWL, ".wet": CRAWL,
 }  # fmt: skip
-"""What formats need beside the base install, and the extra that brings it."""
+"""Package that a format needs beside the base install, and the extra that brings it."""
 MAX_DOCUMENT_CHARACTERS = 100_000_000
 
 Row: TypeAlias = tuple[object, str]
@@ -43,7 +43,7 @@ Row: TypeAlias = tuple[object, str]
 
 
 class Document(NamedTuple):
-    """One document."""
+    """Document as it was read."""
 
     id: str
     """Its name: that of the field "id", or else a hash of its text."""
@@ -53,7 +53,7 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """One thing to read: a file, a part of one, or a Hub dataset (then `path` is None).
+    """Thing to read: a file, a part of one, or a Hub dataset (then `path` is None).
 
     Attributes:
         name: as the user knows it.

@@ -1,4 +1,4 @@
-"""How the text of .txt files is laid out, guessed from the first megabyte; wrapped lines joined.
+"""Layout of the text of .txt files, guessed from the first megabyte; wrapped lines joined.
 
 | seen | taken for |
 |---|---|

@@ -34,7 +34,7 @@ META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9._:-
 BROWSERS = {"iso8859-1": "cp1252", "euc_kr": "cp949", "gb2312": "gb18030", "shift_jis": "cp932"}
 """Encodings of pages that name the encoding on the left (WHATWG Encoding Standard, 4.2)."""
 DAMAGED_SHARE = 0.25
-"""Of a text's characters beyond ASCII: with fewer that are no UTF-8 it is UTF-8 with damage; of
+"""Share of characters beyond ASCII: a text with fewer that are no UTF-8 is UTF-8 with damage; of
 text in another encoding nearly all are."""
 CODE = re.compile(
     r"<(style|script)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.DOTALL | re.IGNORECASE
@@ -49,7 +49,7 @@ BLOCK = re.compile(
 HTML_TYPES = {"text/html", "application/xhtml+xml"}
 HTTP_OK = 200
 OF_CRAWLER = "metadata:"
-"""How addresses begin of what wget keeps as resources: its log and its arguments."""
+"""Prefix of the addresses of what wget keeps as resources: its log and its arguments."""
 
 
 def read_html(

@@ -30,7 +30,7 @@ MARKUP = {"bpt", "ept", "it", "ph", "ut"}
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 Languages: TypeAlias = tuple[str, str]
-"""Of the source side and the target side, as the files write them (BCP 47 or Moses suffix)."""
+"""Codes of the source and the target side, as the files write them (BCP 47 or Moses suffix)."""
 
 
 def read(

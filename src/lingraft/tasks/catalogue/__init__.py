@@ -27,7 +27,7 @@ BENCHMARKS = (
 )  # fmt: skip
 """Files of this folder, in the order of `lingraft show tasks`."""
 RETRIEVALS = ("bucc2018", "tatoeba")
-"""Those of tasks without training (`lingraft.tasks.retrieval`)."""
+"""Files of tasks without training (`lingraft.tasks.retrieval`)."""
 
 
 @functools.cache
