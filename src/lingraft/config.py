@@ -201,8 +201,9 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     run_recipe = read_recipe(run.recipe_path)
     alone = {texts["language"]: texts["corpus"]["text"]} if "language" in texts else {}
     new = texts.get("streams") or plain_streams(alone)
-    model_type = str(read_json(run.model_path / "config.json")["model_type"])
-    masked = family_of(model_type).kind == "masked"
-    plain = joined(run_recipe, str(run.model_path), new, masked=masked)
+    config = read_json(run.model_path / "config.json")
+    masked = family_of(str(config["model_type"])).kind == "masked"
+    pieces = int(config["vocab_size"])
+    plain = joined(run_recipe, str(run.model_path), new, masked=masked, pieces=pieces)
     own = {key: plain[key] | data[key] for key in ("tokenizer", "training")}
     return plain | own | {"baselines": data["baselines"]}

@@ -91,3 +91,23 @@ def test_pairs_are_never_written_over_their_source(aligned, tmp_path, option, na
     assert ended.status == 1
     assert f"{name}: is the text that is read; choose" in ended.err
     assert (tmp_path / "out" / name).read_text("utf-8") == "house\t집\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "more", "says"),
+    [
+        (
+            "pairs",
+            "in.jsonl",
+            '{"en": "I go.", "ko": "나는 간다."}\n',
+            "[1,0]",
+            "is for .tsv files",
+        ),
+        ("lexicon", "in.tsv", "house\t집\n", "[5,2]", r"a lexicon has two, [0,1] or [1,0]"),
+    ],
+)
+def test_columns_that_are_not_read_are_refused(aligned, tmp_path, kind, name, text, more, says):
+    ended = aligned(kind, text, f"columns={more}", name=name)
+    assert ended.status == 1
+    assert says in ended.err
+    assert not list(tmp_path.glob("out/*.tsv"))

@@ -102,3 +102,21 @@ def test_a_language_of_the_run_does_not_join_it_again_however_it_is_spelt(code):
     run = recipe_from({"source": {"model": "m"}, "streams": [stream]})
     with pytest.raises(RecipeError, match="a language that the run has not yet"):
         joined_recipe(run, "model", [stream | {"name": "new", "language": code}])
+
+
+@pytest.mark.parametrize(
+    ("section", "size"),
+    [
+        ({"action": "keep"}, 320),
+        ({"action": "trim"}, 320),
+        ({"action": "use", "model": "g"}, 320),
+        ({"action": "extend", "new_pieces": 700}, 700),
+        ({"vocab_size": 600}, 600),
+    ],
+)
+def test_a_vocabulary_that_was_not_trained_counts_by_its_pieces(section, size):
+    stream = {"name": "ko", "language": "ko", "corpus": {"text": ["ko.txt"]}}
+    run = recipe_from({"source": {"model": "m"}, "tokenizer": section, "streams": [stream]})
+    new = [stream | {"name": "sw", "language": "sw"}]
+    plain = joined_recipe(run, "model", new, pieces=320)
+    assert plain["tokenizer"]["vocab_size"] == size

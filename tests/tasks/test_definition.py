@@ -146,3 +146,9 @@ def test_two_files_where_one_would_be_read_are_refused(tmp_path: Path) -> None:
         load(task, tmp_path)
     task = _task(tmp_path, GOOD.replace('"a.csv",', '[["a.csv"], ["b.csv"]],'))
     assert len(load(task, tmp_path).splits["train"]) == 4
+
+
+def test_a_cell_of_a_csv_file_may_hold_a_long_document(tmp_path: Path) -> None:
+    rows = f"text,label\n{'a' * 200_000},x\nb,y\n"
+    task = _task(tmp_path, GOOD + 'labels = ["x", "y"]\n', a__csv=rows)
+    assert len(load(task, tmp_path).splits["train"][0].text) == 200_000

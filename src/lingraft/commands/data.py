@@ -13,10 +13,11 @@ from lingraft.commands import options as ask
 from lingraft.commands.parsing import read, takes
 from lingraft.errors import RecipeError, writing
 from lingraft.files import check_output
+from lingraft.paths import path_of
 from lingraft.recipe import Corpus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 command = ask.group("Prepare text: clean corpora, parallel text, lexicons, mined translations.")
 Sources = Annotated[list[str], typer.Argument(metavar="SOURCE")]
@@ -119,9 +120,11 @@ def pairs(
             the two languages, counted from 0. Default: [0,1].
     """
     from lingraft.corpus import aligned
+    from lingraft.corpus.readers import parallel
 
     asked = read(Aligned, settings, text=list(sources))
-    return _aligned(aligned.write_pairs, asked, languages, out_dir / "pairs.tsv", force)
+    path = out_dir / "pairs.tsv"
+    return _aligned(aligned.write_pairs, parallel.files, asked, languages, path, force)
 
 
 @command.command()
@@ -142,12 +145,13 @@ def lexicon(
 
     Options:
         sources: Lexicons.
-        settings: As of `lingraft data pairs`.
+        settings: columns=[1,0] where the new language stands first.
     """
     from lingraft.corpus import aligned
 
     asked = read(Aligned, settings, text=list(sources))
-    return _aligned(aligned.write_lexicon, asked, languages, out_dir / "lexicon.tsv", force)
+    path = out_dir / "lexicon.tsv"
+    return _aligned(aligned.write_lexicon, _named, asked, languages, path, force)
 
 
 def _asked(sources: Sequence[str], lang: str | None, settings: Sequence[str]) -> Clean:
@@ -180,7 +184,7 @@ def _without(corpus: Corpus, names: Sequence[str], data: Path | None, out_dir: P
 
     plan.Folder(out_dir).check()
     tasks = benchmarks.tasks_of(list(names))
-    return benchmarks.decontaminated(corpus, tasks, data, out_dir / benchmarks.FOLDER)
+    return benchmarks.decontaminated(corpus, tasks, data, out_dir / plan.EVALUATIONS)
 
 
 def _show(result: dict[str, Any], out_dir: Path) -> dict[str, Any]:
@@ -204,8 +208,14 @@ def _show(result: dict[str, Any], out_dir: Path) -> dict[str, Any]:
     return {"corpus": out_dir, "report": written} | result
 
 
+def _named(names: Iterable[str], _: object) -> list[Path]:
+    """Return the files of lexicons, which are named one by one."""
+    return list(map(path_of, names))
+
+
 def _aligned(
     write: Callable[..., dict[str, Any]],
+    files: Callable[..., list[Path]],
     asked: Aligned,
     languages: Sequence[str],
     path: Path,
@@ -216,7 +226,6 @@ def _aligned(
     Raises:
         RecipeError: languages or columns are not two.
     """
-    from lingraft.corpus.readers import parallel
     from lingraft.report.table import table
 
     if len(set(languages)) != 2 or len(languages) != 2 or len(set(asked.columns)) != 2:
@@ -224,7 +233,7 @@ def _aligned(
     with writing(path.parent, "choose another --out"):
         path.parent.mkdir(parents=True, exist_ok=True)
     sides = languages[0], languages[1]
-    check_output(path, parallel.files(asked.text, sides), force=force)
+    check_output(path, files(asked.text, sides), force=force)
     counts = write(corpus_of(asked), sides, asked.columns, path)
     entries = [("read", counts["read"]), *counts["dropped"].items(), ("kept", counts["kept"])]
     console.show(table("", ("pairs", ""), [(key, f"{count:,}") for key, count in entries]))

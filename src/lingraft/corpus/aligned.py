@@ -18,7 +18,7 @@ import numpy as np
 from lingraft.corpus import lexicon, pairs
 from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.cleaning.language_id import LanguageIdentifier
-from lingraft.corpus.readers import parallel
+from lingraft.corpus.readers import lines, parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.result import check_result, log_result
 from lingraft.corpus.split import SPLITS, Bounds, bounds, position, widened
@@ -53,10 +53,14 @@ def write_pairs(
         read, dropped (by reason) and kept.
 
     Raises:
-        RecipeError: a language is not valid, or a setting does not go with parallel text.
+        RecipeError: a language is not valid, or a setting does not go with parallel text, or
+            columns with its files.
         DataError: a file cannot be read or written, or no pair is left.
     """
     check_settings(section, PAIR_SETTINGS, "parallel text")
+    files = parallel.files(section.text, languages)
+    if columns != (0, 1) and not any(lines.kind(file) == ".tsv" for file in files):
+        raise RecipeError("columns: is for .tsv files; in others the languages name the sides")
     reading = Reading()
     checker, good = checked(section, languages, columns, reading)
     return _write(good, path, (checker.dropped, reading.dropped))
@@ -86,10 +90,14 @@ def write_lexicon(
     """Read lexicons, check them, and write them as TSV; arguments as `write_pairs`.
 
     Raises:
-        RecipeError: a setting does not go with a lexicon.
+        RecipeError: a language or a column is not valid, or a setting does not go with a lexicon.
         DataError: a file cannot be read or written, or no pair is left.
     """
     check_settings(section, {"text"}, "a lexicon")
+    if set(columns) != {0, 1}:
+        raise RecipeError("columns: a lexicon has two, [0,1] or [1,0]")
+    for language in languages:
+        scripts.of_language(language, warn=False)
     found = lexicon.read(section.text, swap=columns[0] < columns[1])
     return _write(found.pairs, path, (found.dropped,))
 
@@ -100,10 +108,11 @@ def check_settings(section: recipe.Corpus, allowed: set[str], kind: str) -> None
     Raises:
         RecipeError: one is given.
     """
-    for name in section.model_dump(exclude_defaults=True).keys() - allowed:
-        raise RecipeError(
-            f"corpus.{name}: does not go with {kind}; allowed: {', '.join(sorted(allowed))}"
-        )
+    for name in section.model_dump(exclude_defaults=True):
+        if name not in allowed:
+            raise RecipeError(
+                f"corpus.{name}: does not go with {kind}; allowed: {', '.join(sorted(allowed))}"
+            )
 
 
 def _write(

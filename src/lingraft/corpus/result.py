@@ -108,9 +108,10 @@ class Notices:
         for letter in "".join(FORMS):
             if count := text.count(letter):
                 self.letters[letter] += count
-                words = (word[0] for word in re.finditer(rf"\w{{0,20}}{letter}\w{{0,20}}", text))
-                shown = dict.fromkeys(itertools.islice(words, 50))
-                self.examples.setdefault(letter, list(shown)[:3])
+                if letter not in self.examples:
+                    found = re.finditer(rf"\w{{0,20}}{letter}\w{{0,20}}", text)
+                    shown = dict.fromkeys(word[0] for word in itertools.islice(found, 50))
+                    self.examples[letter] = list(shown)[:3]
         self.scripts.update(letters_by_script("".join(wrong_script)))
 
     def told(self, result: dict[str, Any]) -> list[str]:

@@ -137,8 +137,8 @@ def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
         made["decontaminate"] = record.get("evaluations")
     changes = [
         f"corpus.{key}"
-        for key in asked.keys() - FREE
-        if asked[key] not in (made[key], default[key])
+        for key in asked
+        if key not in FREE and asked[key] not in (made[key], default[key])
     ]
     if record["language"] != language:
         changes.insert(0, "language")

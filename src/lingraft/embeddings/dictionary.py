@@ -43,14 +43,14 @@ def dictionary(inputs: Inputs) -> Plan:
         DataError: a lexicon cannot be read or is the other way round, or none translates any piece.
     """
     resources = inputs.needed("dictionary").resources
-    matches = find_matches(inputs.source, inputs.target)
+    cascade = Cascade.of(inputs.source)
+    matches = find_matches(inputs.source, inputs.target, cascade)
     words = _unmatched(inputs.target, matches)
     lexicons = {
         name: lexicon.read([name], swap=resources.source_first) for name in resources.lexicons
     }
     for name, of_file in lexicons.items():
         _check_direction(name, of_file, words.values())
-    cascade = Cascade.of(inputs.source)
     for target_id, word in words.items():
         for of_file in lexicons.values():
             rows = (cascade.find(Canonical(True, m.encode())) for m in _meanings(of_file, word))

@@ -41,8 +41,8 @@ def focus(inputs: Inputs) -> Plan:
     Material: its target tokenizer, text and `embeddings.target_vectors` are used.
 
     Raises:
-        RecipeError: gensim is not installed.
-        DataError: no piece that both vocabularies have gets a static vector.
+        DataError: gensim is not installed, or no piece that both vocabularies have gets a static
+            vector.
     """
     material = inputs.needed("focus")
     vectors_UE = vectors.target_piece_vectors(material)

@@ -108,9 +108,17 @@ class Cascade:
         return None
 
 
-def find_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:
-    """Return the rule and the matching source piece's id for each target id that has one."""
-    cascade = Cascade.of(source)
+def find_matches(
+    source: Vocabulary, target: Vocabulary, cascade: Cascade | None = None
+) -> dict[int, tuple[str, int]]:
+    """Return the rule and the matching source piece's id for each target id that has one.
+
+    Args:
+        source: vocabulary that is searched.
+        target: vocabulary whose pieces are looked up.
+        cascade: of the source, where it is made already.
+    """
+    cascade = cascade or Cascade.of(source)
     matches = find_exact_matches(source, target)
     for target_id, form in enumerate(target.canonical):
         if form is None or target_id in matches:

@@ -80,8 +80,8 @@ def target_piece_vectors(material: Material) -> torch.Tensor:
         text has less than 10 times.
 
     Raises:
-        RecipeError: gensim is not installed.
-        DataError: the vectors cannot be read; no piece is frequent enough.
+        DataError: gensim is not installed, or the vectors cannot be read; no piece is frequent
+            enough.
     """
     tokenizer, path = material.target_tokenizer, material.resources.target_vectors
     if path is not None:
@@ -100,8 +100,8 @@ def target_word_vectors(material: Material) -> WordVectors:
     """Read vectors of the target language's words, or learn them from the training text.
 
     Raises:
-        RecipeError: gensim is not installed.
-        DataError: the vectors cannot be read; no word is frequent enough.
+        DataError: gensim is not installed, or the vectors cannot be read; no word is frequent
+            enough.
     """
     path = material.resources.target_vectors
     return _word_vectors(path, material.sentences(), material.seed)
@@ -111,8 +111,8 @@ def source_word_vectors(material: Material) -> WordVectors:
     """Read vectors of the source language's words, or learn them from `embeddings.source_text`.
 
     Raises:
-        RecipeError: gensim is not installed.
-        DataError: vectors or text cannot be read; no word is frequent enough.
+        DataError: gensim is not installed, or vectors or text cannot be read; no word is frequent
+            enough.
     """
     resources = material.resources
     sentences = islice(lines_of(resources.source_text), resources.max_sentences)
@@ -177,8 +177,7 @@ def learn(
         units: to be read, every reading of the text counted.
 
     Raises:
-        RecipeError: gensim is not installed.
-        DataError: no unit is frequent enough.
+        DataError: gensim is not installed, or no unit is frequent enough.
     """
     counts = Counter(chain.from_iterable(text))
     if max(counts.values(), default=0) < MINIMUM_COUNT:

@@ -54,8 +54,8 @@ def wechsel(inputs: Inputs) -> Plan:
     Material: tokenizers, text, lexicons and vectors (or text of the source language).
 
     Raises:
-        RecipeError: gensim is not installed.
-        DataError: a resource cannot be read, or the lexicon is the other way round or translates no
+        DataError: gensim is not installed, or a resource cannot be read, or the lexicon is the
+            other way round or translates no
             word that has a vector.
     """
     material = inputs.needed("wechsel")

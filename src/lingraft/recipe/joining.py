@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
+from lingraft.recipe.run import UNSIZED, Tokenizer
 from lingraft.recipe.streams import standard
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def joined(
     new: Sequence[dict[str, Any]],
     *,
     masked: bool = True,
+    pieces: int | None = None,
 ) -> dict[str, Any]:
     """Return plain data of a recipe in which new languages join those of a finished run.
 
@@ -38,6 +40,7 @@ def joined(
         model: the folder of the model that the run exported.
         new: streams of the new languages, as plain data.
         masked: whether the model is a masked one. A causal one is judged beside its source anyway.
+        pieces: of the run's model; of a vocabulary that was not trained `vocab_size` says nothing.
 
     Raises:
         RecipeError: there is no new language, or one is among the run's.
@@ -56,7 +59,11 @@ def joined(
         for code in stream.languages
     }
     section = theirs.tokenizer
-    pieces = section.new_pieces if section.action == "extend" else section.vocab_size
+    size = section.vocab_size
+    if section.action == "extend":
+        size = section.new_pieces
+    elif section.action in (*UNSIZED, "use") and pieces is not None:
+        size = min(pieces, Tokenizer().vocab_size)
     evaluation = theirs.evaluation.model_dump(mode="json", exclude_defaults=True)
     before = [stream["name"] for stream in old if masked and "/" not in stream["language"]]
     return {
@@ -65,7 +72,7 @@ def joined(
         "tokenizer": tokenizer
         | {
             "action": "add",
-            "vocab_size": max(FEWEST, pieces // len(learnt) * len(new)),
+            "vocab_size": max(FEWEST, size // len(learnt) * len(new)),
             "streams": [stream["name"] for stream in new],
         },
         "training": {"method": METHOD},

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from lingraft.recipe import Corpus
     from lingraft.tasks import Task
 
-FOLDER = "evaluations"
-"""Folder inside the corpus's in which `lingraft data clean` keeps the texts."""
-
 
 def tasks_of(names: Sequence[str]) -> list[Task | Retrieval]:
     """Return the tasks of these names: of `lingraft show tasks`, or TOML files of a user's own.

@@ -200,6 +200,7 @@ def _tabbed(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _quoted(path: Path) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(1 << 30)  # a cell may hold a document
     reader = csv.reader((f"{line}\n" for line in lines(path)), strict=True)
     try:
         for cells in filter(None, reader):

@@ -6,7 +6,7 @@ training files in its language lacks the split `train`; labels are the same in a
 
 Nothing is trained. A record names the files of a language and English; `read` gives both sides
 and, where the makers give them, the right pairs. Ids are the file's own (BUCC), or line numbers
-from 0. `lingraft.crosslingual` finds pairs with a model; `accuracy` and `pair_f1` score them.
+from 0. `lingraft.crosslingual` finds pairs with a model; `pair_f1` scores mined ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sentences and translations that measure: nothing is repaired or left out. No torch here.
 
 A line that is no sentence, or no pair of them, is an error that names its place. Files may be
-packed (.gz .xz .bz2) and are read a line at a time.
+packed (.gz .xz .bz2 .zst) and are read a line at a time.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ class Scorer:
         """Return sacrebleu's object, for translations into a language.
 
         Raises:
-            RecipeError: sacrebleu is not installed, or there is no such language.
+            DataError: sacrebleu is not installed.
+            RecipeError: there is no such language.
         """
         metrics = require("sacrebleu.metrics", "scores of translations", EXTRA)
         options = dict(self.options)
