@@ -190,6 +190,10 @@ class Step:
         data: dict[str, Any] = read_json(mark)
         return data
 
+    def is_of(self, command: str) -> bool:
+        """Return whether the folder holds what a command of lingraft has made or begun."""
+        return bool(self.inputs().get("command") == command)
+
     @property
     def is_phase(self) -> bool:
         """Return whether a folder in a run's is a phase; other steps say more of their inputs."""

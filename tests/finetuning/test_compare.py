@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,10 @@ from snapshots import check_page
 from synthetic_results import write_model, write_run
 
 from lingraft.errors import DataError, RecipeError
-from lingraft.finetuning import score_tables
+from lingraft.finetuning import outcomes, score_tables
 from lingraft.finetuning.compare import confusion_table, confusions, differences
 from lingraft.finetuning.compared import Comparison, collect
+from lingraft.report.row import RESULTS, read
 from lingraft.tasks import TASKS
 from lingraft.tasks.examples import (
     LabelPrediction,
@@ -171,3 +173,17 @@ def test_what_gold_was_taken_for_is_counted_for_each_model(three: Path) -> None:
     (table,) = confusion_table(part)
     assert [column.title for column in table.columns][2:] == list(part.runs)
     assert sum(int(line.cells[1].text) for line in table.rows) == 80
+
+
+def test_rows_of_a_seed_that_was_trained_anew_are_its_own(tmp_path):
+    """Its inputs, and so its fingerprint and its place, are those of before."""
+    found = []
+    for quality in (0.9, 0.2):
+        shutil.rmtree(tmp_path / "base", ignore_errors=True)
+        write_model(tmp_path, "base", quality, ["nsmc"], seeds=(0,))
+        outcomes.write_results(tmp_path)
+        (outcome,) = outcomes.outcomes(tmp_path)
+        (scores,) = (split.scores for split in outcome.splits.values())
+        found.append({row.metric: row.value for row in read(tmp_path / RESULTS)})
+        assert found[-1] == scores
+    assert found[0] != found[1]

@@ -49,8 +49,7 @@ def command(
     sides = zip(files, text[::2], text[1::2], strict=True)
     sets = [links.read(name, path, source, target) for (name, path), source, target in sides]
     by_label = ask.labelled(models, label or [])
-    line = ask.command_line()
-    tables = alignment_run.score(by_label, sets, out_dir, asked, force=force, command_line=line)
+    tables = alignment_run.score(by_label, sets, out_dir, asked, force=force)
     scores = console.show(*tables, best="")
     console.line(f"links{', table.md, curve.svg and results.jsonl' if tables else ''}: {out_dir}")
     return {"results": out_dir, "scores": scores}

@@ -89,7 +89,6 @@ def score(
     asked: Linking,
     *,
     force: bool = False,
-    command_line: str = "",
 ) -> list[Table]:
     """Align every set by every model, and write links and, with gold links, what they are worth.
 
@@ -102,7 +101,6 @@ def score(
         out: the folder of the results.
         asked: layers, and what chooses one.
         force: put these results in place of another call's.
-        command_line: for the record.
 
     Raises:
         LingraftError: whatever the user can mend, on one line.
@@ -117,7 +115,7 @@ def score(
         "sets": {gold.name: fingerprint(gold.pairs, gold.plain_links()) for gold in sets},
         **asked.model_dump(exclude={"batch_tokens"}),
     }
-    with layers.claimed(out, "align", record, force=force, command_line=command_line):
+    with layers.claimed(out, "align", record, force=force):
         found: Found = {}
         for model in models:
             for gold in sets:

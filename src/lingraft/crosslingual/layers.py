@@ -147,15 +147,8 @@ def kept_arrays(folder: Path) -> dict[str, Array]:
         raise DataError(f"{path}: is broken ({error}); delete {folder}") from None
 
 
-def is_of(folder: Path, command: str) -> bool:
-    """Return whether a folder holds what a command of lingraft has made or begun."""
-    return bool(Step(folder).inputs().get("command") == command)
-
-
 @contextlib.contextmanager
-def claimed(
-    out: Path, command: str, settings: Mapping[str, Any], *, force: bool, command_line: str = ""
-) -> Iterator[None]:
+def claimed(out: Path, command: str, settings: Mapping[str, Any], *, force: bool) -> Iterator[None]:
     """Make the folder one call's step while its results are made, against a second process.
 
     Args:
@@ -163,20 +156,19 @@ def claimed(
         command: of lingraft.
         settings: plain data, which the results are made of; a call of the same goes on.
         force: replace results of other settings, but for what has the same inputs.
-        command_line: kept with the settings.
 
     Raises:
         DataError: the folder holds something else, or another process has it.
     """
     step, started = Step(out), time.monotonic()
     names = sorted(path.name for path in out.glob("[!.]*"))
-    if names and not is_of(out, command):
+    if names and not step.is_of(command):
         raise DataError(
-            f"{out}: holds other files ({names[0]}) and no results of lingraft {command}; "
+            f"{out}: holds other files ({names[0]}) and no results of this command; "
             "choose another --out"
         )
     made_of = fingerprint(settings)
-    inputs = {"fingerprint": made_of, "command": command, "line": command_line, **settings}
+    inputs = {"fingerprint": made_of, "command": command, **settings}
     with Run(out).locked():
         if not force:
             step.is_kept(inputs, replace=False, mend=AGAIN)

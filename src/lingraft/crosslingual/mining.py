@@ -288,7 +288,7 @@ def _mine(
                 n=len(mined),
                 reported=split == "test",
                 axes=axes,
-                facts=facts | {key: values[key] for key in values.keys() - metrics},
+                facts=facts | {key: values[key] for key in values if key not in metrics},
             )
 
 

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from transformers import AutoModel
 
 from lingraft.crosslingual.encoder import LONGEST, encoder_config
-from lingraft.crosslingual.layers import check_layer, fingerprint_of, is_of
+from lingraft.crosslingual.layers import check_layer, fingerprint_of
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import finish_config
@@ -25,7 +25,7 @@ from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_model, longest_text
 from lingraft.pretrained.tokenizers import check_rows, check_saved, load_tokenizer
 from lingraft.report.row import RESULTS, read
-from lingraft.rundir import check_free, removed_on_failure, write_json, writing
+from lingraft.rundir import Step, check_free, removed_on_failure, write_json, writing
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
     path, mark = folder / RESULTS, fingerprint_of(name)
     choices = {
         (int(str(row.axes["layer"])), cast("Pool", row.axes["pool"]))
-        for row in (read(path) if is_of(folder, "retrieve") else ())
+        for row in (read(path) if Step(folder).is_of("retrieve") else ())
         if row.facts.get("model_fingerprint") == mark and row.reported
     }
     if len(choices) != 1:

@@ -77,7 +77,7 @@ def compare(
     if out.suffix != ".html":
         raise RecipeError(f"--out: is {out}; the page must end in .html")
     check_target(out)
-    searched = [path for path in folders if Step(path).inputs().get("command") == "retrieve"]
+    searched = [path for path in folders if Step(path).is_of("retrieve")]
     tuned = [folder for folder in folders if folder not in searched]
     if not tuned:
         raise DataError(f"{folders[0]}: is of analyze retrieval; name one of finetune beside it")
@@ -115,7 +115,7 @@ def _titled(tables: Iterable[Table]) -> list[pages.Part]:
 # -- differences from the reference
 
 
-def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 0) -> list[Tested]:
+def differences(comparison: Comparison, resamples: int = RESAMPLES) -> list[Tested]:
     """Test every model against the reference, on every score that both have for a common seed.
 
     The paired bootstrap of `stats` over blocks; of a task in several languages each by itself.
@@ -123,9 +123,8 @@ def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 
     Args:
         comparison: what is compared.
         resamples: how many draws.
-        seed: of the draws.
     """
-    resampling, tested = Resampling(resamples, seed), []
+    resampling, tested = Resampling(resamples), []
     for result in comparison.results:
         for part in result.parts.values():
             for label in part.runs.keys() - {comparison.reference}:

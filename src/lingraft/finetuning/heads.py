@@ -26,7 +26,7 @@ from lingraft.models.encoder_decoder import tie_embeddings
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
 from lingraft.pretrained import checksums
-from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of
+from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of, weight_files
 from lingraft.pretrained.load import load_config, load_generation, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
 from lingraft.pretrained.tokenizers import load_tokenizer
@@ -95,7 +95,7 @@ def resolve(name: str, base: Path) -> Path:
             if not any(folder.glob(WEIGHTS[0])):
                 folder = Path(snapshot_download(name, allow_patterns=[*PATTERNS, WEIGHTS[1]]))
     load_config(str(folder))
-    if not any(path for pattern in WEIGHTS for path in folder.glob(pattern)):
+    if not weight_files(folder):
         raise DataError(f"model '{name}': {folder} holds no weights (*.safetensors)")
     return folder
 
@@ -244,7 +244,7 @@ def save(
         if head is not None:
             tensors = {key: value.contiguous() for key, value in head.state_dict().items()}
             save_file(tensors, folder / name)
-        checksums.write(folder)
+            checksums.write(folder, folder / name)
         tokenizer_files.save(tokenizer, folder)
 
 

@@ -284,7 +284,7 @@ def write_results(folder: Path) -> None:
 
 
 def read_results(folder: Path) -> list[tuple[Outcome, list[Score]]]:
-    """Return all finished seeds with their rows; what results.jsonl has is not made again.
+    """Return all finished seeds with their rows; those of results.jsonl that are still theirs.
 
     Raises:
         DataError: no seed is finished, or a file is broken.
@@ -295,8 +295,13 @@ def read_results(folder: Path) -> list[tuple[Outcome, list[Score]]]:
     results = []
     for outcome in outcomes(folder):
         place = str(outcome.folder.relative_to(folder))
-        own = known.get((place, outcome.fingerprint))
-        results.append((outcome, own or rows_of(outcome, place)))
+        own = known.get((place, outcome.fingerprint), [])
+        # a seed that was trained anew from equal inputs has other scores, or took another time
+        values = [value for found in outcome.splits.values() for value in found.scores.values()]
+        is_its = [row.value for row in own] == values and all(
+            row.facts.get("seconds") == round(outcome.seconds, 2) for row in own
+        )
+        results.append((outcome, own if is_its else rows_of(outcome, place)))
     return results
 
 

@@ -11,7 +11,7 @@ from lingraft.models import loading
 from lingraft.models.families import family_of
 from lingraft.models.graft import build, is_tied, untie
 from lingraft.models.source import LoadedSource, load_model
-from lingraft.pretrained.checkpoints import WEIGHTS
+from lingraft.pretrained.checkpoints import weight_files
 from lingraft.pretrained.load import load_config, one_line
 from lingraft.rundir import read_json
 
@@ -30,7 +30,7 @@ def load_shapes(folder: Path) -> LoadedSource:
     Raises:
         DataError, UnsupportedModelError: as `load_model`.
     """
-    if not any(match for pattern in WEIGHTS for match in folder.glob(pattern)):
+    if not weight_files(folder):
         config = load_config(str(folder))
         with torch.device("meta"):
             model = build(loading.stock_class(config), config, seed=0)

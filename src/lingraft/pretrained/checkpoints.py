@@ -62,10 +62,24 @@ def named_tokenizer(section: Tokenizer) -> list[Any]:
     return [section.model_copy(update={"model": None}), files]
 
 
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files of a model's weights in the order of their names; none where there are none.
+
+    Of two formats the first of `WEIGHTS` is read.
+    """
+    return next(filter(None, (sorted(folder.glob(pattern)) for pattern in WEIGHTS)), [])
+
+
 def weights_fingerprint(folder: Path) -> str:
-    """Return the SHA-256 of the weight files, in the order of their names."""
-    pattern = next(pattern for pattern in WEIGHTS if any(folder.glob(pattern)))
-    return files_digest(folder.glob(pattern))
+    """Return the SHA-256 of the weight files, in the order of their names.
+
+    Raises:
+        DataError: there are none.
+    """
+    files = weight_files(folder)
+    if not files:
+        raise DataError(f"model '{folder}': holds no weights (*.safetensors)")
+    return files_digest(files)
 
 
 def files_digest(paths: Iterable[Path]) -> str:

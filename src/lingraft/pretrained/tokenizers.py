@@ -28,7 +28,7 @@ from lingraft.pretrained.load import find_file, one_line
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
 
@@ -87,14 +87,14 @@ def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenize
     return tokenizer
 
 
-def padding_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenizerBase:
+def padding_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a checkpoint that reads texts of several lengths at once.
 
     Raises:
         DataError: there is none, it is broken, or it cannot pad.
         UnsupportedModelError: as `load_tokenizer`.
     """
-    tokenizer = load_tokenizer(name, revision)
+    tokenizer = load_tokenizer(name)
     if tokenizer.pad_token_id is None:
         raise DataError(f"{name}: its tokenizer has no padding token, so texts cannot be padded")
     return tokenizer
@@ -108,12 +108,11 @@ def stored_backend(file: Path) -> Tokenizer:
     return backend
 
 
-def check_saved(folder: Path, config: PreTrainedConfig | None = None) -> None:
+def check_saved(folder: Path) -> None:
     """Prove that AutoTokenizer gives the ids of a tokenizer.json that lingraft wrote.
 
     Args:
         folder: where it lies; nothing is proved of one without the file.
-        config: of the model, whose type can decide the class; None takes the one in the folder.
 
     Raises:
         DataError: it gives others.
@@ -121,7 +120,7 @@ def check_saved(folder: Path, config: PreTrainedConfig | None = None) -> None:
     file = folder / "tokenizer.json"
     if not file.is_file():
         return
-    stock = _stock(str(folder), None, config)
+    stock = _stock(str(folder), None)
     if _unequal(stock, stored_backend(file)):
         raise DataError(
             f"{folder}: AutoTokenizer gives other ids than tokenizer.json, for transformers "
@@ -221,12 +220,10 @@ def _by_class(name: str, where: str, revision: str | None) -> PreTrainedTokenize
     return tokenizer
 
 
-def _stock(
-    where: str, revision: str | None, config: PreTrainedConfig | None = None
-) -> PreTrainedTokenizerBase:
+def _stock(where: str, revision: str | None) -> PreTrainedTokenizerBase:
     """Load a tokenizer as other programs do, by the class that transformers chooses."""
     tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-        where, revision=revision, trust_remote_code=False, config=config
+        where, revision=revision, trust_remote_code=False
     )
     return tokenizer
 

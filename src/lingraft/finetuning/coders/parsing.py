@@ -19,7 +19,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lingraft.finetuning.coders.common import Coder, padded
-from lingraft.finetuning.coders.tagging import word_at, word_starts
+from lingraft.finetuning.coders.tagging import first_letter, word_at, word_starts
 from lingraft.models.losses import IGNORED
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
 from lingraft.tasks.examples import ParsePrediction
@@ -122,7 +122,7 @@ def word_edges(
     text, starts = " ".join(words), word_starts(words)
     edges: dict[int, tuple[int, int]] = {}
     for token, (start, end) in enumerate(offsets):
-        first = next((i for i in range(start, end) if not text[i].isspace()), None)
+        first = first_letter(text, start, end)
         if first is not None:
             word = word_at(starts, first)
             edges[word] = (edges.get(word, (token,))[0], token)

@@ -194,8 +194,8 @@ def tokens_of_words(words: Sequence[str], encodings: Sequence[Encoding]) -> list
         tokens = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
         for (first, end), special in tokens:
             if not special:
-                place = next((at for at in range(first, end) if not text[at].isspace()), end)
-                counts[word_at(starts, place)] += 1
+                place = first_letter(text, first, end)
+                counts[word_at(starts, end if place is None else place)] += 1
     return counts
 
 
@@ -220,11 +220,16 @@ def word_at(starts: Sequence[int], character: int) -> int:
     return bisect_right(starts, character) - 1
 
 
+def first_letter(text: str, start: int, end: int) -> int | None:
+    """Return the place of the first character of a stretch that is no space; None where all are."""
+    return next((place for place in range(start, end) if not text[place].isspace()), None)
+
+
 def labelled_tokens(text: str, offsets: Offsets) -> dict[int, tuple[int, int]]:
     """Return token → first character that is not a space, and end; in the order of the tokens."""
     by_start: dict[int, tuple[int, int]] = {}
     for token, (start, end) in enumerate(offsets):
-        first = next((i for i in range(start, end) if not text[i].isspace()), None)
+        first = first_letter(text, start, end)
         if first is not None:
             by_start[first] = (token, end)
     return {token: (first, end) for first, (token, end) in sorted(by_start.items())}
