@@ -76,17 +76,17 @@ def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_pa
     def stop(*_, **__):
         raise KeyboardInterrupt
 
+    recipe = adapted("bert") / "recipe.toml"  # made before anything stops it
     monkeypatch.setattr("lingraft.pipeline.preflight.check", stop)
-    ended = command("check", adapted("bert") / "recipe.toml")
+    ended = command("check", recipe)
     assert ended.status == 130
     said = ended.err.strip().splitlines()[-1]
     assert said == "lingraft: stopped; the same command keeps what is finished"
     with monkeypatch.context() as second:  # all processes get the signal, the first one says so
         second.setenv("RANK", "1")
-        ended = command("check", adapted("bert") / "recipe.toml")
+        ended = command("check", recipe)
     assert (ended.status, "stopped" in ended.err) == (130, False)
     monkeypatch.setattr("lingraft.corpus.streams.prepare", stop)
-    recipe = adapted("bert") / "recipe.toml"
     ended = command("adapt", recipe, "--out", tmp_path / "run", "--force")
     assert ended.err.strip().splitlines()[-1] == (
         "lingraft: stopped; the same command without --force keeps what is finished"
@@ -104,8 +104,9 @@ def test_sigterm_outside_training_is_one_line_and_ends_the_workers(command, monk
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(60)
 
+    recipe = adapted("bert") / "recipe.toml"  # made before anything stops it
     monkeypatch.setattr("lingraft.pipeline.preflight.check", stop)
-    ended = command("check", adapted("bert") / "recipe.toml")
+    ended = command("check", recipe)
     assert ended.status == 128 + signal.SIGTERM
     said = ended.err.strip().splitlines()[-1]
     assert said == "lingraft: stopped; the same command keeps what is finished"

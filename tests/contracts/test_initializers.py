@@ -17,7 +17,6 @@ from lingraft.embeddings.vectors import WORD
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.recipe import Embeddings
 from lingraft.recipe import Tokenizer as Section
-from lingraft.recipe.embeddings import RUN_MODEL
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.vocabulary import Vocabulary
 from tests.support.vocabulary_kinds import keys_of
@@ -252,10 +251,6 @@ def test_the_docstring_says_what_of_the_material_it_needs(name):
     documented = INITIALIZERS[name].plan.__doc__
     assert documented is not None
     assert ("Material: " in documented) is (name in NEEDING)
-
-
-def test_the_recipe_knows_which_run_the_source():
-    assert tuple(name for name, record in INITIALIZERS.items() if record.runs_model) == RUN_MODEL
 
 
 @names

@@ -179,11 +179,11 @@ def _evaluate_documents(context: Context, model: causal_evaluation.ScoredModel) 
         held_out[stream.name] = causal_evaluation.choose_documents(whole, section.max_sentences)
     old_tokenizer = source_tokenizer(recipe)
     new = None if old_tokenizer is None else likelihood.new_pieces(model.tokenizer, old_tokenizer)
-    ids, size = TokenIds.of(model.tokenizer, "causal"), len(model.tokenizer)
+    ids = TokenIds.of(model.tokenizer, "causal")
     scores = {}
     for stream in recipe.texts:
         of_stream = causal_evaluation.score_documents(model, held_out[stream.name], new)
-        counts = Tokens.open(folder, f"{stream.prefix}train").counts(max(size, ids.size))
+        counts = Tokens.open(folder, f"{stream.prefix}train").counts(ids.size)
         unigrams = intrinsic.unigram_entropy(counts, of_stream.pop("targets"), ids.ordinary)
         scores[stream.name] = of_stream | {"samples": [], "unigram_entropy": unigrams}
     result = dict(scores[recipe.texts[0].name])

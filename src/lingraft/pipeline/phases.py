@@ -14,7 +14,7 @@ from lingraft.pipeline.stages import weights_before
 from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Budget
 from lingraft.rundir import FORMAT, fingerprint
-from lingraft.training.checkpoint import OLD, STABLE, last_state, leftovers, stable_state
+from lingraft.training.checkpoint import OLD, STABLE, last_state, last_step, leftovers, stable_state
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import note_environment, resolve_precision
 
@@ -106,7 +106,7 @@ def begin(run: Run, stage: Step, phase: Phase, fingerprints: tuple[str, str]) ->
         elif before:
             logger.info("%s: begins anew, what lies there was made by other settings", stage.name)
     stage.begin({"fingerprint": fingerprints[0]}, (STABLE, OLD) if stays else ())
-    step = int(last_state(stage.path).get("step", 0))
+    step = last_step(stage.path)
     run.keep_metrics(lambda row: row["phase"] != stage.name or row["step"] <= step > 0)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import inputs as text_inputs
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import decontamination
+from lingraft.embeddings import INITIALIZERS
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import source
 from lingraft.models.graft import is_tied
@@ -21,7 +22,6 @@ from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import one_line
 from lingraft.recipe import catalogue, stage_order
 from lingraft.recipe.baselines import baseline
-from lingraft.recipe.embeddings import RUN_MODEL
 from lingraft.recipe.needs import lacking
 from lingraft.recipe.selectors import described
 from lingraft.recipe.streams import distilled
@@ -167,7 +167,7 @@ def _built(recipe: Recipe, loaded: LoadedSource) -> Outline:
         LingraftError: the source's architecture cannot have, or train, what is asked for.
     """
     for name in recipe.embeddings.initializers:
-        if name in RUN_MODEL and loaded.family.kind != "causal":
+        if INITIALIZERS[name].runs_model and loaded.family.kind != "causal":
             raise UnsupportedModelError(
                 f"graft: '{name}' is for causal language models, and the source is a "
                 f"{loaded.family.model_type} model; use 'mean' or 'focus'"

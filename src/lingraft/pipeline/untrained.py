@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
+from lingraft.embeddings import INITIALIZERS
 from lingraft.errors import RecipeError
 from lingraft.models import export
 from lingraft.pipeline import preflight, stages
@@ -18,7 +19,6 @@ from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import catalogue
 from lingraft.recipe.decoding import assignments, decode, override
 from lingraft.recipe.defaults import vocabulary_for
-from lingraft.recipe.embeddings import RUN_MODEL
 from lingraft.recipe.needs import learns_vectors
 from lingraft.recipe.streams import named_texts
 from lingraft.rundir import Run, removed_on_failure
@@ -183,7 +183,9 @@ def _vocabulary(recipe: Recipe, run: Run) -> PreTrainedTokenizerFast:
     if recipe.texts[0].corpus.text == (NO_TEXT,):
         rows = recipe.embeddings
         reads = [
-            name for name in rows.initializers if name in RUN_MODEL or learns_vectors(rows, name)
+            name
+            for name in rows.initializers
+            if INITIALIZERS[name].runs_model or learns_vectors(rows, name)
         ]
         if reads or recipe.tokenizer.action not in ("use", "keep"):
             raise RecipeError(

@@ -32,8 +32,8 @@ PARTS = (
     "body",
     "head",
 )
-# Keys of embeddings.INITIALIZERS and objectives.OBJECTIVES, which cannot be asked here because they
-# load torch; a test holds them equal.
+# Keys of embeddings.INITIALIZERS and objectives.OBJECTIVES, spelt out for the type checker; a test
+# holds them equal.
 Initializer = Literal[
     "random",
     "random-statistics",

@@ -12,7 +12,6 @@ DRAWN = ("random", "random-statistics")
 """Initializers that take no row of the source."""
 READ_LEXICONS = ("dictionary", "wechsel")
 """Initializers that cannot do without bilingual dictionaries."""
-RUN_MODEL = ("token-distillation",)
 """Initializers that run the source, which has to be a causal language model."""
 FROM_OUTSIDE = (
     "lexicons", "source_first", "source_text", "source_vectors", "target_vectors", "max_sentences",

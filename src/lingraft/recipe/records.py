@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.phase import Batch, Budget, Lora, Optimizer, Schedule, Validation
@@ -86,11 +86,14 @@ def _tables(name: str) -> dict[str, Any]:
     return tomllib.loads(resources.files("lingraft.recipe").joinpath(name).read_text("utf-8"))
 
 
-METHODS = TypeAdapter(dict[str, MethodRecord]).validate_python(_tables("methods.toml"))
+STRICT = ConfigDict(extra="forbid")
+METHODS = TypeAdapter(dict[str, MethodRecord], config=STRICT).validate_python(
+    _tables("methods.toml")
+)
 for _record in METHODS.values():  # draws every row, whatever a run that it is a baseline of does
     if _record.graft.get("source_weights") == _record.embeddings.get("init") == "random":
         _record.embeddings["copy_special_tokens"] = None
-PRESETS = TypeAdapter(dict[str, Preset]).validate_python(_tables("presets.toml"))
+PRESETS = TypeAdapter(dict[str, Preset], config=STRICT).validate_python(_tables("presets.toml"))
 
 
 def method_named(name: str) -> MethodRecord:

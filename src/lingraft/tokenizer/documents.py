@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.streams import read_lines
-from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.shards import (
     Tokens,
     chunks_of,
@@ -114,7 +113,7 @@ def _portions(texts: Iterator[str]) -> Iterator[list[str]]:
 
 def before(tokenizer: PreTrainedTokenizerFast) -> list[int]:
     """Return the special tokens that the tokenizer puts before a text; mostly one or none."""
-    return special_ids_around(plain_backend(tokenizer))[0]
+    return special_ids_around(tokenizer.backend_tokenizer)[0]
 
 
 def cut(lengths_D: Array, specials: int, context: int) -> tuple[Array, Array]:

@@ -70,9 +70,9 @@ def make(
         RecipeError, DataError, UnsupportedModelError: as `files.train`; there is no source
         tokenizer to keep, it has another padding id than the model, or its kind does not allow it.
     """
-    mode = check(section, source, pad_id=pad_id, causal=causal)
-    if mode == "use":
+    if section.action == "use":
         return take(section, source, pad_id=pad_id, causal=causal), None
+    mode = check(section, source, pad_id=pad_id, causal=causal)
     if source is None or mode == "new":
         options: dict[str, Any] = {"pad_id": pad_id, "seed": seed, "causal": causal}
         made = tokenizer_files.train(section, source, sentences, **options)

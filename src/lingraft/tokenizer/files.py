@@ -22,6 +22,7 @@ from tokenizers import (
     Regex,
     Tokenizer,
     decoders,
+    models,
     normalizers,
     pre_tokenizers,
     processors,
@@ -105,8 +106,7 @@ def train(
     Raises:
         RecipeError: `vocab_size` is too small for the text's characters.
         DataError: there is no text.
-        UnsupportedModelError: the source tokenizer lacks a special token, or `pad_id` cannot be
-            met.
+        UnsupportedModelError: the source tokenizer lacks a special token.
     """
     kind = cast("Kind", section.algorithm)
     if source is None:
@@ -253,7 +253,8 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
     if folder and not (holds_tokenizer(folder) or (folder / "tokenizer_config.json").is_file()):
         raise DataError(f"{folder}: has no tokenizer; save the model's there with save_pretrained")
     tokenizer = fast(load_tokenizer(str(path_or_id), revision))
-    if merges_are_lost(state_of(tokenizer)):
+    is_bpe = isinstance(tokenizer.backend_tokenizer.model, models.BPE)
+    if is_bpe and merges_are_lost(state_of(tokenizer)):
         raise UnsupportedModelError(
             f"{path_or_id}: its tokenizer has lost its merges; put back the tokenizer.json that "
             "belongs to the model"

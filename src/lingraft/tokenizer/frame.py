@@ -7,8 +7,6 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import langcodes
-
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.tokenizer.state import LANGUAGE_CODE, SENTINEL, sentinel_ids
 
@@ -216,6 +214,8 @@ def code_for(source: PreTrainedTokenizerFast, setting: str | None, language: str
     Raises:
         RecipeError: the language has no code here, or there are no codes at all.
     """
+    import langcodes  # compiles a large expression
+
     codes = sorted(language_codes(source))
     before = code_of(frame_of(source)) if codes else None
     wanted = langcodes.get(language)

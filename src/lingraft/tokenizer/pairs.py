@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.shards import special_ids_around
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Edges(NamedTuple):
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerFast) -> Edges:
         """Count the special tokens that a tokenizer puts around a row."""
-        return cls(*map(len, special_ids_around(plain_backend(tokenizer))))
+        return cls(*map(len, special_ids_around(tokenizer.backend_tokenizer)))
 
 
 def translations(tokens: Tokens) -> Array:

@@ -59,8 +59,7 @@ def encode(
     Raises:
         DataError: the text is missing or not UTF-8.
     """
-    backend = plain_backend(tokenizer)
-    around, starts = special_ids_around(backend), document_starts(text_path)
+    around, starts = special_ids_around(tokenizer.backend_tokenizer), document_starts(text_path)
     return write_rows(tokenizer, chunks_of(text_path), starts, around, max_tokens, out, split)
 
 

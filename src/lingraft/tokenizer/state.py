@@ -107,8 +107,10 @@ def outside(state: Mapping[str, Any]) -> dict[str, int]:
 
 def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
     """Return the ids of `<extra_id_0>`, `<extra_id_1>` … in this order."""
-    lowest = sorted(vocabulary.items(), key=lambda entry: -entry[1])  # of two spellings, if any
-    sentinels = {m[1]: index for piece, index in lowest if (m := SENTINEL.fullmatch(piece))}
+    found = [
+        (index, m[1]) for piece, index in vocabulary.items() if (m := SENTINEL.fullmatch(piece))
+    ]
+    sentinels = {number: index for index, number in sorted(found, reverse=True)}  # the lowest stays
     return tuple(sentinels[number] for number in sorted(sentinels, key=int))
 
 

@@ -37,9 +37,9 @@ TOKENS_OF_A_SENTENCE = 32
 """Tokens of a sentence, by which documents are counted where sentences are asked for."""
 
 
-def by_term(means: dict[str, float]) -> dict[str, float]:
+def by_term(means: dict[str, float], prefix: str = "loss") -> dict[str, float]:
     """Return columns of metrics.jsonl for the terms of a loss; none where it has a single one."""
-    return {f"loss/{term}": mean for term, mean in means.items()} if len(means) > 1 else {}
+    return {f"{prefix}/{term}": mean for term, mean in means.items()} if len(means) > 1 else {}
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,7 @@ class HeldOut:
             means = {term: mean for losses in found for term, mean in losses.items()}
             sums[f"loss/{label}"] = sum(means.values())
             prefix = "loss" if len(self.validators) == 1 else f"loss/{label}"
-            if len(means) > 1:
-                terms |= {f"{prefix}/{term}": mean for term, mean in means.items()}
+            terms |= by_term(means, prefix)
         if len(sums) == 1:
             return next(iter(sums.values())), terms
         return float(self.probabilities @ np.array(list(sums.values()))), sums | terms
