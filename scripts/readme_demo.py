@@ -82,7 +82,7 @@ def picture(found: dict[str, dict[int, Curve]]) -> Figure:
         for method, values in ends.items()
     )
     about = f"Validation loss on Korean text against training tokens. Last values: {told}."
-    return Figure("loss", ("training tokens", "validation loss (nats)"), lines, "", about)
+    return Figure("loss", ("training tokens", "validation loss (nats)"), lines, about)
 
 
 def table(rows: Sequence[AnyRow]) -> str:
@@ -147,7 +147,7 @@ def main() -> None:
     README.write_text(rewritten(README.read_text(encoding="utf-8"), rows), encoding="utf-8")
     drawn = picture(curves(rows))
     PICTURE.write_text(drawn.svg, encoding="utf-8")
-    print(f"{table(rows)}\n\n{drawn.description}")
+    print(f"{table(rows)}\n\n{drawn.caption}")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,9 @@ import archive
 from studies import causal_tables, factor, plots, tables, task_tables, verdicts
 from studies.results import collect, size_text
 
+from lingraft.crosslingual import by_layer
 from lingraft.errors import DataError
 from lingraft.report import numbers
-from lingraft.report.figure import Figure as PlainFigure
-from lingraft.report.figure import Line
 from lingraft.report.table import markdown
 from lingraft.stats import Resampling
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from studies.drawing import Figure
     from studies.results import Results
 
+    from lingraft.report.figure import Figure as PlainFigure
     from lingraft.report.table import Table
 
 FOLDER = Path(__file__).parents[1]
@@ -96,16 +96,6 @@ MEAN = "mean"
 """How rows of alignment call the mean over the sets."""
 MOST_STREAMS, MOST_LINES = 7, 8
 """Streams of a table, and lines of a figure, that stand outside the fold."""
-
-
-def curves_by_layer(name, curves, axis, caption, levels) -> PlainFigure:
-    """Draw a line a model over its layers, and what has no layers as flat lines."""
-    drawn = [
-        Line(label, list(curve), list(curve.values()), index)
-        for index, (label, curve) in enumerate(curves.items())
-    ]
-    axes, flat = ("layer (0: embeddings)", axis), tuple(levels.items())
-    return PlainFigure(name, axes, drawn, caption, caption, flat, from_nothing=True)
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -198,13 +188,13 @@ def crosslingual(name: str, folder: Path) -> list[PlainFigure]:
     found = []
     if means:
         found += [
-            curves_by_layer(
+            by_layer.as_figure(
                 "retrieval", means, "accuracy (%)", "Accuracy of retrieval by layer", {}
             )
         ]
     if rates:
         axis = "alignment error rate (%)"
-        found += [curves_by_layer("aer", rates, axis, "Alignment error rate by layer", flat)]
+        found += [by_layer.as_figure("aer", rates, axis, "Alignment error rate by layer", flat)]
     return found
 
 

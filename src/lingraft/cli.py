@@ -133,7 +133,10 @@ COMMAND_LINE: Any = typer.main.get_command(app)
 """Click command that typer makes of the app, once a process."""
 
 
-LESS = "let less go through it at once (micro_batch_tokens or batch_tokens=1024)"
+LESS = (
+    "let less go through it at once (hardware.micro_batch_tokens=1024; of finetune "
+    "micro_batch_tokens, of analyze, mine and translate batch_tokens)"
+)
 FULL = f"the memory is full; close other programs, {LESS}, or take a smaller model"
 PRECEDENCE_SECONDS = 10.0
 """For which a process that is not the first keeps an error to itself."""

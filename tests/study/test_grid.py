@@ -141,7 +141,7 @@ class TestFingerprint:
     def of(self, study):
         def fingerprint(**changes):
             (cell,) = cells(study('[[grids]]\nmethod = ["xpt"]\n', **changes))
-            return inputs.of_cell(cell.recipe)
+            return inputs.of_cell(cell.recipe, inputs.shared(cell.recipe)["tokenizer"])
 
         return fingerprint
 

@@ -1,6 +1,7 @@
 """Rows put in order, differences, factors and the page, from rows whose truth is known."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,8 +210,11 @@ def test_tasks_stand_in_the_table_with_the_floor_and_every_fine_tuning_counts():
 def test_the_page_of_a_study():
     found = collect(study_rows() + initializer_rows(), (), {"lapt-1000-0": "ran <out>"})
     names = [cell.name for cell in found.cells]
-    check_page("study", page.render("synthetic", found, [*names, "lapt-1000-0", "later"]))
-    assert "no cell has ended" in page.render("s", collect([]), ["one"])
+    report = page.findings("synthetic", Path("report.html"), found)
+    check_page("study", page.render(report, found, [*names, "lapt-1000-0", "later"]))
+    empty = collect([])
+    report = page.findings("s", Path("report.html"), empty)
+    assert "no cell has ended" in page.render(report, empty, ["one"])
 
 
 def test_curves_are_means_over_seeds_and_one_size_gives_none_over_data():

@@ -9,6 +9,7 @@ import numpy as np
 
 from lingraft import stats
 from lingraft.errors import DataError
+from lingraft.report import scored
 from studies.metrics import TASK, metric_named
 
 if TYPE_CHECKING:
@@ -38,10 +39,7 @@ def replicates(
         used_B: which blocks take part.
         resampling: of the blocks.
     """
-    blocks_SB2 = np.array([row.blocks for row in rows])[:, used_B]
-    draws_RB = resampling.draws(int(used_B.sum()), "blocks")
-    mean_RS = (draws_RB @ blocks_SB2[..., 0].T) / (draws_RB @ blocks_SB2[..., 1].T)
-    return metric_named(metric).scale(mean_RS)
+    return scored.replicates(rows, metric_named(metric).scale, used_B, resampling)
 
 
 def incomparable(groups: Sequence[Group], metric: str) -> str | None:

@@ -43,7 +43,7 @@ PALETTE = {
     "light": "#1b1f24 #818b98 #0b5cad #b5451b #1a7f4e #8250a8 #8a6100 #0f7b8a",
     "dark": "#e6e8ea #7d8590 #6cb0f5 #f0936a #5fc98f #c39be6 #dcb255 #5cc6d4",
 }
-"""Ink, --faint and --c0 … of style.css.j2, for figures in files of their own."""
+"""Ink, --faint and --c0 … of style.css, for figures in files of their own."""
 SIZES = {"wide": (6.9, 3.7), "narrow": (3.4, 2.9)}
 """Inches: one for wide pages, one for phones; each is shown at its own size."""
 MARGINS = (0.7, 0.2, 0.5, 0.25)

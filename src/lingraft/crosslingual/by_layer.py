@@ -171,12 +171,30 @@ def write_report(
         curves = {label: of for label in reading.chosen if (of := reading.curve(label, whole))}
         flat = {p[0]: reading.value(p, whole) for p in reading.chosen.values() if p[1] is None}
         caption = f"{title} by layer, mean over {', '.join(reading.names)}."
-        drawn = [
-            Line(label, list(curve), list(curve.values()), index)
-            for index, (label, curve) in enumerate(curves.items())
-        ]
-        axes, levels = ("layer (0: embeddings)", title), tuple(flat.items())
-        figure = Figure("curve", axes, drawn, caption, caption, levels, from_nothing=True)
-        write_text(out / "curve.svg", figure.svg)
+        write_text(out / "curve.svg", as_figure("curve", curves, title, caption, flat).svg)
     write(out / RESULTS, scores)
     return tables
+
+
+def as_figure(
+    name: str,
+    curves: Mapping[str, Mapping[int, float]],
+    axis: str,
+    caption: str,
+    levels: Mapping[str, float],
+) -> Figure:
+    """Draw a line a model over its layers.
+
+    Args:
+        name: of the file.
+        curves: values by layer, by the names of the legend.
+        axis: what is on the y axis.
+        caption: what the figure shows.
+        levels: what has no layers, as flat lines.
+    """
+    drawn = [
+        Line(label, list(curve), list(curve.values()), index)
+        for index, (label, curve) in enumerate(curves.items())
+    ]
+    axes = ("layer (0: embeddings)", axis)
+    return Figure(name, axes, drawn, caption, tuple(levels.items()), from_nothing=True)

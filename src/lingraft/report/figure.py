@@ -88,8 +88,6 @@ class Figure:
     """Labels along the foot and up the side."""
     lines: Sequence[Line]
     caption: str
-    description: str = ""
-    """For readers who do not see it; empty takes the caption."""
     levels: Sequence[tuple[str, float]] = ()
     """Flat dotted lines: what needs no training."""
     spans: Sequence[tuple[float, float, str]] = ()

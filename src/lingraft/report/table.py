@@ -1,6 +1,6 @@
 """The one table: what pages, documents, files and terminals show, and how each of them writes it.
 
-`templates/macros.html.j2` writes it as HTML; Markdown, CSV and the terminal are here.
+`templates/page.html.j2` writes it as HTML; Markdown, CSV and the terminal are here.
 """
 
 from __future__ import annotations

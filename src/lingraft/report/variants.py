@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError
 from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.recipe import decoding
 from lingraft.report.row import Blocks, Score
@@ -168,8 +167,7 @@ def models_of(run: Run) -> list[TrainedModel]:
         DataError: the folder is not a run.
         RecipeError: its recipe cannot be read.
     """
-    if not run.recipe_path.is_file():
-        raise DataError(f"{run.path}: holds no run (no recipe.toml); lingraft adapt makes one")
+    Run.existing(run.path)
     recipe = _recipe(run)
     path = run.path / ENVIRONMENT
     environment = read_json(path) if path.is_file() else None

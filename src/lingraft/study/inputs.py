@@ -33,14 +33,19 @@ WITHOUT_RESOURCES = {"random", "random-statistics", "match", "mean", "first-piec
 """Initializers that read nothing of [embeddings]."""
 
 
-def of_tokenizer(recipe: Recipe) -> str:
-    """Return the fingerprint of what the corpus and the tokenizer stage make."""
-    source = source_fingerprint(recipe)
-    return fingerprint(corpus_fingerprint(recipe), source, *named_tokenizer(recipe.tokenizer))
+def shared(recipe: Recipe) -> dict[str, str]:
+    """Return the fingerprints of what the corpus and the tokenizer stage make, by stage."""
+    corpus, source = corpus_fingerprint(recipe), source_fingerprint(recipe)
+    tokenizer = fingerprint(corpus, source, *named_tokenizer(recipe.tokenizer))
+    return {"corpus": corpus, "tokenizer": tokenizer}
 
 
-def of_cell(recipe: Recipe) -> str:
+def of_cell(recipe: Recipe, tokenizer: str) -> str:
     """Return the fingerprint of all that decides what training and evaluation measure.
+
+    Args:
+        recipe: of the cell.
+        tokenizer: the fingerprint of its tokenizer, from `shared`.
 
     Raises:
         DataError: a file that the recipe names is not there.
@@ -58,4 +63,4 @@ def of_cell(recipe: Recipe) -> str:
     else:
         embeddings |= dict.fromkeys(RESOURCES)
         contents = resource_contents(section)
-    return fingerprint(FORMAT["study"], of_tokenizer(recipe), plain, embeddings, contents)
+    return fingerprint(FORMAT["study"], tokenizer, plain, embeddings, contents)

@@ -104,31 +104,37 @@ def write(folder: Path) -> Report:
     name, select = (study.name, study.select) if study else (folder.name, {})
     results, target = collect(known.rows, select, known.failures), folder / runner.PAGE
     check_target(target)
-    write_text(target, render(name, results, known.planned, to_toml(study) if study else ""))
+    found = findings(name, target, results)
+    write_text(target, render(found, results, known.planned, to_toml(study) if study else ""))
+    return found
+
+
+def findings(name: str, target: Path, results: Results) -> Report:
+    """Return the verdict and the tables of a study, for its page and the terminal."""
     resampling = Resampling()
     tables = [quality(results, size, resampling) for size in results.sizes]
     return Report(name, target, verdict(results, resampling), tables, results.failures)
 
 
-def render(name: str, results: Results, planned: Sequence[str] = (), settings: str = "") -> str:
+def render(found: Report, results: Results, planned: Sequence[str] = (), settings: str = "") -> str:
     """Return the page.
 
     Args:
-        name: of the study.
+        found: what the page says.
         results: all that is known.
-        planned: ids of all its cells.
+        planned: ids of all cells of the study.
         settings: the study's file.
     """
-    resampling, facts = Resampling(), {cell.name: cell.facts for cell in results.cells}
+    facts = {cell.name: cell.facts for cell in results.cells}
     machines = {str(of.get("device") or of.get("cpu") or "") for of in facts.values()}
     seconds = sum(float(of.get("seconds") or 0) for of in facts.values())
     failed = [Text(f"{cell}: {message}", "item") for cell, message in results.failures.items()]
     return writer.page(
-        f"Study {name}",
-        verdict(results, resampling),
+        f"Study {found.name}",
+        found.verdict,
         [
             *section("Failed; the command that ran the study tries again", *failed),
-            *sections(results, resampling),
+            *sections(results, found.tables),
             *section("Settings", Folded("The study file in full", [Text(settings, "code")])),
         ],
         facts=[
@@ -140,14 +146,18 @@ def render(name: str, results: Results, planned: Sequence[str] = (), settings: s
     )
 
 
-def sections(results: Results, resampling: Resampling) -> list[Part]:
-    """Return the parts of the page that the results allow; the largest size first."""
+def sections(results: Results, tables: Sequence[Table]) -> list[Part]:
+    """Return the parts of the page that the results allow; the largest size first.
+
+    Args:
+        results: all that is known.
+        tables: one a size.
+    """
     sizes, metrics, reference = results.sizes[::-1], shown(results), results.reference
-    worth = factors(results, metrics, resampling)
+    worth = factors(results, metrics, Resampling())
     parts: list[Part] = []
-    for size in sizes:
-        title = f"How good is each method? {size_text(size)}"
-        parts += section(title, quality(results, size, resampling))
+    for size, of_size in zip(sizes, reversed(tables), strict=True):
+        parts += section(f"How good is each method? {size_text(size)}", of_size)
     parts += [Text(MEANS.format(reference or "a method from random weights"), "note")]
     parts += section("How do they learn?", learning(results, sizes[0]) if sizes else None)
     return parts + section(

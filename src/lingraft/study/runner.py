@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, LingraftError, RecipeError
 from lingraft.log import duration
-from lingraft.pipeline.fingerprints import corpus_fingerprint
 from lingraft.recipe.decoding import to_toml
 from lingraft.report import row
 from lingraft.report.row import RESULTS, Score
@@ -111,7 +110,8 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
     known: dict[str, str] = {}
     plans = []
     for cell in cells:
-        of_cell = inputs.of_cell(cell.recipe)
+        shared = inputs.shared(cell.recipe)
+        of_cell = inputs.of_cell(cell.recipe, shared["tokenizer"])
         for mark in (cell.id, of_cell):
             if mark in known:
                 raise RecipeError(
@@ -127,10 +127,7 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
             },
             "common": {"model": cell.id, "inputs": of_cell, "axes": cell.axes},
             "keep": study.keep,
-            "shared": {
-                "corpus": corpus_fingerprint(cell.recipe),
-                "tokenizer": inputs.of_tokenizer(cell.recipe),
-            },
+            "shared": shared,
             "tasks": tasks,
         }
         plans.append(Plan(cell, Run(out / "cells" / cell.id), job))
@@ -277,6 +274,7 @@ def current(out: Path) -> Current:
     path, known = out / RESULTS, out / CELLS
     if not known.is_file():
         return Current(row.read(path), [], {})
+    found = row.read(path) if path.is_file() else []  # refuses a folder of another version
     named, failures, planned = {}, {}, []
     for common, *tasks in read_json(known):
         name = common["model"]
@@ -286,6 +284,5 @@ def current(out: Path) -> Current:
         reason = out / "cells" / name / FAILURE
         if reason.is_file():
             failures[name] = reason.read_text("utf-8").strip()
-    found = row.read(path) if path.is_file() else []
     rows = [one.model_copy(update=named[one.inputs]) for one in found if one.inputs in named]
     return Current(rows, planned, failures)
