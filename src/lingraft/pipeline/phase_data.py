@@ -16,7 +16,7 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.documents import Documents, before
 from lingraft.tokenizer.pairs import Blocks, Edges, TokenPairs, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
-from lingraft.training.data import Reading, subset
+from lingraft.training.data import Reading, check_enough, subset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,7 +164,7 @@ def check_shares(folder: Path, recipe: Recipe) -> None:
     for phase in recipe.phases:
         if phase.max_train_sentences is not None:
             for name in [entry.stream for entry in phase.data] or streams:
-                training_text(folder, streams[name], phase.max_train_sentences)
+                check_enough(_whole(folder, streams[name], "train"), phase.max_train_sentences)
 
 
 def _share(units: Text, sentences: int | None, stream: Stream) -> Text:

@@ -62,13 +62,22 @@ def subset(tokens: Text, sentences: int, seed: int) -> Text:
     Raises:
         DataError: there are fewer.
     """
+    check_enough(tokens, sentences)
+    keys = sentence_keys(np.arange(len(tokens)), seed, number_of("sentences of a phase"))
+    return tokens.subset(np.sort(np.argsort(keys, kind="stable")[:sentences]))
+
+
+def check_enough(tokens: Text, sentences: int) -> None:
+    """Refuse a number of sentences that a text does not have.
+
+    Raises:
+        DataError: there are fewer.
+    """
     if sentences > len(tokens):
         raise DataError(
             f"phases: {sentences:,} sentences were asked for, but the training text has "
             f"{len(tokens):,}; lower training.max_train_sentences, or give more text"
         )
-    keys = sentence_keys(np.arange(len(tokens)), seed, number_of("sentences of a phase"))
-    return tokens.subset(np.sort(np.argsort(keys, kind="stable")[:sentences]))
 
 
 @dataclass(frozen=True)
