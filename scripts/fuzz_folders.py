@@ -59,7 +59,7 @@ def run(command: str, folder: Path, seconds: float) -> tuple[str, str]:
 
 
 def _end_as_command(arguments: list[str], folder: Path, errors: Path) -> None:
-    from lingraft import cli
+    from lingraft.cli import app as cli
 
     os.setsid()
     os.chdir(folder)

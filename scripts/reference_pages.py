@@ -14,8 +14,8 @@ import typer
 from pydantic_core import PydanticUndefined
 from typer.cli import get_docs_for_click
 
-from lingraft import cli
-from lingraft.commands.show import TABLES as SHOWN
+from lingraft.cli import app as cli
+from lingraft.cli.show import TABLES as SHOWN
 from lingraft.models.families import FAMILIES
 from lingraft.recipe import Recipe
 from lingraft.recipe.base import Section

@@ -213,7 +213,7 @@ class Finished(NamedTuple):
 
 
 def _command(*arguments: object) -> Finished:
-    from lingraft import cli
+    from lingraft.cli import app as cli
 
     out, err, logger = io.StringIO(), io.StringIO(), logging.getLogger("lingraft")
     before = (logger.handlers[:], logger.level, logger.propagate)
@@ -332,9 +332,9 @@ def tiny_job_in(tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
     [[phases]] and [hardware], and fields of `Job`, to change. Three steps of 16 sentences.
     """
     from lingraft.models.families import FAMILIES
-    from lingraft.objectives.common import TokenIds
     from lingraft.recipe import Hardware, Phase
     from lingraft.training.data import Reading
+    from lingraft.training.objectives.common import TokenIds
     from lingraft.training.phase import Job
 
     def made(

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lingraft import cli
+from lingraft.cli import app as cli
 from lingraft.recipe import Recipe
 from lingraft.recipe.methods import recipe_from
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
-    from lingraft.objectives.common import TokenIds
     from lingraft.training.data import Reading
+    from lingraft.training.objectives.common import TokenIds
 
 OURS = "lingraft"
 MODELS = {"base": "14x768x50000", "small": "6x256x8000"}

@@ -13,8 +13,8 @@ import numpy as np
 from transformers import AutoConfig
 
 from lingraft.errors import RecipeError
-from lingraft.objectives.common import TokenIds
 from lingraft.tokenizer.shards import SMALL, Tokens
+from lingraft.training.objectives.common import TokenIds
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig

@@ -23,10 +23,10 @@ from transformers import AttentionInterface, AutoConfig, AutoModelForMaskedLM
 from lingraft.models import packed, segments
 from lingraft.models.families import FAMILIES
 from lingraft.models.rows import even_width
-from lingraft.objectives import OBJECTIVES
-from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Masking
 from lingraft.training.data import Batcher, BatchPlan, Position
+from lingraft.training.objectives import OBJECTIVES
+from lingraft.training.objectives.common import TokenIds
 
 AT_ONCE = 32_768
 VOCABULARY = TokenIds(50_000, 49_999, 1, (0, 1, 2, 3, 49_999))

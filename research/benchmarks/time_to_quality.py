@@ -42,7 +42,6 @@ from lingraft.evaluation import words
 from lingraft.evaluation.records import word_metrics
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.source import load_model
-from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import stages
 from lingraft.pipeline.completing import complete
 from lingraft.pipeline.jobs import prepared
@@ -55,6 +54,7 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment, multiplies_bf16
+from lingraft.training.objectives.common import TokenIds
 from lingraft.training.phase import StepCallback
 from lingraft.training.problem import MaskedText
 

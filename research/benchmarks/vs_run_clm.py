@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from lingraft.objectives.common import TokenIds
     from lingraft.tokenizer.shards import Tokens
+    from lingraft.training.objectives.common import TokenIds
 
 HELD_OUT = 128
 

@@ -40,7 +40,6 @@ from lingraft.evaluation.intrinsic import mask_text, measure
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.graft import build
 from lingraft.models.source import load_model
-from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
 from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run
@@ -48,6 +47,7 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Reading
 from lingraft.training.machine import keep_freed_memory
+from lingraft.training.objectives.common import TokenIds
 
 if TYPE_CHECKING:
     import argparse

@@ -1,5 +1,5 @@
 """`python -m lingraft`."""
 
-from lingraft.cli import main
+from lingraft.cli.app import main
 
 main()

@@ -10,11 +10,11 @@ import pytest
 import torch
 from pairwise import pairwise
 
-from lingraft.embeddings import INITIALIZERS
-from lingraft.embeddings.common import RULES
-from lingraft.embeddings.material import Material
-from lingraft.embeddings.vectors import WORD
 from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.models.embeddings import INITIALIZERS
+from lingraft.models.embeddings.common import RULES
+from lingraft.models.embeddings.material import Material
+from lingraft.models.embeddings.vectors import WORD
 from lingraft.recipe import Embeddings
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import files as tokenizer_files
@@ -26,7 +26,7 @@ FAMILIES = ("bert", "roberta", "xlm-roberta")  # one of each kind of tokenizer
 KINDS = ("unigram", "byte-bpe", "wordpiece")
 DRAWN = ("random", "random-statistics")
 NAMES = tuple(name for name, record in INITIALIZERS.items() if not record.runs_model)
-"""Those that run the source model too are in tests/embeddings/test_token_distillation.py."""
+"""Those that run the source model too are in tests/models/embeddings/test_token_distillation.py."""
 COPYING = tuple(name for name in NAMES if name not in DRAWN)
 NEEDING = tuple(name for name in COPYING if name != "match")
 

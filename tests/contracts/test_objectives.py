@@ -7,13 +7,13 @@ import torch
 from lingraft.models import cross_attention
 from lingraft.models.families import FAMILIES
 from lingraft.models.stacks import packed_model
-from lingraft.objectives import OBJECTIVES
-from lingraft.objectives.common import TokenIds
-from lingraft.objectives.mlm import sentence_keys
 from lingraft.recipe import Masking
 from lingraft.tokenizer.documents import Documents
 from lingraft.tokenizer.pairs import Edges, TokenPairs
 from lingraft.training.data import Batcher, Reading
+from lingraft.training.objectives import OBJECTIVES
+from lingraft.training.objectives.common import TokenIds
+from lingraft.training.objectives.mlm import sentence_keys
 from lingraft.training.problem import MaskedText
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from lingraft.evaluation.intrinsic import mask_text
-from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
 from lingraft.recipe.decoding import decode, load
 from lingraft.rundir import Run
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
+from lingraft.training.objectives.common import TokenIds
 
 
 def test_unigrams_are_over_the_tokens_that_can_be_targets(adapted):

@@ -7,8 +7,8 @@ import torch
 from lingraft.evaluation import scorer as scorer_module
 from lingraft.evaluation.intrinsic import MaskedText, mask_text, measure, ranks, unigram_entropy
 from lingraft.evaluation.scorer import Item, Scorer
-from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
+from lingraft.training.objectives.common import TokenIds
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 

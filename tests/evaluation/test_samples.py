@@ -3,8 +3,8 @@ import numpy as np
 from lingraft.evaluation.intrinsic import MaskedText, mask_text
 from lingraft.evaluation.samples import predictions, readable
 from lingraft.evaluation.scorer import Item, Scorer
-from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
+from lingraft.training.objectives.common import TokenIds
 
 
 def text_of_lengths(*lengths):

@@ -6,8 +6,8 @@ from transformers import AutoConfig
 from lingraft.errors import DataError
 from lingraft.evaluation.intrinsic import mask_text, measure
 from lingraft.evaluation.scorer import Scorer
-from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
+from lingraft.training.objectives.common import TokenIds
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 

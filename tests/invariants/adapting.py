@@ -25,7 +25,7 @@ def watch(folder):
 
 
 def main(folder, *arguments):
-    from lingraft import cli
+    from lingraft.cli import app as cli
 
     first = os.environ["RANK"] == "0"
     changed = watch(folder)

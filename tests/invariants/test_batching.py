@@ -10,11 +10,11 @@ from safetensors.torch import load_file
 
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel
-from lingraft.objectives import OBJECTIVES
 from lingraft.tokenizer.documents import Documents
 from lingraft.training.checkpoint import weights
 from lingraft.training.data import Batcher, BatchPlan
 from lingraft.training.loop import train_phase
+from lingraft.training.objectives import OBJECTIVES
 
 # With epsilon 1, learning rate 1 and no decay AdamW's first step is g / (|g| + 1), smooth in the
 # gradient g, so that g can be read from the weights; at the usual 1e-6 it would be its sign.

@@ -11,11 +11,11 @@ from processes import train_together
 from safetensors.torch import load_file
 
 from lingraft.models.families import FAMILIES
-from lingraft.objectives.common import TokenIds
 from lingraft.training import checkpoint, loop
 from lingraft.training.checkpoint import weights
 from lingraft.training.compiling import encoder_layers
 from lingraft.training.loop import train_phase
+from lingraft.training.objectives.common import TokenIds
 from lingraft.training.phase import in_fp32, lighten
 
 CAUSAL = ("gpt2", "llama")

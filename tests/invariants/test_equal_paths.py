@@ -15,9 +15,9 @@ from torch.nn import functional
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel, assemble
 from lingraft.models.rows import pack
-from lingraft.objectives import OBJECTIVES
 from lingraft.training.checkpoint import weights
 from lingraft.training.loop import train_phase
+from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.phase import WithObjective, recompute_activations
 
 ALL_FAMILIES = pytest.mark.parametrize("family", ENCODERS)

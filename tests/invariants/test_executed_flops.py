@@ -12,8 +12,8 @@ from freezing import freeze
 from torch.utils.flop_counter import FlopCounterMode
 
 from lingraft.models.packed import PackedModel
-from lingraft.objectives import OBJECTIVES
 from lingraft.training.data import Batcher
+from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.phase import WithObjective
 
 D, INNER, V, LAYERS = 32, 48, 320, 4

@@ -8,8 +8,8 @@ from processes import train_together
 from safetensors.torch import load_file
 
 from lingraft.models.families import FAMILIES
-from lingraft.objectives.common import TokenIds
 from lingraft.training.loop import train_phase
+from lingraft.training.objectives.common import TokenIds
 
 IDS = TokenIds(size=320, mask=None, pad=1, special=(0, 1, 2))
 PHASE = {

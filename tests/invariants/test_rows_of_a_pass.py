@@ -12,13 +12,13 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel
 from lingraft.models.rows import even_rows, even_width
 from lingraft.models.stacks import packed_model
-from lingraft.objectives import OBJECTIVES
-from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Masking
 from lingraft.training.checkpoint import weights
 from lingraft.training.compiling import encoder_layers
 from lingraft.training.data import Batcher, BatchPlan, Position
 from lingraft.training.loop import train_phase
+from lingraft.training.objectives import OBJECTIVES
+from lingraft.training.objectives.common import TokenIds
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -9,10 +9,10 @@ from safetensors.torch import load_file
 from two_terms import TWO_TERMS
 
 from lingraft.models.packed import PackedModel
-from lingraft.objectives import OBJECTIVES
 from lingraft.training.checkpoint import weights
 from lingraft.training.data import Batcher, BatchPlan
 from lingraft.training.loop import train_phase
+from lingraft.training.objectives import OBJECTIVES
 
 # As in test_batching: from such a first step the gradient can be read.
 PHASE = {

@@ -12,14 +12,14 @@ from lingraft.models.graft import VocabularyTensors, is_tied, rebuild, untie
 from lingraft.models.packed import check_isolation
 from lingraft.models.plans import layer_plans
 from lingraft.models.stacks import packed_model
-from lingraft.objectives.common import TokenIds
-from lingraft.objectives.denoise import DENOISE
 from lingraft.recipe import Masking, Tokenizer
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import Tokens
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.data import Batcher
+from lingraft.training.objectives.common import TokenIds
+from lingraft.training.objectives.denoise import DENOISE
 
 STACKS = [name for name, record in FAMILIES.items() if record.decoder_list]
 

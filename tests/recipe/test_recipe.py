@@ -20,8 +20,8 @@ SECTIONS = [
 
 
 def test_the_names_in_recipes_are_those_of_the_tables():
-    from lingraft.embeddings import INITIALIZERS
-    from lingraft.objectives import OBJECTIVES
+    from lingraft.models.embeddings import INITIALIZERS
+    from lingraft.training.objectives import OBJECTIVES
 
     assert set(get_args(recipes.Initializer)) == set(INITIALIZERS)
     assert set(get_args(recipes.Objective)) == set(OBJECTIVES)

@@ -13,7 +13,7 @@ from huggingface_hub import ModelCard
 from outlines import outline
 from snapshots import check, check_page
 
-from lingraft import cli
+from lingraft.cli import app as cli
 from lingraft.recipe import decoding
 from lingraft.report import after_run, card
 from lingraft.report.page import Folded, Text, page

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PRELOADED = [
-    "lingraft.cli",
+    "lingraft.cli.app",
     "lingraft.pipeline.adapt",
     "lingraft.pipeline.standalone",
     "lingraft.finetuning.run",

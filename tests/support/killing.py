@@ -34,7 +34,7 @@ def signal_at(place, call, about, number):
 
 def run(arguments, errors, moment=None, number=signal.SIGKILL):
     """Be `lingraft ARGUMENTS`; what it says goes to the file `errors`."""
-    from lingraft.cli import main
+    from lingraft.cli.app import main
 
     sys.argv = ["lingraft", *arguments]
     with Path(errors).open("w", encoding="utf-8", buffering=1) as file:

@@ -5,9 +5,9 @@ import dataclasses
 import torch
 from torch.nn import functional
 
-from lingraft.objectives import OBJECTIVES
-from lingraft.objectives.common import LossSum
-from lingraft.objectives.mlm import MLM
+from lingraft.training.objectives import OBJECTIVES
+from lingraft.training.objectives.common import LossSum
+from lingraft.training.objectives.mlm import MLM
 
 
 def chosen(targets):

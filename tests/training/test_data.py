@@ -3,10 +3,10 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
-from lingraft.objectives import OBJECTIVES
-from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Budget, Masking
 from lingraft.training.data import Batcher, BatchPlan, Position, share, subset
+from lingraft.training.objectives import OBJECTIVES
+from lingraft.training.objectives.common import TokenIds
 from lingraft.training.progress import expected_steps
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))

@@ -8,10 +8,10 @@ from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import TrainingError
 from lingraft.models.parts import part_of
-from lingraft.objectives import OBJECTIVES
 from lingraft.recipe.records import PRESETS
 from lingraft.training import checkpoint
 from lingraft.training.loop import train_phase
+from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.validation import Validator
 
 STEADY = {"shape": "constant", "warmup": 0}

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from lingraft.corpus.streams import shares
-from lingraft.objectives import OBJECTIVES
-from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Masking, Mixture
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher, Position, Reading
 from lingraft.training.loop import train_phase
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
+from lingraft.training.objectives import OBJECTIVES
+from lingraft.training.objectives.common import TokenIds
 from lingraft.training.phase import Stopped
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))

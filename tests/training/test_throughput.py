@@ -10,9 +10,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel, assemble
-from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import PARTS
 from lingraft.training import throughput
+from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.phase import WithObjective
 from lingraft.training.throughput import Speedometer, count, pairs
 

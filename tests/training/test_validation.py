@@ -5,8 +5,8 @@ import pytest
 
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel
-from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import Masking
+from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.phase import WithObjective
 from lingraft.training.validation import Validator
 

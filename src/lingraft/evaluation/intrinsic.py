@@ -20,15 +20,15 @@ from lingraft.errors import DataError
 from lingraft.evaluation.records import Blocks, blocks
 from lingraft.evaluation.scorer import Item
 from lingraft.log import progress
-from lingraft.objectives import denoise, mlm
-from lingraft.objectives.mlm import sentence_keys
+from lingraft.training.objectives import denoise, mlm
+from lingraft.training.objectives.mlm import sentence_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.evaluation.scorer import Scorer
-    from lingraft.objectives.common import TokenIds
     from lingraft.recipe import Masking
+    from lingraft.training.objectives.common import TokenIds
 
 Array = np.ndarray[Any, Any]
 

@@ -18,9 +18,9 @@ from lingraft.finetuning.coders.common import collate
 from lingraft.log import Ticker
 from lingraft.models import dropout
 from lingraft.models.families import FAMILIES
-from lingraft.objectives.common import LossSum
 from lingraft.training import beside
 from lingraft.training.data import BatchPlan, Step, share
+from lingraft.training.objectives.common import LossSum
 from lingraft.training.problem import Problem, ValidationResult
 
 if TYPE_CHECKING:

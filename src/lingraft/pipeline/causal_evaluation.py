@@ -14,13 +14,13 @@ from lingraft.corpus.readers.lines import Reading, without_holes
 from lingraft.errors import DataError
 from lingraft.evaluation import intrinsic, likelihood, samples
 from lingraft.evaluation.scorer import Scorer
-from lingraft.objectives.common import TokenIds
 from lingraft.pretrained.load import USUAL_LENGTH, check_longest, load_config, longest_text
 from lingraft.recipe import Corpus
 from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE
 from lingraft.rundir import fingerprint
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.documents import before
+from lingraft.training.objectives.common import TokenIds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,6 @@ from lingraft.evaluation import intrinsic, likelihood, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import family_of
 from lingraft.models.source import load_model
-from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import causal_evaluation
 from lingraft.pipeline.model_kinds import denoising
 from lingraft.pipeline.phase_data import nonempty
@@ -29,6 +28,7 @@ from lingraft.rundir import FORMAT, fingerprint, write_text
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
+from lingraft.training.objectives.common import TokenIds
 
 if TYPE_CHECKING:
     from pathlib import Path

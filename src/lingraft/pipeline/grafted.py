@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.rundir import write_json
 
 if TYPE_CHECKING:
-    from lingraft.embeddings.common import Provenance
+    from lingraft.models.embeddings.common import Provenance
     from lingraft.models.graft import Account
     from lingraft.tokenizer.vocabulary import Vocabulary
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lingraft.embeddings import INITIALIZERS
-from lingraft.embeddings.common import Initialised
-from lingraft.embeddings.material import Inputs, Material, Pretrained
-from lingraft.embeddings.random import random_statistics
 from lingraft.models import damage, export, source
+from lingraft.models.embeddings import INITIALIZERS
+from lingraft.models.embeddings.common import Initialised
+from lingraft.models.embeddings.material import Inputs, Material, Pretrained
+from lingraft.models.embeddings.random import random_statistics
 from lingraft.models.graft import Entry, VocabularyTensors, is_tied, rebuild
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors

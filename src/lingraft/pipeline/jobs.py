@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from lingraft.models import damage, source
 from lingraft.models.families import family_of
 from lingraft.models.parts import translation_layers
-from lingraft.objectives.common import TokenIds
-from lingraft.objectives.distillation import Teacher
 from lingraft.pipeline.phase_data import readings
 from lingraft.pipeline.rows import new_rows
 from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe.streams import distilled
 from lingraft.tokenizer import files as tokenizer_files
+from lingraft.training.objectives.common import TokenIds
+from lingraft.training.objectives.distillation import Teacher
 from lingraft.training.phase import Job
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.errors import DataError
-from lingraft.objectives import OBJECTIVES
 from lingraft.recipe.phase import most_sentences
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.documents import Documents, before
 from lingraft.tokenizer.pairs import Blocks, Edges, TokenPairs, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Reading, check_enough, subset
+from lingraft.training.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import inputs as text_inputs
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import decontamination
-from lingraft.embeddings import INITIALIZERS
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import source
+from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.graft import is_tied
 from lingraft.paths import path_of
 from lingraft.pipeline import pairs, stages

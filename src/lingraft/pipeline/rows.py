@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.embeddings.common import Initialised, Provenance
+from lingraft.models.embeddings.common import Initialised, Provenance
 from lingraft.recipe.selectors import ROWS
 from lingraft.rundir import read_json
 

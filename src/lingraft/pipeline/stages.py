@@ -18,8 +18,8 @@ from lingraft.callbacks import Callback
 from lingraft.corpus import streams
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
-from lingraft.embeddings import INITIALIZERS
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
 from lingraft.pipeline import grafting

@@ -14,7 +14,6 @@ from lingraft.evaluation import words
 from lingraft.evaluation.records import paired, word_metrics
 from lingraft.evaluation.scorer import check_kind
 from lingraft.models.families import FAMILIES
-from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import causal_evaluation, evaluating
 from lingraft.pipeline.causal_evaluation import ScoredModel
 from lingraft.pretrained.load import load_config
@@ -23,6 +22,7 @@ from lingraft.stats import Resampling
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer import spelled
 from lingraft.tokenizer.statistics import check_kept, statistics
+from lingraft.training.objectives.common import TokenIds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
-from lingraft.embeddings import INITIALIZERS
 from lingraft.errors import RecipeError
 from lingraft.models import export
+from lingraft.models.embeddings import INITIALIZERS
 from lingraft.pipeline import preflight, stages
 from lingraft.pipeline.grafting import Grafting
 from lingraft.pipeline.model_kinds import for_model_kind

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch import nn
 
-    from lingraft.objectives.common import Losses
     from lingraft.training.data import Step
+    from lingraft.training.objectives.common import Losses
 
 
 class Totals:

@@ -17,20 +17,20 @@ import torch
 from lingraft.errors import DataError
 from lingraft.models.rows import even_rows, even_width, pack, pack_by_length
 from lingraft.models.stacks import LAYOUTS
-from lingraft.objectives.distillation import TERM
-from lingraft.objectives.mlm import sentence_keys
 from lingraft.tokenizer.documents import Documents
 from lingraft.tokenizer.pairs import Blocks
+from lingraft.training.objectives.distillation import TERM
+from lingraft.training.objectives.mlm import sentence_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lingraft.models.kinds import KindName
     from lingraft.models.packed import PackedBatch, PackedModel
-    from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Batch, Masking
     from lingraft.tokenizer.pairs import TokenPairs
     from lingraft.tokenizer.shards import Tokens
+    from lingraft.training.objectives.common import Objective, TokenIds
 
 Array = np.ndarray[Any, Any]
 Text = TypeVar("Text", "Tokens", "TokenPairs")

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.streams import shares
-from lingraft.objectives.distillation import TERM
 from lingraft.training.data import BatchPlan, Hidden, Position, Step, lay_out, number_of
+from lingraft.training.objectives.distillation import TERM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from lingraft.models.families import Family
     from lingraft.models.packed import PackedBatch, PackedModel
-    from lingraft.objectives.common import Losses, Objective, TokenIds
-    from lingraft.objectives.distillation import Teacher
     from lingraft.recipe import Hardware, Phase
     from lingraft.training.data import Reading, Step
+    from lingraft.training.objectives.common import Losses, Objective, TokenIds
+    from lingraft.training.objectives.distillation import Teacher
 
 
 class Stopped(TrainingError):

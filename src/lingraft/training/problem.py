@@ -19,10 +19,10 @@ from lingraft.models.packed import check_isolation
 from lingraft.models.paired import check_pairs
 from lingraft.models.selection import Layout, Selection, gains_of
 from lingraft.models.stacks import packed_model
-from lingraft.objectives import objective_for
 from lingraft.training import halving, throughput
 from lingraft.training.data import Batcher, BatchPlan, row_of_pass
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
+from lingraft.training.objectives import objective_for
 from lingraft.training.phase import WithObjective, in_fp32, recompute_activations
 from lingraft.training.trained import select
 from lingraft.training.validation import HeldOut

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from lingraft.errors import DataError
-from lingraft.objectives import objective_for
 from lingraft.recipe import Masking
 from lingraft.tokenizer.documents import Documents
 from lingraft.training import beside, sharding
 from lingraft.training.accumulation import Totals
 from lingraft.training.data import Batcher, row_of_pass
 from lingraft.training.mixture import probabilities
+from lingraft.training.objectives import objective_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lingraft.models.packed import PackedModel
-    from lingraft.objectives.common import TokenIds
     from lingraft.recipe import Hardware, Phase
     from lingraft.training.data import Reading
+    from lingraft.training.objectives.common import TokenIds
 
 Array = np.ndarray[Any, Any]
 

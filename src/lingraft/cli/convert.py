@@ -1,0 +1,88 @@
+"""`lingraft convert sentence-encoder` and `seq2seq`: they parse, call and print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from lingraft.cli import console
+from lingraft.cli import options as ask
+from lingraft.cli.parsing import Keys, read, takes
+from lingraft.crosslingual.settings import Pooling
+from lingraft.errors import RecipeError
+
+command = ask.group("Make another kind of model of an encoder.")
+
+
+class Shape(Keys):
+    """Shape of the encoder-decoder."""
+
+    decoder_layers: int | None = None
+    """Layers of the decoder; by default a quarter of the encoder's, as in VECO."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of cross-attention, where the model has none."""
+
+
+@command.command("sentence-encoder")
+@takes(lambda: (Pooling,))
+def sentence_encoder(
+    model: ask.Model,
+    out_dir: ask.NewFolder,
+    settings: ask.OwnKeys = None,
+) -> object:
+    """Cut a model at a layer, for sentence-transformers and mteb.
+
+    lingraft convert sentence-encoder runs/ko/model layer=8 --out runs/ko/sentences
+
+    lingraft convert sentence-encoder runs/ko/model retrieval=runs/retrieve --out runs/ko/sentences
+
+    The folder is a stock checkpoint too. Its states are compared with the model's before it is
+    called done. Then, without lingraft: SentenceTransformer("runs/ko/sentences").encode([…]).
+    """
+    from lingraft.crosslingual import sentence_export
+    from lingraft.recipe import catalogue
+
+    given, name = read(Pooling, settings), catalogue.resolve(model)
+    layer, pool = given.layer, given.pool or "mean"
+    if given.retrieval is not None:
+        if given.layer is not None or given.pool is not None:
+            raise RecipeError("retrieval: gives layer and pooling; leave layer and pool out")
+        layer, pool = sentence_export.chosen_in(Path(given.retrieval), name)
+    done = sentence_export.export(name, out_dir, layer, pool)
+    console.line(
+        f"{out_dir}: layer {done['layer']} of {done['depth']}, {pool} pooling; "
+        f"states differ by {done['difference']:.1g} at most"
+    )
+    return {"model": out_dir, "pool": pool} | done
+
+
+@command.command("seq2seq")
+@takes(lambda: (Shape,))
+def seq2seq(
+    model: ask.Model,
+    out_dir: ask.NewFolder,
+    settings: ask.OwnKeys = None,
+) -> object:
+    """Make an encoder-decoder of a BERT, RoBERTa, XLM-R or ELECTRA encoder, for translation.
+
+    lingraft convert seq2seq runs/veco/model decoder_layers=3 --out runs/translator
+
+    The encoder is the whole model, the decoder its last layers with their cross-attention; a model
+    without gets fresh one. Both share embeddings. AutoModelForSeq2SeqLM opens the folder.
+    """
+    from lingraft.models import encoder_decoder
+    from lingraft.recipe import catalogue
+
+    given = read(Shape, settings)
+    result = encoder_decoder.make(catalogue.resolve(model), out_dir, **dict(given))
+    first, last = result.keep[0] + 1, result.keep[-1] + 1
+    layers = f"layer {first}" if first == last else f"layers {first} to {last}"
+    console.line(
+        f"{out_dir}: encoder of {result.depth} layers, decoder of {layers}; "
+        f"{result.parameters:,} parameters, embeddings counted once"
+    )
+    if result.fresh_cross_attention:
+        console.line(f"cross-attention: the model has none; fresh, N(0, 0.02), seed {given.seed}")
+    return {"model": out_dir, "parameters": result.parameters}

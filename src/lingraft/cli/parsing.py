@@ -1,0 +1,236 @@
+"""Words of a command, read: lists by spaces, KEY=VALUE settings, and --json."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from pydantic import ConfigDict
+from typer.core import TyperCommand
+
+from lingraft.cli import console, gone
+from lingraft.cli.options import is_first_process
+from lingraft.errors import RecipeError
+from lingraft.paths import not_utf8
+from lingraft.recipe import Section, decoding
+from lingraft.workers import check_one_process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SEVERAL = ("adapt", "demo", "finetune", "study")
+"""Commands that several processes can work on, or that say themselves what to do instead."""
+EXAMPLE = re.compile(r"(?:(?P<says>[A-Z][\w ]*): +)?(?P<code>lingraft .*)", re.DOTALL)
+"""A paragraph of a command's docstring that says how to call it."""
+SETTING = re.compile(r"([A-Za-z_]\w*)((?:\.[\w-]+)*)=.*", re.DOTALL)
+ARGUMENT = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+"""An entry under `Options:` of a command's docstring, which is the help of a parameter."""
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Keys(Section):
+    """The keys of a command that has no recipe; their docstrings are its help."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+K = TypeVar("K", bound=Section)
+
+
+def read(kind: type[K], settings: Sequence[str] | None, **given: Any) -> K:
+    """Return the keys with what `settings` (KEY=VALUE) and `given` say.
+
+    Raises:
+        RecipeError: the first thing that is wrong, on one line.
+    """
+    return decoding.checked(kind, decoding.override(given, settings or ()), "command line")
+
+
+def takes(
+    sections: Callable[[], Sequence[type[Section]]], *, listed: bool = True
+) -> Callable[[F], F]:
+    """Let a command take KEY=VALUE settings, in its parameter `settings`.
+
+    Args:
+        sections: gives the tables whose keys they are.
+        listed: whether the command's help lists the keys.
+    """
+
+    def mark(function: F) -> F:
+        function.sections, function.listed = sections, listed  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+ABOUT_JSON = "Print the result as JSON; all else goes to standard error."
+_JSON = typer.Typer(add_completion=False)
+
+
+@_JSON.command()
+def _json(
+    json: Annotated[
+        bool,
+        typer.Option("--json", callback=console.only_json, expose_value=False, help=ABOUT_JSON),
+    ] = False,
+) -> None:
+    """Lend an option to every command."""
+
+
+class Command(TyperCommand):
+    """A command as this module's first line says.
+
+    Its docstring is its help: examples, and under `Options` the parameters.
+    """
+
+    def __init__(self, name: str | None, **attributes: Any) -> None:
+        super().__init__(name, **attributes)
+        self.takes_settings = any(param.name == "settings" for param in self.params)
+        self.help, _, arguments = (self.help or "").partition("\nOptions:\n")
+        told = {key: " ".join(text.split()) for key, text in ARGUMENT.findall(arguments)}
+        parameters: list[Any] = self.params
+        for param in parameters:
+            param.help = param.help or told.get(param.name)
+            _dress(param)
+        if getattr(self.callback, "listed", False):
+            keys = "".join(f"* `{key}=VALUE`: {of}\n" for key, of in self.keys().items())
+            self.epilog = f"**Keys**:\n\n{keys}"
+        self.params += typer.main.get_command(_JSON).params
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write paragraphs, and each example on one line; arguments are typer's."""
+        for paragraph in (self.help or "").strip().split("\n\n"):
+            formatter.write_paragraph()
+            text, example = " ".join(paragraph.split()), EXAMPLE.fullmatch(paragraph)
+            with formatter.indentation():
+                if example is None:
+                    formatter.write_text(text)
+                    continue
+                if example["says"]:
+                    formatter.write_text(f"{example['says']}:")
+                formatter.write(f"    {' '.join(example['code'].split())}\n")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, options and keys; arguments are typer's."""
+        super().format_options(ctx, formatter)
+        if self.epilog:
+            with formatter.section("Keys (KEY=VALUE)"):
+                formatter.write_dl(list(self.keys().items()))
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write nothing more: the epilog is the keys, for pages; arguments are typer's."""
+
+    def keys(self) -> dict[str, str]:
+        """Return the keys that a setting may begin with, and what they are."""
+        sections: Sequence[type[Section]] = getattr(self.callback, "sections", tuple)()
+        return {
+            key: _told(field) for section in sections for key, field in section.model_fields.items()
+        }
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a call; arguments are typer's."""
+        if ctx.resilient_parsing:  # completion
+            return super().parse_args(ctx, args)
+        words, settings = self.sort_words(args, self.get_params(ctx))
+        rest = super().parse_args(ctx, words)
+        if self.takes_settings:
+            ctx.params["settings"] = settings
+        return rest
+
+    def sort_words(self, args: Sequence[str], params: Sequence[Any]) -> tuple[list[str], list[str]]:
+        """Return what typer can read, a list's option before each of its values, and the settings.
+
+        Raises:
+            RecipeError: an argument is empty, as of a shell's variable that is not set, or not
+                UTF-8; an option stands in a value's place, or is one of the version before.
+        """
+        flags = {flag: param for param in params for flag in (*param.opts, *param.secondary_opts)}
+        words: list[str] = []
+        settings: list[str] = []
+        option, of_list, due = "", "", 0
+        for word in args:
+            name, sign, value = word.partition("=")
+            name = name.replace("_", "-") if word.startswith("--") else name
+            param = flags.get(name) if word.startswith("-") else None
+            if param is not None:
+                if due:
+                    raise RecipeError(
+                        f"{option}: {word} stands where its value should (a variable that is not "
+                        "set?); give a value, or leave it out"
+                    )
+                option, of_list = name, name if param.multiple else ""
+                due = 0 if param.is_flag else param.nargs - bool(sign)
+                words.append(f"{name}{sign}{value}")
+            elif not due and word.startswith("--"):
+                self.refuse_gone(name)
+                words.append(word)
+            elif not due and self.is_setting(word, behind_list=bool(of_list)):
+                settings.append(word)
+                continue
+            else:
+                words += [word] if due or not of_list else [of_list, word]
+                due -= bool(due)
+            if problem := not_utf8(word):
+                raise RecipeError(problem)
+            if not (value if param is not None and sign else word):
+                raise RecipeError(
+                    f"{option or 'command line'}: an argument is empty (a variable that is not "
+                    "set?); give a value, or leave it out"
+                )
+        return words, settings
+
+    def is_setting(self, word: str, *, behind_list: bool) -> bool:
+        """Return whether a word is KEY=VALUE, and not a value of the list that it stands behind."""
+        found = SETTING.fullmatch(word) if self.takes_settings else None
+        if found is None:
+            return False
+        is_key = found[1] in self.keys() or bool(found[2])
+        return is_key or not (behind_list or Path(word).exists())
+
+    def refuse_gone(self, option: str) -> None:
+        """Refuse an option of the version before, with what takes its place.
+
+        Raises:
+            RecipeError: it is one.
+        """
+        key = option.removeprefix("--").replace("-", "_")
+        instead = f"{key}=VALUE" if key in self.keys() else gone.OPTIONS.get(option)
+        if instead:
+            raise RecipeError(f"{option}: is gone; write {instead}")
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command.
+
+        Raises:
+            RecipeError: torchrun started several processes of what one does.
+        """
+        called, parent = [str(self.name)], ctx.parent
+        while parent is not None and parent.parent is not None:  # the last is lingraft's own name
+            called.insert(0, str(parent.info_name))
+            parent = parent.parent
+        if called[0] not in SEVERAL:
+            check_one_process(" ".join(called), "start it without torchrun or accelerate launch")
+        result = super().invoke(ctx)
+        if console.out.stderr and result is not None and is_first_process():
+            console.json_object(result)
+        return result
+
+
+def _dress(param: Any) -> None:
+    """Show a parameter without Python's types; leave settings to `sort_words`."""
+    if param.name == "settings":
+        param.add_to_parser = lambda *_: None
+    if param.param_type_name == "argument":
+        param.display_type_rich = lambda *_, **__: ""  # of typer 0.29 and later
+    elif param.metavar is None and not param.is_flag:
+        word = param.opts[0].rpartition("-")[2].upper()
+        param.metavar = f"{word}…" if param.multiple else word
+
+
+def _told(field: Any) -> str:
+    """Return what a key is, and its default where that says something."""
+    default = "" if field.default in (None, (), "") else f" Default: {field.default}."
+    return f"{field.description or ''}{default}"
