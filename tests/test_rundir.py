@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 
 from lingraft import rundir
 from lingraft.errors import DataError
-from lingraft.locks import growing
+from lingraft.processes import growing
 from lingraft.rundir import (
     Run,
     Step,

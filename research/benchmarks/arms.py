@@ -22,12 +22,12 @@ from lingraft.models.source import load_model
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import PARTS, Phase
 from lingraft.recipe import Hardware as Use
-from lingraft.recipe.places import Places
+from lingraft.recipe.base import Places
 from lingraft.recipe.records import PRESETS
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
+from lingraft.training.masked_text import MaskedText
 from lingraft.training.phase import Job, StepCallback
-from lingraft.training.problem import MaskedText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

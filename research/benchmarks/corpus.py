@@ -44,6 +44,7 @@ from lingraft.corpus.cleaning import duplicates
 from lingraft.corpus.cleaning.steps import SentenceFilter
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.readers.lines import Reading
+from lingraft.corpus.readers.source import Source
 from lingraft.recipe import Corpus
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def steps(dump: Path, xml_bytes: int, stored: int) -> dict[str, dict[str, float]
     section = Corpus(text=(str(dump),), near_duplicates=True)
     clock = time.process_time
     begin = clock()
-    source = readers.Source(dump.name, dump)
+    source = Source(dump.name, dump)
     documents = [document.text for document in readers.read(source, section, Reading())]
     seconds = {"reading (bz2, XML, wikitext)": clock() - begin}
     judge = SentenceFilter(section, "en")

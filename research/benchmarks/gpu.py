@@ -49,8 +49,8 @@ from lingraft.training import throughput
 from lingraft.training.data import Reading
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment, keep_freed_memory
+from lingraft.training.masked_text import MaskedText
 from lingraft.training.phase import Job, StepCallback
-from lingraft.training.problem import MaskedText
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -49,7 +49,7 @@ def vectors(number: int, width: int, seed: int) -> np.ndarray:
 def ours(x: np.ndarray, y: np.ndarray, asked: Any) -> tuple[np.ndarray, np.ndarray]:
     import torch
 
-    from lingraft.crosslingual.search import both_ways
+    from lingraft.crosslingual.encoder import both_ways
 
     torch.set_num_threads(asked.threads)
     began = time.perf_counter()

@@ -44,7 +44,7 @@ from lingraft.evaluation.scorer import Scorer
 from lingraft.models.source import load_model
 from lingraft.pipeline import stages
 from lingraft.pipeline.completing import complete
-from lingraft.pipeline.jobs import prepared
+from lingraft.pipeline.phases import prepared
 from lingraft.pipeline.stages import Context
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Budget, Masking, Validation
@@ -54,9 +54,9 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment, multiplies_bf16
+from lingraft.training.masked_text import MaskedText
 from lingraft.training.objectives.common import TokenIds
 from lingraft.training.phase import StepCallback
-from lingraft.training.problem import MaskedText
 
 if TYPE_CHECKING:
     import argparse

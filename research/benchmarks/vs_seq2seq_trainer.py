@@ -41,7 +41,7 @@ from lingraft.models.encoder_decoder import tie_embeddings
 from lingraft.models.loading import save
 from lingraft.pretrained.load import load_model
 from lingraft.recipe import Hardware
-from lingraft.tasks.settings import Settings
+from lingraft.tasks.definition import Settings
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
 from lingraft.training.phase import StepCallback, Work

@@ -22,8 +22,8 @@ from shared import head, parser_of, row, spread, write
 
 from lingraft.crosslingual.settings import Decoding
 from lingraft.crosslingual.translator import Translator
-from lingraft.models.generation import MOST_NEW_TOKENS
-from lingraft.tasks import sentences
+from lingraft.models.encoder_decoder import MOST_NEW_TOKENS
+from lingraft.tasks.reading import lines
 
 if TYPE_CHECKING:
     import argparse
@@ -76,7 +76,7 @@ def main() -> None:
     names = ("beams", "max_new_tokens", "batch_tokens")
     settings = Decoding(**{name: getattr(asked, name) for name in names})
     translator = Translator.load(asked.model, settings)
-    filled = (line for line in sentences.lines(asked.text) if line.strip())
+    filled = (line for line in lines(asked.text) if line.strip())
     texts = list(islice(filled, asked.lines))
     longest = translator.model.get_decoder().config.max_position_embeddings  # type: ignore[operator]
     decoding = {

@@ -30,8 +30,9 @@ from xml.sax.saxutils import escape
 
 from shared import head, timed
 
-from lingraft.corpus.readers.documents import Source, read
+from lingraft.corpus.readers.documents import read
 from lingraft.corpus.readers.lines import HOLE, Reading, opened
+from lingraft.corpus.readers.source import Source
 from lingraft.recipe import Corpus
 
 if TYPE_CHECKING:

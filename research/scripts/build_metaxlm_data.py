@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 from build_study_data import stretches
 
+from lingraft.corpus.cleaning.clean import splitter
 from lingraft.corpus.cleaning.decontamination import Evaluations
-from lingraft.corpus.cleaning.sentences import splitter
-from lingraft.tasks.sentences import lines
+from lingraft.tasks.reading import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

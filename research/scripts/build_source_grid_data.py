@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from build_study_data import stretches
 
-from lingraft.tasks.sentences import lines
+from lingraft.tasks.reading import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

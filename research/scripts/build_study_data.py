@@ -27,8 +27,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lingraft.corpus.cleaning.clean import splitter
 from lingraft.corpus.cleaning.decontamination import Evaluations, letters
-from lingraft.corpus.cleaning.sentences import splitter
 from lingraft.tasks import held_out as benchmarks
 
 if TYPE_CHECKING:

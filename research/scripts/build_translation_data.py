@@ -32,11 +32,11 @@ from typing import TYPE_CHECKING
 
 from build_study_data import stretches
 
+from lingraft.corpus.cleaning.clean import splitter
 from lingraft.corpus.cleaning.decontamination import Evaluations
-from lingraft.corpus.cleaning.sentences import splitter
 from lingraft.corpus.pairs import Checker, Pair
 from lingraft.corpus.split import position, split_of
-from lingraft.tasks.sentences import lines
+from lingraft.tasks.reading import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

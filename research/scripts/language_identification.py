@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import langcodes
 import numpy as np
 
-from lingraft.corpus.cleaning.language_id import MIN_CHARACTERS, LanguageIdentifier
+from lingraft.corpus.cleaning.scripts import MIN_CHARACTERS, LanguageIdentifier
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:

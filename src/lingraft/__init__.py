@@ -21,10 +21,10 @@ from lingraft.errors import (
     UnsupportedModelError,
 )
 from lingraft.guest import as_guest
+from lingraft.processes import stay_within_quota, wait_passively
 from lingraft.recipe import Corpus, Recipe, decoding
 from lingraft.recipe.decoding import assignments
 from lingraft.run import Callbacks, Run, read_scores, scores_frame
-from lingraft.threads import stay_within_quota, wait_passively
 from lingraft.work import clean_corpus, evaluate, finetune, run_study
 
 if TYPE_CHECKING:

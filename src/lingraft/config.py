@@ -195,7 +195,7 @@ def names_of(text: Texts | None) -> list[str]:
 def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     """Return the recipe in which the languages of `texts` join those of a finished run."""
     from lingraft.models.families import family_of
-    from lingraft.recipe.joining import joined
+    from lingraft.recipe.baselines import joined
 
     run = Run.existing(path)
     run_recipe = read_recipe(run.recipe_path)

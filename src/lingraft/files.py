@@ -1,14 +1,20 @@
-"""Files that appear whole or not at all, JSON among them, and what a killed process leaves."""
+"""Files that appear whole or not at all, JSON among them, and what a killed process leaves.
+
+Names of files and folders as users write them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import json
 import math
 import os
 import re
 import shutil
+import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
@@ -17,7 +23,7 @@ from lingraft.errors import DataError, is_memory_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
+
 
 OS_ERROR = "(os error "
 """In the messages of libraries written in Rust."""
@@ -207,3 +213,38 @@ def check_target(page: Path, beside: Sequence[str] = ()) -> None:
     for path in (page, *map(page.with_suffix, beside)):
         if path.exists() and not is_ours:
             raise DataError(f"{path}: is no page of lingraft; name another file with --out")
+
+
+def not_utf8(name: str) -> str | None:
+    """Say that the bytes of a name are not UTF-8, or not read as such; None of all others."""
+    if (shown := as_shown(name)) == name:
+        return None
+    return f"{shown}: the name is not UTF-8; rename it, or set LC_ALL=C.UTF-8"
+
+
+def as_shown(name: str) -> str:
+    """Return a name with a mark for each byte that is not UTF-8, half of a surrogate pair in it."""
+    return name.encode("utf-8", "replace").decode()
+
+
+def path_of(name: str | Path) -> Path:
+    """Return a name as a path, with `~` for the home of a user.
+
+    Of a user who is not there it stays as it is, and so names nothing: `Path.expanduser` raises.
+    """
+    return Path(os.path.expanduser(name))  # noqa: PTH111
+
+
+def use_umask(folder: Path) -> None:
+    """Give what safetensors writes for its owner alone the permissions of every new file."""
+    for file in folder.rglob("*.safetensors"):
+        if stat.S_IMODE(file.stat().st_mode) == 0o600:
+            file.chmod(0o666 & ~_umask())
+
+
+@functools.cache
+def _umask() -> int:
+    """Return the process' umask, which can be read only by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

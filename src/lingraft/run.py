@@ -108,9 +108,9 @@ class Run(rundir.Run):
         Raises:
             DataError: the folder holds no run, or nothing is logged yet.
         """
-        from lingraft.report import plots
+        from lingraft.report import figure
 
-        drawing = plots.losses(self._models())
+        drawing = figure.losses(self._models())
         if drawing is None:
             raise DataError(f"{self.path}: nothing is logged yet; train at least one step")
         return drawing.drawn()

@@ -32,7 +32,7 @@ from lingraft.files import write_json as write_json
 from lingraft.files import write_rows as write_rows
 from lingraft.files import write_text as write_text
 from lingraft.files import writing as writing
-from lingraft.locks import is_locked_now, lock_file
+from lingraft.processes import is_locked_now, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

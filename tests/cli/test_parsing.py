@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from lingraft.cli import app as cli
-from lingraft.cli import gone
+from lingraft.cli import parsing
 from lingraft.errors import LingraftError
 
 
@@ -84,12 +84,12 @@ def test_a_slip_is_one_line_that_says_what_to_write(command, tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", gone.COMMANDS)
+@pytest.mark.parametrize("name", parsing.GONE_COMMANDS)
 def test_a_command_of_the_version_before_names_the_new_one(command, name):
     ended = command("--quiet", name, "recipe.toml", "--phase", "2")
     assert name not in cli.COMMANDS
     assert (ended.status, len(ended.err.splitlines())) == (1, 1)
-    assert gone.COMMANDS[name] in ended.err
+    assert parsing.GONE_COMMANDS[name] in ended.err
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_every_option_of_the_version_before_is_answered(name, options):
 
 def test_what_takes_the_place_of_an_old_option_is_there():
     flags = {flag for command in LEAVES.values() for param in command.params for flag in param.opts}
-    for text in gone.OPTIONS.values():
+    for text in parsing.GONE_OPTIONS.values():
         assert set(re.findall(r"--[a-z-]+", text)) <= flags, text
         for called in re.findall(r"lingraft ((?:data |study )?[a-z]+)", text):
             assert called in LEAVES or called.startswith("study "), text

@@ -15,16 +15,16 @@ from lingraft.models.packed import check_isolation
 from lingraft.models.parts import (
     goes_with_place,
     layer_index,
+    layer_plans,
     part_of,
     sizes_by_part,
     tied_once,
     translation_layers,
 )
-from lingraft.models.plans import layer_plans
 from lingraft.models.rows import pack
 from lingraft.models.stacks import packed_model
 from lingraft.recipe import PARTS
-from lingraft.recipe.places import Places
+from lingraft.recipe.base import Places
 
 DEPTH, SIZE = 2, 300
 IDS = {

@@ -12,8 +12,7 @@ from pairwise import pairwise
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.embeddings import INITIALIZERS
-from lingraft.models.embeddings.common import RULES
-from lingraft.models.embeddings.material import Material
+from lingraft.models.embeddings.common import RULES, Material
 from lingraft.models.embeddings.vectors import WORD
 from lingraft.recipe import Embeddings
 from lingraft.recipe import Tokenizer as Section

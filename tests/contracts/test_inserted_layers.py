@@ -10,9 +10,14 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.models.families.decoders import PROJECTIONS
 from lingraft.models.graft import rebuild
-from lingraft.models.parts import layer_index, translation_layers
-from lingraft.models.plans import IdentityLayer, layer_plan, layer_plans
-from lingraft.recipe.places import Places
+from lingraft.models.parts import (
+    IdentityLayer,
+    layer_index,
+    layer_plan,
+    layer_plans,
+    translation_layers,
+)
+from lingraft.recipe.base import Places
 
 CAN = [name for name, record in FAMILIES.items() if record.identity]
 SANDWICHED = [name for name in CAN if "norm" in FAMILIES[name].identity.modules[0]]

@@ -11,10 +11,10 @@ from lingraft.recipe import Masking
 from lingraft.tokenizer.documents import Documents
 from lingraft.tokenizer.pairs import Edges, TokenPairs
 from lingraft.training.data import Batcher, Reading
+from lingraft.training.masked_text import MaskedText
 from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.objectives.common import TokenIds
 from lingraft.training.objectives.mlm import sentence_keys
-from lingraft.training.problem import MaskedText
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 

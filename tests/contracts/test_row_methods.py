@@ -16,8 +16,8 @@ from lingraft.models.parts import translation_layers
 from lingraft.models.selection import Layout, Selection
 from lingraft.models.source import load_model
 from lingraft.pipeline import preflight
+from lingraft.pipeline.grafted import added_rows
 from lingraft.pipeline.model_kinds import for_model_kind
-from lingraft.pipeline.rows import added_rows
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lingraft.corpus.cleaning.language_id import MIN_CHARACTERS, LanguageIdentifier
+from lingraft.corpus.cleaning.scripts import MIN_CHARACTERS, LanguageIdentifier
 from lingraft.errors import RecipeError
 
 pytest.importorskip("py3langid")

@@ -17,6 +17,7 @@ from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.readers.columns import NO_TEXT_FIELD, NOT_WHERE
 from lingraft.corpus.readers.documents import Document
 from lingraft.corpus.readers.lines import BROKEN_JSON, BROKEN_UTF8, EMPTY, Reading
+from lingraft.corpus.readers.source import Source
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 
@@ -222,7 +223,7 @@ def test_a_bad_stretch_of_a_file_is_no_reason_to_refuse_it_but_its_beginning_is(
     path.write_bytes(b'{"text": "x"}\n' * 50 + odd * 400 + b'{"text": "x"}\n' * 50)
     size = path.stat().st_size
     spans = itertools.pairwise([0, *range(400, size, 400), size])
-    sources = [readers.Source("a.jsonl", path, span) for span in spans]
+    sources = [Source("a.jsonl", path, span) for span in spans]
     assert sum(1 for one in sources for _ in readers.read(one, section, Reading())) == 100
     path.write_bytes(odd * 400 + b'{"text": "x"}\n' * 50)
     with pytest.raises(DataError, match=message):

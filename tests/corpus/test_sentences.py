@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from lingraft.corpus.cleaning.sentences import segment, splitter
+from lingraft.corpus.cleaning.clean import segment, splitter
 
 
 def test_lines_are_cut_before_sentences():

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from lingraft.corpus.readers import markup
-from lingraft.corpus.readers.documents import Source
 from lingraft.corpus.readers.lines import LINE_TOO_LONG, Reading
+from lingraft.corpus.readers.source import Source
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 

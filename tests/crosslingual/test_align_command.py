@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 from stopping import killed_at
 
-from lingraft.crosslingual import links
+from lingraft.crosslingual import alignment
 from lingraft.crosslingual.alignment import Aligner
 from lingraft.crosslingual.encoder import Encoder
 from lingraft.report import row
@@ -56,8 +56,8 @@ def test_scores_stand_in_table_rows_figure_and_link_files(score, tmp_path):
         assert len(means) == layers
         assert [of for (_, reported), of in means.items() if reported] == [min(means.values())]
     lines = (out / "links/roberta/en-ko/layer-01.txt").read_text(encoding="utf-8").splitlines()
-    found = [links.parsed(line) for line in lines]
-    gold = [links.parsed(line) for line in LINKS]
+    found = [alignment.parsed(line) for line in lines]
+    gold = [alignment.parsed(line) for line in LINKS]
     wanted = ("roberta", "en-ko", 1)
     facts = next(r.facts for r in rows if (r.model, r.data, r.axes.get("layer")) == wanted)
     assert facts["predicted"] == sum(map(len, found))

@@ -9,12 +9,11 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from lingraft.crosslingual import alignment_run, links
-from lingraft.crosslingual.alignment import Aligner, Pieces, optimal_transport
+from lingraft.crosslingual import alignment, alignment_run
+from lingraft.crosslingual.alignment import Aligner, Gold, Pieces, optimal_transport
 from lingraft.crosslingual.alignment_run import chosen, counts, rows_of, scores
 from lingraft.crosslingual.by_layer import Reading
 from lingraft.crosslingual.encoder import Encoder
-from lingraft.crosslingual.links import Gold
 from lingraft.crosslingual.settings import Linking
 from lingraft.stats import Resampling, interval
 
@@ -127,8 +126,8 @@ def test_batches_give_the_links_of_each_pair_alone_in_every_layer(family, tiny_s
 
 
 def gold(sure, possible=""):
-    own = frozenset(links.parsed(sure))
-    return Gold(own, own | frozenset(links.parsed(possible)))
+    own = frozenset(alignment.parsed(sure))
+    return Gold(own, own | frozenset(alignment.parsed(possible)))
 
 
 CASES = {
@@ -147,16 +146,16 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_constructed_cases_have_the_rates_computed_by_hand(name):
     predicted, right, *expected = CASES[name]
-    found = scores(counts([links.parsed(line) for line in predicted], right))
+    found = scores(counts([alignment.parsed(line) for line in predicted], right))
     for metric, share in zip(("aer", "precision", "recall"), expected, strict=True):
         assert found.get(metric) == (None if share is None else pytest.approx(100 * share))
 
 
 def test_the_diagonal_links_words_at_equal_shares():
     cut = [(tuple(x), tuple(y)) for x, y in (("abc", "xyz"), ("a", "xyz"), ("abcd", "xy"))]
-    found = links.diagonal(cut)
+    found = alignment.diagonal(cut)
     assert found[:2] == [((0, 0), (1, 1), (2, 2)), ((0, 1),)]
-    swapped = links.diagonal([(y, x) for x, y in cut])
+    swapped = alignment.diagonal([(y, x) for x, y in cut])
     assert [sorted((j, i) for i, j in own) for own in swapped] == [sorted(own) for own in found]
 
 
@@ -212,11 +211,11 @@ def read(folder, content):
     texts = {"de": "das haus ist\u00a0klein\nja\n", "en": "the house is small\nyes ,\n"}
     for name, text in {**texts, "gold": content}.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return links.read("de-en", folder / "gold", folder / "de", folder / "en")
+    return alignment.read("de-en", folder / "gold", folder / "de", folder / "en")
 
 
 def test_gold_links_are_sure_or_possible_by_words(tmp_path):
     found = read(tmp_path, "0-0 0p0 2p2 2p3\n\n")
     assert found.pairs[0][0] == ("das", "haus", "ist\u00a0klein")
     assert found.gold == [gold("0-0", "2-2 2-3"), gold("")]
-    assert links.parsed(links.pharaoh(((0, 0), (3, 12)))) == ((0, 0), (3, 12))
+    assert alignment.parsed(alignment.pharaoh(((0, 0), (3, 12)))) == ((0, 0), (3, 12))

@@ -9,11 +9,11 @@ import pytest
 from made_up_pairs import made_up
 
 from lingraft.crosslingual import mining
+from lingraft.crosslingual.encoder import both_ways
 from lingraft.crosslingual.mining import Mined, Texts
-from lingraft.crosslingual.search import both_ways
 from lingraft.report import row
-from lingraft.tasks import retrieval
-from lingraft.tasks.retrieval import Bitext
+from lingraft.tasks import sentences
+from lingraft.tasks.sentences import Bitext
 
 
 def brute_force(x_ND, y_MD, k):
@@ -89,7 +89,7 @@ def test_equal_sentences_are_one_and_parity_leaves_them_out(tmp_path):
     (tmp_path / "en").write_text("a-1\tone\na-2\ttwo\na-3\tone\n", "utf-8")
     (tmp_path / "ko").write_text("b-1\t하나\nb-2\t둘\n", "utf-8")
     (tmp_path / "gold").write_text("a-1\tb-1\na-3\tb-1\na-2\tb-2\n", "utf-8")
-    read = retrieval.mixed(tmp_path / "en", tmp_path / "ko", tmp_path / "gold")
+    read = sentences.mixed(tmp_path / "en", tmp_path / "ko", tmp_path / "gold")
     found, by_id = Texts.of(read), Texts.of(read, by_id=True)
     assert found.source.texts == ("one", "two")
     assert found.source.ids == (("a-1", "a-3"), ("a-2",))

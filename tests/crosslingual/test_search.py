@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lingraft.crosslingual import search
+from lingraft.crosslingual import encoder
 
 
 def unit(number, width, seed, common=0.0):
@@ -23,9 +23,9 @@ def reference(x_ND, y_MD, k):
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    monkeypatch.setattr(search, "ROWS", 64)
-    monkeypatch.setattr(search, "COLUMNS", 128)
-    monkeypatch.setattr(search, "GATHERED", 1_000)
+    monkeypatch.setattr(encoder, "ROWS", 64)
+    monkeypatch.setattr(encoder, "COLUMNS", 128)
+    monkeypatch.setattr(encoder, "GATHERED", 1_000)
 
 
 @pytest.mark.parametrize(("n", "m"), [(300, 500), (64, 128), (1, 700), (33, 5)])
@@ -33,7 +33,7 @@ def _small_blocks(monkeypatch):
 def test_both_directions_have_the_neighbours_of_all_products(n, m, common):
     x_ND, y_MD = unit(n, 24, 0, common), unit(m, 24, 1, common)
 
-    forward, backward = search.both_ways(x_ND, y_MD, 4)
+    forward, backward = encoder.both_ways(x_ND, y_MD, 4)
 
     for found, one, other in ((forward, x_ND, y_MD), (backward, y_MD, x_ND)):
         places_NK = reference(one, other, 4)
@@ -50,7 +50,7 @@ def test_of_equal_vectors_the_first_wins_however_many_there_are():
     x_ND = unit(40, 16, 0)
     y_MD = np.tile(x_ND, (30, 1))  # 30 copies: more than the candidates that are remembered
 
-    forward, backward = search.both_ways(x_ND, y_MD, 3)
+    forward, backward = encoder.both_ways(x_ND, y_MD, 3)
 
     numbers = np.arange(40)
     assert (forward.places_NK == np.stack([numbers, numbers + 40, numbers + 80], axis=1)).all()

@@ -14,7 +14,7 @@ from lingraft.crosslingual import translator
 from lingraft.crosslingual.settings import Decoding
 from lingraft.crosslingual.translator import Translator
 from lingraft.errors import RecipeError
-from lingraft.models.generation import translate
+from lingraft.models.encoder_decoder import translate
 from lingraft.tokenizer.frame import languages
 
 TEXT = [

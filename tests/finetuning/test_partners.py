@@ -6,7 +6,7 @@ import pytest
 
 from lingraft.errors import DataError
 from lingraft.finetuning import partners
-from lingraft.tasks.definition import task_in
+from lingraft.tasks.decoding import task_in
 
 MOOD = 'name = "mood"\nkind = "classification"\nlabels = ["no", "yes"]\n'
 

@@ -11,7 +11,7 @@ from lingraft.finetuning import heads, partners, task_runs
 from lingraft.finetuning.coders.common import collate
 from lingraft.finetuning.outcomes import outcomes, predictions
 from lingraft.finetuning.recipe import decode_finetune
-from lingraft.tasks.definition import task_in
+from lingraft.tasks.decoding import task_in
 from lingraft.tasks.examples import TaggedExample
 
 SETTINGS = "epochs=1 batch=4 learning_rate=0.002 max_length=48 warmup=0 checks_per_epoch=1"

@@ -9,7 +9,7 @@ import pytest
 
 from lingraft.finetuning.coders import spans as windows
 from lingraft.finetuning.coders.tagging import character_tags, token_labels
-from lingraft.tasks.settings import Spans
+from lingraft.tasks.definition import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable

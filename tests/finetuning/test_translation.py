@@ -29,7 +29,7 @@ from lingraft.finetuning.outcomes import outcomes
 from lingraft.finetuning.problem import TASK
 from lingraft.report.scored import jackknife
 from lingraft.tasks import TASKS
-from lingraft.tasks.definition import task_in
+from lingraft.tasks.decoding import task_in
 from lingraft.tasks.examples import TranslationExample, TranslationPrediction
 from lingraft.training import checkpoint
 

@@ -13,7 +13,7 @@ from lingraft.models.packed import PackedModel
 from lingraft.tokenizer.documents import Documents
 from lingraft.training.checkpoint import weights
 from lingraft.training.data import Batcher, BatchPlan
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.objectives import OBJECTIVES
 
 # With epsilon 1, learning rate 1 and no decay AdamW's first step is g / (|g| + 1), smooth in the

@@ -11,10 +11,10 @@ from processes import train_together
 from safetensors.torch import load_file
 
 from lingraft.models.families import FAMILIES
-from lingraft.training import checkpoint, loop
+from lingraft.training import checkpoint, masked_text
 from lingraft.training.checkpoint import weights
-from lingraft.training.compiling import encoder_layers
-from lingraft.training.loop import train_phase
+from lingraft.training.machine import encoder_layers
+from lingraft.training.masked_text import train_phase
 from lingraft.training.objectives.common import TokenIds
 from lingraft.training.phase import in_fp32, lighten
 
@@ -76,7 +76,7 @@ def test_frozen_matrices_in_bf16_change_not_a_bit(family, clm_job, tiny_model, m
     for kept in ("bf16", "fp32"):
         AcceleratorState._reset_state(reset_partial_state=True)
         if kept == "fp32":
-            monkeypatch.setattr(loop, "lighten", lambda _: 0)
+            monkeypatch.setattr(masked_text, "lighten", lambda _: 0)
         job = clm_job(kept, family, train=("embeddings", "inserted"))
         model = published(tiny_model(family))
         train_phase(job, model, Accelerator(cpu=True, mixed_precision="bf16"))

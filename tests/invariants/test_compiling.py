@@ -7,7 +7,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from lingraft.training.checkpoint import weights
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 
 PHASE = {
     "budget": {"value": 6},

@@ -16,7 +16,7 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel, assemble
 from lingraft.models.rows import pack
 from lingraft.training.checkpoint import weights
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.phase import WithObjective, recompute_activations
 

@@ -11,7 +11,7 @@ from stopping import assert_same_bits, at_call, killed_at, of_training
 
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.phase import Stopped
 
 WSD = {

@@ -8,7 +8,7 @@ from processes import train_together
 from safetensors.torch import load_file
 
 from lingraft.models.families import FAMILIES
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.objectives.common import TokenIds
 
 IDS = TokenIds(size=320, mask=None, pad=1, special=(0, 1, 2))

@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM
 
 from lingraft.training import beside, checkpoint
 from lingraft.training.data import Batcher
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.phase import Stopped
 
 # 40 sentences are three batches of 16 at most: ten steps cross three ends of an epoch.

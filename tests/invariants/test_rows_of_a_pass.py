@@ -14,9 +14,9 @@ from lingraft.models.rows import even_rows, even_width
 from lingraft.models.stacks import packed_model
 from lingraft.recipe import Batch, Masking
 from lingraft.training.checkpoint import weights
-from lingraft.training.compiling import encoder_layers
 from lingraft.training.data import Batcher, BatchPlan, Position
-from lingraft.training.loop import train_phase
+from lingraft.training.machine import encoder_layers
+from lingraft.training.masked_text import train_phase
 from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.objectives.common import TokenIds
 

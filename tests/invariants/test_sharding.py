@@ -11,7 +11,7 @@ from processes import train_together
 from safetensors.torch import load_file
 
 from lingraft.training import checkpoint
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 
 pytestmark = pytest.mark.slow  # two processes import torch, then train seven jobs
 

@@ -11,7 +11,7 @@ from two_terms import TWO_TERMS
 from lingraft.models.packed import PackedModel
 from lingraft.training.checkpoint import weights
 from lingraft.training.data import Batcher, BatchPlan
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.objectives import OBJECTIVES
 
 # As in test_batching: from such a first step the gradient can be read.

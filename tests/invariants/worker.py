@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from lingraft.models import loading
 from lingraft.training.checkpoint import weights
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 
 
 def main(folder, environment):

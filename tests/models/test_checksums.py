@@ -8,7 +8,7 @@ import torch
 from lingraft.errors import DataError
 from lingraft.models import export
 from lingraft.models.source import load_model
-from lingraft.pretrained import checksums
+from lingraft.pretrained import checkpoints
 from lingraft.recipe import Optimizer
 from lingraft.training import checkpoint
 from lingraft.training.trained import Trained
@@ -50,7 +50,7 @@ def test_a_changed_bit_of_a_model_is_one_line(tiny_model, tmp_path):
     flip(tmp_path / "model.safetensors")
     with pytest.raises(DataError, match="is not what was written"):
         load_model(str(tmp_path))
-    (tmp_path / checksums.FILE).unlink()
+    (tmp_path / checkpoints.FILE).unlink()
     load_model(str(tmp_path))
 
 

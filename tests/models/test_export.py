@@ -11,7 +11,7 @@ from lingraft.models.export import (
     dtype_of,
     write_model,
 )
-from lingraft.pretrained import checksums
+from lingraft.pretrained import checkpoints
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_another_tensor_than_the_models_is_found(change, message, tiny_model, tm
     tensors = load_file(tmp_path / "model.safetensors")
     change(tensors)
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    (tmp_path / checksums.FILE).unlink()
+    (tmp_path / checkpoints.FILE).unlink()
     with pytest.raises(DataError, match=message):
         check_reload(model, tmp_path)
 

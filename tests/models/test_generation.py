@@ -6,8 +6,8 @@ import pytest
 from tiny_tokenizers import build
 from tiny_translators import varied
 
-from lingraft.models import generation
-from lingraft.models.generation import translate
+from lingraft.models import encoder_decoder
+from lingraft.models.encoder_decoder import translate
 
 TEXTS = [
     "Open the file.",
@@ -68,7 +68,7 @@ def test_only_what_is_not_empty_reaches_the_model_and_every_line_is_counted():
 
 def test_length_comes_from_call_then_checkpoint_then_fairseq_and_never_passes_the_positions():
     def longest(model, asked=None):
-        settings = generation._settings(model, None, asked)
+        settings = encoder_decoder._settings(model, None, asked)
         return settings.max_new_tokens, settings.max_length
 
     model = varied("bart")
@@ -77,7 +77,7 @@ def test_length_comes_from_call_then_checkpoint_then_fairseq_and_never_passes_th
     assert longest(model, 7) == (7, None)
     model.generation_config.max_length = 20
     assert longest(model) == (None, 20)
-    assert longest(varied("t5")) == (generation.MOST_NEW_TOKENS, None)
+    assert longest(varied("t5")) == (encoder_decoder.MOST_NEW_TOKENS, None)
     assert longest(varied("t5", max_new_tokens=9)) == (9, None)
     assert longest(varied("encoder-decoder")) == (63, None)
 

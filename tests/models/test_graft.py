@@ -4,8 +4,7 @@ from transformers import RobertaConfig, RobertaForMaskedLM
 
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import VocabularyTensors, rebuild
-from lingraft.models.parts import layer_index
-from lingraft.models.plans import layer_plan
+from lingraft.models.parts import layer_index, layer_plan
 
 
 def test_modernberts_old_first_layer_gets_a_norm_near_the_identity(tiny_model):

@@ -7,7 +7,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, BertModel
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models.families import check_config
-from lingraft.models.families.checks import SETTINGS
+from lingraft.models.families.record import SETTINGS
 from lingraft.models.graft import rebuild
 from lingraft.models.source import from_architecture, load_model
 from lingraft.pretrained.load import load_model as load_pretrained

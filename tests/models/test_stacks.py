@@ -10,7 +10,7 @@ from lingraft.models import export, source
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import VocabularyTensors, is_tied, rebuild, untie
 from lingraft.models.packed import check_isolation
-from lingraft.models.plans import layer_plans
+from lingraft.models.parts import layer_plans
 from lingraft.models.stacks import packed_model
 from lingraft.recipe import Masking, Tokenizer
 from lingraft.tokenizer import files as tokenizer_files

@@ -6,7 +6,7 @@ import pytest
 
 from lingraft.config import AdaptConfig
 from lingraft.errors import RecipeError
-from lingraft.pipeline import estimates, folder, stages
+from lingraft.pipeline import completing, folder, stages
 from lingraft.pipeline.completing import complete
 from lingraft.pipeline.stages import Context
 from lingraft.recipe.decoding import to_toml
@@ -76,7 +76,7 @@ def begin(completed, run):
 
 def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, monkeypatch):
     """However fast the machine is when the run goes on."""
-    monkeypatch.setattr(estimates, "tokens_a_second", lambda *_: 1_000.0)
+    monkeypatch.setattr(completing, "tokens_a_second", lambda *_: 1_000.0)
     recipe, run = (
         asked(tables, "training.budget={value = 5, unit = 'minutes'}"),
         Run(tmp_path / "r"),
@@ -90,7 +90,7 @@ def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, mon
     begin(first, run)
     assert read_json(run.choices_path) == first.plain()
     assert read_recipe(run.recipe_path) == first.recipe
-    monkeypatch.setattr(estimates, "tokens_a_second", lambda *_: 1e9)
+    monkeypatch.setattr(completing, "tokens_a_second", lambda *_: 1e9)
     assert folder.complete(recipe, run).recipe == first.recipe
     same = asked(tables, "training.budget={value = 5, unit = 'minutes'}", "name=x")
     assert folder.complete(same, run).recipe.phases == first.recipe.phases

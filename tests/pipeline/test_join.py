@@ -8,7 +8,7 @@ import pytest
 from safetensors.torch import load_file
 
 from lingraft.errors import RecipeError
-from lingraft.recipe.joining import joined as joined_recipe
+from lingraft.recipe.baselines import joined as joined_recipe
 from lingraft.recipe.methods import recipe_from
 from lingraft.rundir import Run
 

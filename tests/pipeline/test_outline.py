@@ -9,11 +9,10 @@ from safetensors.torch import load_file, save_file
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import is_tied, untie
 from lingraft.models.parts import translation_layers
-from lingraft.models.shapes import load_shapes
-from lingraft.models.source import load_model
+from lingraft.models.source import load_model, load_shapes
 from lingraft.pipeline import grafting, stages
 from lingraft.pipeline.model_kinds import for_model_kind
-from lingraft.pipeline.outline import outline, shapes_of
+from lingraft.pipeline.preflight import outline, shapes_of
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
 from lingraft.training.problem import select_trained

@@ -15,8 +15,8 @@ from snapshots import check, check_page
 
 from lingraft.cli import app as cli
 from lingraft.recipe import decoding
-from lingraft.report import after_run, card
-from lingraft.report.page import Folded, Text, page
+from lingraft.report import card
+from lingraft.report.page import Folded, Text, after_run, page
 from lingraft.report.pages import run as run_page
 from lingraft.report.table import Cell, Column, row, table
 from lingraft.report.tables import compare
@@ -157,7 +157,7 @@ def test_names_of_sources_mean_nothing_to_markdown(build, name):
 def test_the_next_step_fits_the_result_and_the_command_line_takes_it(build):
     def taken(run):
         models = labelled([run])
-        step = after_run.after_run(models[0], compare(models).lines[0])
+        step = after_run(models[0], compare(models).lines[0])
         _, name, *arguments = shlex.split(step.command)
         known = typer.main.get_command(cli.app).commands[name]
         with known.make_context(name, arguments) as context:

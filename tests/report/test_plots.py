@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from lingraft.report import plots
+from lingraft.report import figure
 from lingraft.report.figure import COLOURS, Figure, Line
 from lingraft.report.variants import labelled
 
@@ -26,9 +26,9 @@ def numbers_of(figure):
 
 
 def test_tokens_go_on_counting_where_the_next_phase_begins(found):
-    x, _ = plots.curve(found[0].phases, "valid", "loss")
+    x, _ = figure.curve(found[0].phases, "valid", "loss")
     assert x == [step * 2_048 for step in (50, 100, 150, 220, 270, 320, 370, 420)]
-    spans = plots.losses(found).spans
+    spans = figure.losses(found).spans
     assert spans == [(0, 170 * 2_048, "phase-1"), (170 * 2_048, 430 * 2_048, "phase-2")]
 
 
@@ -37,16 +37,16 @@ def test_the_axis_of_tokens_goes_to_the_end_of_training_not_to_the_last_logged_s
     done = json.loads(run.stage("phase-2").done_path.read_text())
     done["result"]["tokens"] = 900 * 2_048
     run.stage("phase-2").done_path.write_text(json.dumps(done))
-    (axes,) = plots.losses(labelled([run])).drawn().axes
+    (axes,) = figure.losses(labelled([run])).drawn().axes
     assert axes.get_xlim() == (0, pytest.approx(1_070 * 2_048 * 1.01))
-    assert plots.losses(labelled([build("new").corpus().run])) is None
+    assert figure.losses(labelled([build("new").corpus().run])) is None
 
 
 def test_the_csv_has_every_number_of_the_curves_and_the_bands(found):
-    head, *rows = numbers_of(plots.losses(found))
+    head, *rows = numbers_of(figure.losses(found))
     assert head == ["line", "tokens", "loss (nats per predicted token)"]
     own = [row for row in rows if row[0] == "XPT, validation"]
-    x, y = plots.curve(found[0].phases, "valid", "loss")
+    x, y = figure.curve(found[0].phases, "valid", "loss")
     assert [float(row[1]) for row in own] == x
     assert [float(row[2]) for row in own] == pytest.approx(y)
     banded = Line("a, b", (1, 2), (3, 4), 0, band=((2, 3), (4, 5)))
@@ -56,13 +56,13 @@ def test_the_csv_has_every_number_of_the_curves_and_the_bands(found):
 
 
 def test_an_svg_takes_its_colours_from_light_and_dark_and_holds_no_date(found):
-    svg = plots.losses(found).svg
+    svg = figure.losses(found).svg
     body = svg.partition("</style>")[2]
     assert "var(--c1)" in body
     assert "currentColor" in body
     assert not set(COLOURS) & set(re.findall(r"#[0-9a-f]{6}\b", body))
     assert "prefers-color-scheme:dark" in svg
-    assert plots.losses(found).svg == svg
+    assert figure.losses(found).svg == svg
     assert {"unigram entropy", "phase-1", "phase-2"} <= set(re.findall(r">([^<]+)</text>", svg))
 
 

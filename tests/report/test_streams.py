@@ -8,7 +8,7 @@ import random
 import pytest
 
 from lingraft.evaluation.records import WordRecord, text_of
-from lingraft.report.streams import PairedBits, paired_bits
+from lingraft.report.verdict import PairedBits, paired_bits
 
 
 def words(path, nats, *, number=200, start=0, dropped=()):

@@ -8,11 +8,10 @@ import pytest
 from snapshots import check
 
 from lingraft.evaluation.records import Paired, WordRecord, key, text_of
-from lingraft.report import numbers, streams, tables
-from lingraft.report.streams import PairedBits
+from lingraft.report import numbers, tables, verdict
 from lingraft.report.tables import BITS, Comparison, Line, compare
 from lingraft.report.variants import labelled
-from lingraft.report.verdict import verdict
+from lingraft.report.verdict import PairedBits
 from lingraft.stats import Difference
 
 MASKED = frozenset(tables.METRICS) - {"bits_per_byte"}
@@ -135,17 +134,17 @@ def test_verdicts():
         "unknown tokens": [line("XPT", 3.16, unknown=0.84)],
         "too little text": [line("XPT", 46.4, targets=9)],
     }
-    told = {case: verdict(Comparison(tuple(of), (), True, ())) for case, of in runs.items()}
+    told = {case: verdict.verdict(Comparison(tuple(of), (), True, ())) for case, of in runs.items()}
     for bits in (2.0, 1.6, math.nan):
         of = (own, line("lapt", 20.0, bits))
         by_bits = math.isfinite(bits)
-        told[f"other tokens, bits {bits}"] = verdict(Comparison(of, (), False, (), by_bits))
+        told[f"other tokens, bits {bits}"] = verdict.verdict(Comparison(of, (), False, (), by_bits))
     bounds = {"de": (-2, -1), "ko": (-2, 1), "sw": (None, None), "en": (1, 2)}
     pairs = [
         PairedBits(name, "XLM", Paired(9, (2.0, 3.0), Difference(1, *of, 0.5, 9, 1, 1, None)))
         for name, of in bounds.items()
     ]
-    told["streams"] = streams.verdict("MetaXLM", pairs)
+    told["streams"] = verdict.verdict_of_streams("MetaXLM", pairs)
     lines = (f"{case}: {text}" for case, text in told.items())
     check("verdicts", "\n".join(lines).replace(numbers.NO_BREAK, " "))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lingraft.models.source import config_of
-from lingraft.pipeline import completing, estimates
+from lingraft.pipeline import completing
 from lingraft.recipe import Source
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import read_recipe
@@ -43,7 +43,7 @@ def test_a_study_has_cells_and_finds_its_tasks(path, monkeypatch):
     demo = Source(model=str(ROOT / "demo/source"))
     monkeypatch.setattr(completing, "config_of", lambda _: config_of(demo))
     monkeypatch.setattr(completing, "is_source_tied", lambda _: True)
-    monkeypatch.setattr(estimates, "_text", lambda _: (1e6, False, []))
+    monkeypatch.setattr(completing, "_text", lambda _: (1e6, False, []))
     study = read_study(path)
     assert cells(study)
     for task in study.tasks:

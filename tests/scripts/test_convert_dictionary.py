@@ -5,7 +5,7 @@ import lzma
 import pytest
 from script_modules import load
 
-from lingraft.corpus import lexicon
+from lingraft.corpus import aligned
 
 script = load("convert_dictionary")
 
@@ -25,7 +25,7 @@ TEI = """<?xml version="1.0" encoding="UTF-8"?>
 def converted(path):
     out = path.with_name("out.tsv")
     script.convert(path, out)
-    return lexicon.read([out]).translations
+    return aligned.read_lexicon([out]).translations
 
 
 @pytest.mark.parametrize("name", ["kor-eng.tei", "kor-eng.tei.xz"])

@@ -9,7 +9,7 @@ from tiny_study import HEAD, write_study
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.decoding import load
-from lingraft.study import grid, inputs
+from lingraft.study import grid, recipe
 from lingraft.study.recipe import read_study
 
 
@@ -141,7 +141,7 @@ class TestFingerprint:
     def of(self, study):
         def fingerprint(**changes):
             (cell,) = cells(study('[[grids]]\nmethod = ["xpt"]\n', **changes))
-            return inputs.of_cell(cell.recipe, inputs.shared(cell.recipe)["tokenizer"])
+            return recipe.of_cell(cell.recipe, recipe.shared(cell.recipe)["tokenizer"])
 
         return fingerprint
 

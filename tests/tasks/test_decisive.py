@@ -9,7 +9,7 @@ import pytest
 
 from lingraft.rundir import fingerprint
 from lingraft.tasks import TASKS
-from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.decoding import decode, task_of
 
 BENCHMARKS = {
     "klue-nli": "94ce2f34a1cc4567",

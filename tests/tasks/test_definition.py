@@ -12,7 +12,7 @@ from right_answers import gold
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.tasks import load
-from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.decoding import decode, task_of
 from lingraft.tasks.examples import TaggedExample, TextExample
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from lingraft.tasks.examples import (
     TagPrediction,
     TextExample,
 )
-from lingraft.tasks.tagging_metrics import chunk_spans
+from lingraft.tasks.span_metrics import chunk_spans
 from lingraft.tasks.weighted import on_all
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from right_answers import gold
 
 from lingraft.errors import DataError
-from lingraft.tasks import RETRIEVAL_GROUPS, RETRIEVALS, TASKS, find, retrieval
+from lingraft.tasks import RETRIEVAL_GROUPS, RETRIEVALS, TASKS, find, sentences
 from lingraft.tasks.examples import labelled
 from lingraft.tasks.splits import read_split
 
@@ -57,7 +57,7 @@ def test_all_of_tatoeba_has_as_many_pairs_as_laser() -> None:
     found = {}
     for name in RETRIEVAL_GROUPS["tatoeba"].languages:
         try:
-            found[name] = retrieval.read(RETRIEVALS[f"tatoeba-{name}"], DATA)
+            found[name] = sentences.read(RETRIEVALS[f"tatoeba-{name}"], DATA)
         except DataError as error:
             pytest.skip(f"not in this checkout: {error}")
     short = {"jv": 205, "ml": 687, "ta": 307, "te": 234, "ka": 746, "th": 548, "sw": 390, "kk": 575}

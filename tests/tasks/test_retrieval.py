@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lingraft.errors import DataError
-from lingraft.tasks import RETRIEVALS, retrieval
+from lingraft.tasks import RETRIEVALS, sentences
 
 OFFICIAL = Path(__file__).parent / "official"
 
@@ -16,13 +16,13 @@ OFFICIAL = Path(__file__).parent / "official"
 def test_mined_pairs_by_hand() -> None:
     gold = [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
     said = [("a", "1"), ("a", "1"), ("b", "3"), ("c", "3")]  # two of three are right
-    scores = retrieval.pair_f1(gold, said)
+    scores = sentences.pair_f1(gold, said)
     assert scores == pytest.approx({"precision": 200 / 3, "recall": 50, "f1": 400 / 7})
-    assert retrieval.pair_f1(gold, []) == {"f1": 0, "precision": 0, "recall": 0}
+    assert sentences.pair_f1(gold, []) == {"f1": 0, "precision": 0, "recall": 0}
 
 
 def test_tatoeba_is_aligned_by_line() -> None:
-    found = retrieval.read(RETRIEVALS["tatoeba-de"], OFFICIAL)
+    found = sentences.read(RETRIEVALS["tatoeba-de"], OFFICIAL)
     assert found.source["1"] == "Die Katze schläft."
     assert found.target["1"] == "The cat is asleep."
     assert found.gold == {(str(n), str(n)) for n in range(5)}
@@ -30,12 +30,12 @@ def test_tatoeba_is_aligned_by_line() -> None:
 
 def test_a_table_has_english_first(tmp_path: Path) -> None:
     (tmp_path / "eng-kor.tsv").write_text("Yes.\t네.\nNo.\t아니요.\n", encoding="utf-8")
-    found = retrieval.read(RETRIEVALS["tatoeba-ko"], tmp_path)
+    found = sentences.read(RETRIEVALS["tatoeba-ko"], tmp_path)
     assert (found.source["0"], found.target["0"]) == ("네.", "Yes.")
 
 
 def test_bucc_has_ids_and_gold_pairs() -> None:
-    found = retrieval.read(RETRIEVALS["bucc2018-de"], OFFICIAL, "dev")
+    found = sentences.read(RETRIEVALS["bucc2018-de"], OFFICIAL, "dev")
     assert found.source["de-000000003"] == "Es regnet."
     assert found.gold == {("de-000000001", "en-000000002"), ("de-000000003", "en-000000001")}
     assert set(RETRIEVALS["bucc2018-de"].files) == {"dev", "test"}
@@ -60,4 +60,4 @@ def test_broken_files_of_retrieval_are_one_line(
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=re.escape(says)):
-        retrieval.read(RETRIEVALS[record], tmp_path)
+        sentences.read(RETRIEVALS[record], tmp_path)

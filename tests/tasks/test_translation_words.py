@@ -9,7 +9,7 @@ import pytest
 
 from lingraft.errors import DataError
 from lingraft.tasks import translation_metrics as bleu
-from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.decoding import decode, task_of
 
 RIGHT, WRONG_LETTER = "これは私が昨日買った本です。", "これは私が昨日買った木です。"
 

@@ -12,7 +12,7 @@ from synthetic_results import made_examples, said_of
 
 from lingraft.tasks import TASKS
 from lingraft.tasks.metrics import NO_RELATION
-from lingraft.tasks.tagging_metrics import shown_tags
+from lingraft.tasks.span_metrics import shown_tags
 from lingraft.tasks.weighted import on_all
 
 SCORED = {task.kind + " ".join(task.metrics): name for name, task in TASKS.items()}.values()

@@ -13,7 +13,7 @@ import lingraft
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.algorithms import Sample
+from lingraft.tokenizer.merges import Sample
 from tests.support.vocabulary_kinds import keys_of
 
 KINDS = ("unigram", "byte-bpe", "wordpiece")

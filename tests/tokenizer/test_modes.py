@@ -18,9 +18,8 @@ from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import extension
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.algorithms import Sample
 from lingraft.tokenizer.files import plain_backend
-from lingraft.tokenizer.merges import continue_merges, cut
+from lingraft.tokenizer.merges import Sample, continue_merges, cut
 from lingraft.tokenizer.statistics import statistics
 from tests.support.vocabulary_kinds import keys_of
 

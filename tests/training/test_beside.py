@@ -9,10 +9,10 @@ from accelerate import Accelerator
 from stopping import assert_same_bits, at_call, of_training
 
 from lingraft.models.families import FAMILIES
-from lingraft.training import beside, checkpoint, loop, problem
+from lingraft.training import beside, checkpoint, loop, masked_text
 from lingraft.training.accumulation import Totals
 from lingraft.training.data import Batcher
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.phase import Stopped
 
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
@@ -115,7 +115,7 @@ def test_a_step_reads_no_number_of_its_device_but_where_it_is_logged(
     objective = {"masked": "mlm", "causal": "clm", "seq2seq": "denoise"}[FAMILIES[family].kind]
     monkeypatch.setattr(Accelerator, "device", torch.device("meta"))
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda _: False)
-    monkeypatch.setattr(problem, "check_isolation", lambda *_: None)
+    monkeypatch.setattr(masked_text, "check_isolation", lambda *_: None)
     monkeypatch.setattr(
         sys.modules["torch.optim.optimizer"],
         "_get_fused_kernels_supported_devices",

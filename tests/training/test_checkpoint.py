@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lingraft.errors import DataError
-from lingraft.pretrained import checksums
+from lingraft.pretrained import checkpoints
 from lingraft.recipe import Optimizer
 from lingraft.training import checkpoint
 from lingraft.training.trained import Trained
@@ -66,7 +66,7 @@ def test_a_failure_while_writing_leaves_the_older_checkpoint(trained, tmp_path, 
 def test_a_broken_checkpoint_is_a_data_error_that_names_it(name, trained, tmp_path):
     path = checkpoint.save(tmp_path, 5, *trained, {})
     (path / name).write_bytes((path / name).read_bytes()[:100])
-    (path / checksums.FILE).unlink()  # as of a version that wrote none
+    (path / checkpoints.FILE).unlink()  # as of a version that wrote none
     with pytest.raises(DataError, match="checkpoint-00000005: checkpoint cannot be read") as caught:
         checkpoint.load(path, *trained)
     assert "delete the folder to start the phase again" in str(caught.value)

@@ -7,7 +7,7 @@ from lingraft.recipe import Batch, Budget, Masking
 from lingraft.training.data import Batcher, BatchPlan, Position, share, subset
 from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.objectives.common import TokenIds
-from lingraft.training.progress import expected_steps
+from lingraft.training.phase import expected_steps
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 LENGTHS = np.random.default_rng(0).integers(4, 60, 101)

@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 from lingraft.training import loop
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.trained import Trained
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.phase import WithObjective
 
 FULL = {

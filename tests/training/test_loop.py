@@ -10,7 +10,7 @@ from lingraft.errors import TrainingError
 from lingraft.models.parts import part_of
 from lingraft.recipe.records import PRESETS
 from lingraft.training import checkpoint
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.validation import Validator
 

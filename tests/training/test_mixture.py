@@ -7,7 +7,7 @@ from lingraft.corpus.streams import shares
 from lingraft.recipe import Batch, Masking, Mixture
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher, Position, Reading
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
 from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.objectives.common import TokenIds

@@ -12,9 +12,8 @@ from stopping import at_call, of_training
 
 from lingraft.training.data import Batcher
 from lingraft.training.loop import run_phase
-from lingraft.training.phase import State, StepCallback, Stopped
-from lingraft.training.problem import MaskedText
-from lingraft.training.progress import Progress
+from lingraft.training.masked_text import MaskedText
+from lingraft.training.phase import Progress, State, StepCallback, Stopped
 from lingraft.training.validation import HeldOut
 
 LOOK = 3.0

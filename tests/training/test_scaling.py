@@ -4,7 +4,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.trained import Trained
 
 SETTINGS = {"budget": {"value": 6}, "optimizer": {"learning_rate": 0.01, "max_gradient_norm": 0.5}}

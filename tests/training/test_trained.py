@@ -11,7 +11,7 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.selection import Layout, Selection
 from lingraft.recipe import Phase
 from lingraft.training import trained
-from lingraft.training.loop import train_phase
+from lingraft.training.masked_text import train_phase
 from lingraft.training.trained import clip
 
 ROWS, KEPT = 320, 300

@@ -13,7 +13,7 @@ import numpy as np
 from lingraft.finetuning.outcomes import metric_name
 from lingraft.recipe.records import METHODS
 from lingraft.report.variants import STREAM, TITLES
-from lingraft.study import results
+from lingraft.study.analysis import SeedGroup
 from studies.metrics import BITS, LOSS, PERPLEXITY
 from studies.notes import on_common
 from studies.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
@@ -63,7 +63,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Group(results.SeedGroup):
+class Group(SeedGroup):
     """Cells that differ in nothing but the seed, with the axes that tell groups apart."""
 
     further: dict[str, Value] = field(kw_only=True)

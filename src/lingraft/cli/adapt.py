@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lingraft.cli import console
 from lingraft.cli import options as ask
+from lingraft.cli import parsing
 from lingraft.cli.parsing import takes
 from lingraft.config import adapt
 from lingraft.recipe import Recipe
@@ -100,26 +100,26 @@ def _short(found: Any) -> Any:
 
 def show(run: Run) -> None:
     """Say how good the models of a run are, and where they lie."""
-    from lingraft.report import after_run, causal, numbers, streams, tables
+    from lingraft.report import numbers, page, tables
     from lingraft.report.pages import sections
     from lingraft.report.variants import labelled
-    from lingraft.report.verdict import verdict
+    from lingraft.report.verdict import compared_streams, verdict, verdict_of_streams
 
     models = labelled([run])
     compared = tables.compare(models)
     main = models[0]
-    console.show(tables.for_terminal(compared))
-    if kept := causal.kept_table(models):
-        console.show(kept)
-    if text := streams.verdict(models[0].label, streams.compared(models)):
-        console.line(text)
+    parsing.show(tables.for_terminal(compared))
+    if kept := sections.kept_table(models):
+        parsing.show(kept)
+    if text := verdict_of_streams(models[0].label, compared_streams(models)):
+        parsing.line(text)
     took = "nothing trained"
     if main.phases:
         took = f"{numbers.short(main.tokens)} tokens in {numbers.duration(main.seconds)}"
-    console.summary(
+    parsing.summary(
         ("what", f"{sections.title(models)}; {main.title}, {took}"),
         ("result", verdict(compared)),
         ("model", run.model_path),
         ("report", run.path / "report.html"),
-        next_step=after_run.after_run(main, compared.lines[0]),
+        next_step=page.after_run(main, compared.lines[0]),
     )

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from lingraft import __version__, devices, log
-from lingraft.cli import console, gone, options
+from lingraft.cli import options, parsing
 from lingraft.cli.parsing import Command
 from lingraft.errors import LingraftError, RecipeError, explain, is_memory_full
 
@@ -77,8 +77,8 @@ class Commands(TyperGroup):
         Raises:
             RecipeError: there is none of this name any more.
         """
-        if args[0] in gone.COMMANDS:
-            raise RecipeError(f"{args[0]}: is gone; now it is {gone.COMMANDS[args[0]]}")
+        if args[0] in parsing.GONE_COMMANDS:
+            raise RecipeError(f"{args[0]}: is gone; now it is {parsing.GONE_COMMANDS[args[0]]}")
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -107,7 +107,7 @@ INTERRUPTED = SIGNALLED + signal.SIGINT
 
 def _version(value: bool) -> None:
     if value:
-        console.line(__version__)
+        parsing.line(__version__)
         raise typer.Exit
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lingraft.cli import console
 from lingraft.cli import options as ask
+from lingraft.cli import parsing
 from lingraft.cli.adapt import asked as given_in
 from lingraft.cli.parsing import takes
 from lingraft.config import recipe_of
@@ -46,17 +46,17 @@ def command(
     """
     from lingraft.pipeline import preflight
     from lingraft.pipeline.completing import complete
-    from lingraft.report import choices
+    from lingraft.report.pages import sections
 
     completed = complete(recipe_of(recipe, given_in(context)), download=False)
     plan = preflight.check(completed.recipe)
     notes = [*completed.notes, *plan.notes]
-    console.line(f"{recipe or 'recipe'}: sound")
-    for line in (*choices.lines(completed.choices), *_described(plan)):
-        console.line(line)
-    rows = console.show(_phases(plan))
+    parsing.line(f"{recipe or 'recipe'}: sound")
+    for line in (*sections.lines(completed.choices), *_described(plan)):
+        parsing.line(line)
+    rows = parsing.show(_phases(plan))
     for note in notes:
-        console.line(f"note: {note}")
+        parsing.line(f"note: {note}")
     return {
         "sound": True,
         "stages": plan.stages,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lingraft.cli import console
 from lingraft.cli import options as ask
+from lingraft.cli import parsing
 from lingraft.cli.parsing import Keys, read, takes
 from lingraft.crosslingual.settings import Pooling
 from lingraft.errors import RecipeError
@@ -51,7 +51,7 @@ def sentence_encoder(
             raise RecipeError("retrieval: gives layer and pooling; leave layer and pool out")
         layer, pool = sentence_export.chosen_in(Path(given.retrieval), name)
     done = sentence_export.export(name, out_dir, layer, pool)
-    console.line(
+    parsing.line(
         f"{out_dir}: layer {done['layer']} of {done['depth']}, {pool} pooling; "
         f"states differ by {done['difference']:.1g} at most"
     )
@@ -79,10 +79,10 @@ def seq2seq(
     result = encoder_decoder.make(catalogue.resolve(model), out_dir, **dict(given))
     first, last = result.keep[0] + 1, result.keep[-1] + 1
     layers = f"layer {first}" if first == last else f"layers {first} to {last}"
-    console.line(
+    parsing.line(
         f"{out_dir}: encoder of {result.depth} layers, decoder of {layers}; "
         f"{result.parameters:,} parameters, embeddings counted once"
     )
     if result.fresh_cross_attention:
-        console.line(f"cross-attention: the model has none; fresh, N(0, 0.02), seed {given.seed}")
+        parsing.line(f"cross-attention: the model has none; fresh, N(0, 0.02), seed {given.seed}")
     return {"model": out_dir, "parameters": result.parameters}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lingraft.cli import adapt, console
+from lingraft.cli import adapt, parsing
 from lingraft.cli import options as ask
 from lingraft.cli.parsing import takes
 from lingraft.recipe import Recipe
@@ -48,7 +48,7 @@ def command(
         source, out = files_to / "source", Path("runs/mine")
         flags = ("--source", source, "--text", text, "--lang", "ko", "--budget", "5m", "--out", out)
         step = NextStep("Make a model of them:", command_of("adapt", *flags))
-        console.summary(("source", source), ("text", text), next_step=step)
+        parsing.summary(("source", source), ("text", text), next_step=step)
         return {"source": source, "text": text}
     from lingraft.pipeline import adapt as pipeline
 
@@ -70,4 +70,4 @@ def _answer(run: Run, sentence: str) -> None:
     fill = pipeline("fill-mask", model=str(run.model_path), tokenizer=tokenizer)
     text = sentence.format(mask=tokenizer.mask_token)
     guesses = [f"{guess['token_str'].strip()} ({guess['score']:.0%})" for guess in fill(text)[:3]]
-    console.line(f"{text}  →  {', '.join(guesses)}")
+    parsing.line(f"{text}  →  {', '.join(guesses)}")

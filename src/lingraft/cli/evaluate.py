@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from lingraft.cli import console
 from lingraft.cli import options as ask
+from lingraft.cli import parsing
 from lingraft.cli.parsing import Keys, read, takes
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def command(
 
     given = read(Scoring, settings)
     result = standalone.evaluate([model, *(against or ())], text, language=lang, **dict(given))
-    console.show(table("", (Column("what", "text"), Column("value", "long")), list(_flat(result))))
+    parsing.show(table("", (Column("what", "text"), Column("value", "long")), list(_flat(result))))
     return result
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lingraft.cli import console
 from lingraft.cli import options as ask
+from lingraft.cli import parsing
 from lingraft.cli.parsing import takes
 from lingraft.errors import RecipeError
 from lingraft.report.next_step import NextStep
@@ -28,7 +28,7 @@ KEYS = {
 
 def _sections() -> tuple[type[Section], ...]:
     from lingraft.finetuning.recipe import Finetune
-    from lingraft.tasks.settings import Changes
+    from lingraft.tasks.definition import Changes
 
     return Finetune, Changes
 
@@ -76,11 +76,11 @@ def command(
     compared = collect([out_dir], only={result.fingerprint for result in results})
     tables = score_tables.of_languages(compared, {}) or [score_tables.of_tasks(compared, {})]
     if ask.is_first_process():
-        console.show(*tables)
+        parsing.show(*tables)
         reference = ("reference=source",) if recipe.restore_source else ()
         next_step = NextStep(COMPARE, command_of("report", out_dir, *reference))
-        console.summary(("results", out_dir / "results.jsonl"), next_step=next_step)
-    return {"results": out_dir / "results.jsonl", "scores": console.rows(*tables)}
+        parsing.summary(("results", out_dir / "results.jsonl"), next_step=next_step)
+    return {"results": out_dir / "results.jsonl", "scores": parsing.rows(*tables)}
 
 
 def _recipe(context: typer.Context) -> tuple[Finetune, Path]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.cli import console
 from lingraft.cli import options as ask
+from lingraft.cli import parsing
 from lingraft.cli.parsing import takes
 from lingraft.recipe import Recipe
 from lingraft.report.next_step import NextStep
@@ -51,7 +51,7 @@ def command(
     show(report)
     train = ("adapt", "--source", out_dir, "--method", "continued", "--text", *(text or ["TEXT"]))
     step = command_of(*train, "--lang", lang or "LANG", "--budget", "1h", "--out", "RUN")
-    console.summary(
+    parsing.summary(
         ("what", f"{source}: {report.origin.size:,} → {report.target.size:,} pieces"),
         ("model", out_dir),
         ("report", out_dir / "report.json"),
@@ -62,11 +62,11 @@ def command(
 
 def show(report: GraftReport) -> None:
     """Print what the rows and the tensors were made of, and what to know of it."""
-    from lingraft.report.vocabulary import rows_by_rule
+    from lingraft.report.pages.sections import rows_by_rule
 
-    console.show(rows_by_rule(report.counts))
+    parsing.show(rows_by_rule(report.counts))
     tensors = report.summary["tensors"].items()
     told = ", ".join(f"{number:,} {kind}" for kind, number in tensors if number)
-    console.line(f"tensors: {told}")
+    parsing.line(f"tensors: {told}")
     for note in report.notes:
-        console.line(note)
+        parsing.line(note)

@@ -1,8 +1,15 @@
-"""Words of a command, read: lists by spaces, KEY=VALUE settings, and --json."""
+"""Words of a command, read: lists by spaces, KEY=VALUE settings, and --json.
+
+Printing of commands: results on standard output, tables alike.
+
+Commands and options of the version before, and what there is in their place.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -10,15 +17,19 @@ import typer
 from pydantic import ConfigDict
 from typer.core import TyperCommand
 
-from lingraft.cli import console, gone
+from lingraft import log
 from lingraft.cli.options import is_first_process
 from lingraft.errors import RecipeError
-from lingraft.paths import not_utf8
+from lingraft.files import not_utf8
+from lingraft.processes import check_one_process
 from lingraft.recipe import Section, decoding
-from lingraft.workers import check_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from lingraft.report.next_step import NextStep
+    from lingraft.report.table import Table
+
 
 SEVERAL = ("adapt", "demo", "finetune", "study")
 """Commands that several processes can work on, or that say themselves what to do instead."""
@@ -74,7 +85,7 @@ _JSON = typer.Typer(add_completion=False)
 def _json(
     json: Annotated[
         bool,
-        typer.Option("--json", callback=console.only_json, expose_value=False, help=ABOUT_JSON),
+        typer.Option("--json", callback=only_json, expose_value=False, help=ABOUT_JSON),
     ] = False,
 ) -> None:
     """Lend an option to every command."""
@@ -197,7 +208,7 @@ class Command(TyperCommand):
             RecipeError: it is one.
         """
         key = option.removeprefix("--").replace("-", "_")
-        instead = f"{key}=VALUE" if key in self.keys() else gone.OPTIONS.get(option)
+        instead = f"{key}=VALUE" if key in self.keys() else GONE_OPTIONS.get(option)
         if instead:
             raise RecipeError(f"{option}: is gone; write {instead}")
 
@@ -214,8 +225,8 @@ class Command(TyperCommand):
         if called[0] not in SEVERAL:
             check_one_process(" ".join(called), "start it without torchrun or accelerate launch")
         result = super().invoke(ctx)
-        if console.out.stderr and result is not None and is_first_process():
-            console.json_object(result)
+        if out.stderr and result is not None and is_first_process():
+            json_object(result)
         return result
 
 
@@ -234,3 +245,118 @@ def _told(field: Any) -> str:
     """Return what a key is, and its default where that says something."""
     default = "" if field.default in (None, (), "") else f" Default: {field.default}."
     return f"{field.description or ''}{default}"
+
+
+out = log.results_console()
+
+
+def only_json(value: bool) -> bool:
+    """Leave standard output to `json_object` where `value` says so; return it."""
+    out.stderr = value
+    return value
+
+
+def line(text: str) -> None:
+    """Print a line as it is, however long."""
+    out.print(text, soft_wrap=True)
+
+
+def json_object(data: Any) -> None:
+    """Print plain data as JSON: on one line for programs, indented on a terminal."""
+    indent = 1 if sys.stdout.isatty() else None
+    sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=indent, default=str) + "\n")
+
+
+def rows(*tables: Table) -> list[dict[str, str]]:
+    """Return the rows of tables as plain data, by the titles of their columns."""
+    return [
+        {column.title: cell.whole for column, cell in zip(table.columns, row.cells, strict=True)}
+        for table in tables
+        for row in table.rows
+    ]
+
+
+def show(*tables: Table, best: str = "*") -> list[dict[str, str]]:
+    """Print tables, each note on a line of its own; return their rows as plain data.
+
+    Args:
+        tables: what is printed.
+        best: a sign behind the best of a column, for terminals without colours.
+    """
+    from lingraft.report.table import terminal
+
+    for table in tables:
+        out.print(terminal(table, out.width, best))
+        for note in table.notes:
+            line(note)
+    return rows(*tables)
+
+
+def summary(*facts: tuple[str, object], next_step: NextStep | None = None) -> None:
+    """Print the box at the end of a command: what, where, how good, what next.
+
+    Between two rules on a terminal, plain lines elsewhere; no border at the sides, so that a path
+    or a command can be copied.
+
+    Args:
+        facts: names and values; those without a value are left out.
+        next_step: stands last, its command on a line of its own.
+    """
+    rows = [(name, str(value)) for name, value in facts if value]
+    rows += [("next", next_step.text)] if next_step else []
+    width = max(len(name) for name, _ in rows) + 2
+    if out.is_terminal:
+        out.rule()
+    for name, value in rows:
+        line(f"{name + ':':<{width}}" + value.replace("\n", "\n" + " " * width))
+    if out.is_terminal:
+        out.rule()
+
+
+GONE_COMMANDS = {
+    "align": "lingraft analyze alignment",
+    "bench": "speed and MFU stand in the log of every run (metrics.jsonl)",
+    "compare": "lingraft report FOLDER…",
+    "corpus": "lingraft data clean; of pairs and lexicons lingraft data pairs and data lexicon",
+    "encoder-decoder": "lingraft convert seq2seq",
+    "export-sentences": "lingraft convert sentence-encoder",
+    "list": "lingraft show, as in lingraft show methods",
+    "probe": "a study: lingraft study run recipes/probe-initializers.toml",
+    "probe-source": "lingraft finetune RUN restore_source=true --task glue-rte",
+    "recipe": "lingraft show recipe NAME",
+    "retrieve": "lingraft analyze retrieval; with --mine lingraft data mine",
+    "score-translations": "sacrebleu REFERENCE -i FILE -m bleu chrf",
+    "sources": "a study: lingraft study run recipes/probe-sources.toml",
+    "stage": "lingraft adapt, which goes on where a run stands and skips what is done",
+}
+
+GONE_OPTIONS = {
+    # of several commands
+    "--set": "KEY=VALUE by itself, as in seed=1",
+    "--resume": "--update",
+    "--overwrite": "--force",
+    "--languages": "--lang de fr",
+    "--processes": "--jobs N",
+    "--rate": "masking_rate=0.15",
+    "--sentences": "max_sentences=N",
+    "--words": "max_words=N",
+    "--seed": "seed=1",
+    # of adapt
+    "--minutes": "--budget 30m",
+    "--hours": "--budget 8h",
+    "--tokens": "--budget 5Mtok",
+    "--steps": "--budget 300steps",
+    "--preset": "training.preset=NAME",
+    "--vocab-size": "tokenizer.vocab_size=N",
+    "--lexicons": "embeddings.lexicons=FILE",
+    "--replay": "--text ko=ko.txt en=en.txt training.replay.en=0.1 tokenizer.streams=ko",
+    "--learning-rate": "training.learning_rate=1e-4",
+    "--batch-tokens": "training.batch='2048 tokens'",
+    # of finetune
+    "--test-languages": "--test-language de fr",
+    "--select-on": "selection_languages=en",
+    # of study
+    "--dry-run": "lingraft study plan STUDY",
+    "--report-only": "lingraft study report STUDY",
+}
+"""An option that is a key of the command's own now needs no entry: --layer 8 is layer=8."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lingraft.cli import console
 from lingraft.cli import options as ask
+from lingraft.cli import parsing
 from lingraft.cli.parsing import Keys, read, takes
 from lingraft.errors import RecipeError
 from lingraft.files import check_target
@@ -61,8 +61,8 @@ def command(
 
     target = out_file or folders[0] / "comparison.html"
     tables = compare(folders, target, reference=given.reference, resamples=given.resamples)
-    scores = console.show(*tables, best="")
-    console.line(f"page: {target}")
+    scores = parsing.show(*tables, best="")
+    parsing.line(f"page: {target}")
     return {"page": target, "scores": scores}
 
 
@@ -78,9 +78,9 @@ def _of_runs(folders: Sequence[Path], out_file: Path | None) -> object:
     check_target(target)
     models = labelled(runs)
     compared = tables.compare(models)
-    scores = console.show(tables.for_terminal(compared))
+    scores = parsing.show(tables.for_terminal(compared))
     summary = verdict(compared)
-    console.line(summary)
+    parsing.line(summary)
     written = run_page.write(models, target, compared)
-    console.line(f"report: {written}")
+    parsing.line(f"report: {written}")
     return {"page": written, "scores": scores, "summary": summary}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lingraft.cli import console
+from lingraft.cli import parsing
 from lingraft.errors import RecipeError
 from lingraft.models.embeddings import INITIALIZERS
-from lingraft.recipe import catalogue, shipped
+from lingraft.recipe import catalogue
 from lingraft.recipe.records import METHODS, PRESETS
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _models() -> Table:
 
 
 def _recipes() -> Table:
-    rows = [(name, shipped.summary(path)) for name, path in shipped.files().items()]
+    rows = [(name, catalogue.summary(path)) for name, path in catalogue.files().items()]
     return _listed("recipes: lingraft show recipe NAME > my.toml", ("name", "what it is"), rows)
 
 
@@ -158,9 +158,9 @@ def command(
     the comments of other recipes say what they need.
     """
     if what == "recipe" and name is not None:
-        text = shipped.text(name)
-        console.out.print(text, end="", soft_wrap=True, markup=False, highlight=False)
+        text = catalogue.text(name)
+        parsing.out.print(text, end="", soft_wrap=True, markup=False, highlight=False)
         return {"name": name, "recipe": text}
     if name is not None:
         raise RecipeError(f"{name}: only `show recipe` takes a name; leave it out")
-    return console.show(table_of(what))
+    return parsing.show(table_of(what))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lingraft.cli import console
 from lingraft.cli import options as ask
+from lingraft.cli import parsing
 
 if TYPE_CHECKING:
     from lingraft.study.page import Report
@@ -75,8 +75,8 @@ def plan(study_file: StudyFile, out: Out = None, only: Only = None) -> dict[str,
         {"cell": one.cell.id, "state": one.state, "tasks": len(one.job["tasks"])} for one in plans
     ]
     head = ("cell", Column("state", "text"), "tasks")
-    console.show(table(f"study {study.name}", head, [map(str, row.values()) for row in rows]))
-    console.line(f"{len(rows)} cells, {sum(row['state'] != 'done' for row in rows)} to do")
+    parsing.show(table(f"study {study.name}", head, [map(str, row.values()) for row in rows]))
+    parsing.line(f"{len(rows)} cells, {sum(row['state'] != 'done' for row in rows)} to do")
     return {"study": study.name, "out": str(place), "cells": rows}
 
 
@@ -95,9 +95,9 @@ def report(
 
 def _show(found: Report) -> dict[str, Any]:
     """Print what a study's results say, and return it."""
-    scores = console.show(*found.tables)
+    scores = parsing.show(*found.tables)
     facts = ("what", f"study {found.name}"), ("result", found.verdict), ("report", found.path)
-    console.summary(*facts)
+    parsing.summary(*facts)
     return {
         "study": found.name,
         "verdict": found.verdict,

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from lingraft.cli import console
 from lingraft.cli import options as ask
+from lingraft.cli import parsing
 from lingraft.cli.parsing import read, takes
 from lingraft.crosslingual.settings import Decoding
 from lingraft.report.next_step import NextStep
@@ -42,7 +42,7 @@ def command(
 
     done = write(model, text, out, read(Decoding, settings), force=force)
     score = ("sacrebleu", "REFERENCE", "-i", str(out), "-m", "bleu", "chrf")
-    console.summary(
+    parsing.summary(
         ("what", f"{text}, translated by {model}"),
         ("lines", f"{done['lines']:,}, {done['empty']:,} of them empty"),
         ("speed", f"{done['lines_per_second']:,.1f} lines/s"),

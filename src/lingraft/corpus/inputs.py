@@ -9,7 +9,7 @@ from lingraft.corpus.cleaning import decontamination
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import COMPRESSED, Reading, reading_errors, without_holes
 from lingraft.errors import DataError
-from lingraft.paths import not_utf8
+from lingraft.files import not_utf8
 from lingraft.recipe import Corpus
 from lingraft.rundir import digest
 

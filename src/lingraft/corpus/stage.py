@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft import recipe
-from lingraft.corpus.cleaning import scripts, sentences
+from lingraft.corpus.cleaning import clean, scripts
 from lingraft.corpus.inputs import digests
 from lingraft.corpus.readers import documents
-from lingraft.corpus.readers.folders import FINISHED, is_finished
+from lingraft.corpus.readers.documents import FINISHED, is_finished
 from lingraft.corpus.readers.lines import HOLE, Reading
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES
 from lingraft.corpus.split import SPLITS, position
 from lingraft.errors import DataError, reading, writing
-from lingraft.paths import path_of
+from lingraft.files import path_of
 from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: st
         RecipeError: the language code is not valid.
         DataError: a file cannot be read.
     """
-    split = sentences.splitter(language, split_sentences=section.split_sentences)
+    split = clean.splitter(language, split_sentences=section.split_sentences)
     seen = Reading()
     try:
         paths = list(paths)

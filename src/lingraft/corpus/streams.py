@@ -13,10 +13,10 @@ import numpy as np
 
 from lingraft.corpus import aligned, stage
 from lingraft.corpus import inputs as text_inputs
-from lingraft.corpus.cleaning import duplicates, sentences
+from lingraft.corpus.cleaning import clean, duplicates
 from lingraft.corpus.cleaning.steps import mostly_lost
 from lingraft.corpus.readers import parallel
-from lingraft.corpus.readers.folders import ending
+from lingraft.corpus.readers.documents import ending
 from lingraft.corpus.readers.lines import batched
 from lingraft.corpus.result import HELD_OUT, check_result
 from lingraft.corpus.split import SPLITS, Split
@@ -269,7 +269,7 @@ def _texts(path: Path, stream: Stream) -> Iterator[Sequence[Sequence[str]]]:
     They come in batches of lines.
     """
     whole = stream.pair is None and stage.is_cut(stream.corpus)
-    splitters = [sentences.splitter(code, split_sentences=True) for code in stream.languages]
+    splitters = [clean.splitter(code, split_sentences=True) for code in stream.languages]
     with path.open(encoding="utf-8") as file:
         lines = (line.removesuffix("\n") for line in file)
         both = zip(lines, itertools.cycle(splitters), strict=False)  # a side of a pair is a line

@@ -6,27 +6,35 @@ section 3.1), as in the evaluation of MetaXLM (Chi et al. 2021, figure 4).
 
 Shape letters: L layers, B sequences, T tokens, D width, M pieces of the source, N pieces of the
 target.
+
+Gold links between the words of two sentences; no torch here.
+
+Words count from 0. A gold set has sure and possible links, and every sure link is possible too
+(Och and Ney 2003, "A systematic comparison of various statistical alignment models").
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from lingraft.corpus.readers.lines import batched
-from lingraft.errors import UnsupportedModelError
-from lingraft.tokenizer.spelled import as_text, without_special
+from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.tasks import reading, sentences
+from lingraft.tokenizer.shards import as_text, without_special
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     import torch
     from transformers import PreTrainedTokenizerBase
 
     from lingraft.crosslingual.encoder import Encoder
-    from lingraft.crosslingual.links import Links, Words
+
 
 Array = np.ndarray[Any, Any]
 
@@ -198,3 +206,94 @@ def _by_words(linked_MN: Array, source: Side, target: Side) -> Links:
     i, j = np.nonzero(linked_MN)
     codes = np.unique(source.words[i] * width + target.words[j])
     return tuple(zip((codes // width).tolist(), (codes % width).tolist(), strict=True))
+
+
+Link: TypeAlias = "tuple[int, int]"
+"""A word of the source and a word of the target."""
+Links: TypeAlias = "tuple[Link, ...]"
+Words: TypeAlias = "tuple[str, ...]"
+PAIR = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})")
+"""Pharaoh's: `i-j` is sure, `ipj` possible."""
+NO_SPACES = re.compile(r"[^ \t\n\r\f\v]+")
+"""A word, as other aligners cut it; a no-break space (U+00A0) is within one."""
+
+
+@dataclass(frozen=True)
+class Gold:
+    """Links that people made in one sentence pair."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+    """The sure links are among them."""
+
+
+@dataclass(frozen=True)
+class GoldSet:
+    """Sentence pairs in words, with their gold links."""
+
+    name: str
+    pairs: list[tuple[Words, Words]]
+    gold: list[Gold] | None
+    """None where nobody made links."""
+
+    def plain_links(self) -> list[list[list[Link]]]:
+        """Return the links in order."""
+        return [[sorted(pair.sure), sorted(pair.possible)] for pair in self.gold or ()]
+
+
+def read(name: str, gold: Path | None, source: Path, target: Path) -> GoldSet:
+    """Read a gold set.
+
+    Args:
+        name: what tables call it.
+        gold: links in Pharaoh's format, a line a sentence pair.
+        source: a sentence a line.
+        target: line n translates line n of the source.
+
+    Raises:
+        DataError: a file cannot be read, counts differ, a line is in another format, or a link lies
+            outside its sentence.
+    """
+    found = sentences.translations([source, target])
+    pairs = [(tuple(NO_SPACES.findall(x)), tuple(NO_SPACES.findall(y))) for x, y, _ in found]
+    if gold is None:
+        return GoldSet(name, pairs, None)
+    lines = list(reading.lines(gold))
+    if len(lines) != len(pairs):
+        raise DataError(
+            f"{gold} has links of {len(lines):,} sentences and {source} has {len(pairs):,} "
+            "sentences; they must be as many, in one order"
+        )
+    all_links = []
+    for number, (line, (x, y)) in enumerate(zip(lines, pairs, strict=True), 1):
+        sides = [PAIR.fullmatch(word) for word in line.split()]
+        links = [(m[2], (int(m[1]), int(m[3]))) for m in sides if m]
+        outside = any(i >= len(x) or j >= len(y) for _, (i, j) in links)
+        if outside or len(links) < len(sides):
+            raise DataError(
+                f"{gold}: line {number:,}: write links within its sentences of {len(x)} and "
+                f"{len(y)} words, counted from 0, as in '0-0 1p2' (p: only possible)"
+            )
+        sure = frozenset(link for mark, link in links if mark == "-")
+        all_links.append(Gold(sure, frozenset(link for _, link in links)))
+    return GoldSet(name, pairs, all_links)
+
+
+def pharaoh(links: Iterable[Link]) -> str:
+    """Return a line of a Pharaoh file."""
+    return " ".join(f"{i}-{j}" for i, j in links)
+
+
+def parsed(line: str) -> Links:
+    """Return the links of a line that `pharaoh` wrote."""
+    return tuple((int(i), int(j)) for i, _, j in PAIR.findall(line))
+
+
+def diagonal(pairs: Sequence[tuple[Words, Words]]) -> list[Links]:
+    """Link words at the same share of their sentences, where that holds in both directions."""
+    links = []
+    for source, target in pairs:
+        m, n = len(source), len(target)
+        forward = [(i, (2 * i + 1) * n // (2 * m)) for i in range(m)]
+        links.append(tuple((i, j) for i, j in forward if (2 * j + 1) * m // (2 * n) == i))
+    return links

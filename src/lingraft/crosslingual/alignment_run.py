@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft import errors, log, rundir
-from lingraft.crosslingual import layers, links
+from lingraft.crosslingual import alignment, layers
 from lingraft.crosslingual.by_layer import WHOLE, write_report
 from lingraft.errors import RecipeError
 from lingraft.evaluation.records import by_place
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from lingraft.crosslingual.alignment import Gold, GoldSet, Link, Links
     from lingraft.crosslingual.layers import Model
-    from lingraft.crosslingual.links import Gold, GoldSet, Link, Links
     from lingraft.crosslingual.settings import Linking
     from lingraft.report.table import Table
 
@@ -128,7 +128,7 @@ def score(
         if not found:
             return []
         found[DIAGONAL, None] = {
-            gold.name: counts(links.diagonal(gold.pairs), gold.gold or ()) for gold in sets
+            gold.name: counts(alignment.diagonal(gold.pairs), gold.gold or ()) for gold in sets
         }
         rows = list(rows_of(found, asked))
         choice = CHOSEN[str(rows[0].facts["chosen_on"])]
@@ -175,7 +175,7 @@ def _linked(model: Model, gold: GoldSet, out: Path, asked: Linking) -> Step:
             for aligned in aligner.align(gold.pairs, bar.advance):
                 facts["too_long"] += aligned is None
                 for own, of_layer in zip(lines, aligned or [()] * len(lines), strict=True):
-                    own.append(links.pharaoh(of_layer) + "\n")
+                    own.append(alignment.pharaoh(of_layer) + "\n")
             for layer, own in zip(wanted, lines, strict=True):
                 rundir.write_text(folder / _file(layer), "".join(own))
     if too_long := step.result()["too_long"]:
@@ -192,7 +192,7 @@ def _read_links(path: Path, number: int) -> list[Links]:
         lines = path.read_text(encoding="ascii").split("\n")[:-1]
         if len(lines) != number:
             raise ValueError(f"{len(lines)} lines for {number} sentence pairs")
-        return [links.parsed(line) for line in lines]
+        return [alignment.parsed(line) for line in lines]
 
 
 def rows_of(found: Found, asked: Linking) -> Iterator[Score]:

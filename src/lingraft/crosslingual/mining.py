@@ -22,18 +22,17 @@ from lingraft.report import numbers
 from lingraft.report.row import RESULTS, Score, Value, write
 from lingraft.report.table import Column, row, table
 from lingraft.rundir import FORMAT, Step, fingerprint, write_text
-from lingraft.tasks.retrieval import pair_f1
+from lingraft.tasks.sentences import pair_f1
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from lingraft.crosslingual.encoder import Neighbours
     from lingraft.crosslingual.layers import Model
-    from lingraft.crosslingual.search import Neighbours
     from lingraft.crosslingual.settings import Mining
     from lingraft.report.table import Table
-    from lingraft.tasks.retrieval import Bitext
-    from lingraft.tasks.sentences import Pair
+    from lingraft.tasks.sentences import Bitext, Pair
 
     Array = np.ndarray[Any, Any]
 
@@ -321,8 +320,10 @@ def _mined_at(
     model: Model, sides: tuple[Sequence[str], Sequence[str]], wanted: Sequence[int], asked: Mining
 ) -> Iterator[tuple[int, Mined]]:
     """Encode both sides and yield the pairs at each layer."""
-    from lingraft.crosslingual.encoder import sentence_vectors  # torch
-    from lingraft.crosslingual.search import both_ways
+    from lingraft.crosslingual.encoder import (
+        both_ways,
+        sentence_vectors,  # torch
+    )
 
     vectors = (sentence_vectors(model.encoder, side, _pool(asked), wanted) for side in sides)
     for layer, x_ND, y_MD in zip(wanted, *vectors, strict=True):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lingraft.crosslingual.layers import Model
     from lingraft.crosslingual.settings import Pool, Searching
     from lingraft.report.table import Table
-    from lingraft.tasks.retrieval import Bitext
+    from lingraft.tasks.sentences import Bitext
 
     Array = np.ndarray[Any, Any]
     Found = Mapping[str, Array]
@@ -75,8 +75,10 @@ class Pairs(NamedTuple):
 
 def nearest(encoder: Encoder, pairs: Pairs, pool: Pool) -> Array:
     """[W, L, N] Encode both sides and return the place of each query's nearest at every layer."""
-    from lingraft.crosslingual.encoder import sentence_vectors  # torch
-    from lingraft.crosslingual.search import both_ways
+    from lingraft.crosslingual.encoder import (
+        both_ways,
+        sentence_vectors,  # torch
+    )
 
     english_LND = sentence_vectors(encoder, pairs.english, pool)
     other_LND = sentence_vectors(encoder, pairs.other, pool)

@@ -18,9 +18,9 @@ from transformers import AutoModel
 from lingraft.crosslingual.encoder import LONGEST, encoder_config
 from lingraft.crosslingual.layers import check_layer, fingerprint_of
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.files import use_umask
 from lingraft.models import modules as added
 from lingraft.models.export import finish_config
-from lingraft.paths import use_umask
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_model, longest_text
 from lingraft.pretrained.tokenizers import check_rows, check_saved, load_tokenizer

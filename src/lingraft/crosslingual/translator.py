@@ -18,12 +18,12 @@ from lingraft.crosslingual.layers import fingerprint_of
 from lingraft.devices import device_for
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.files import check_output
-from lingraft.locks import growing
-from lingraft.models import generation
+from lingraft.models import encoder_decoder
 from lingraft.pretrained.load import load_config, load_model
 from lingraft.pretrained.tokenizers import padding_tokenizer
+from lingraft.processes import growing
 from lingraft.recipe import catalogue
-from lingraft.tasks import sentences
+from lingraft.tasks import reading
 from lingraft.tokenizer.frame import languages, target_setting
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Translator:
     ) -> list[str]:
         """Translate as `generation.translate`, with the prefix before texts that are not empty."""
         prefix = self.settings.prefix
-        return generation.translate(
+        return encoder_decoder.translate(
             self.model,
             self.tokenizer,
             [prefix + text if text.strip() else "" for text in texts],
@@ -142,7 +142,7 @@ def write(
         UnsupportedModelError: it is no encoder–decoder.
     """
     check_output(out, [path], force=force)
-    where, text = catalogue.resolve(model), list(sentences.lines(path))
+    where, text = catalogue.resolve(model), list(reading.lines(path))
     made_of = rundir.fingerprint(
         rundir.FORMAT["translation"],
         fingerprint_of(where),
@@ -163,5 +163,5 @@ def write(
             file.write("".join(f"{line}\n" for line in lines).encode())
             file.flush()
     speed = (len(text) - before) / max(time.monotonic() - started, 1e-9)
-    empty = sum(not line for line in sentences.lines(out))
+    empty = sum(not line for line in reading.lines(out))
     return {"lines": len(text), "empty": empty, "lines_per_second": speed}

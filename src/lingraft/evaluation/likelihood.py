@@ -30,7 +30,7 @@ from lingraft.evaluation.records import NEXT_TOKEN, Blocks, blocks
 from lingraft.evaluation.scorer import Item
 from lingraft.tokenizer.documents import before, cut
 from lingraft.tokenizer.files import name_of, plain_backend
-from lingraft.tokenizer.spelled import without_special
+from lingraft.tokenizer.shards import without_special
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import GenerationConfig
 
-from lingraft.models.padding import padded
-from lingraft.recipe.evaluation import SAMPLE_TOKENS, SAMPLES_AT_ONCE
+from lingraft.models.rows import padded
+from lingraft.recipe.run import SAMPLE_TOKENS, SAMPLES_AT_ONCE
 from lingraft.tokenizer.documents import before
 from lingraft.tokenizer.state import BYTE_OF
 

@@ -19,7 +19,7 @@ from lingraft.errors import DataError
 from lingraft.log import progress
 from lingraft.models import loading
 from lingraft.models.families import family_of
-from lingraft.models.kinds import KINDS
+from lingraft.models.families.record import KINDS
 from lingraft.models.packed import check_isolation
 from lingraft.models.rows import even_rows, pack
 from lingraft.models.stacks import LAYOUTS, packed_model
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
-    from lingraft.models.kinds import KindName
+    from lingraft.models.families.record import KindName
 
 Array = np.ndarray[Any, Any]
 

@@ -17,7 +17,7 @@ import regex
 from lingraft.corpus.split import position
 from lingraft.evaluation.records import WordRecord, key
 from lingraft.evaluation.scorer import Item, surprisals
-from lingraft.tokenizer.spelled import as_text, without_special
+from lingraft.tokenizer.shards import as_text, without_special
 from lingraft.tokenizer.state import WORD_START
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from lingraft.report.table import Cell, Column, row, table
 from lingraft.rundir import Step, write_text
 from lingraft.stats import FEWEST_BLOCKS, Difference, Resampling
 from lingraft.tasks.metrics import SIMILAR
-from lingraft.tasks.tagging_metrics import shown_tags
+from lingraft.tasks.span_metrics import shown_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,12 +8,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
+from lingraft.files import path_of
 from lingraft.finetuning.outcomes import OFFICIAL, OWN
 from lingraft.finetuning.recipe import HUB
-from lingraft.hub import check_answers
-from lingraft.paths import path_of
+from lingraft.optional import check_answers, require
 from lingraft.tasks import Data, splits
 from lingraft.tasks.reading import Row
 from lingraft.tasks.splits import DEV, TRAIN, with_selection

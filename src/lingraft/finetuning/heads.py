@@ -25,7 +25,7 @@ from lingraft.models import damage, export
 from lingraft.models.encoder_decoder import tie_embeddings
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
-from lingraft.pretrained import checksums
+from lingraft.pretrained import checkpoints
 from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of, weight_files
 from lingraft.pretrained.load import load_config, load_generation, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
@@ -244,7 +244,7 @@ def save(
         if head is not None:
             tensors = {key: value.contiguous() for key, value in head.state_dict().items()}
             save_file(tensors, folder / name)
-            checksums.write(folder, folder / name)
+            checkpoints.write(folder, folder / name)
         tokenizer_files.save(tokenizer, folder)
 
 
@@ -254,7 +254,7 @@ def restore(model: PreTrainedModel | Parser | Plugged, folder: Path) -> None:
     Raises:
         DataError: the files are not those that were written.
     """
-    checksums.check(folder, "delete its folder and run the same command again")
+    checkpoints.check(folder, "delete its folder and run the same command again")
     stock, head, name = _parts(model)
     stored: dict[str, torch.Tensor] = {}
     for path in sorted(folder.glob("*.safetensors")):

@@ -29,7 +29,7 @@ from lingraft.report.scored import jackknife
 from lingraft.rundir import begins_with, digest, read_json, write_record, write_rows
 from lingraft.tasks import TASKS
 from lingraft.tasks import examples as saved
-from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.decoding import decode, task_of
 from lingraft.tasks.examples import Example, align, document
 from lingraft.tasks.splits import DEV
 from lingraft.tasks.weighted import on_all

@@ -11,18 +11,18 @@ from pydantic import Field, model_validator
 
 from lingraft.devices import Device
 from lingraft.errors import RecipeError
-from lingraft.paths import path_of
+from lingraft.files import path_of
 from lingraft.recipe import Batch, Budget, Optimizer, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
 from lingraft.tasks import TASKS
-from lingraft.tasks.definition import task_in
-from lingraft.tasks.settings import Changes, Count, changed
+from lingraft.tasks.decoding import task_in
+from lingraft.tasks.definition import Changes, Count, changed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.settings import Settings
+    from lingraft.tasks.definition import Settings
     from lingraft.tasks.task import Task
 
 MAX_SEEDS = 10_000

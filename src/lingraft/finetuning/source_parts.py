@@ -16,16 +16,16 @@ import torch
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import export
+from lingraft.models.families.record import KINDS
 from lingraft.models.graft import VocabularyTensors, rebuild
-from lingraft.models.kinds import KINDS
 from lingraft.models.modules import wanted_by
 from lingraft.models.source import load_model
 from lingraft.pretrained.load import load_config
+from lingraft.processes import check_one_process
+from lingraft.recipe.base import Places
 from lingraft.recipe.methods import read_recipe
-from lingraft.recipe.places import Places
 from lingraft.rundir import Run
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.workers import check_one_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

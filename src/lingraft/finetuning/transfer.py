@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
+from lingraft.files import path_of
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import partners
 from lingraft.finetuning.outcomes import Languages, join_languages, language_of, split_in
 from lingraft.finetuning.recipe import MEAN, check_names, with_settings
-from lingraft.paths import path_of
 from lingraft.recipe.decoding import load
 from lingraft.tasks import GROUPS, TASKS, Data, catalogue, find
-from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.decoding import decode, task_of
 from lingraft.tasks.splits import DEV, SELECTION, TRAIN, find_part, named_cut, read_split
 
 if TYPE_CHECKING:

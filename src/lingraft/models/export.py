@@ -10,9 +10,9 @@ import torch
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import loading
 from lingraft.models.families import FAMILIES, family_of, older
+from lingraft.models.families.record import BOTH_ENDS, KINDS
 from lingraft.models.graft import is_tied
-from lingraft.models.kinds import BOTH_ENDS, KINDS
-from lingraft.pretrained import checksums
+from lingraft.pretrained import checkpoints
 from lingraft.pretrained.tokenizers import check_saved
 from lingraft.rundir import writing
 
@@ -147,7 +147,7 @@ def save(model: PreTrainedModel, folder: Path) -> None:
     """
     with writing(folder):
         loading.save(model, folder)
-    checksums.write(folder)
+    checkpoints.write(folder)
 
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -18,10 +18,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.models.kinds import KINDS
+from lingraft.models.families.record import KINDS
 from lingraft.models.modules import owners_of
-from lingraft.models.parts import goes_with_place, layer_index, tied_once
-from lingraft.models.plans import IdentityLayer, check_identity, each_plan, nearest
+from lingraft.models.parts import (
+    IdentityLayer,
+    check_identity,
+    each_plan,
+    goes_with_place,
+    layer_index,
+    nearest,
+    tied_once,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from lingraft.models.families import Family, LayerList
-    from lingraft.models.plans import Plan, Plans
+    from lingraft.models.parts import Plan, Plans
 
 FATES = ("copied", "fresh", "resized", "dropped")
 

@@ -23,7 +23,7 @@ from transformers.masking_utils import eager_mask
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import segments
 from lingraft.models.dropout import dropout as drop
-from lingraft.models.kinds import KINDS
+from lingraft.models.families.record import KINDS
 from lingraft.models.losses import IGNORED, scaled
 from lingraft.models.rows import pack
 from lingraft.models.segments import NOTHING, Bounds, Segments, Starts

@@ -11,17 +11,18 @@ from lingraft.callbacks import Callback
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import config_of, load_model
-from lingraft.pipeline import evaluating, folder, going_on, phases, preflight, stages
+from lingraft.pipeline import evaluating, folder, phases, preflight, stages
 from lingraft.pipeline.model_kinds import for_model_kind
-from lingraft.pipeline.outline import is_source_tied
+from lingraft.pipeline.preflight import is_source_tied
 from lingraft.pipeline.stages import Clock, Context, source_family
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Budget
 from lingraft.recipe.baselines import baseline
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import as_written, read_recipe, time_budget
-from lingraft.report import card, choices
+from lingraft.report import card
 from lingraft.report.pages import run as run_page
+from lingraft.report.pages import sections
 from lingraft.report.row import RESULTS
 from lingraft.report.row import write as write_rows
 from lingraft.report.variants import labelled, scores
@@ -81,7 +82,7 @@ def adapt(
     with run.locked() if main else contextlib.nullcontext():
         if main:
             folder.prepare(completed, run, update=update, force=force)
-            for line in choices.lines(completed.choices):
+            for line in sections.lines(completed.choices):
                 logger.info("%s", line)
             for note in notes:
                 logger.warning("%s", note)
@@ -106,7 +107,7 @@ def _completed(
 ) -> tuple[Completed, Accelerator]:
     """Return the complete recipe of a run, and the machine; the arguments are those of `adapt`."""
     if isinstance(asked, Budget):
-        completed = going_on.with_budget(run, asked)
+        completed = folder.with_budget(run, asked)
         return completed, accelerator_for(completed.recipe.hardware, run.path)
     accelerator = accelerator_for(asked.hardware, run.path)
     number = accelerator.num_processes
@@ -127,7 +128,7 @@ def run_stages(context: Context) -> None:
         compare(context, index, vocabulary)
     on_main_process(context, "model", lambda: export(context, trained, evaluated))
     if context.clock is not None and context.accelerator.is_main_process:
-        choices.note_time(context.run, context.clock.passed(), context.clock.seconds)
+        sections.note_time(context.run, context.clock.passed(), context.clock.seconds)
 
 
 def on_main_process(context: Context, name: str, work: Callable[[], str]) -> str:

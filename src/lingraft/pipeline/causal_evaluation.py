@@ -16,7 +16,7 @@ from lingraft.evaluation import intrinsic, likelihood, samples
 from lingraft.evaluation.scorer import Scorer
 from lingraft.pretrained.load import USUAL_LENGTH, check_longest, load_config, longest_text
 from lingraft.recipe import Corpus
-from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE
+from lingraft.recipe.run import CHARACTERS_OF_A_SENTENCE
 from lingraft.rundir import fingerprint
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.documents import before
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerFast
 
-    from lingraft.models.kinds import KindName
+    from lingraft.models.families.record import KindName
     from lingraft.recipe import Evaluation, Recipe
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
-from lingraft.recipe import shipped
+from lingraft.recipe import catalogue
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
 from lingraft.rundir import check_free, removed_on_failure
@@ -54,7 +54,7 @@ def recipe(settings: Sequence[str] = (), method: str | None = None) -> Recipe:
         RecipeError: a setting is wrong.
     """
     place = folder()
-    data = load(shipped.files()["demo-xpt" if method == "xpt" else "demo"])
+    data = load(catalogue.files()["demo-xpt" if method == "xpt" else "demo"])
     data["source"]["model"] = str(place / "source")
     data["corpus"]["text"] = [str(place / TEXT)]
     if method is not None:

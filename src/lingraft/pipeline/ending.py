@@ -14,7 +14,7 @@ from accelerate.utils import broadcast_object_list
 from lingraft.errors import RecipeError
 from lingraft.pipeline.stages import source_family
 from lingraft.recipe.defaults import CHARACTERS_A_TOKEN
-from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE
+from lingraft.recipe.run import CHARACTERS_OF_A_SENTENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.corpus import streams
-from lingraft.corpus.readers.folders import ending
-from lingraft.paths import path_of
+from lingraft.corpus.readers.documents import ending
+from lingraft.files import path_of
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 

@@ -13,17 +13,20 @@ import torch
 
 from lingraft.models import damage, export, source
 from lingraft.models.embeddings import INITIALIZERS
-from lingraft.models.embeddings.common import Initialised
-from lingraft.models.embeddings.material import Inputs, Material, Pretrained
+from lingraft.models.embeddings.common import Initialised, Inputs, Material, Pretrained
 from lingraft.models.embeddings.random import random_statistics
+from lingraft.models.families.record import KINDS
 from lingraft.models.graft import Entry, VocabularyTensors, is_tied, rebuild
-from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack, wanted_by
-from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
-from lingraft.models.plans import check_layers, layer_plans
-from lingraft.pipeline.grafted import GraftReport
-from lingraft.pipeline.rows import KEPT, keep_rows, same_pieces
+from lingraft.models.parts import (
+    check_layers,
+    layer_plans,
+    sizes_by_part,
+    tied_once,
+    translation_layers,
+)
+from lingraft.pipeline.grafted import KEPT, GraftReport, keep_rows, same_pieces
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.readers.lines import MAX_LINE_BYTES
 from lingraft.errors import RecipeError
 from lingraft.models.families import check_vocabulary
-from lingraft.models.kinds import KINDS
+from lingraft.models.families.record import KINDS
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe.methods import with_tied_head
 from lingraft.recipe.records import method_named

@@ -1,4 +1,7 @@
-"""Open the tokens of a phase's streams, as sentences, documents or pairs."""
+"""Open the tokens of a phase's streams, as sentences, documents or pairs.
+
+Check that phases can read the pairs that they ask for. No torch.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus import aligned
 from lingraft.corpus.streams import folder_of, read_lines
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
+from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.phase import most_sentences
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.documents import Documents, before
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from lingraft.recipe import Data, Phase, Recipe, Stream
     from lingraft.rundir import Run
     from lingraft.training.data import Text
+
 
 logger = logging.getLogger(__name__)
 
@@ -181,3 +187,46 @@ def nonempty(tokens: Tokens, split: str) -> Tokens:
     if len(tokens) == 0:
         raise DataError(f"the {split} text holds no sentences; give more text")
     return tokens
+
+
+def check_pairs(recipe: Recipe) -> None:
+    """Check objectives on pairs against the graft, the streams and what trains, and their text.
+
+    Raises:
+        RecipeError: the first thing that is wrong.
+    """
+    for stream in recipe.texts:
+        if stream.bilingual:
+            aligned.check_stream(stream.corpus)
+    for phase in recipe.phases:
+        read = recipe.read_in(phase)
+        for entry, stream in read:
+            if problem := _problem(recipe, phase, entry, bilingual=stream.bilingual):
+                raise RecipeError(f"phase '{phase.name}': stream '{entry.stream}': {problem}")
+        mixture = phase.mixture
+        alternates, kinds = mixture.draw == "alternate", {stream.bilingual for _, stream in read}
+        if alternates > (len(kinds) > 1) or (mixture.bilingual_batch and not alternates):
+            raise RecipeError(
+                f"phase '{phase.name}': mixture.draw = 'alternate', which mixture.bilingual_batch "
+                "goes with, takes turns between streams in one language and streams of "
+                "translations (language = 'en/ko')"
+            )
+
+
+def _problem(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) -> str | None:
+    """Return what is wrong with an entry of what a phase reads."""
+    names = phase.objectives_of(entry)
+    on_sentences = [name for name in names if name not in READ_PAIRS]
+    if len(set(names)) < len(names) or (len(names) > 1 and on_sentences):
+        return "data.also is for different objectives on the same pairs"
+    if "tlm" in names and not bilingual:
+        return "'tlm' reads translations; give it a stream of two languages (language = 'en/ko')"
+    if on_sentences and entry.max_tokens:
+        return "data.max_tokens is for ca_mlm and tlm"
+    if phase.packing and not on_sentences:
+        return "packing has no effect on pairs; leave it out"
+    if "ca_mlm" in names and not recipe.graft.cross_attention:
+        return "'ca_mlm' needs graft.cross_attention = true, or training.method = 'veco'"
+    if phase.crosses_alone and set(names) != {"ca_mlm"}:
+        return "the phase trains cross-attention alone, which only 'ca_mlm' plugs in; train more"
+    return None

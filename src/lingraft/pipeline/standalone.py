@@ -20,7 +20,7 @@ from lingraft.pretrained.load import load_config
 from lingraft.recipe import Corpus, catalogue
 from lingraft.stats import Resampling
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer import spelled
+from lingraft.tokenizer import shards
 from lingraft.tokenizer.statistics import check_kept, statistics
 from lingraft.training.objectives.common import TokenIds
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.evaluation.records import WordRecord
-    from lingraft.models.kinds import KindName
+    from lingraft.models.families.record import KindName
     from lingraft.stats import Difference
 
 LONGEST = 512
@@ -122,7 +122,7 @@ def _words(name: str, model: ScoredModel, chosen: Sequence[words.Word]) -> list[
 def _of_sentences(model: ScoredModel, lines: list[str], rate: float, seed: int) -> dict[str, Any]:
     """Score a masked model on sentences."""
     scorer, tokenizer = model.scorer, model.tokenizer
-    encoded = spelled.cut(tokenizer, lines, model.context, spelled.without_special(tokenizer))
+    encoded = shards.cut(tokenizer, lines, model.context, shards.without_special(tokenizer))
     arrays = encoded["input_ids"]
     result = evaluating.evaluate_sentences(
         scorer, tokenizer, arrays, rate=rate, seed=seed, number=0

@@ -19,7 +19,7 @@ from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import catalogue
 from lingraft.recipe.decoding import assignments, decode, override
 from lingraft.recipe.defaults import vocabulary_for
-from lingraft.recipe.needs import learns_vectors
+from lingraft.recipe.embeddings import learns_vectors
 from lingraft.recipe.streams import named_texts
 from lingraft.rundir import Run, removed_on_failure
 from lingraft.tokenizer import files as tokenizer_files

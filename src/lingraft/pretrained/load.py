@@ -20,8 +20,8 @@ from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
 from lingraft.errors import DataError, LingraftError, UnsupportedModelError, is_memory_full
-from lingraft.hub import check_answers
-from lingraft.pretrained import checksums
+from lingraft.optional import check_answers
+from lingraft.pretrained import checkpoints
 from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 from lingraft.recipe import catalogue
 
@@ -45,7 +45,7 @@ COUNTS_FROM_PADDING = (
 """Architectures whose first position is the padding id + 1."""
 PANIC = "PanicException"
 """Name of what tokenizers raises over a file that contradicts itself; it is no Exception."""
-CHANGED = f"copy or make the model again, or delete {checksums.FILE} if you changed it yourself"
+CHANGED = f"copy or make the model again, or delete {checkpoints.FILE} if you changed it yourself"
 
 
 def quiet_transformers() -> None:
@@ -196,7 +196,7 @@ def load_model(
         f"the weights of source model '{name}' cannot be loaded", "save or download it again"
     ):
         if folder is not None:
-            checksums.check(folder, CHANGED)
+            checkpoints.check(folder, CHANGED)
             if (folder / GENERATION_CONFIG_NAME).is_file():
                 load_generation(name, config)  # transformers takes defaults for one it cannot read
         if torch.cuda.is_initialized():

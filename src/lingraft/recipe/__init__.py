@@ -15,9 +15,7 @@ from lingraft.recipe.base import (
     Share,
     stage_order,
 )
-from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.embeddings import Embeddings
-from lingraft.recipe.evaluation import Evaluation
 from lingraft.recipe.phase import (
     Batch,
     Budget,
@@ -31,7 +29,7 @@ from lingraft.recipe.phase import (
     Schedule,
     Validation,
 )
-from lingraft.recipe.run import Export, Graft, Hardware, Recipe, Source, Tokenizer
+from lingraft.recipe.run import Evaluation, Export, Graft, Hardware, Recipe, Source, Tokenizer
 from lingraft.recipe.selectors import Part
-from lingraft.recipe.streams import Stream
+from lingraft.recipe.streams import Corpus, Stream
 from lingraft.recipe.training import Baseline, Training

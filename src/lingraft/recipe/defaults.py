@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from lingraft.recipe.evaluation import CHARACTERS_OF_A_SENTENCE, Evaluation
 from lingraft.recipe.phase import Batch, Validation
 from lingraft.recipe.records import method_named
-from lingraft.recipe.run import KEEPING, OLD, UNSIZED
+from lingraft.recipe.run import CHARACTERS_OF_A_SENTENCE, KEEPING, OLD, UNSIZED, Evaluation
 
 METHOD = "xpt-sp"
 NARROW, WIDE = 320, 448

@@ -1,7 +1,11 @@
-"""The table that says how the embeddings of the target model start."""
+"""The table that says how the embeddings of the target model start.
+
+Needs of an initializer: what must be given for it.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Annotated
 
 from pydantic import Field
@@ -67,3 +71,22 @@ class Embeddings(Section):
     def decisive(self) -> Embeddings:
         """Return the table for fingerprints: a default written out is the same as one left out."""
         return self.model_copy(update={"copy_special_tokens": self.copies_special_tokens or None})
+
+
+def lacking(section: Embeddings, initializer: str) -> str | None:
+    """Return what an initializer needs that is not there, and what to do; None where all is."""
+    if initializer in READ_LEXICONS and not section.lexicons:
+        return "needs a bilingual lexicon; set embeddings.lexicons"
+    if initializer == "wechsel" and not (section.source_vectors or section.source_text):
+        return "needs embeddings.source_vectors, or embeddings.source_text to learn them from"
+    if learns_vectors(section, initializer) and importlib.util.find_spec("gensim") is None:
+        return 'learns static vectors by gensim; pip install "lingraft[vectors]", or set .vec files'
+    return None
+
+
+def learns_vectors(section: Embeddings, initializer: str) -> bool:
+    """Return whether an initializer learns static vectors, since none are given."""
+    if initializer not in ("focus", "omp", "wechsel"):
+        return False
+    given = section.target_vectors and (initializer != "wechsel" or section.source_vectors)
+    return not given

@@ -16,7 +16,7 @@ import tomli_w
 from markupsafe import Markup
 
 from lingraft.corpus.readers.columns import HUB_PREFIX, hub_parts
-from lingraft.models.kinds import KINDS
+from lingraft.models.families.record import KINDS
 from lingraft.models.modules import MODULES, wanted_by
 from lingraft.report import tables
 from lingraft.report.page import Heading, Text, section
@@ -29,7 +29,7 @@ from lingraft.report.verdict import verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from lingraft.models.kinds import KindName
+    from lingraft.models.families.record import KindName
     from lingraft.report.page import Part
     from lingraft.report.variants import TrainedModel
     from lingraft.rundir import Run

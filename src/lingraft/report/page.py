@@ -1,22 +1,30 @@
 """The one page: a verdict, and under it a list of tables, figures and texts.
 
 It is one HTML file that needs nothing else, from `templates/page.html.j2`.
+
+The next sensible step behind a result: why, and the command that takes it.
+
+Next steps after a run: going on with it, training it longer, or fine-tuning its model.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import jinja2
 
+from lingraft.recipe.defaults import FEWEST_TOKENS
 from lingraft.report.figure import Figure, as_link
+from lingraft.report.next_step import NextStep, command
 from lingraft.report.table import Table, shown_as_csv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lingraft.report.next_step import NextStep
+    from lingraft.report.tables import Line
+    from lingraft.report.variants import TrainedModel
 
 
 class Heading(NamedTuple):
@@ -93,3 +101,45 @@ def _template() -> jinja2.Template:
     environment.filters["what"] = lambda part: type(part).__name__
     environment.filters["csv"] = lambda table: as_link(shown_as_csv(table))
     return environment.get_template("page.html.j2")
+
+
+MORE = 4
+"""Times the budget, at least, where a model has learnt little."""
+OWN_TASK = "my-task.toml"
+"""A user's own task, in the place of the name of one."""
+
+
+def after_run(main: TrainedModel, line: Line) -> NextStep:
+    """Return the next sensible step after a run.
+
+    Args:
+        main: the run's own model.
+        line: its numbers.
+    """
+    path = main.run.path
+    again = ("adapt", path / "recipe.toml")
+    if main.result("evaluation") is None:
+        return NextStep(
+            "The run has not ended. This goes on where it was:",
+            command(*again, "--out", path, "--update"),
+        )
+    if line.too_few:
+        where = "streams.0.corpus" if main.recipe.streams else "corpus"
+        return NextStep(
+            "The test text is too small to judge by. Hold more of it out, in a run of its own:",
+            command(*again, f"{where}.test=0.2", "--out", f"{path}-test"),
+        )
+    if main.phases and not line.has_learnt:
+        times = max(MORE, math.ceil(FEWEST_TOKENS / (main.tokens or 1)))
+        longer = [
+            f"phases.{at}.budget={times * phase.budget.value:.15g} {phase.budget.unit}"
+            for at, phase in enumerate(main.recipe.phases)
+        ]
+        return NextStep(
+            f"The model has learnt little. Train it {times} times as long, in a run of its own:",
+            command(*again, *longer, "--out", f"{path}-longer"),
+        )
+    return NextStep(
+        "Fine-tune the model on a task (lingraft show tasks lists them):",
+        command("finetune", path / "model", "--task", OWN_TASK, "--data", "data"),
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.evaluation.records import WORDS_FILE, on_common
 from lingraft.report import numbers
-from lingraft.report.metrics import Metric, hits
+from lingraft.report.numbers import Metric, hits
 from lingraft.report.table import BEST, Cell, row, table
 from lingraft.report.variants import TrainedModel, headline
 

@@ -15,7 +15,7 @@ from lingraft.rundir import ENVIRONMENT, Run, read_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lingraft.models.kinds import KindName
+    from lingraft.models.families.record import KindName
     from lingraft.recipe import Phase, Recipe
 
     Number = tuple[str, float, int, str]

@@ -3,21 +3,93 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.recipe.records import METHODS
 from lingraft.report import numbers, scored
-from lingraft.report.metrics import Metric, hits
+from lingraft.report.numbers import Metric, hits
 from lingraft.report.variants import STREAM
 from lingraft.stats import interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lingraft.report.row import Score
     from lingraft.stats import Array, Difference, Resampling
-    from lingraft.study.results import SeedGroup
+
+if TYPE_CHECKING:
+    from lingraft.stats import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lingraft.report.row import Value
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A finished run of the study; with axes of fine-tuning, at one of their points."""
+
+    name: str
+    seed: int
+    axes: Mapping[str, Value]
+    metrics: Mapping[str, Score]
+    tasks: dict[str, dict[int, Score]] = field(default_factory=dict)
+    """By metric `task/NAME/SCORE` and seed of fine-tuning; those that papers report."""
+
+    @property
+    def facts(self) -> Mapping[str, Value]:
+        """Return what rows tell of training and machine."""
+        return next((row.facts for row in self.metrics.values()), {})
+
+    @property
+    def valid_loss(self) -> float:
+        """Return the lowest validation loss of the last phase, whose weights were evaluated."""
+        loss = self.metrics[CURVE].value if CURVE in self.metrics else math.inf
+        return loss if math.isfinite(loss) else math.inf
+
+
+@dataclass(frozen=True)
+class SeedGroup:
+    """Cells that differ in nothing but the seed."""
+
+    label: str
+    method: str
+    sentences: int | None
+    """None where all are taken, or none."""
+    cells: tuple[Cell, ...]
+    """By seed."""
+
+    @property
+    def is_untrained(self) -> bool:
+        """Return whether its method trains nothing, so that it stands at every size."""
+        return self.method in METHODS and not METHODS[self.method].phases
+
+    def rows(self, metric: str) -> dict[Key, Score]:
+        """Return the metric's rows by seed; of a task, by seed and that of fine-tuning."""
+        if metric.startswith(TASK):
+            return {
+                (cell.seed, seed): row
+                for cell in self.cells
+                for seed, row in cell.tasks.get(metric, {}).items()
+            }
+        return {(cell.seed,): cell.metrics[metric] for cell in self.cells if metric in cell.metrics}
+
+    def values(self, metric: str) -> list[float]:
+        """Return the metric of each model."""
+        return [row.value for row in self.rows(metric).values()]
+
+    def mean(self, metric: str) -> float | None:
+        """Return the mean over the seeds; of a task, of their means over fine-tunings."""
+        return scored.mean(self.rows(metric))
+
+    def deviation(self, metric: str) -> float | None:
+        """Return the sample standard deviation over all models; None for one."""
+        return scored.deviation(self.rows(metric))
+
 
 PERPLEXITY = "mask-only/perplexity"
 LOSS = "mask-only/loss"

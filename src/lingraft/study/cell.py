@@ -21,11 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft import log, threads
+from lingraft import log, processes
 from lingraft.errors import LingraftError, RecipeError, explain
+from lingraft.processes import secrets_withheld
 from lingraft.report.row import RESULTS
 from lingraft.rundir import DONE, SHARED_STAGES, Run, Step, fingerprint, read_json, write_text
-from lingraft.workers import secrets_withheld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +54,7 @@ def take(folder: Path) -> str:
     from lingraft.pretrained.load import quiet_transformers
     from lingraft.recipe.methods import read_recipe
     from lingraft.report import row
-    from lingraft.study import collect
+    from lingraft.study import results
 
     quiet_transformers()
     job, run = read_json(folder / JOB), Run(folder)
@@ -69,10 +69,10 @@ def take(folder: Path) -> str:
         is_trained = any(one.inputs == common["inputs"] for one in written)
         if not is_trained or (missing and not weights_of(run, recipe)[-1].is_dir()):
             train(run, recipe, job["shared"])
-            row.merge(place, collect.training(common, run))
+            row.merge(place, results.training(common, run))
         for task in missing:
             message = fine_tune(run, recipe, task)
-            row.merge(place, collect.fine_tunings(common, run, task))
+            row.merge(place, results.fine_tunings(common, run, task))
             failure = failure or (message and f"task {task['name']}: {message}")
         if not failure:
             weights = weights_of(run, recipe)
@@ -259,7 +259,7 @@ def start_of(executor: str, options: Mapping[str, Any], out: Path) -> Start:
         return start_process
     if executor not in ("slurm", "submitit-local"):
         raise RecipeError(f"--executor {executor} {' '.join(options)}: options are slurm's alone")
-    threads.leave_to_jobs()
+    processes.leave_to_jobs()
     try:
         import submitit
 
@@ -282,8 +282,8 @@ def start_process(folder: Path, slot: int, jobs: int) -> Handle:
     standard input is a pipe whose end tells it that we are gone.
     """
     share = {}
-    if threads.COUNT not in os.environ or threads.limited:
-        share[threads.COUNT] = str(max(1, threads.cores() // jobs))
+    if processes.COUNT not in os.environ or processes.limited:
+        share[processes.COUNT] = str(max(1, processes.cores() // jobs))
     if len(gpus := visible_gpus()) > 1:
         share["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
     with (folder / LOG).open("ab") as log:

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
     from lingraft.report.page import Part
     from lingraft.report.table import Role, Table
-    from lingraft.study.results import Results, SeedGroup
+    from lingraft.study.analysis import SeedGroup
+    from lingraft.study.results import Results
 
 TITLES = {PERPLEXITY: "perplexity", BITS: "bits per character", BYTES: "bits per byte"}
 """Scores for a verdict: it is by what compares most of the models, the first of equals."""

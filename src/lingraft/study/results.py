@@ -1,4 +1,7 @@
-"""The rows of a study in order: cells that differ in the seed alone stand together."""
+"""The rows of a study in order: cells that differ in the seed alone stand together.
+
+From the folder of a finished step of a cell to its rows of results.jsonl.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,26 @@ import math
 import re
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.evaluation import records
 from lingraft.evaluation.records import blocks
-from lingraft.recipe.records import METHODS
-from lingraft.report import scored
+from lingraft.finetuning import outcomes
+from lingraft.report import figure, variants
+from lingraft.report.row import Blocks, Score
 from lingraft.report.variants import TITLES
-from lingraft.study.analysis import BITS, CURVE, LOSS, PERPLEXITY, TASK, is_known
+from lingraft.study.analysis import BITS, CURVE, LOSS, PERPLEXITY, TASK, Cell, SeedGroup, is_known
 from lingraft.study.grid import FINETUNE, PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lingraft.report.row import Score, Value
-    from lingraft.stats import Key
+    from lingraft.report.row import Value
+    from lingraft.report.variants import PhaseRecord, TrainedModel
+    from lingraft.rundir import Run
+
 
 REFERENCES = ("scratch", "xlm")
 """Methods from random weights, which others are measured against; the first that is there."""
@@ -30,68 +37,6 @@ logger = logging.getLogger(__name__)
 
 WRITTEN = re.compile(r"(^|/)(spans|infilling)/")
 """Prefix of scores on hidden text that an encoder-decoder writes, shown as what others fill in."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A finished run of the study; with axes of fine-tuning, at one of their points."""
-
-    name: str
-    seed: int
-    axes: Mapping[str, Value]
-    metrics: Mapping[str, Score]
-    tasks: dict[str, dict[int, Score]] = field(default_factory=dict)
-    """By metric `task/NAME/SCORE` and seed of fine-tuning; those that papers report."""
-
-    @property
-    def facts(self) -> Mapping[str, Value]:
-        """Return what rows tell of training and machine."""
-        return next((row.facts for row in self.metrics.values()), {})
-
-    @property
-    def valid_loss(self) -> float:
-        """Return the lowest validation loss of the last phase, whose weights were evaluated."""
-        loss = self.metrics[CURVE].value if CURVE in self.metrics else math.inf
-        return loss if math.isfinite(loss) else math.inf
-
-
-@dataclass(frozen=True)
-class SeedGroup:
-    """Cells that differ in nothing but the seed."""
-
-    label: str
-    method: str
-    sentences: int | None
-    """None where all are taken, or none."""
-    cells: tuple[Cell, ...]
-    """By seed."""
-
-    @property
-    def is_untrained(self) -> bool:
-        """Return whether its method trains nothing, so that it stands at every size."""
-        return self.method in METHODS and not METHODS[self.method].phases
-
-    def rows(self, metric: str) -> dict[Key, Score]:
-        """Return the metric's rows by seed; of a task, by seed and that of fine-tuning."""
-        if metric.startswith(TASK):
-            return {
-                (cell.seed, seed): row
-                for cell in self.cells
-                for seed, row in cell.tasks.get(metric, {}).items()
-            }
-        return {(cell.seed,): cell.metrics[metric] for cell in self.cells if metric in cell.metrics}
-
-    def values(self, metric: str) -> list[float]:
-        """Return the metric of each model."""
-        return [row.value for row in self.rows(metric).values()]
-
-    def mean(self, metric: str) -> float | None:
-        """Return the mean over the seeds; of a task, of their means over fine-tunings."""
-        return scored.mean(self.rows(metric))
-
-    def deviation(self, metric: str) -> float | None:
-        """Return the sample standard deviation over all models; None for one."""
-        return scored.deviation(self.rows(metric))
 
 
 @dataclass(frozen=True)
@@ -258,3 +203,95 @@ def _groups(cells: Sequence[Cell], select: Sequence[str]) -> list[SeedGroup]:
             found.append(SeedGroup(label, method, size if isinstance(size, int) else None, ordered))
     order = Results(tuple(found)).labels
     return sorted(found, key=lambda g: (g.sentences or math.inf, order.index(g.label)))
+
+
+MACHINE_KEYS = ("cpu", "cores", "threads", "processes", "precision")
+
+
+def training(common: dict[str, Any], run: Run) -> list[Score]:
+    """Return the rows of a cell that was trained and evaluated.
+
+    Args:
+        common: model, inputs and axes of every row.
+        run: the cell's folder.
+    """
+    (model, *_) = variants.models_of(run)
+    environment = model.environment or {}
+    stages = ("graft", *(phase.name for phase in model.phases), "evaluation")
+    facts: dict[str, Value] = {
+        "tokens": model.tokens or 0,
+        "seconds": round(sum(run.stage(name).done()["seconds"] for name in stages), 2),
+        "training_seconds": model.seconds or 0.0,
+        "parameters": int(run.stage("graft").result()["parameters"]["total"]),
+        "device": ", ".join(dict.fromkeys(map(str, environment.get("devices", ())))),
+        **{key: environment[key] for key in MACHINE_KEYS if key in environment},
+        **{key: str(environment[key]) for key in variants.VERSION_KEYS if key in environment},
+    }
+    own = common | {"facts": facts}
+    rows = []
+    for row in (*variants.scores(model), *_curve(model)):
+        told = {"words": _words(run, model.recipe.texts[0].prefix)} if row.metric == BITS else {}
+        rows.append(row.model_copy(update=own | told))
+    return rows
+
+
+def _words(run: Run, prefix: str) -> Blocks:
+    words = records.read(run.stage("evaluation").path / f"{prefix}{records.WORDS_FILE}")
+    return tuple(
+        (records.rounded(word.nats / math.log(2)), float(word.characters if word.scored else 0))
+        for word in words
+    )
+
+
+def _curve(model: TrainedModel) -> list[Score]:
+    """Return the validation loss over tokens of all phases.
+
+    The value is the lowest of the last one, whose weights were evaluated.
+    """
+    points: list[tuple[float, float]] = []
+    last, before = [], 0
+    for phase in model.phases:
+        loss = _target_loss(model, phase)
+        last = [(before + row["tokens"], float(f"{row[loss]:.6g}")) for row in phase.valid]
+        points += last
+        before += phase.tokens or 0
+    curve = tuple(zip(*figure.thinned(points), strict=True))
+    if not curve:
+        return []
+    value = min((loss for _, loss in last if math.isfinite(loss)), default=math.inf)
+    return [
+        Score(
+            model="", metric=CURVE, value=value, n=len(curve), seed=model.recipe.seed,
+            reported=False, points=curve,
+        )
+    ]  # fmt: skip
+
+
+def _target_loss(model: TrainedModel, phase: PhaseRecord) -> str:
+    """Return the column of a phase's losses; of a causal model of several texts its first one's.
+
+    The others, which may be replayed text of the source's language, are no part of what the model
+    is judged by.
+    """
+    first = model.recipe.texts[0].name
+    is_causal = variants.kind_of(model.result("evaluation")) == "causal"
+    labels = [label for label in (phase.result or {}).get("streams") or {} if is_causal]
+    return next((f"loss/{label}" for label in labels if label.split("/")[0] == first), "loss")
+
+
+def fine_tunings(common: dict[str, Any], run: Run, job: dict[str, Any]) -> list[Score]:
+    """Return the rows of a task's fine-tunings that are done.
+
+    Args:
+        common: model and axes of every row.
+        run: the cell's folder.
+        job: what was asked for: the place of its results, its seeds, its inputs and axes.
+    """
+    own = common | {"inputs": job["inputs"], "axes": common["axes"] | job["axes"]}
+    found = []
+    for seed in job["seeds"]:
+        folder = run.path / job["place"] / "cell" / job["name"] / f"seed-{seed}"
+        if (folder / outcomes.SCORES).is_file():
+            outcome = outcomes.read_outcome(folder)
+            found += [row.model_copy(update=own) for row in outcomes.rows_of(outcome)]
+    return found

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, LingraftError, RecipeError
 from lingraft.log import duration
+from lingraft.processes import check_one_process
 from lingraft.recipe.decoding import to_toml
 from lingraft.report import row
 from lingraft.report.row import RESULTS, Score
@@ -28,11 +29,10 @@ from lingraft.rundir import (
     write_json,
     write_text,
 )
-from lingraft.study import grid, inputs
+from lingraft.study import grid, recipe
 from lingraft.study import recipe as studies
 from lingraft.study.cell import FAILURE, JOB, failure, start_process
-from lingraft.training.signals import StopRequest
-from lingraft.workers import check_one_process
+from lingraft.training.phase import StopRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,8 +110,8 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
     known: dict[str, str] = {}
     plans = []
     for cell in cells:
-        shared = inputs.shared(cell.recipe)
-        of_cell = inputs.of_cell(cell.recipe, shared["tokenizer"])
+        shared = recipe.shared(cell.recipe)
+        of_cell = recipe.of_cell(cell.recipe, shared["tokenizer"])
         for mark in (cell.id, of_cell):
             if mark in known:
                 raise RecipeError(

@@ -5,7 +5,7 @@ loads torch or transformers.
 """
 
 from lingraft.tasks import catalogue
-from lingraft.tasks.retrieval import Group, Retrieval
+from lingraft.tasks.sentences import Group, Retrieval
 from lingraft.tasks.splits import Data, cut, find, load
 from lingraft.tasks.task import Task
 

@@ -6,23 +6,17 @@ The built-in tasks (`catalogue`) and a user's own are written in this schema.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
-from lingraft.errors import RecipeError
-from lingraft.recipe.base import Names, Section
-from lingraft.recipe.decoding import checked, load
-from lingraft.tasks import klue, text, translation_metrics, words
-from lingraft.tasks.metrics import CHARACTERS, SCORES
-from lingraft.tasks.reading import MISSING, placed
-from lingraft.tasks.settings import OF_TRANSLATION, USUAL, Paper, Settings, Spans, changed
-from lingraft.tasks.splits import find_part
-from lingraft.tasks.task import Hub, Kind, Split, Task
+from lingraft.recipe.base import Decay, Names, Section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from lingraft.tasks.examples import Example
@@ -30,6 +24,180 @@ if TYPE_CHECKING:
 
     Rows = Callable[[Path, "Definition"], Iterable[Row]]
     ToExample = Callable[[Row, "Definition"], Example]
+
+
+Count = Annotated[int, Field(ge=1)]
+
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
+
+
+OFF = ("clip", "patience")
+"""Settings that a table turns off with 0; None does it in a task's own."""
+
+
+LATER = (
+    *("check_every", "steps", "batch_unit", "average_last", "dropout", "attention_dropout"),
+    *("decay_all", "label_smoothing", "beams"),
+)
+"""Settings that results from before them lack: as they were, they leave fingerprints alone."""
+
+
+class Values(Section):
+    """Settings of fine-tuning a task."""
+
+    epochs: Count = 5
+    batch: Count = 32
+    """Examples a step; for spans windows."""
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    warmup: Annotated[float, Field(ge=0)] = 0.1
+    """Below 1 a share of all steps, else a number of steps."""
+    max_length: Annotated[int, Field(ge=8)] = 128
+    """Tokens of an input, special ones included."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    """Never on biases and normalisation weights, but with `decay_all`."""
+    betas: Annotated[tuple[Decay, Decay], Field(strict=False)] = (0.9, 0.999)
+    eps: Annotated[float, Field(gt=0)] = 1e-8
+    clip: Annotated[float, Field(ge=0)] | None = 1.0
+    """Largest gradient norm; None, in a table 0, clips nothing."""
+    classifier_dropout: Rate | None = None
+    """Before the last layer (`config.classifier_dropout`); None leaves the model's own."""
+    schedule: Literal["linear", "constant"] = "linear"
+    """Decay after the warm-up, to zero."""
+    checks_per_epoch: Count = 1
+    """Times an epoch that the selection split is scored."""
+    check_every: Count | None = None
+    """Optimizer steps between two checks; None goes by `checks_per_epoch`, or with `steps` checks
+    ten times."""
+    steps: Count | None = None
+    """Optimizer steps of the whole training; None goes by `epochs`."""
+    batch_unit: Literal["examples", "tokens"] = "examples"
+    """Unit of `batch`; of translations the tokens of both sides."""
+    average_last: Annotated[int, Field(ge=0)] = 0
+    """The result is the mean of the weights at this many last checks; 0 keeps the best check's."""
+    dropout: Rate | None = None
+    """Everywhere in the model but on attention weights; None leaves the model's own."""
+    attention_dropout: Rate | None = None
+    decay_all: bool = False
+    """Weight decay on biases and normalisation weights too (fairseq)."""
+    label_smoothing: Rate = 0.0
+    """Share of each target that is spread over the vocabulary, for translations."""
+    beams: Count | None = None
+    """Beams of final translations, where checks translate greedily; None takes the model's own."""
+    patience: Annotated[int, Field(ge=0)] | None = None
+    """Stop after this many checks without a better one; None, in a table 0, never stops early."""
+
+
+class Settings(Values):
+    """Settings of a task or a paper: values, all of which hold."""
+
+    source: str = ""
+    """Source of the values, and which of them are decided here."""
+
+    def decisive(self) -> dict[str, Any]:
+        """Return what of them decides a result; for fingerprints."""
+        usual = {key: Settings.model_fields[key].default for key in LATER}
+        values = self.model_dump(exclude={"source"})
+        return {key: value for key, value in values.items() if value != usual.get(key, ...)}
+
+
+class Limits(Section):
+    """Limits of cutting passages into windows, and of finding answers in them."""
+
+    doc_stride: Count = 128
+    """Tokens from the start of a window to the start of the next."""
+    max_query: Count = 64
+    """Tokens of a question."""
+    max_answer: Count = 30
+    """Tokens of an answer."""
+    null_threshold: float = 0.0
+    """By how much "no answer" must be likelier than the best answer to be said."""
+
+
+class Spans(Limits):
+    """The limits of a task, and how many answers of a window are looked at."""
+
+    n_best: int = 20
+
+
+class Changes(Values, Limits):
+    """Changes to a task's own settings: only what was said counts, and is written."""
+
+    @model_serializer(mode="wrap")
+    def _what_was_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in write(self).items() if key in self.model_fields_set}
+
+
+class Paper(Changes):
+    """Settings, and where they are from."""
+
+    source: str = "the recipe"
+
+
+T = TypeVar("T", Settings, Spans)
+
+
+def changed(record: T, changes: Changes) -> T:
+    """Return settings, or limits of windows and answers, with what differs."""
+    names = type(record).model_fields.keys() & {*changes.model_fields_set, "source"}
+    values = {key: value for key, value in changes if key in names}
+    values |= {key: None for key in OFF if values.get(key) == 0}
+    for key, counterpart in (("epochs", "steps"), ("checks_per_epoch", "check_every")):
+        if key in values:  # what was said last holds
+            values.setdefault(counterpart, None)
+    return record.model_copy(update=values)
+
+
+_TABLES = tomllib.loads(
+    resources.files("lingraft.tasks").joinpath("catalogue/translation.toml").read_text("utf-8")
+)
+
+
+USUAL = {"span": Settings(max_length=384), "translation": Settings(**_TABLES["usual"])}
+"""Settings of kinds with longer inputs; of passages as SQuAD's script, which `doc_stride` fits."""
+
+
+OF_TRANSLATION = {
+    # not validated: whole numbers stay so in fingerprints
+    name: Settings.model_construct(**(table | {"betas": tuple(table.get("betas", (0.9, 0.999)))}))
+    for name, table in _TABLES["papers"].items()
+}
+"""Settings of papers on translation, by name."""
+
+Kind = Literal[
+    "classification", "pair", "regression", "tagging", "relation", "parsing", "span", "translation"
+]
+
+
+@dataclass(frozen=True)
+class Split:
+    """The files of one split: all parts are needed; each part may be spelled in several ways."""
+
+    parts: tuple[tuple[str, ...], ...]
+    labelled: bool = True
+    """False where the benchmark hides the answers."""
+
+
+class Hub(Section):
+    """Place of a task on the Hugging Face Hub."""
+
+    dataset: str
+    config: str | None = None
+    revision: str | None = None
+    """Branch, tag or commit; None takes the main branch."""
+    splits: dict[str, str] = {}
+    """Our name of a split → the Hub's."""
+    elsewhere: dict[str, Hub] = {}
+    """Our name of a split → the data set that has it, where it is another."""
+    columns: dict[str, str] = {}
+    """The Hub's name of a column → the one that the reader expects, where they differ.
+
+    Class labels are mapped by their names, never by their numbers: the order differs."""
+
+    def of(self, split: str) -> Hub | None:
+        """Return the data set that has a split; None where none has."""
+        place = self.elsewhere.get(split, self)
+        return place if split in place.splits else None
 
 
 def _listed(value: Any) -> Any:
@@ -79,19 +247,6 @@ class Columns(Section):
     """The text in another language, for models that are plugged in (docs/guides/translation.md)."""
     translation_pair: Spellings = ("translation_pair",)
     """And the second text."""
-
-
-FORMATS: dict[str, tuple[Rows, ToExample]] = {
-    **dict.fromkeys(("classification", "pair", "regression"), (text.rows, text.example)),
-    "tagging": (words.rows, words.example),
-    "relation": (text.rows, klue.relation),
-    "parsing": (klue.word_rows, klue.parse),
-    "span": (text.span_rows, text.span),
-    "translation": (text.rows, text.translation),
-    "klue-ner": (klue.character_rows, klue.characters),
-    "universal-dependencies": (words.treebank_rows, words.treebank_example),
-}
-"""Kind of a task, or its `format` → what reads records of its files, and makes examples of them."""
 
 
 class Definition(Paper):
@@ -153,170 +308,3 @@ class Definition(Paper):
     papers: dict[str, Paper] = {}
     """Settings of other papers."""
     note: str = ""
-
-
-SHARED = ["name", "kind", "files_from", "metrics", "selection", "labels", "headline", "folders"]
-"""Fields that a task has as its table."""
-
-
-def decode(table: dict[str, Any], where: str = "task") -> Definition:
-    """Check a table and freeze it.
-
-    Raises:
-        RecipeError: the first thing that is wrong, on one line.
-    """
-    return checked(Definition, table, where)
-
-
-def task_in(path: Path) -> Task:
-    """Return the task of a TOML file; its own files are relative to it.
-
-    Raises:
-        LingraftError: as `decode` and `task_of`, or the file cannot be read.
-    """
-    return task_of(decode(load(path), str(path)), path.resolve().parent)
-
-
-def task_of(definition: Definition, base: Path | None = None) -> Task:
-    """Make the task that a table describes.
-
-    Args:
-        definition: the table.
-        base: for a user's own task, the folder that its files are relative to; what the table does
-            not say is found out (the labels from the training file). A benchmark's says all.
-
-    Raises:
-        RecipeError: a metric or selection that the kind does not have.
-        DataError: the training file cannot be read.
-    """
-    if base is not None:
-        definition = _completed(definition, base)
-    rows, example = FORMATS[definition.format or definition.kind]
-    splits = {
-        split: Split(
-            tuple(tuple(_placed(name, base) for name in spellings) for spellings in parts),
-            labelled=split not in definition.hidden,
-        )
-        for split, parts in definition.files
-        if parts is not None
-    }
-    is_tested = "test" in splits and splits["test"].labelled
-    usual = USUAL.get(definition.kind, Settings())
-    presets = OF_TRANSLATION if definition.kind == "translation" else {}
-    return Task(
-        **{key: getattr(definition, key) for key in SHARED},
-        title=definition.title or definition.name,
-        languages=(definition.language,),
-        splits=splits,
-        rows=lambda path: rows(path, definition),
-        example=lambda row: example(row, definition),
-        settings=changed(usual, definition),
-        evaluation=definition.evaluation or (("test",) if is_tested else ("dev",)),
-        alternatives=presets
-        | {name: changed(usual, paper) for name, paper in definition.papers.items()},
-        spans=changed(Spans(), definition) if definition.kind == "span" else None,
-        wants=lambda row: _is_wanted(row, definition.only),
-        translation=lambda: _translation(definition, base),
-        table=definition,
-        is_own=base is not None,
-    )
-
-
-def _placed(name: str, base: Path | None) -> str:
-    return name if base is None else str((base / name).resolve())
-
-
-def _translation(definition: Definition, base: Path | None) -> Task | None:
-    """Return the record that reads translations of the examples: of other files, or columns."""
-    changes: dict[str, Any] = {"folders": definition.folders or (".",)}  # answers may be hidden
-    if definition.translations is not None:
-        changes |= {"files": definition.translations, "translations": None}
-        changes |= {"hidden": (), "evaluation": ()}  # splits, of which not all are translated
-        return task_of(definition.model_copy(update=changes), base)
-    if FORMATS[definition.format or definition.kind][1] is not text.example:
-        return None
-    columns = definition.columns
-    texts = {"text": columns.translation, "pair": columns.translation_pair}
-    changes["columns"] = columns.model_copy(update=texts)
-    task = task_of(definition.model_copy(update=changes), base)
-    return replace(
-        task,
-        wants=lambda row: (
-            row.find(columns.translation) not in (MISSING, None)
-            and _is_wanted(row, definition.only)
-        ),
-    )
-
-
-def _is_wanted(row: Row, only: Mapping[str, re.Pattern[str]]) -> bool:
-    """Tell whether a row of a file of several languages is of the task's."""
-    pairs = ((row.values.get(column), pattern) for column, pattern in only.items())
-    return all(value is None or pattern.fullmatch(str(value)) for value, pattern in pairs)
-
-
-def _completed(definition: Definition, base: Path) -> Definition:
-    """Return a user's own task with labels, metrics and scores written out."""
-    name, kind = definition.name, definition.kind
-    if kind not in SCORES:
-        raise RecipeError(f"task {name}: kind is {kind!r}; your own can be {', '.join(SCORES)}")
-    for split in (*definition.hidden, *definition.evaluation):
-        if split != "dev" and getattr(definition.files, split, None) is None:
-            raise RecipeError(f"task {name}: [files] has no {split!r}, which is hidden or reported")
-    labels = definition.labels or _labels_of(definition, base)
-    options = SCORES[kind] | (CHARACTERS if definition.format == "klue-ner" else {})
-    if len(labels) != 2:
-        options = {metric: scores for metric, scores in options.items() if metric != "f1"}
-    if not words.are_entities(labels):
-        options = {metric: scores for metric, scores in options.items() if metric != "entities"}
-    usual = tuple(options)
-    if kind == "translation":
-        usual = translation_metrics.metrics_of(definition.language)
-    if kind == "tagging":
-        usual = ("chunks", "tokens") if "O" in labels else ("tokens", "chunks")
-    metrics = definition.metrics or usual
-    _check_among(name, "metrics", metrics, options)
-    scores = [score for metric in metrics for score in options[metric]]
-    selection, shown = definition.selection or scores[0], metrics
-    if kind == "translation":
-        selection = definition.selection or translation_metrics.chooses(scores, definition.language)
-        shown = (
-            tuple(metric for metric in metrics if metric in translation_metrics.HEADLINE) or metrics
-        )
-    headline = definition.headline or tuple(options[metric][0] for metric in shown)
-    _check_among(name, "selection and headline", (selection, *headline), scores)
-    complete = {"labels": labels, "metrics": metrics, "selection": selection, "headline": headline}
-    return definition.model_copy(update=complete)
-
-
-def _check_among(name: str, key: str, values: Iterable[str], allowed: Iterable[str]) -> None:
-    for value in values:
-        if value not in allowed:
-            raise RecipeError(
-                f"task {name}: {key}: {value!r} is none of {', '.join(allowed)}, which this kind "
-                "and these labels have"
-            )
-
-
-def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
-    """Return the labels of the training files, sorted; of tags O comes last."""
-    if definition.kind in ("regression", "span", "translation"):
-        return ()
-    labels: set[str] = set()
-    read, _ = FORMATS[definition.format or definition.kind]
-    for part in definition.files.train or ():
-        for path in find_part(part, base, ()) or (base / part[0],):
-            with placed(str(path)):
-                for row in read(path, definition):
-                    if _is_wanted(row, definition.only):
-                        labels |= _answers_of(row, definition)
-    return tuple(sorted(labels, key=lambda label: (label == "O", label)))
-
-
-def _answers_of(row: Row, definition: Definition) -> set[str]:
-    if definition.kind == "tagging":
-        answers = {*row.strings(definition.columns.tags)}
-    else:
-        answers = {text.label_of(row, definition) or ""}
-    if "" in answers:
-        raise row.error("has no answer (-1 is none in a task with hidden answers)")
-    return answers

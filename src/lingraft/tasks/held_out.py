@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError, writing
-from lingraft.paths import path_of
+from lingraft.files import path_of
 from lingraft.rundir import write_text
-from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, Retrieval, find, retrieval
-from lingraft.tasks.definition import task_in
+from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, Retrieval, find, sentences
+from lingraft.tasks.decoding import task_in
 from lingraft.tasks.splits import TRAIN, read_split
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
     if data is None and task.folders:
         raise DataError(f"--task {task.name}: name its files' directory with --data")
     if isinstance(task, Retrieval):
-        sides = [retrieval.read(task, data or Path(), split) for split in task.evaluation]
+        sides = [sentences.read(task, data or Path(), split) for split in task.evaluation]
         return list(
             dict.fromkeys(t for s in sides for t in (*s.source.values(), *s.target.values()))
         )

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.tasks import (
-    span_metrics,
-    tagging_metrics,
-    translation_metrics,
-    weighted,
-)
+from lingraft.tasks import span_metrics, translation_metrics, weighted
 from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
@@ -153,10 +148,10 @@ METRICS: dict[str, Metric] = {
     # without `no_relation`
     "relation_f1": _of_labels("micro_f1", lambda tally, _: tally.f1("micro", without=NO_RELATION)),
     "auprc": auprc,
-    "entities": tagging_metrics.entities,
-    "characters": tagging_metrics.characters,
-    "tokens": tagging_metrics.tokens,
-    "chunks": tagging_metrics.chunks,
+    "entities": span_metrics.entities,
+    "characters": span_metrics.characters,
+    "tokens": span_metrics.tokens,
+    "chunks": span_metrics.chunks,
     "attachment": attachment,
     "klue_answers": span_metrics.klue_answers,
     "squad_answers": span_metrics.squad_answers,

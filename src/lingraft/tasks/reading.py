@@ -13,13 +13,32 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus.readers.lines import json_value, kind
+from lingraft.corpus.readers.lines import json_value, kind, raw_lines
 from lingraft.errors import DataError, LingraftError
-from lingraft.tasks.sentences import lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+
+LONGEST_LINE = 1 << 40
+"""Bytes: a file of JSON may be one line."""
+
+
+def lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, plain or packed, one at a time.
+
+    Raises:
+        DataError: it cannot be read, or a line is not UTF-8.
+    """
+    for number, line in enumerate(raw_lines(path, LONGEST_LINE), 1):
+        try:
+            yield (line or b"").decode()
+        except UnicodeDecodeError:
+            raise DataError(
+                f"{path}: line {number:,}: is not UTF-8; convert it: iconv -f ENCODING -t UTF-8"
+            ) from None
+
 
 logger = logging.getLogger(__name__)
 

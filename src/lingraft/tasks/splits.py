@@ -15,8 +15,9 @@ from lingraft.tasks.examples import document
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lingraft.tasks.definition import Split
     from lingraft.tasks.examples import Example
-    from lingraft.tasks.task import Split, Task
+    from lingraft.tasks.task import Task
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 SELECTION = {TRAIN: 0.95, DEV: 0.05}

@@ -1,12 +1,14 @@
-"""A task as a frozen record of its files, labels, metrics and the papers' settings."""
+"""A task as a frozen record of its files, labels, metrics and the papers' settings.
+
+Settings of fine-tuning a task and of cutting passages: a task's own, or changes to them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
-from lingraft.recipe.base import Section
 from lingraft.tasks import metrics, translation_metrics, weighted
 from lingraft.tasks.examples import align, labelled
 from lingraft.tasks.reading import placed
@@ -15,46 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.tasks.definition import Definition
+    from lingraft.tasks.definition import Definition, Kind, Settings, Spans, Split
     from lingraft.tasks.examples import Example, Prediction
     from lingraft.tasks.reading import Row
-    from lingraft.tasks.settings import Settings, Spans
     from lingraft.tasks.weighted import Score
-
-Kind = Literal[
-    "classification", "pair", "regression", "tagging", "relation", "parsing", "span", "translation"
-]
-
-
-@dataclass(frozen=True)
-class Split:
-    """The files of one split: all parts are needed; each part may be spelled in several ways."""
-
-    parts: tuple[tuple[str, ...], ...]
-    labelled: bool = True
-    """False where the benchmark hides the answers."""
-
-
-class Hub(Section):
-    """Place of a task on the Hugging Face Hub."""
-
-    dataset: str
-    config: str | None = None
-    revision: str | None = None
-    """Branch, tag or commit; None takes the main branch."""
-    splits: dict[str, str] = {}
-    """Our name of a split → the Hub's."""
-    elsewhere: dict[str, Hub] = {}
-    """Our name of a split → the data set that has it, where it is another."""
-    columns: dict[str, str] = {}
-    """The Hub's name of a column → the one that the reader expects, where they differ.
-
-    Class labels are mapped by their names, never by their numbers: the order differs."""
-
-    def of(self, split: str) -> Hub | None:
-        """Return the data set that has a split; None where none has."""
-        place = self.elsewhere.get(split, self)
-        return place if split in place.splits else None
 
 
 @dataclass(frozen=True)

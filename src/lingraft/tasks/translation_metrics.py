@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lingraft.corpus.cleaning.scripts import letters_by_script, of_language
-from lingraft.corpus.extras import require
 from lingraft.errors import DataError
+from lingraft.optional import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

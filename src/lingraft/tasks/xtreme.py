@@ -10,7 +10,7 @@ from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lingraft.tasks.retrieval import Group
+    from lingraft.tasks.sentences import Group
 
 NINE = ("xnli", "pawsx", "udpos", "panx", "xquad", "mlqa", "tydiqa", "bucc2018", "tatoeba")
 """XTREME's tasks."""

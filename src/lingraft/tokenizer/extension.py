@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.recipe.run import KEEPING
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.algorithms import SPECIAL_SCORE, Sample
+from lingraft.tokenizer.algorithms import SPECIAL_SCORE
 from lingraft.tokenizer.frame import frame_of, kept_ids, put_around
-from lingraft.tokenizer.merges import continue_merges
-from lingraft.tokenizer.replacement import learn, replace
+from lingraft.tokenizer.merges import Sample, continue_merges
 from lingraft.tokenizer.state import continues, missing_bytes, outside, pieces_of
-from lingraft.tokenizer.trimming import trim
+from lingraft.tokenizer.trimming import learn, replace, trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

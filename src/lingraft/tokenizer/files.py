@@ -34,8 +34,9 @@ from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.tokenizers import load_tokenizer
 from lingraft.rundir import read_json, write_json, writing
-from lingraft.tokenizer.algorithms import Sample, check_size, train_model
+from lingraft.tokenizer.algorithms import check_size, train_model
 from lingraft.tokenizer.frame import ROLES, Frame, default_frame, frame_of
+from lingraft.tokenizer.merges import Sample
 from lingraft.tokenizer.state import Kind, holds_tokenizer, kind_of_state, merges_are_lost, steps
 
 if TYPE_CHECKING:

@@ -15,8 +15,11 @@ import unicodedata
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from lingraft.errors import DataError
+from lingraft.log import progress
 from lingraft.tokenizer.state import (
     BYTE_OF,
     BYTE_PIECE,
@@ -30,7 +33,55 @@ from lingraft.tokenizer.state import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from lingraft.tokenizer.algorithms import Sample
+
+class Sample:
+    """At most `limit` sentences, spread evenly over the corpus; can be read again and again.
+
+    The corpus is cut into `limit` stretches of equal length and one sentence is drawn from each, so
+    that the choice needs a number a sentence, not the text, in memory.
+    """
+
+    def __init__(self, sentences: Callable[[], Iterable[str]], limit: int, seed: int) -> None:
+        self.sentences = sentences
+        self.characters = available = 0
+        for sentence in sentences():
+            available += 1
+            self.characters += len(sentence)
+        if self.characters == 0:
+            raise DataError(
+                "tokenizer: there is no text to train on; check corpus.text and what the corpus "
+                "stage dropped"
+            )
+        self.size = min(available, limit)
+        self.chosen: list[int] | None = None
+        if available > limit:
+            bounds = np.arange(limit + 1, dtype=np.int64) * available // limit
+            self.chosen = np.random.default_rng(seed).integers(bounds[:-1], bounds[1:]).tolist()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the sentences, in the order of the corpus."""
+        if self.chosen is None:
+            yield from self.sentences()
+            return
+        indices = iter(self.chosen)
+        following = next(indices, None)
+        for index, sentence in enumerate(self.sentences()):
+            if index == following:
+                yield sentence
+                following = next(indices, None)
+
+    def normalised(self, normaliser: Any, title: str) -> Iterator[str]:
+        """Yield the sentences in the tokenizer's own normal form, with a progress bar."""
+        return map(normaliser.normalize_str, self.shown(title))
+
+    def shown(self, title: str) -> Iterator[str]:
+        """Yield the sentences, with a progress bar named `title`."""
+        with progress(f"tokenizer: {title}", self.size, "sentences") as ticker:
+            for count, sentence in enumerate(self, start=1):
+                yield sentence
+                if count % 1_000 == 0 or count == self.size:
+                    ticker.update(count)
+
 
 MIN_FREQUENCY = 2
 """Occurrences that a piece must have when it is learnt."""

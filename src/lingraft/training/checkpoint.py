@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from lingraft.errors import DataError, is_memory_full
-from lingraft.pretrained import checksums
+from lingraft.pretrained import checkpoints
 from lingraft.rundir import read_json, removed_on_failure, write_json, writing
 from lingraft.training import sharding
 from lingraft.training.beside import Writer
@@ -166,7 +166,7 @@ def _write(
             save_file(tensors, partial / "model.safetensors")
             torch.save(moved, partial / "optimizer.pt")
         write_json(partial / "state.json", state)
-        checksums.write(partial)
+        checkpoints.write(partial)
     if path.exists():
         shutil.rmtree(folder / OLD, ignore_errors=True)
         path.replace(folder / OLD)
@@ -198,7 +198,7 @@ def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict
     Raises:
         DataError: the checkpoint is broken.
     """
-    checksums.check(path, AGAIN)
+    checkpoints.check(path, AGAIN)
     try:
         tensors = load_file(path / "model.safetensors")
         moments = torch.load(path / "optimizer.pt", map_location="cpu", weights_only=True)
@@ -241,7 +241,7 @@ def keep_look(folder: Path, model: nn.Module, step: int, looks: int, *, main: bo
     later = [path for number, path in there.items() if number > step]  # of a killed run
     for path in (*before[:-looks], *later):
         path.unlink()
-    checksums.write(place, there[step])
+    checkpoints.write(place, there[step])
 
 
 def kept_looks(folder: Path) -> dict[int, Path]:
@@ -257,7 +257,7 @@ def put_mean(folder: Path, model: nn.Module) -> list[int]:
     Returns:
         Their steps.
     """
-    checksums.check(folder / LOOKS, AGAIN)
+    checkpoints.check(folder / LOOKS, AGAIN)
     looks = kept_looks(folder)
     sums: dict[str, torch.Tensor] = {}
     for path in looks.values():

@@ -25,7 +25,7 @@ from lingraft.training.objectives.mlm import sentence_keys
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lingraft.models.kinds import KindName
+    from lingraft.models.families.record import KindName
     from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.recipe import Batch, Masking
     from lingraft.tokenizer.pairs import TokenPairs

@@ -23,14 +23,17 @@ from lingraft.errors import TrainingError
 from lingraft.log import progress
 from lingraft.rundir import fingerprint, json_line
 from lingraft.training import beside, checkpoint, sharding
-from lingraft.training.compiling import compile_layers
+from lingraft.training.accumulation import gradients
 from lingraft.training.data import Position
-from lingraft.training.halving import gradients
-from lingraft.training.phase import State, StepCallback, Stopped, lighten
-from lingraft.training.problem import MaskedText
-from lingraft.training.progress import Progress, expected_steps
-from lingraft.training.scaling import LossScale
-from lingraft.training.signals import StopRequest
+from lingraft.training.machine import LossScale, compile_layers
+from lingraft.training.phase import (
+    Progress,
+    State,
+    StepCallback,
+    Stopped,
+    StopRequest,
+    expected_steps,
+)
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
 from lingraft.training.trained import Trained, clip
 from lingraft.training.validation import by_term
@@ -41,40 +44,16 @@ if TYPE_CHECKING:
 
     import torch
     from accelerate import Accelerator
-    from transformers import PreTrainedModel
 
     from lingraft.log import Ticker
     from lingraft.training.beside import Coming
-    from lingraft.training.phase import Job, Work
+    from lingraft.training.phase import Work
     from lingraft.training.problem import Problem, ValidationResult
 
 logger = logging.getLogger(__name__)
 TRACKED = ("loss", "learning_rate", "gradient_norm", "tokens_per_second", "mfu")
 LARGE = 1 << 22
 """Parameters of a model after which it is worth some tenths of a second to look for garbage."""
-
-
-def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> dict[str, Any]:
-    """Train one phase of masked language modelling, from its last checkpoint where there is one.
-
-    Args:
-        job: data and settings.
-        model: the weights to start from, in fp32; changed in place.
-        accelerator: device, processes, precision.
-
-    Returns:
-        Plain data for done.json. The best weights are in `job.folder/best`.
-
-    Raises:
-        TrainingError: the loss is not finite.
-        Stopped: SIGTERM or SIGINT came; a checkpoint was written.
-    """
-    problem = MaskedText(job, model.to(accelerator.device))
-    if accelerator.mixed_precision == "bf16":
-        lighten(model)
-    result = run_phase(job, problem, accelerator)
-    streams = problem.streams(job, result["steps"])
-    return result | {"train": sorted(job.phase.trained)} | ({"streams": streams} if streams else {})
 
 
 def run_phase(
@@ -126,9 +105,8 @@ class _Trainer:
         self.plan = problem.plan(work)
         steps = expected_steps(phase.budget, self.plan)
         self.progress = Progress(phase, steps)
-        is_even = isinstance(problem, MaskedText) and problem.even is not None
         epochs = steps / self.plan.steps_per_epoch()
-        tokens = epochs * self.plan.tokens_per_epoch() if is_even else 0.0
+        tokens = epochs * self.plan.tokens_per_epoch() if problem.even else 0.0
         self.compiled = compile_layers(problem.module, work.hardware, tokens)
         self.module, self.stepper = sharding.prepare(
             problem.module, self.optimizer, work.hardware, accelerator

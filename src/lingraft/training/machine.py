@@ -1,10 +1,24 @@
-"""Machine of a run: its abilities, and how it is set up for training."""
+"""Machine of a run: its abilities, and how it is set up for training.
+
+The encoder's layers, and `hardware.compile`: torch.compile of each for itself.
+
+Layer by layer, not the whole model: one compilation serves all layers of a kind, and what stands
+around them (masks, packed rows, the head on masked tokens) stays plain Python.
+
+Loss scaling for fp16 (Micikevicius et al. 2018), which cards before Ampere have and not bf16.
+
+Gradients of a loss times 65,536 keep their digits in fp16. Where they overflow, the step is skipped
+and the factor halved; after 2,000 good steps it is doubled. All of it happens on the device, but
+what is logged.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import datetime as dt
 import importlib.metadata
+import importlib.util
+import logging
 import os
 import platform
 import re
@@ -16,15 +30,20 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import GradientAccumulationPlugin, InitProcessGroupKwargs
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from lingraft import devices
 from lingraft.devices import device_for
 from lingraft.errors import RecipeError
+from lingraft.models.segments import MOST_GRAPHS
 from lingraft.rundir import ENVIRONMENT, read_json, write_record
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from lingraft.recipe import Hardware
     from lingraft.rundir import Run
+
 
 PACKAGES = (
     "lingraft", "torch", "transformers", "tokenizers", "accelerate", "safetensors", "numpy",
@@ -144,3 +163,80 @@ def _cpu_name() -> str:
     path = Path("/proc/cpuinfo")
     names = re.findall(r"^model name\s*:\s*(.*)$", path.read_text(), re.M) if path.exists() else []
     return next(iter(names), platform.processor() or "unknown")
+
+
+logger = logging.getLogger(__name__)
+LONG_ENOUGH = 50_000_000
+"""Tokens of a phase from which compiling should pay; a guess on the safe side, not measured."""
+
+
+def encoder_layers(module: nn.Module) -> list[nn.Module]:
+    """Return a stock model's layers in order, as transformers marks them for checkpointing."""
+    return [part for part in module.modules() if isinstance(part, GradientCheckpointingLayer)]
+
+
+def compile_layers(module: nn.Module, hardware: Hardware, even_tokens: float = 0.0) -> bool:
+    """Let the encoder's layers run compiled, in place; names of parameters stay as they are.
+
+    Args:
+        module: what trains.
+        hardware: whether the recipe asks.
+        even_tokens: tokens of all passes that have one shape, so that nothing is compiled again.
+
+    Returns:
+        Whether they do.
+    """
+    wanted = hardware.compile
+    if wanted == "auto":
+        wanted = even_tokens >= LONG_ENOUGH and importlib.util.find_spec("triton") is not None
+        if wanted:
+            logger.info("layers are compiled; the first steps take longer (hardware.compile)")
+    if wanted:
+        for layer in encoder_layers(module):
+            layer.compile(recompile_limit=MOST_GRAPHS)
+    return bool(wanted)
+
+
+SMALLEST = 2.0**-8
+"""With a factor below this the gradients are not finite for another reason."""
+
+
+class LossScale:
+    """The factor of a phase in fp16; of other formats there is none, and nothing happens."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        """Give the accelerator, which multiplies and steps, a fresh one."""
+        self.scaler: torch.amp.GradScaler | None = None
+        if accelerator.mixed_precision == "fp16":
+            self.scaler = torch.amp.GradScaler(accelerator.device.type)
+        accelerator.scaler = self.scaler
+        self.skipped = torch.zeros((), dtype=torch.int64, device=accelerator.device)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Return the state for a checkpoint; wait for the device."""
+        return {} if self.scaler is None else self.scaler.state_dict()
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint's state."""
+        if self.scaler is not None:
+            self.scaler.load_state_dict(state)
+
+    def take_out(self, optimizer: torch.optim.Optimizer) -> None:
+        """Divide the gradients by the factor."""
+        if self.scaler is not None:
+            self.scaler.unscale_(optimizer)
+
+    def note(self, norm: torch.Tensor | None) -> None:
+        """Count the step as skipped where its gradients are not finite."""
+        if self.scaler is not None and norm is not None:
+            self.skipped += ~norm.isfinite()
+
+    def row(self, norm: float | None) -> tuple[float | None, dict[str, Any]]:
+        """Return the norm that counts, None of a skipped step, and columns of the log."""
+        if self.scaler is None:
+            return norm, {}
+        scale = self.scaler.get_scale()
+        if norm is not None and not norm < float("inf") and scale >= SMALLEST:
+            norm = None
+        return norm, {"loss_scale": scale, "skipped_steps": int(self.skipped)}

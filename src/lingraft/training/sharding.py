@@ -24,7 +24,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from lingraft.training.compiling import encoder_layers
+from lingraft.training.machine import encoder_layers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from lingraft.models.kinds import KINDS
+from lingraft.models.families.record import KINDS
 from lingraft.models.modules import owner_of
 from lingraft.models.parts import layer_index
 

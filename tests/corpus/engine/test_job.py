@@ -146,7 +146,7 @@ def test_a_worker_that_is_killed_ends_the_run_with_one_line(
 ):
     spawn = multiprocessing.get_context("spawn")
     dying = functools.partial(ProcessPoolExecutor, 2, spawn, os._exit, (1,))
-    monkeypatch.setattr(job.workers, "pool", lambda _: dying())
+    monkeypatch.setattr(job, "pool", lambda _: dying())
     with pytest.raises(DataError, match=r"a worker process was killed.*fewer --jobs"):
         made(corpus(sources), tmp_path / "out", settings(processes=2))
 

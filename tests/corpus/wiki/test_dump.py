@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from lingraft.corpus.readers.documents import Source
 from lingraft.corpus.readers.lines import Reading
+from lingraft.corpus.readers.source import Source
 from lingraft.corpus.readers.wiki import dump
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus

@@ -5,7 +5,7 @@ import torch
 
 from lingraft.errors import DataError
 from lingraft.models.embeddings import INITIALIZERS
-from lingraft.models.embeddings.material import Material
+from lingraft.models.embeddings.common import Material
 from lingraft.recipe import Embeddings
 from lingraft.tokenizer.vocabulary import Vocabulary, canonical_form
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from lingraft.models.embeddings import INITIALIZERS
-from lingraft.models.embeddings.material import Material
+from lingraft.models.embeddings.common import Material
 from lingraft.recipe import Embeddings
 from lingraft.tokenizer.vocabulary import Vocabulary, canonical_form
 

@@ -12,7 +12,7 @@ import torch
 from tiny_tokenizers import TEXT
 
 from lingraft.models.embeddings import INITIALIZERS, row_training, token_distillation
-from lingraft.models.embeddings.material import Material, Pretrained
+from lingraft.models.embeddings.common import Material, Pretrained
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import ATTENTION
 from lingraft.recipe import Embeddings, Tokenizer

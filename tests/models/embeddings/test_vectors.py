@@ -10,7 +10,7 @@ import pytest
 
 from lingraft.errors import DataError
 from lingraft.models.embeddings import vectors
-from lingraft.models.embeddings.material import Material
+from lingraft.models.embeddings.common import Material
 from lingraft.models.embeddings.segmentation import Segmenter
 from lingraft.models.embeddings.vectors import WordVectors, average_over_words, read_word_vectors
 from lingraft.recipe import Embeddings

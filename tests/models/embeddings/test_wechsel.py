@@ -9,7 +9,7 @@ import torch
 from lingraft.corpus.pairs import Pair
 from lingraft.errors import DataError
 from lingraft.models.embeddings import INITIALIZERS
-from lingraft.models.embeddings.material import Material
+from lingraft.models.embeddings.common import Material
 from lingraft.models.embeddings.vectors import WordVectors
 from lingraft.models.embeddings.wechsel import align, combine_nearest, procrustes
 from lingraft.recipe import Embeddings

@@ -21,11 +21,11 @@ import regex
 
 from lingraft.corpus.cleaning import duplicates
 from lingraft.corpus.cleaning.clean import normalise
-from lingraft.corpus.readers import folders
+from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.columns import opened_parquet
 from lingraft.corpus.readers.lines import Reading, kind, opened, reading_errors, text_lines
 from lingraft.errors import DataError
-from lingraft.paths import path_of
+from lingraft.files import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -217,9 +217,9 @@ def files_of(names: Iterable[str | Path], *, warn: bool = False) -> list[Path]:
     paths: list[Path] = []
     for name in names:
         path = path_of(name)
-        inside = folders.walk(path) if path.is_dir() else [path]
+        inside = documents.walk(path) if path.is_dir() else [path]
         readable = [file for file in inside if file.is_file() and kind(file) in FORMATS]
-        others = [file for file in inside if file not in readable and not folders.is_about(file)]
+        others = [file for file in inside if file not in readable and not documents.is_about(file)]
         if not readable:
             raise DataError(
                 f"{name}: is not there, or no evaluation; corpus.decontaminate takes files and "
@@ -228,7 +228,7 @@ def files_of(names: Iterable[str | Path], *, warn: bool = False) -> list[Path]:
         if warn and others:
             logger.warning(
                 "corpus.decontaminate: %s: not read, so that their texts stay: %s",
-                *(path, folders.kinds(others)),
+                *(path, documents.kinds(others)),
             )
         paths += readable
     return paths

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.corpus.cleaning import clean, scripts, sentences
+from lingraft.corpus.cleaning import clean, scripts
 from lingraft.corpus.cleaning.decontamination import Evaluations, texts_of
-from lingraft.corpus.cleaning.language_id import LanguageIdentifier
+from lingraft.corpus.cleaning.scripts import LanguageIdentifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,7 +80,7 @@ class SentenceFilter:
     def __init__(self, section: recipe.Corpus, language: str) -> None:
         self.section = section
         self.scripts = scripts.of_language(language, section.scripts)
-        self.split = sentences.splitter(language, split_sentences=section.split_sentences)
+        self.split = clean.splitter(language, split_sentences=section.split_sentences)
         self.identifier = LanguageIdentifier(language) if section.identify_language else None
         self.evaluations: Evaluations | None = None
         if section.decontaminate:

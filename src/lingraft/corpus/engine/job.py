@@ -18,19 +18,19 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lingraft import workers
 from lingraft.corpus.cleaning import decontamination, scripts
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.decisions import read_bounds
 from lingraft.corpus.engine.passes import PASSES, Pass, is_done
 from lingraft.corpus.engine.plan import Folder
-from lingraft.corpus.extras import require
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import SAMPLES
 from lingraft.corpus.result import Notices, check_result, log_result
 from lingraft.corpus.split import widened
 from lingraft.errors import DataError, RecipeError
 from lingraft.log import progress
+from lingraft.optional import require
+from lingraft.processes import pool, secrets_withheld
 from lingraft.rundir import Run, read_json, write_record
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def _ended(folder: Folder, name: str, ranks: list[int], processes: int) -> Itera
             PASSES[name](folder, rank)
             yield rank
         return
-    with workers.pool(processes) as pool:
-        futures = {pool.submit(PASSES[name], folder, rank): rank for rank in ranks}
+    with pool(processes) as workers:
+        futures = {workers.submit(PASSES[name], folder, rank): rank for rank in ranks}
         try:
             for future in as_completed(futures):
                 future.result()
@@ -100,7 +100,7 @@ def _ended(folder: Folder, name: str, ranks: list[int], processes: int) -> Itera
                 "parts that are done are kept: run the same command with fewer --jobs"
             ) from None
         except BaseException:
-            pool.shutdown(cancel_futures=True)  # else it fails on what others have cancelled
+            workers.shutdown(cancel_futures=True)  # else it fails on what others have cancelled
             raise
 
 
@@ -176,7 +176,7 @@ def _hand_over(folder: Folder, plan: Plan, settings: Settings) -> None:
         except TypeError as error:
             raise RecipeError(f"--executor {settings.executor}: {error}") from None
     assert last is not None
-    with workers.secrets_withheld():
+    with secrets_withheld():
         last.run()
 
 

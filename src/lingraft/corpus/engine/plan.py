@@ -14,12 +14,13 @@ from pydantic import TypeAdapter
 from lingraft import recipe  # noqa: TC001
 from lingraft.corpus.inputs import digests, entry
 from lingraft.corpus.readers import documents
-from lingraft.corpus.readers.folders import FINISHED
+from lingraft.corpus.readers.documents import FINISHED
 from lingraft.corpus.readers.layout import Layout
+from lingraft.corpus.readers.source import Source  # noqa: TC001
 from lingraft.corpus.readers.wiki.dump import spans as dump_spans
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
-from lingraft.paths import path_of
+from lingraft.files import path_of
 from lingraft.rundir import FORMAT, fingerprint, write_text
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ EVALUATIONS = "evaluations"
 class Part:
     """Sources, or pieces of one, that are cleaned in one go."""
 
-    sources: tuple[documents.Source, ...]
+    sources: tuple[Source, ...]
     bytes: int
     name: str
     """Fingerprint of its files: equal ones make the same of the part, whatever else is read."""
@@ -114,13 +115,13 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
 
 
 def _cut(
-    sources: Sequence[tuple[documents.Source, int]], part_bytes: int
-) -> Iterator[list[tuple[documents.Source, int]]]:
+    sources: Sequence[tuple[Source, int]], part_bytes: int
+) -> Iterator[list[tuple[Source, int]]]:
     """Give parts of about `part_bytes`: small files together, large ones cut, in their order.
 
     Cut are multistream bz2 dumps, and uncompressed files with a document a line.
     """
-    group: list[tuple[documents.Source, int]] = []
+    group: list[tuple[Source, int]] = []
     for source, size in sources:
         pieces = _pieces(source, size, part_bytes)
         is_cut = len(pieces) > 1
@@ -135,9 +136,7 @@ def _cut(
         yield group
 
 
-def _pieces(
-    source: documents.Source, size: int, part_bytes: int
-) -> list[tuple[documents.Source, int]]:
+def _pieces(source: Source, size: int, part_bytes: int) -> list[tuple[Source, int]]:
     if source.path is None:
         return [(source, 0)]
     source = replace(source, path=source.path.absolute())
@@ -152,7 +151,7 @@ def _pieces(
     return [(replace(source, span=span), span[1] - span[0]) for span in spans]
 
 
-def _has_a_document_a_line(source: documents.Source) -> bool:
+def _has_a_document_a_line(source: Source) -> bool:
     plain = source.path is not None and source.path.suffix.lower() in CUT_BY_LINES
     return plain and source.layout in (None, Layout(), Layout(numbered=True))
 

@@ -10,18 +10,17 @@ import csv
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus.extras import require
 from lingraft.corpus.readers import lines
 from lingraft.errors import DataError
-from lingraft.hub import check_answers
+from lingraft.optional import check_answers, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from lingraft import recipe
-    from lingraft.corpus.readers.documents import Row, Source
     from lingraft.corpus.readers.lines import Reading
+    from lingraft.corpus.readers.source import Row, Source
 
 HUB_PREFIX = "hub:"
 NO_TEXT_FIELD, NOT_WHERE = "no text field", "not what corpus.where asks for"

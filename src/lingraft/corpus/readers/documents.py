@@ -2,30 +2,44 @@
 
 A reader yields `Document`s and counts in a `Reading` what it leaves out. Reading one more format
 is one function here and one line in `FORMATS`.
+
+Find the files of text in a folder.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass, replace
+import os
+import re
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from lingraft.corpus import extras
-from lingraft.corpus.readers import folders, layout, markup
+from lingraft import optional
+from lingraft.corpus.readers import layout, markup
 from lingraft.corpus.readers.columns import HUB_PREFIX, ROWS, hub_parts, read_rows
-from lingraft.corpus.readers.layout import Layout  # noqa: TC001 - as `Path`
-from lingraft.corpus.readers.lines import COMPRESSED, EMPTY, Reading, kind, text_lines
+from lingraft.corpus.readers.lines import (
+    COMPRESSED,
+    EMPTY,
+    Reading,
+    kind,
+    reading_errors,
+    text_lines,
+)
+from lingraft.corpus.readers.source import Row, Source
 from lingraft.corpus.readers.wiki.dump import wiki_dump
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
-from lingraft.paths import as_shown, path_of
+from lingraft.files import as_shown, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lingraft import recipe
+    from lingraft.corpus.readers.layout import Layout
+
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +52,6 @@ PACKAGES = {
 """Package that a format needs beside the base install, and the extra that brings it."""
 MAX_DOCUMENT_CHARACTERS = 100_000_000
 
-Row: TypeAlias = tuple[object, str]
-"""Name of a document or None, and its text."""
-
 
 class Document(NamedTuple):
     """Document as it was read."""
@@ -49,34 +60,6 @@ class Document(NamedTuple):
     """Its name: that of the field "id", or else a hash of its text."""
     text: str
     """As it was read; lines end in any way that `str.splitlines` knows."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Thing to read: a file, a part of one, or a Hub dataset (then `path` is None).
-
-    Attributes:
-        name: as the user knows it.
-        path: the file.
-        span: of a part of a file, the byte at which it begins and the one at which the next part
-            does; None is the whole. Only what `plan` cuts can have one.
-        layout: of a .txt file; None where nobody has looked at it.
-    """
-
-    name: str
-    path: Path | None
-    span: tuple[int, int] | None = None
-    layout: Layout | None = None
-
-    @property
-    def format(self) -> str:
-        """Return the suffix without the compression's, or 'hub'."""
-        return _format(self.path) if self.path is not None else "hub"
-
-    @property
-    def is_beginning(self) -> bool:
-        """Return whether the file's first byte is read; what it says holds for the other parts."""
-        return not (self.span and self.span[0])
 
 
 def _format(path: Path) -> str:
@@ -102,7 +85,7 @@ def resolve(texts: Iterable[str | Path]) -> list[Source]:
             place = source.name if source.path is None else str(source.path.resolve())
             sources.setdefault(place, source)
             if source.format in PACKAGES:
-                extras.check(PACKAGES[source.format][0], source.name, PACKAGES[source.format][1])
+                optional.check(PACKAGES[source.format][0], source.name, PACKAGES[source.format][1])
     return list(sources.values())
 
 
@@ -115,7 +98,7 @@ def _resolve_one(name: str) -> list[Source]:
         files, others = _inside(path)
         if not files:
             raise DataError(
-                f"{name}: no text in this directory (there are {folders.kinds(others) or 'none'}, "
+                f"{name}: no text in this directory (there are {kinds(others) or 'none'}, "
                 "beside runs and unfinished corpora of lingraft); files that are read end in "
                 f"{_known()}"
             )
@@ -153,17 +136,17 @@ def guesses(sources: Iterable[Source]) -> list[str]:
 def tell(texts: Iterable[str | Path]) -> None:
     """Log of each folder which kinds of files are read, and which are not."""
     for folder in filter(Path.is_dir, map(path_of, texts)):
-        files, others = map(folders.kinds, _inside(folder))
+        files, others = map(kinds, _inside(folder))
         logger.info("%s: %s are read; not read: %s", folder, files, others or "none")
 
 
 def _inside(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the files in a folder that are read, of a finished corpus its shards, and the rest."""
-    if folders.is_finished(folder):
+    if is_finished(folder):
         return [file for split in SPLITS for file in sorted((folder / split).glob("*.jsonl"))], []
     groups: tuple[list[Path], list[Path]] = [], []
-    for path in folders.walk(folder):
-        groups[not _format(path) or folders.is_about(path)].append(path)
+    for path in walk(folder):
+        groups[not _format(path) or is_about(path)].append(path)
     return groups
 
 
@@ -253,3 +236,61 @@ FORMATS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Row]]] = 
     ".warc": markup.read_crawl,
     ".wet": markup.read_crawl,
 }
+
+
+ABOUT = re.compile(
+    r"((?i:readme|licen[cs]e|changelog|copying|notice)|SOURCES?)([._-].*)?\.(?i:txt|html?)"
+)
+"""Names of files that say what the others are; `source.txt` may be text of a source language."""
+FINISHED = "corpus.json"
+"""Marks the folder of a corpus that `lingraft data clean` made; its shards lie in folders below."""
+FINISHED_HEAD = b'{\n "fingerprint": "'
+
+
+def is_finished(folder: Path) -> bool:
+    """Return whether `lingraft data clean` made a folder; a text may be called corpus.json too."""
+    path = folder / FINISHED
+    if not path.is_file():
+        return False
+    with reading_errors(path), path.open("rb") as file:
+        return file.read(len(FINISHED_HEAD)) == FINISHED_HEAD
+
+
+def walk(folder: Path) -> list[Path]:
+    """Return all files in a folder and below, sorted, but for hidden ones.
+
+    What lingraft made (a run, a corpus) holds text that is held out, so it is left out.
+
+    Raises:
+        DataError: a folder cannot be read.
+    """
+
+    def stop(error: OSError) -> None:
+        raise error
+
+    paths: list[Path] = []
+    with reading_errors(folder):
+        for parent, folders, files in os.walk(folder, onerror=stop):
+            if ".lock" in files or is_finished(Path(parent)):
+                folders.clear()
+                continue
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            paths += [Path(parent, name) for name in files if not name.startswith(".")]
+    return sorted(filter(Path.is_file, paths))  # no broken link, no pipe
+
+
+def is_about(path: Path) -> bool:
+    """Return whether a file says what the others of its folder are."""
+    packed = path.suffix.lower() in COMPRESSED
+    return ABOUT.fullmatch(path.stem if packed else path.name) is not None
+
+
+def ending(path: Path) -> str:
+    """Return how a file's name ends, with the suffix of its compression: '.jsonl.gz'."""
+    return "".join(path.suffixes[-2 if path.suffix.lower() in COMPRESSED else -1 :])
+
+
+def kinds(paths: Iterable[Path]) -> str:
+    """Say how many files there are of each kind: '3 .csv, 1 Makefile'."""
+    counts = Counter(ending(path) or path.name for path in paths)
+    return ", ".join(f"{count:,} {name}" for name, count in counts.most_common(8))

@@ -17,8 +17,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lingraft.corpus.extras import require
 from lingraft.errors import DataError
+from lingraft.optional import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

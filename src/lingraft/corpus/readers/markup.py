@@ -14,16 +14,16 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus.extras import require
 from lingraft.corpus.readers import lines
 from lingraft.errors import DataError
+from lingraft.optional import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lingraft import recipe
-    from lingraft.corpus.readers.documents import Source
     from lingraft.corpus.readers.lines import Reading
+    from lingraft.corpus.readers.source import Source
 
 NO_MAIN_TEXT, NESTED_TOO_DEEPLY = "no main text", "markup nested too deeply"
 UNKNOWN_ENCODING = "unknown encoding"

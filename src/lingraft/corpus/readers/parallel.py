@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers import lines
 from lingraft.errors import DataError
-from lingraft.paths import path_of
+from lingraft.files import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -23,7 +23,7 @@ from lingraft.finetuning.coders.tagging import first_letter, word_at, word_start
 from lingraft.models.losses import IGNORED
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
 from lingraft.tasks.examples import ParsePrediction
-from lingraft.tasks.klue import POS
+from lingraft.tasks.words import POS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

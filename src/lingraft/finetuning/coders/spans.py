@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape
+    from lingraft.tasks.definition import Spans
     from lingraft.tasks.examples import Answer, Prediction, SpanExample
-    from lingraft.tasks.settings import Spans
     from lingraft.tasks.task import Task
 
     Array = np.ndarray[Any, Any]

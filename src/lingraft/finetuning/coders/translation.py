@@ -14,7 +14,7 @@ import numpy as np
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.coders.common import Coder, Item, padded
-from lingraft.models.generation import translate
+from lingraft.models.encoder_decoder import translate
 from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.tasks.examples import TranslationPrediction
 from lingraft.tasks.translation_metrics import check_language, signatures

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from lingraft.models.embeddings.common import Initialised, Plan
-    from lingraft.models.embeddings.material import Inputs, Material
+    from lingraft.models.embeddings.common import Initialised, Inputs, Material, Plan
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 
@@ -70,8 +69,10 @@ class Initializer:
             DataError: a resource cannot be read, or has nothing of use.
             UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
         """
-        from lingraft.models.embeddings.common import build  # loads torch
-        from lingraft.models.embeddings.material import Inputs
+        from lingraft.models.embeddings.common import (
+            Inputs,
+            build,  # loads torch
+        )
 
         plan = self.plan(Inputs(source_VD, source, target, material))
         special = copy_special_tokens

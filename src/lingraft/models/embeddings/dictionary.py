@@ -6,18 +6,17 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from lingraft.corpus import lexicon
+from lingraft.corpus import aligned
 from lingraft.errors import DataError
-from lingraft.models.embeddings.common import Plan
+from lingraft.models.embeddings.common import ORDER, Plan
 from lingraft.models.embeddings.match import Cascade, find_matches, lower
-from lingraft.models.embeddings.material import ORDER
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-    from lingraft.corpus.lexicon import Lexicon
-    from lingraft.models.embeddings.material import Inputs
+    from lingraft.corpus.aligned import Lexicon
+    from lingraft.models.embeddings.common import Inputs
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
@@ -47,7 +46,8 @@ def dictionary(inputs: Inputs) -> Plan:
     matches = find_matches(inputs.source, inputs.target, cascade)
     words = _unmatched(inputs.target, matches)
     lexicons = {
-        name: lexicon.read([name], swap=resources.source_first) for name in resources.lexicons
+        name: aligned.read_lexicon([name], swap=resources.source_first)
+        for name in resources.lexicons
     }
     for name, of_file in lexicons.items():
         _check_direction(name, of_file, words.values())

@@ -19,7 +19,7 @@ from lingraft.models.embeddings.match import find_matches
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lingraft.models.embeddings.material import Inputs
+    from lingraft.models.embeddings.common import Inputs
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 ROWS_AT_ONCE = 512

@@ -13,7 +13,7 @@ from lingraft.tokenizer.vocabulary import Canonical
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from lingraft.models.embeddings.material import Inputs
+    from lingraft.models.embeddings.common import Inputs
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 # The accents of Latin, Greek and Cyrillic. Other combining marks are no accents: the voicing mark

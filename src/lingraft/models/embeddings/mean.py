@@ -11,7 +11,7 @@ from lingraft.models.embeddings.segmentation import Segmenter
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lingraft.models.embeddings.material import Inputs
+    from lingraft.models.embeddings.common import Inputs
 
 
 def mean(inputs: Inputs) -> Plan:

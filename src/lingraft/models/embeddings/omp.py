@@ -20,8 +20,7 @@ from lingraft.models.embeddings.match import find_exact_matches
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lingraft.models.embeddings.common import Combination
-    from lingraft.models.embeddings.material import Inputs
+    from lingraft.models.embeddings.common import Combination, Inputs
 
 TERMS = 16
 """Shared pieces a new piece, at most."""

@@ -12,7 +12,7 @@ import torch
 from lingraft.models.embeddings.common import Plan
 
 if TYPE_CHECKING:
-    from lingraft.models.embeddings.material import Inputs
+    from lingraft.models.embeddings.common import Inputs
 
 
 def random(inputs: Inputs) -> Plan:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
-    from lingraft.models.embeddings.material import Inputs, Material, Pretrained
+    from lingraft.models.embeddings.common import Inputs, Material, Pretrained
     from lingraft.models.embeddings.row_training import Array, Pattern, Snippet
     from lingraft.models.packed import PackedBatch, PackedModel
 

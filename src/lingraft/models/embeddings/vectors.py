@@ -18,12 +18,12 @@ import numpy as np
 import regex
 import torch
 
-from lingraft.corpus.extras import require
 from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.readers.lines import Reading, batched, text_lines
 from lingraft.errors import DataError, reading
+from lingraft.files import path_of
 from lingraft.models.embeddings.segmentation import Segmenter
-from lingraft.paths import path_of
+from lingraft.optional import require
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerFast
 
-    from lingraft.models.embeddings.material import Material
+    from lingraft.models.embeddings.common import Material
 
 logger = logging.getLogger(__name__)
 

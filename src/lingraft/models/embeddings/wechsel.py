@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from lingraft.corpus import lexicon
+from lingraft.corpus import aligned
 from lingraft.errors import DataError
 from lingraft.models.embeddings import vectors
-from lingraft.models.embeddings.common import Combination, Plan
+from lingraft.models.embeddings.common import ORDER, Combination, Plan
 from lingraft.models.embeddings.focus import ROWS_AT_ONCE, without_row
 from lingraft.models.embeddings.match import find_exact_matches
-from lingraft.models.embeddings.material import ORDER
 from lingraft.models.embeddings.segmentation import Segmenter
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lingraft.corpus.pairs import Pair
-    from lingraft.models.embeddings.material import Inputs
+    from lingraft.models.embeddings.common import Inputs
     from lingraft.models.embeddings.vectors import WordVectors
 
 NEIGHBOURS, TEMPERATURE = 10, 0.1
@@ -59,7 +58,9 @@ def wechsel(inputs: Inputs) -> Plan:
             word that has a vector.
     """
     material = inputs.needed("wechsel")
-    pairs = lexicon.read(material.resources.lexicons, swap=material.resources.source_first).pairs
+    pairs = aligned.read_lexicon(
+        material.resources.lexicons, swap=material.resources.source_first
+    ).pairs
     source_words = vectors.source_word_vectors(material)
     target_words = vectors.target_word_vectors(material)
     sides = align(target_words, source_words, pairs)

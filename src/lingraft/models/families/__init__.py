@@ -7,11 +7,9 @@ To add a family, add one record to the table of its kind (`encoders.py`, `decode
 import difflib
 
 from lingraft.errors import RecipeError, UnsupportedModelError
-from lingraft.models.families.checks import check_config
-from lingraft.models.families.decoders import DECODERS
-from lingraft.models.families.encoder_decoders import ENCODER_DECODERS
+from lingraft.models.families.decoders import DECODERS, ENCODER_DECODERS
 from lingraft.models.families.encoders import ENCODERS
-from lingraft.models.families.record import DECODER, Family, LayerList
+from lingraft.models.families.record import DECODER, Family, LayerList, check_config
 
 FAMILIES: dict[str, Family] = ENCODERS | DECODERS | ENCODER_DECODERS
 

@@ -1,16 +1,66 @@
-"""Record of a model family. No torch here."""
+"""Record of a model family. No torch here.
+
+Settings that transformers would load without a word, and no record holds for. No torch here.
+
+Kinds of language model: what a family's record leaves to its kind. No torch here.
+
+Who loads, masks attention, or sets special tokens asks the kind, so that a family of another kind
+is a record in `families/` and no edit anywhere else.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import older
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lingraft.models.kinds import KindName
+
+KindName = Literal["masked", "causal", "seq2seq"]
+
+BOTH_ENDS = {"pad_token_id": "pad", "bos_token_id": "bos", "eos_token_id": "eos"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Kind of language model: what all its families have in common."""
+
+    title: str
+    """For messages."""
+    auto_class: str
+    """The class of transformers that loads it with its head."""
+    attention: Literal["both sides", "before"]
+    """Part of a sentence that a position sees, in the stack that predicts."""
+    special_ids: Mapping[str, str] = field(default_factory=lambda: BOTH_ENDS)
+    """Configuration key of a special token -> its role in a vocabulary."""
+    objective: str | None = None
+    """The only objective that trains it, whatever the method's phases say; None leaves it to them.
+    """
+    kept_ids: tuple[str, ...] = ()
+    """More configuration keys of special tokens, whose role depends on the model: what the source
+    has there, the target has too."""
+
+
+KINDS: dict[KindName, Kind] = {
+    "masked": Kind(
+        "masked language model",
+        "AutoModelForMaskedLM",
+        "both sides",
+        BOTH_ENDS | {"cls_token_id": "cls", "sep_token_id": "sep", "mask_token_id": "mask"},
+    ),
+    "causal": Kind("causal language model", "AutoModelForCausalLM", "before", objective="clm"),
+    "seq2seq": Kind(
+        "encoder–decoder",
+        "AutoModelForSeq2SeqLM",
+        "before",
+        objective="denoise",
+        kept_ids=("decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id"),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -150,3 +200,47 @@ class Family:
             return "learned"
         kind = "sinusoidal" if self.position_modules else self.other_positions or "rotary"
         return "relative" if self.first_layer_has else kind
+
+
+BERT_LIKE = ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm")
+SETTINGS: dict[str, tuple[tuple[str, ...], object, str]] = {
+    "position_embedding_type": (
+        (*BERT_LIKE, "camembert", "electra"),
+        "absolute",
+        "transformers 5 has no relative positions for it",
+    ),
+    "tie_word_embeddings": (
+        ("bart", "mbart", "m2m_100"),
+        True,
+        "encoder, decoder and output then have embeddings each",
+    ),
+    "scale_attn_by_inverse_layer_idx": (
+        ("gpt2",),
+        False,
+        "attention is scaled by a layer's number, so no layer can be inserted",
+    ),
+}
+"""By key of config.json: for which families, its default, which alone works, and why."""
+ATTENTIONS = ("full_attention", "sliding_attention")
+"""Attentions that packed rows are isolated for; not chunked or linear attention."""
+
+
+def check_config(name: str, config: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint that its family's record does not hold for.
+
+    Args:
+        name: directory, Hub id or 'source.architecture', for the message.
+        config: its config.json.
+
+    Raises:
+        UnsupportedModelError: its rows would leak, or a setting is another than the record's.
+    """
+    types = config.get("layer_types")
+    unknown = sorted({*map(str, types)} - {*ATTENTIONS}) if isinstance(types, list) else []
+    reasons = [f"has layers of type {kind}, in which rows would leak" for kind in unknown]
+    for key, (families, works, reason) in SETTINGS.items():
+        if config.get("model_type") in families and config.get(key, works) != works:
+            reasons.append(f"{key} is {config[key]!r}: {reason}")
+    if reasons:
+        title = name if name == "source.architecture" else f"source model '{name}'"
+        raise UnsupportedModelError(f"{title}: {'; '.join(reasons)}; choose another model")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from lingraft.corpus.readers.folders import FINISHED
+from lingraft.corpus.readers.documents import FINISHED
 from lingraft.errors import writing
 from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command

@@ -6,22 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe import PARTS, decoding
 from lingraft.recipe.selectors import described
-from lingraft.report import (
-    after_run,
-    causal,
-    choices,
-    numbers,
-    plots,
-    samples,
-    streams,
-    tables,
-    vocabulary,
-)
-from lingraft.report.page import Folded, Heading, Text, page, section
+from lingraft.report import figure, numbers, tables, verdict
+from lingraft.report.page import Folded, Heading, Text, after_run, page, section
 from lingraft.report.pages import sections
 from lingraft.report.table import Column, Table, table
 from lingraft.report.variants import kind_of
-from lingraft.report.verdict import verdict
 from lingraft.rundir import write_text
 
 if TYPE_CHECKING:
@@ -78,7 +67,7 @@ def write(models: Sequence[TrainedModel], out: Path, compared: Comparison | None
     ]
     text = page(
         sections.title(models),
-        verdict(compared),
+        verdict.verdict(compared),
         [
             *quality(models, compared),
             *_training(models),
@@ -95,7 +84,7 @@ def write(models: Sequence[TrainedModel], out: Path, compared: Comparison | None
             ),
         ],
         facts=facts,
-        next_step=after_run.after_run(main, compared.lines[0]),
+        next_step=after_run(main, compared.lines[0]),
         made_from="the files of the run",
     )
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -112,24 +101,24 @@ def quality(models: Sequence[TrainedModel], compared: Comparison) -> list[Part]:
     title, main = "How good is it?", models[0]
     if not compared.references:
         return _absent(title, "evaluation")
-    pairs = streams.compared(models)
+    pairs = verdict.compared_streams(models)
     kind = kind_of(main.result("evaluation"))
     return [
         *section(
             title, tables.table_of(compared).filled(), Text(f"{HOW_TO_READ[kind]} {LOWER}", "note")
         ),
-        *section("The source's language", causal.kept_table(models), level=3),
+        *section("The source's language", sections.kept_table(models), level=3),
         *section(
             "By stream",
-            Text(streams.verdict(main.label, pairs)) if pairs else None,
-            streams.table_of(main.label, pairs),
+            Text(verdict.verdict_of_streams(main.label, pairs)) if pairs else None,
+            verdict.streams_table(main.label, pairs),
             level=3,
         ),
     ]
 
 
 def _training(models: Sequence[TrainedModel]) -> list[Part]:
-    main, losses = models[0], plots.losses(models)
+    main, losses = models[0], figure.losses(models)
     why = "not there yet" if main.recipe.phases else "the method has no phases"
     nothing = Text(f"Nothing was trained: {why}.", "absent")
     return [
@@ -170,7 +159,7 @@ def _phase_row(model: TrainedModel, phase: PhaseRecord) -> tuple[str, ...]:
 
 
 def _decided(main: TrainedModel) -> list[Part]:
-    decided, took = choices.decided(main.run), choices.time_taken(main.run)
+    decided, took = sections.decided(main.run), sections.time_taken(main.run)
     time = Text(f"The whole run took {took}.") if took else None
     return section("What was decided", decided, Text(DECIDED, "note"), time) if decided else []
 
@@ -182,10 +171,10 @@ def _samples(models: Sequence[TrainedModel]) -> list[Part]:
         return _absent(title, "evaluation")
     is_causal = kind_of(evaluation) == "causal"
     if is_causal:
-        shown = causal.samples(models, main.recipe.languages[0])
+        shown = sections.continuations_shown(models, main.recipe.languages[0])
     else:
         specials = [str(token) for token, _ in tokenizer.get("specials", {}).values()]
-        shown = samples.samples(models, str(tokenizer.get("kind", "")), specials)
+        shown = sections.guesses_shown(models, str(tokenizer.get("kind", "")), specials)
     note = Text(SAMPLES["causal" if is_causal else "masked"], "note")
     return [Heading(title), note, *shown] if shown else []
 
@@ -224,7 +213,7 @@ def _tokenizer(main: TrainedModel) -> list[Part]:
         return _absent(title, "tokenizer")
     specials = (f"{role} {token} ({at})" for role, (token, at) in tokenizer["specials"].items())
     text = f"{tokenizer_text(tokenizer)} Special tokens: {', '.join(specials)}."
-    return section(title, Text(text), vocabulary.statistics(tokenizer))
+    return section(title, Text(text), sections.statistics(tokenizer))
 
 
 def layers(main: TrainedModel, graft: dict[str, Any]) -> str:
@@ -248,7 +237,7 @@ def _graft(main: TrainedModel) -> list[Part]:
         Text(layers(main, graft)),
         *(Text(note, "item") for note in graft["notes"]),
         Text("Rows of the embeddings, each of which stands in graft/provenance.tsv:"),
-        vocabulary.rows_by_rule(graft["embeddings"]["provenance"]),
+        sections.rows_by_rule(graft["embeddings"]["provenance"]),
     )
 
 

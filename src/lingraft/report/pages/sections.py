@@ -1,24 +1,44 @@
-"""Names and tables that pages and cards of runs, and pages of corpora, share."""
+"""Names and tables that pages and cards of runs, and pages of corpora, share.
+
+Tables of what a causal model kept of the source's language, and texts that it writes.
+
+Masked sentences with what each model guesses, for the page.
+
+Tables of a run's vocabulary and of its embedding rows; vocabulary pieces as people read them.
+
+Decisions on a recipe, from choices.json: for the log and for the page.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
 
 from lingraft.corpus.cleaning.clean import REASONS
 from lingraft.corpus.readers.columns import HUB_PREFIX
 from lingraft.corpus.result import HELD_OUT, NOT_IN_SUBSET
 from lingraft.recipe.embeddings import DRAWN
 from lingraft.report import numbers
-from lingraft.report.page import Text
+from lingraft.report.page import Text, section
 from lingraft.report.table import Cell, Column, Table, row, table
+from lingraft.report.variants import results_of
+from lingraft.rundir import read_json, write_record
+from lingraft.stats import Resampling
+from lingraft.tokenizer.state import WORD_START
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lingraft.recipe import Recipe
+    from lingraft.report.page import Part
     from lingraft.report.variants import TrainedModel
+    from lingraft.rundir import Run
+
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -120,3 +140,196 @@ def bars(title: str, head: tuple[str, str], counts: Mapping[str, int], total: in
         share = numbers.percent(n / max(whole, 1))
         rows.append(row(name, numbers.count(n), share, Cell("", width=width)))
     return table(title, (*head, "share", Column("", "bar")), rows)
+
+
+SOURCE = "source untouched"
+
+
+def kept_table(models: Sequence[TrainedModel]) -> Table | None:
+    """Show the source's language before and after, on the same texts."""
+    rows = []
+    for model, evaluation in results_of(models, "evaluation"):
+        untouched = evaluation.get("untouched") or {}
+        for name, result in evaluation.get("kept", {}).items():
+            before, bounds, source_bits, gain = untouched.get("kept", {}).get(name), "", None, None
+            model_bits = result["likelihood"]["bits_per_byte"]
+            if before and before["text"] == result["text"]:
+                source_bits = before["likelihood"]["bits_per_byte"]
+                gain = model_bits - source_bits
+                own, other = (
+                    side["blocks"][f"kept/{name}"]["bits_per_byte"]
+                    for side in (evaluation, untouched)
+                )
+                if found := Resampling().between_blocks(own, other):
+                    bounds = numbers.between(found.low, found.high, 3, sign=True)
+            shown = (numbers.fixed(source_bits, 3), numbers.fixed(model_bits, 3))
+            size = numbers.count(result["likelihood"]["bytes"])
+            difference = (numbers.signed(gain, 3), bounds or numbers.ABSENT)
+            rows.append(row(name, model.label, size, *shown, *difference))
+    head = ("text", Column("model", "text"), "bytes", "before", "after", "difference")
+    notes = ("Bits per byte of the source and of the model on the same bytes; above 0 is a loss.",)
+    return table("Source language kept", (*head, "95 % interval"), rows, notes) if rows else None
+
+
+def continuations_shown(models: Sequence[TrainedModel], lang: str) -> list[Part]:
+    """Show beginnings of documents with what each model, and its source, writes behind them."""
+    sides: dict[str, dict[str, Any]] = {}
+    for model, evaluation in results_of(models, "evaluation"):
+        sides[model.label] = evaluation
+        sides.setdefault(SOURCE, evaluation.get("untouched") or {})
+    parts: list[Part] = []
+    for number, sample in enumerate(sides[models[0].label].get("generated", ()), start=1):
+        rows = [
+            (label, mode, one[mode])
+            for label, side in sides.items()
+            for one in side.get("generated", ())
+            if one["beginning"] == sample["beginning"]
+            for mode in ("greedy", "drawn")
+        ]
+        text = Markup("{beginning}<mark>{written}</mark>").format_map(sample)
+        head = ("model", Column("how", "text"), Column("continuation", "long", lang=lang))
+        written = table(f"Continuations of document {number}", head, rows)
+        sentence = Text(text, "sentence", lang)
+        parts += section(f"Document {number}", sentence, written, level=3)
+    return parts
+
+
+GUESS = Markup('<span class="guess{}"><bdi>{}</bdi> <small>{}</small></span> ')
+BLANK = Markup("{}<mark>{}<sup>{}</sup></mark>")
+GOLD = Markup("<bdi>{}</bdi><sup>{}</sup>")
+
+
+def guesses_shown(models: Sequence[TrainedModel], kind: str, specials: Sequence[str]) -> list[Part]:
+    """Show the main model's masked sentences, with the guesses of all that saw the same masks.
+
+    Args:
+        models: the first is the main one.
+        kind: of its tokenizer.
+        specials: tokens that are not shown.
+    """
+    (_, main), *_ = evaluated = results_of(models, "evaluation")
+    same = {
+        model.label: {sample["text"]: sample["predictions"] for sample in evaluation["samples"]}
+        for model, evaluation in evaluated
+        if evaluation["masks"]["fingerprint"] == main["masks"]["fingerprint"]
+    }
+    lang = models[0].recipe.languages[0]
+    parts: list[Part] = []
+    for number, sample in enumerate(main["samples"], start=1):
+        gold = {int(one["index"]): str(one["gold"]) for one in sample["predictions"]}
+        places = {index: place for place, index in enumerate(sorted(gold), start=1)}
+        text = Markup().join(
+            _token(running(gold.get(index, piece), kind), places.get(index))
+            for index, (piece, _) in enumerate(sample["tokens"])
+            if index in gold or piece not in specials
+        )
+        guesses = [_by_index(texts.get(sample["text"], ())) for texts in same.values()]
+        rows = [
+            row(
+                GOLD.format(gold[index], place),
+                *(_guesses(of_model.get(index, ()), gold[index]) for of_model in guesses),
+            )
+            for index, place in places.items()
+        ]
+        head = (Column("hidden", "text", lang=lang), *(Column(m, "long", lang=lang) for m in same))
+        guessed = table(f"Predictions for sentence {number}", head, rows)
+        parts += section(f"Sentence {number}", Text(text, "sentence", lang), guessed, level=3)
+    return parts
+
+
+def _by_index(predictions: Sequence[Mapping[str, Any]]) -> dict[int, Sequence[Any]]:
+    return {int(prediction["index"]): prediction["top"] for prediction in predictions}
+
+
+def _token(text: str, blank: int | None) -> Markup:
+    space = " " if text.startswith(" ") else ""
+    return escape(text) if blank is None else BLANK.format(space, text.strip(), blank)
+
+
+def _guesses(top: Sequence[Sequence[Any]], gold: str) -> Cell:
+    """Show guesses in order, the right one marked."""
+    shown = (
+        GUESS.format(" right" if piece == gold else "", piece, numbers.percent(float(share), 0))
+        for piece, share in top
+    )
+    return Cell(Markup().join(shown) or numbers.ABSENT)
+
+
+NUMBER, SHARE = partial(numbers.fixed, decimals=2), partial(numbers.percent, decimals=2)
+STATISTICS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
+    ("tokens_per_word", "tokens per word (fertility)", NUMBER),
+    ("characters_per_token", "characters per token", NUMBER),
+    ("unknown_rate", "unknown tokens", SHARE),
+    ("character_coverage", "characters covered", SHARE),
+    ("marks_kept", "accents, vowel signs and joiners kept", SHARE),
+    ("text_kept", "characters that come back", SHARE),
+    ("round_trip", "sentences that come back exactly", SHARE),
+)
+
+
+def running(piece: str, kind: str) -> str:
+    """Return a readable piece as part of a sentence: with the space that it stands for."""
+    if kind == "wordpiece":
+        return piece.removeprefix("##") if piece.startswith("##") else f" {piece}"
+    return piece.replace(WORD_START, " ")
+
+
+def statistics(tokenizer: dict[str, Any]) -> Table:
+    """Measure the new tokenizer beside the source's on held-out text, of each stream."""
+    texts = tokenizer.get("streams") or {"": tokenizer}
+    columns = [
+        (" ".join(filter(None, (which, name))), of_text[key]["test"])
+        for name, of_text in texts.items()
+        for which, key in (("new", "statistics"), ("source", "source_statistics"))
+        if of_text.get(key)
+    ]
+    rows = [
+        (title, *(show(column.get(key)) for _, column in columns))
+        for key, title, show in STATISTICS
+    ]
+    return table("Tokenizer on held-out text", ("", *(name for name, _ in columns)), rows)
+
+
+def rows_by_rule(counts: Mapping[str, int]) -> Table:
+    """Count embedding rows by the rule that made them."""
+    total = max(sum(counts.values()), 1)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    rows = [(rule, numbers.count(n), numbers.percent(n / total)) for rule, n in ordered]
+    return table("Embeddings", ("rule", "rows", "share"), rows)
+
+
+logger = logging.getLogger(__name__)
+
+
+def lines(choices: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what was decided, a line a key; nothing where the recipe left nothing open."""
+    decided = [
+        f"  {one['key']} = {one['value']} ({one['source']}; {one['why']})" for one in choices
+    ]
+    return ["decided by source, text and budget:", *decided] if decided else []
+
+
+def _record(run: Run) -> dict[str, Any]:
+    return read_json(run.choices_path) if run.choices_path.is_file() else {}
+
+
+def decided(run: Run) -> Table | None:
+    """Return what was decided of a run's recipe; None where it left nothing open."""
+    keys = ("key", "value", "source", "why")
+    rows = [[str(one[key]) for key in keys] for one in _record(run).get("choices", ())]
+    columns = (Column(name, "long" if name == "why" else "text") for name in keys)
+    return table("What was decided", columns, rows) if rows else None
+
+
+def note_time(run: Run, took: float, seconds: float) -> None:
+    """Write down how long a run took whose budget is in time, and say it."""
+    write_record(run.choices_path, _record(run) | {"took": took, "seconds": seconds})
+    logger.log(logging.WARNING if took > seconds else logging.INFO, "time: %s", time_taken(run))
+
+
+def time_taken(run: Run) -> str:
+    """Return how long a run took beside its budget in time; empty where it has none."""
+    record = _record(run)
+    if "took" not in record:
+        return ""
+    return f"{numbers.duration(record['took'])} of {numbers.duration(record['seconds'])}"

@@ -14,8 +14,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe.decoding import checked
-from lingraft.tasks.definition import decode, task_of
-from lingraft.tasks.retrieval import Group, Retrieval
+from lingraft.tasks.decoding import decode, task_of
+from lingraft.tasks.sentences import Group, Retrieval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ BENCHMARKS = (
 )  # fmt: skip
 """Files of this folder, in the order of `lingraft show tasks`."""
 RETRIEVALS = ("bucc2018", "tatoeba")
-"""Files of tasks without training (`lingraft.tasks.retrieval`)."""
+"""Files of tasks without training (`lingraft.tasks.sentences`)."""
 
 
 @functools.cache

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-    from lingraft.models.kinds import KindName
+    from lingraft.models.families.record import KindName
     from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.recipe import Masking
 

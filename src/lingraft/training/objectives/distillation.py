@@ -21,7 +21,7 @@ import torch
 from lingraft.models.packed import PackedModel, assemble, check_isolation
 from lingraft.models.rows import pack
 from lingraft.models.stacks import packed_model
-from lingraft.tokenizer import spelled
+from lingraft.tokenizer import shards
 from lingraft.training.objectives.common import Array, Corrupted, Losses, LossSum, Objective
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Teacher:
         check_isolation(self.packed, int(tokenizer.pad_token_id))
         self.tokenizer, self.student_tokenizer = tokenizer, student_tokenizer
         self.longest, self.weight = longest, weight
-        self.read_as = spelled.without_special(tokenizer)
+        self.read_as = shards.without_special(tokenizer)
 
     def _text(self, ids: list[int]) -> str:
         """Return the text of the student's ids; between a block's sentences stands a space."""
@@ -106,7 +106,7 @@ class Teacher:
     def states(self, sentences: list[list[int]], device: torch.device) -> torch.Tensor:
         """Return the teacher's mean states [S, D] of sentences, given as the student's ids."""
         texts = [self._text(ids) for ids in sentences]
-        rows = spelled.cut(self.tokenizer, texts, self.longest, self.read_as)["input_ids"]
+        rows = shards.cut(self.tokenizer, texts, self.longest, self.read_as)["input_ids"]
         nothing = [np.zeros(0, dtype=np.int64)] * len(rows)
         order, width = pack(np.array([len(row) for row in rows]), ROW_TOKENS)
         pad = int(self.tokenizer.pad_token_id)

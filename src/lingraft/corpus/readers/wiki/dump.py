@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft import recipe
-    from lingraft.corpus.readers.documents import Row, Source
+    from lingraft.corpus.readers.source import Row, Source
 
 BROKEN_XML, TOO_LARGE, EMPTY_PAGE = "broken XML", "page too large", "empty page"
 REDIRECT, OTHER_NAMESPACE = "redirect", "other namespace"

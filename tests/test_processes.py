@@ -13,16 +13,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"
 
 WORKING = """
 import os, time
-from lingraft import workers
+from lingraft import processes
 if __name__ == "__main__":
-    pool = workers.pool(1)
+    pool = processes.pool(1)
     print(pool.submit(os.getpid).result(), flush=True)
     time.sleep(60)
 """
 LOADING = """
 import os, sys, time
 from pathlib import Path
-from lingraft import workers
+from lingraft import processes
 
 class Slow:  # a task whose modules take a minute to load, and tell when they are being loaded
     def __reduce__(self):
@@ -32,15 +32,15 @@ class Slow:  # a task whose modules take a minute to load, and tell when they ar
         pass
 
 if __name__ == "__main__":
-    workers.pool(1).submit(Slow())
+    processes.pool(1).submit(Slow())
     time.sleep(60)
 """
 
 INTERRUPTED = """
 import os, sys, time
-from lingraft import workers
+from lingraft import processes
 if __name__ == "__main__":
-    pool = workers.pool(2)
+    pool = processes.pool(2)
     tasks = [pool.submit(time.sleep, 60) for _ in range(8)]
     if "working" in sys.argv:
         time.sleep(3)
