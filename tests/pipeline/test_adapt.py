@@ -8,7 +8,8 @@ import pytest
 from tiny_shapes import ENCODERS
 
 import lingraft
-from lingraft.pipeline.phase_data import initializer_sentences
+from lingraft.errors import DataError
+from lingraft.pipeline.phase_data import check_shares, initializer_sentences
 from lingraft.recipe.methods import read_recipe
 from lingraft.report import variants
 from lingraft.rundir import Run, Step
@@ -134,6 +135,13 @@ def test_an_initializer_learns_from_what_the_phases_train_on_and_no_more(adapted
     assert set(few) < set(more)
     text = "\n".join(lines)
     assert all(row.strip("�") in text for row in more)  # long sentences are cut, between bytes too
+
+
+def test_more_sentences_than_the_text_has_are_refused_before_a_phase_trains(adapted):
+    run = Run(adapted("roberta"))
+    recipe = _shares(read_recipe(run.recipe_path), "focus", None, 10**6)
+    with pytest.raises(DataError, match="1,000,000 sentences were asked for"):
+        check_shares(run.stage("tokenizer").path, recipe)
 
 
 def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):
