@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.report import table as tables
-from lingraft.report.figure import Figure, Line
+from lingraft.report.figure import Figure, Series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ def picture(found: dict[str, dict[int, Curve]]) -> Figure:
         losses = np.stack([np.interp(tokens, one[:, 0], one[:, 1]) for one in points])
         band = losses.min(axis=0).tolist(), losses.max(axis=0).tolist()
         mean = losses.mean(axis=0).tolist()
-        lines.append(Line(NAMES[method], tokens.tolist(), mean, place, band=band))
+        lines.append(Series(NAMES[method], tokens.tolist(), mean, place, band=band))
     ends = {method: [max(curve)[1] for curve in seeds.values()] for method, seeds in found.items()}
     told = "; ".join(
         f"{NAMES[method]}: {min(values):.2f} to {max(values):.2f}"

@@ -19,8 +19,7 @@ from lingraft.cli.show import TABLES as SHOWN
 from lingraft.models.families import FAMILIES
 from lingraft.recipe import Recipe
 from lingraft.recipe.base import Section
-from lingraft.recipe.catalogue import COLUMNS, SOURCES
-from lingraft.recipe.catalogue import models as known_models
+from lingraft.recipe.catalogue import COLUMNS, SOURCES, models as known_models
 from lingraft.report.table import markdown, plain
 from lingraft.study.recipe import Study
 

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
-from causal_tokenizers import OF_FAMILY
-from causal_tokenizers import build as build_causal
+from causal_tokenizers import OF_FAMILY, build as build_causal
 from huggingface_hub import constants
-from tiny_shapes import DEPTH, SHAPES, STARTS
-from tiny_tokenizers import SIZE, TEXT
-from tiny_tokenizers import build as build_tiny
+from tiny_shapes import SHAPES, STARTS
+from tiny_tokenizers import SIZE, TEXT, build as build_tiny
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -166,20 +164,14 @@ def tiny_source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 @pytest.fixture(scope="session")
 def veco_source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The same with cross-attention whose weights matter."""
-    import torch
+    from with_module import with_module
 
-    from lingraft.models import cross_attention, loading
-    from lingraft.models.families import FAMILIES
-    from lingraft.models.modules import MODULES
+    from lingraft.models import loading
 
     @functools.cache
     def saved(family: str) -> Path:
-        folder, model = tmp_path_factory.mktemp("veco") / family, _model(family)
-        cross_attention.insert(model, FAMILIES[family], DEPTH)
-        generator = torch.Generator().manual_seed(9)
-        for tensor in loading.own_tensors(model, MODULES["cross_attention"]).values():
-            tensor.normal_(0.0, 0.3, generator=generator)
-        loading.save(model, folder)
+        folder = tmp_path_factory.mktemp("veco") / family
+        loading.save(with_module(_model(family), family), folder)
         build(family).save_pretrained(folder)
         return folder
 
@@ -200,7 +192,7 @@ def korean_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     drawn, words = random.Random(0), WORDS.split()
     lines = [" ".join(drawn.choices(words, k=drawn.randint(4, 12))) + ".\n" for _ in range(400)]
     path = tmp_path_factory.mktemp("text") / "ko.txt"
-    path.write_text("".join(lines), encoding="utf-8")
+    path.write_text("".join(lines), "utf-8")
     return path
 
 
@@ -211,13 +203,18 @@ class Finished(NamedTuple):
     out: str
     err: str
 
+    def well(self) -> Finished:
+        """Itself, of a command that must have ended well."""
+        assert self.status == 0, self.err
+        return self
+
 
 def _command(*arguments: object) -> Finished:
     from lingraft.cli import app as cli
 
     out, err, logger = io.StringIO(), io.StringIO(), logging.getLogger("lingraft")
     before = (logger.handlers[:], logger.level, logger.propagate)
-    status: object = 0
+    status: Any = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["lingraft", *map(str, arguments)])
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -227,7 +224,6 @@ def _command(*arguments: object) -> Finished:
                 status = error.code or 0
             finally:
                 logger.handlers[:], logger.level, logger.propagate = before
-    assert isinstance(status, int)
     return Finished(status, out.getvalue(), err.getvalue())
 
 
@@ -237,9 +233,8 @@ def command() -> Callable[..., Finished]:
     return _command
 
 
-TINY_RUN = ("training.preset=xpt2021", "tokenizer.vocab_size=300")
-TINY_RUN += ("training.batch={size=8, unit='sentences'}",)
-TINY_RUN += ("tokenizer.max_tokens=64", "hardware.row_tokens=64")
+TINY_RUN = ("training.preset=xpt2021", "tokenizer.vocab_size=300", "tokenizer.max_tokens=64")
+TINY_RUN += ("training.batch={size=8, unit='sentences'}", "hardware.row_tokens=64")
 TINY_RUN += ("evaluation.samples=1",)
 
 
@@ -265,8 +260,7 @@ def adapted(
     @functools.cache
     def run(family: str) -> Path:
         out = tmp_path_factory.mktemp("adapted") / family
-        finished = _command(*shorthand(out, family))
-        assert finished.status == 0, finished.err
+        _command(*shorthand(out, family)).well()
         return out
 
     return run
@@ -344,32 +338,22 @@ def tiny_job_in(tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
         hardware: dict[str, object] | None = None,
         **fields: object,
     ) -> Job:
-        settings = {
-            "name": "phase-1",
-            "train": ["all"],
-            "budget": {"value": 3},
-            "batch": {"size": 16},
-            "masking": {"rate": 0.3},
-        } | (phase or {})
+        settings = {"name": "phase-1", "train": ["all"], "budget": {"value": 3}}
+        settings |= {"batch": {"size": 16}, "masking": {"rate": 0.3}} | (phase or {})
         use = {"precision": "fp32", "row_tokens": 16, "log_steps": 1} | (hardware or {})
         folder = parent / name
         folder.mkdir(exist_ok=True)
         defaults = {
             "phase": Phase.model_validate(settings),
             "hardware": Hardware.model_validate(use),
-            "family": FAMILIES["roberta"],
-            "itl_layers": frozenset[int](),
             "vocabulary": TokenIds(320, 319, 1, (0, 1, 2, 3, 319)),
-            "seed": 0,
-            "folder": folder,
-            "metrics_path": folder / "metrics.jsonl",
+            "family": FAMILIES["roberta"], "itl_layers": frozenset[int](), "seed": 0,
+            "folder": folder, "metrics_path": folder / "metrics.jsonl",
             "fingerprint": "made of these inputs",
-        }
+        }  # fmt: skip
         chosen: Any = defaults | fields
-        train = chosen.pop("train", tiny_tokens(40))
-        valid = chosen.pop("valid", tiny_tokens(20, seed=1))
-        phase_section = chosen["phase"]
-        reading = Reading("", train, valid, phase_section.objective, phase_section.masking)
+        texts = chosen.pop("train", tiny_tokens(40)), chosen.pop("valid", tiny_tokens(20, seed=1))
+        reading = Reading("", *texts, chosen["phase"].objective, chosen["phase"].masking)
         return Job(**({"readings": (reading,)} | chosen))
 
     return made

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as some
+from hypothesis import HealthCheck, given, settings, strategies as some
 
 from lingraft.errors import LingraftError
 from lingraft.finetuning.recipe import read_finetune, tasks_of
@@ -34,11 +33,8 @@ shortly = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-numbers = some.one_of(
-    some.integers(-3, 3),
-    some.sampled_from([2**31, 2**63 - 1, 2**63, -(2**63), 10**30, 10**400]),
-    some.floats(),
-)
+large = some.sampled_from([2**31, 2**63 - 1, 2**63, -(2**63), 10**30, 10**400])
+numbers = some.one_of(some.integers(-3, 3), large, some.floats())
 strings = some.one_of(
     some.text(max_size=8),
     some.sampled_from(
@@ -48,13 +44,13 @@ strings = some.one_of(
     ),
 )  # fmt: skip
 plain = some.one_of(numbers, strings, some.booleans(), some.dates(), some.times())
-values = some.recursive(
-    plain,
-    lambda inner: some.one_of(
-        some.lists(inner, max_size=3), some.dictionaries(strings, inner, max_size=3)
-    ),
-    max_leaves=6,
-)
+
+
+def tables(inner: Any) -> Any:
+    return some.one_of(some.lists(inner, max_size=3), some.dictionaries(strings, inner, max_size=3))
+
+
+values = some.recursive(plain, tables, max_leaves=6)
 
 
 def places(data: Any, *path: Any) -> list[tuple[Any, ...]]:
@@ -113,8 +109,7 @@ def read_and_plan(path: Path) -> None:
     """What the light commands do with a file."""
     data = load(path)
     if "grids" in data or "base" in data:
-        study = read_study(path)
-        runner.plan(study, path.parent)
+        runner.plan(read_study(path), path.parent)
     elif "finetune" in data:
         tasks_of(*read_finetune(path))
     elif "kind" in data:
@@ -137,7 +132,7 @@ def test_a_shipped_recipe_that_is_changed_at_random_is_valid_or_one_line(case, p
     copy_path = placed / path.name
     try:
         text = tomli_w.dumps(data)
-        copy_path.write_text(text.replace('base = "', f'base = "{path.parent}/'), encoding="utf-8")
+        copy_path.write_text(text.replace('base = "', f'base = "{path.parent}/'), "utf-8")
     except (UnicodeEncodeError, ValueError, RecursionError):  # what no file can hold
         return
     is_valid_or_one_line(lambda: read_and_plan(copy_path))
@@ -154,6 +149,4 @@ PATHS = [".".join(map(str, path)) for path in places(DEMO)]
     value=some.one_of(values.map(str), values.map(repr), strings),
 )
 def test_any_override_is_valid_or_one_line(path, value, placed):
-    is_valid_or_one_line(
-        lambda: check(read_recipe(Path("recipes/demo-xpt.toml"), [f"{path}={value}"]))
-    )
+    is_valid_or_one_line(lambda: check(read_recipe(Path(XPT), [f"{path}={value}"])))

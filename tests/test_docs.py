@@ -31,18 +31,14 @@ CALL = re.compile(r"^(?:lingraft [a-z-].*)|(?<=-m )lingraft [^']*")
 TRAINING = {"adapt", "demo", "finetune", "graft", "study"}
 SMALL = ["evaluation.max_sentences=10", "evaluation.max_words=3", "evaluation.samples=1"]
 FEW = "2steps"
-STREAMS = {
-    "streams": [
-        {"name": name, "language": name, "corpus": {"text": [f"{name}.txt"]}}
-        for name in ("ko", "en")
-    ]
-}
+TWO = [{"name": n, "language": n, "corpus": {"text": [f"{n}.txt"]}} for n in ("ko", "en")]
+STREAMS = {"streams": TWO}
 ONE = {"language": "ko", "corpus": {"text": ["ko.txt"]}}
 """What a part of a recipe lacks: text of two languages, or of one."""
 
 
 def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
-    found = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    found = BLOCK.findall((ROOT / page).read_text("utf-8"))
     return [(kind, text.replace("\\\n", " ")) for kind, text in found if kind in kinds]
 
 
@@ -134,17 +130,14 @@ def test_every_block_of_toml_decodes_and_keys_of_recipes_exist(page: str) -> Non
 
 def anchors(page: Path) -> set[str]:
     """The places of a page that a link can name."""
-    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
-    headings = re.findall(r"^#+ (.+?)(?: \{ #([\w-]+) \})?$", text, re.MULTILINE)
-    return {
-        given or re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-        for title, given in headings
-    }
+    text = BLOCK.sub("", page.read_text("utf-8"))
+    found = re.findall(r"^#+ (.+?)(?: \{ #([\w-]+) \})?$", text, re.MULTILINE)
+    return {given or re.sub(r"[^\w -]", "", of.lower()).replace(" ", "-") for of, given in found}
 
 
 @pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md"])
 def test_links_lead_to_files_and_headings(page: str) -> None:
-    text = BLOCK.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    text = BLOCK.sub("", (ROOT / page).read_text("utf-8"))
     lost = []
     for link in re.findall(r"\]\(([^)\s]+)", text):
         target, _, anchor = link.partition("#")

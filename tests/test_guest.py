@@ -6,6 +6,7 @@ import signal
 
 import pytest
 import torch
+from plain_recipes import plain
 from transformers.utils import logging as transformers_logging
 
 import lingraft
@@ -51,30 +52,20 @@ def trained():
 def test_the_application_s_settings_change_no_weight(name):
     expected = trained()
     with APPLICATIONS[name]():
-        before = torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
+        settings = (torch.get_default_dtype, torch.get_default_device, torch.is_grad_enabled)
+        before = [read() for read in settings]
         with as_guest():
             weights = trained()
-        assert before == (
-            torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
-        )  # fmt: skip
+        assert before == [read() for read in settings]
     assert weights.dtype == expected.dtype
     assert torch.equal(weights, expected)
 
 
 @pytest.fixture
 def recipe(korean_text, tiny_source):
-    return {
-        "language": "ko",
-        "source": {"model": str(tiny_source("bert"))},
-        "corpus": {"text": [str(korean_text)]},
-        "tokenizer": {"vocab_size": 300},
-        "training": {
-            "method": "xpt-sp",
-            "preset": "xpt2021",
-            "budget": {"value": 1},
-            "batch": {"size": 4},
-        },
-    }
+    training = {"method": "xpt-sp", "preset": "xpt2021", "budget": "1 steps"}
+    tables = {"tokenizer": {"vocab_size": 300}, "training": training | {"batch": {"size": 4}}}
+    return plain(tiny_source("bert"), korean_text, **tables)
 
 
 def test_a_run_leaves_the_application_s_random_numbers_and_logs(recipe, korean_text, tmp_path):

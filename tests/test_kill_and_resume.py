@@ -71,8 +71,7 @@ def launch():
 def arguments(shorthand):
     def of(out, *more):
         settings = ("hardware.checkpoint_steps=2", "corpus.valid=0.05", "evaluation.max_words=40")
-        options = list(settings)
-        return [*shorthand(out, steps=STEPS), *options, *more]
+        return [*shorthand(out, steps=STEPS), *settings, *more]
 
     return of
 
@@ -111,9 +110,7 @@ def rubbish(run):
         for name, moment in MOMENTS.items()
     ],
 )
-def test_a_killed_run_resumes_to_the_weights_of_the_straight_run(
-    moment, launch, arguments, straight, tmp_path
-):
+def test_a_killed_run_resumes_to_the_same_weights(moment, launch, arguments, straight, tmp_path):
     run, errors = tmp_path / "run", tmp_path / "errors"
     asked = arguments(run, *(BASELINE if "baselines" in moment.stage else ()))
     assert launch(asked, errors, moment[1:4]) == -signal.SIGKILL, errors.read_text()
@@ -126,9 +123,7 @@ def test_a_killed_run_resumes_to_the_weights_of_the_straight_run(
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_again_and_again_resumes_to_the_same_weights(
-    launch, arguments, straight, tmp_path
-):
+def test_a_run_that_is_killed_repeatedly_resumes_to_the_same(launch, arguments, straight, tmp_path):
     run, errors = tmp_path / "run", tmp_path / "errors"
     for kill in ((STEP, 3, ""), (STEP, 3, ""), ("torch:save", 1, "")):
         assert launch(arguments(run), errors, kill) == -signal.SIGKILL, errors.read_text()
@@ -142,16 +137,12 @@ def test_a_run_that_is_killed_again_and_again_resumes_to_the_same_weights(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_in_a_phase_ends_it_with_a_checkpoint_that_goes_on_to_the_same_weights(
-    number, status, launch, arguments, straight, tmp_path
-):
+def test_a_signal_leaves_a_checkpoint(number, status, launch, arguments, straight, tmp_path):
     run, errors = tmp_path / "run", tmp_path / "errors"
     assert launch(arguments(run), errors, (STEP, 3, ""), number) == status
-    last = errors.read_text().splitlines()[-1]
-    assert last == (
-        f"lingraft: stopped by {number.name} at step 3 of phase 'phase-1'; "
-        "a checkpoint is written, the same command goes on"
-    )
+    said = f"lingraft: stopped by {number.name} at step 3 of phase 'phase-1'; "
+    said += "a checkpoint is written, the same command goes on"
+    assert errors.read_text().splitlines()[-1] == said
     assert (run / "phase-1" / "checkpoint-00000003").is_dir()
     assert launch(arguments(run), errors) == 0, errors.read_text()
     assert "phase-1: goes on from step 3" in errors.read_text()

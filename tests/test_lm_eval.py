@@ -44,30 +44,20 @@ metric_list: [{metric: acc}, {metric: acc_norm}]
 @pytest.fixture
 def model(tmp_path, korean_text, command):
     out = tmp_path / "run"
-    ended = command(
+    command(
         *("adapt", "--source", tiny_judged.save(tmp_path / "source"), "--text", korean_text),
-        *(
-            "--lang",
-            "ko",
-            "training.preset=xpt2021",
-            "--budget",
-            "4steps",
-            "tokenizer.vocab_size=400",
-            "--out",
-            out,
-        ),
+        *("--lang", "ko", "--budget", "4steps", "--out", out),
+        *("training.preset=xpt2021", "tokenizer.vocab_size=400"),
         *("training.batch={size=500, unit='tokens'}", "tokenizer.max_tokens=64"),
         *("evaluation.samples=0", "evaluation.untouched=false"),
-    )
-    assert ended.status == 0, ended.err
+    ).well()
     return out / "model"
 
 
 def log_likelihoods(folder):
     """By question and choice, with the stock classes and a forward pass for each."""
-    model, tokenizer = (
-        kind.from_pretrained(folder) for kind in (AutoModelForCausalLM, AutoTokenizer)
-    )
+    kinds = (AutoModelForCausalLM, AutoTokenizer)
+    model, tokenizer = (kind.from_pretrained(folder) for kind in kinds)
     for question in QUESTIONS:
         start = len(tokenizer(question["context"])["input_ids"])
         values = []
@@ -80,9 +70,9 @@ def log_likelihoods(folder):
 
 
 def test_the_harness_scores_an_export_as_the_stock_model_does(model, tmp_path):
-    (tmp_path / "quiz.yaml").write_text(TASK, encoding="utf-8")
+    (tmp_path / "quiz.yaml").write_text(TASK, "utf-8")
     lines = (json.dumps(question, ensure_ascii=False) for question in QUESTIONS)
-    (tmp_path / "quiz.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "quiz.jsonl").write_text("\n".join(lines), "utf-8")
     command = [sys.executable, "-m", "lm_eval", "run", "--model", "hf", "--tasks", "quiz"]
     command += ["--model_args", f"pretrained={model},dtype=float32", "--include_path", "."]
     command += ["--device", "cpu", "--batch_size", "4", "--output_path", "out", "--log_samples"]
@@ -97,9 +87,8 @@ def test_the_harness_scores_an_export_as_the_stock_model_does(model, tmp_path):
     rows = sorted(map(json.loads, samples.read_text().splitlines()), key=lambda row: row["doc_id"])
     found = [[float(value) for value, _ in row["filtered_resps"]] for row in rows]
     expected = list(log_likelihoods(model))
-    assert [value for row in found for value in row] == pytest.approx(
-        [value for row in expected for value in row], abs=1e-3
-    )
+    values = [value for row in expected for value in row]
+    assert [value for row in found for value in row] == pytest.approx(values, abs=1e-3)
     scores = json.loads(results.read_text())["results"]["quiz"]
     for metric, length in (("acc", lambda _: 1), ("acc_norm", len)):
         right = 0

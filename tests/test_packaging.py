@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 LEFT_OUT = {"slurm", "ray", "wandb", "mlflow", "lm-eval"}
 """Of `all`: clusters, trackers with an account, another harness."""
@@ -24,9 +24,8 @@ LEFT_OUT = {"slurm", "ray", "wandb", "mlflow", "lm-eval"}
 
 def test_the_wheel_holds_all_that_the_demo_reads() -> None:
     packed = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert {
-        f"demo/{name}": f"lingraft/demo/{name}" for name in demo.FILES
-    }.items() <= packed.items()
+    needed = {f"demo/{name}": f"lingraft/demo/{name}" for name in demo.FILES}
+    assert needed.items() <= packed.items()
     assert packed["recipes"] == "lingraft/recipes"
     assert [path for path in packed if not (ROOT / path).exists()] == []
 
@@ -44,7 +43,7 @@ def distributions(requirements: Iterable[str]) -> set[str]:
 def imported(path: Path) -> set[str]:
     """The first names of what a file imports."""
     modules = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:

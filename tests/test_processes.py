@@ -1,4 +1,7 @@
-"""Worker processes end with the one that started them, also while they load what they need."""
+"""Worker processes end with the one that started them, also while they load what they need.
+
+OpenMP's threads: what is said of them, unless the user has or torch is there already.
+"""
 
 import os
 import signal
@@ -9,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+from lingraft import processes
+from lingraft.processes import COUNT
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
 WORKING = """
 import os, time
@@ -62,6 +68,7 @@ def runs(number):
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
+@linux
 @pytest.mark.parametrize("script", [WORKING, LOADING], ids=["working", "loading a task"])
 def test_workers_end_at_once_when_the_process_that_started_them_is_killed(script, tmp_path):
     path = tmp_path / "script.py"
@@ -78,17 +85,13 @@ def test_workers_end_at_once_when_the_process_that_started_them_is_killed(script
         time.sleep(0.02)
 
 
+@linux
 @pytest.mark.parametrize("when", ["working", "starting"])
 def test_ctrl_c_ends_workers_without_a_word(when, tmp_path):
     path = tmp_path / "script.py"
     path.write_text(INTERRUPTED)
-    process = subprocess.Popen(
-        [sys.executable, path, when],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "start_new_session": True}
+    process = subprocess.Popen([sys.executable, path, when], text=True, **pipes)
     with process:
         process.stdout.readline()
         time.sleep(0.3)  # it is about to wait for its workers
@@ -99,3 +102,28 @@ def test_ctrl_c_ends_workers_without_a_word(when, tmp_path):
             os.killpg(process.pid, signal.SIGKILL)  # else the test would wait for it for ever
             raise
     assert (process.returncode, *said) == (130, "", "")
+
+
+@pytest.fixture
+def quota(monkeypatch, tmp_path):
+    """A machine of eight cores, torch not loaded, nothing chosen: `quota(what cpu.max holds)`."""
+    monkeypatch.setattr(processes, "visible_cores", lambda: 8)
+    monkeypatch.setattr(processes, "QUOTA", str(tmp_path / "cpu.max"))
+    monkeypatch.setattr(processes, "limited", False)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setenv(COUNT, "so that it is put back")
+    monkeypatch.delenv(COUNT)
+    return (tmp_path / "cpu.max").write_text
+
+
+@pytest.mark.parametrize(
+    ("says", "cores"),
+    [("250000 100000", 2), ("50000 100000", 1), ("900000 100000", 8), ("max 100000", 8), ("", 8)],
+)
+def test_a_container_s_quota_counts_in_whole_cores(says, cores, quota):
+    assert processes.cores() == 8  # there is no such file outside of containers
+    quota(says)
+    assert processes.cores() == cores
+    processes.stay_within_quota()
+    assert os.environ.get(COUNT) == (str(cores) if cores < 8 else None)
+    assert processes.limited is (cores < 8)

@@ -26,15 +26,10 @@ NOTEBOOK = ROOT / "docs/tutorial.ipynb"
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site; a broken link, anchor or page outside the navigation fails the build."""
     folder = tmp_path_factory.mktemp("site") / "site"
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-        check=False,
-    )
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    how = {"cwd": ROOT, "env": environment, "timeout": 500, "check": False}
+    built = subprocess.run(words, capture_output=True, text=True, **how)
     assert built.returncode == 0, built.stdout + built.stderr
     return folder
 
@@ -65,14 +60,12 @@ def test_every_key_of_a_recipe_is_in_the_reference_with_its_docstring() -> None:
     assert [(path, name) for path, name, told in found if not told] == []
     assert [name for _, name, _ in found if f"| `{name}` |" not in text] == []
     tables = {path for path, _, _ in found if path}
-    told_before = "streams.corpus."  # its tables are those of corpus
-    assert [p for p in tables if f"[{p}]" not in text and told_before not in p] == []
+    # the tables of streams.corpus are those of corpus
+    assert [p for p in tables if f"[{p}]" not in text and "streams.corpus." not in p] == []
 
 
 @pytest.mark.slow
-def test_the_tutorial_runs_from_top_to_bottom(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tutorial_runs_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With fewer steps and less text; else as it is, in a process and a folder of its own."""
     import nbformat
     from nbclient import NotebookClient

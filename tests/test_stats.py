@@ -31,8 +31,7 @@ def of_blocks(gains: np.ndarray, resamples: int = DRAWS) -> Difference:
 @pytest.mark.parametrize("mean", [0.5, 1.0, 2.0])
 def test_p_of_one_seed_is_the_two_sided_tail_of_the_draws(mean: float, sign: int) -> None:
     """Draws from N(mean, 1) at its quantiles: p is 2 Φ(−mean), whichever model is ahead."""
-    normal = known.norm.ppf((np.arange(DRAWS) + 0.5) / DRAWS)
-    found = of_seeds([sign * mean], normal)
+    found = of_seeds([sign * mean], known.norm.ppf((np.arange(DRAWS) + 0.5) / DRAWS))
     assert found.p == pytest.approx(2 * known.norm.sf(mean), abs=4 / DRAWS)
     assert found.low == pytest.approx(sign * mean - known.norm.ppf(0.975), abs=0.01)
     assert found.high == pytest.approx(sign * mean + known.norm.ppf(0.975), abs=0.01)
@@ -46,9 +45,7 @@ def test_p_of_one_seed_is_the_two_sided_tail_of_the_draws(mean: float, sign: int
         ([1.0, 1.0, -1.5], known.binom.sf(1, 3, 1 / 3)),  # at or below 0 where it is drawn twice
     ],
 )
-def test_p_of_seeds_that_disagree_is_that_of_drawing_them_again(
-    seeds: list[float], worse: float
-) -> None:
+def test_p_of_seeds_that_disagree_is_of_drawing_again(seeds: list[float], worse: float) -> None:
     """The text adds nothing, so all that varies is which seeds are drawn."""
     found = of_seeds(seeds)
     error = (worse * (1 - worse) / DRAWS) ** 0.5
@@ -60,8 +57,6 @@ def test_p_of_seeds_that_disagree_is_that_of_drawing_them_again(
 def test_the_interval_over_many_seeds_is_that_of_their_standard_error() -> None:
     seeds = np.random.default_rng(0).normal(0.3, 1.0, 50)
     found = of_seeds(seeds.tolist())
-    assert found.low is not None
-    assert found.high is not None
     half = known.norm.ppf(0.975) * seeds.std() / 50**0.5
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.04)
 
@@ -69,8 +64,7 @@ def test_the_interval_over_many_seeds_is_that_of_their_standard_error() -> None:
 def test_fine_tunings_are_drawn_within_their_seed_and_count_as_one() -> None:
     """Seed 0 has three fine-tunings, seed 1 has one: each seed weighs the same."""
     gains = {(0, 0): 1.0, (0, 1): 2.0, (0, 2): 3.0, (1, 0): -4.0}
-    drawn = np.tile([*gains.values()], (DRAWS, 1))
-    found = Resampling(DRAWS).difference(gains, drawn)
+    found = Resampling(DRAWS).difference(gains, np.tile([*gains.values()], (DRAWS, 1)))
     assert (found.value, found.seeds, found.trained) == (-1.0, 4, 2)
     assert found.p_seeds == pytest.approx(known.ttest_1samp([2.0, -4.0], 0).pvalue)
     # above 0 where only seed 0 is drawn (1/4): its mean lies between 1 and 3

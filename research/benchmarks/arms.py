@@ -20,8 +20,7 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.parts import part_of
 from lingraft.models.source import load_model
 from lingraft.pretrained.load import quiet_transformers
-from lingraft.recipe import PARTS, Phase
-from lingraft.recipe import Hardware as Use
+from lingraft.recipe import PARTS, Hardware as Use, Phase
 from lingraft.recipe.base import Places
 from lingraft.recipe.records import PRESETS
 from lingraft.training.loop import run_phase

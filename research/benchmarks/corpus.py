@@ -43,8 +43,8 @@ from wikiextractor import generated
 from lingraft.corpus.cleaning import duplicates
 from lingraft.corpus.cleaning.steps import SentenceFilter
 from lingraft.corpus.readers import documents as readers
-from lingraft.corpus.readers.lines import Reading
-from lingraft.corpus.readers.source import Source
+from lingraft.corpus.readers.layout import TextSource
+from lingraft.corpus.readers.lines import Counts
 from lingraft.recipe import Corpus
 
 if TYPE_CHECKING:
@@ -173,8 +173,8 @@ def steps(dump: Path, xml_bytes: int, stored: int) -> dict[str, dict[str, float]
     section = Corpus(text=(str(dump),), near_duplicates=True)
     clock = time.process_time
     begin = clock()
-    source = Source(dump.name, dump)
-    documents = [document.text for document in readers.read(source, section, Reading())]
+    source = TextSource(dump.name, dump)
+    documents = [document.text for document in readers.read(source, section, Counts())]
     seconds = {"reading (bz2, XML, wikitext)": clock() - begin}
     judge = SentenceFilter(section, "en")
     begin = clock()

@@ -33,17 +33,15 @@ import torch
 from arms import PLAIN_TRAINER, SAME_OPTIMIZER
 from made_up import BOS, EOS, PAD, TextShape, made_up, token_ids
 from shared import head, parser_of, row, write
-from vs_run_clm import blocks as labelled_blocks
-from vs_run_clm import collate, rows_of
+from vs_run_clm import blocks as labelled_blocks, collate, rows_of
 from vs_run_mlm import blocks, tokenizer_of
 
 from lingraft.evaluation import intrinsic
-from lingraft.evaluation.scorer import Item, Scorer
+from lingraft.evaluation.scorer import HiddenItem, Scorer
 from lingraft.models.families import FAMILIES
 from lingraft.models.loading import auto_class
 from lingraft.pretrained.load import quiet_transformers
-from lingraft.recipe import Hardware as Use
-from lingraft.recipe import Masking, Phase
+from lingraft.recipe import Hardware as Use, Masking, Phase
 from lingraft.tokenizer.documents import Documents
 from lingraft.training import throughput
 from lingraft.training.data import Reading
@@ -290,21 +288,21 @@ def weights(model: Model, device: torch.device) -> PreTrainedModel:
         return auto_class(config).from_config(config, dtype=torch.float32)
 
 
-def items_of(model: Model, tokens: Any) -> intrinsic.MaskedText:
+def items_of(model: Model, tokens: Any) -> intrinsic.MaskedTokens:
     """Held-out text with what is predicted of it."""
     rows = tokens.rows(range(len(tokens)))
     if not model.causal:
         ids = token_ids(model.config["vocab_size"])
         return intrinsic.mask_text(rows, ids, "gpu", Masking(), 0)
     items = [
-        Item(one[:-1].astype(np.int64), np.arange(len(one) - 1), one[1:].astype(np.int64))
+        HiddenItem(one[:-1].astype(np.int64), np.arange(len(one) - 1), one[1:].astype(np.int64))
         for one in rows
     ]
-    return intrinsic.MaskedText(items, "gpu", "next-token")
+    return intrinsic.MaskedTokens(items, "gpu", "next-token")
 
 
 @torch.no_grad()
-def held_out_loss(trained: PreTrainedModel, asked: intrinsic.MaskedText) -> float:
+def held_out_loss(trained: PreTrainedModel, asked: intrinsic.MaskedTokens) -> float:
     """Mean nats by the stock forward pass in fp32, one sentence at a time."""
     trained.eval()
     trained.set_attn_implementation("sdpa")

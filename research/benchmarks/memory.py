@@ -60,8 +60,7 @@ def run_stage(stage: str, folder: Path) -> None:
     from lingraft import recipe
     from lingraft.corpus import stage as corpus_stage
     from lingraft.pipeline.stages import read_lines
-    from lingraft.tokenizer import files as tokenizer
-    from lingraft.tokenizer import shards as tokens
+    from lingraft.tokenizer import files as tokenizer, shards as tokens
     from lingraft.tokenizer.extension import make
 
     out = folder / "run"

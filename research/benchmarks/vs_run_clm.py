@@ -39,7 +39,7 @@ from shared import parser_of
 from transformers import AutoConfig, LlamaForCausalLM
 
 from lingraft.evaluation import intrinsic
-from lingraft.evaluation.scorer import Item, Scorer
+from lingraft.evaluation.scorer import HiddenItem, Scorer
 from lingraft.models.graft import build
 from lingraft.models.losses import IGNORED
 from lingraft.models.rows import pack
@@ -127,12 +127,12 @@ def held_out_loss(model: Any, folder: Path, asked: argparse.Namespace) -> float:
     _, tokens, vocabulary = texts(asked)
     pieces = Documents.of(tokens, asked.context)
     items = [
-        Item(row[:-1].astype(np.int64), np.arange(len(row) - 1), row[1:].astype(np.int64))
+        HiddenItem(row[:-1].astype(np.int64), np.arange(len(row) - 1), row[1:].astype(np.int64))
         for row in pieces.rows(range(len(pieces)))
     ]
     plain = load_model(str(folder / "model")).model  # without what accelerate puts around a model
     plain.load_state_dict(model.state_dict())
-    text = intrinsic.MaskedText(items, "vs_run_clm", "next-token")
+    text = intrinsic.MaskedTokens(items, "vs_run_clm", "next-token")
     return intrinsic.score(Scorer(plain, vocabulary.pad, "fp32"), text)["loss"]
 
 

@@ -33,7 +33,7 @@ from made_up import BOS, EOS, PAD, TextShape, made_up, token_ids
 from shared import parser_of
 from vs_run_mlm import tokenizer_of
 
-from lingraft.finetuning.coders.common import Item, Shape
+from lingraft.finetuning.coders.common import InputShape, Item
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.problem import TASK, Finetuning
 from lingraft.finetuning.recipe import phase_of
@@ -141,7 +141,7 @@ def coder() -> TranslationCoder:
         decoder_start_token_id=EOS, eos_token_id=EOS, forced_bos_token_id=None
     )
     tokenizer = tokenizer_of(token_ids(VOCABULARY))
-    shape = Shape(tokenizer, PAD, LONGEST, types=False, generation=generation)
+    shape = InputShape(tokenizer, PAD, LONGEST, types=False, generation=generation)
     task: Any = SimpleNamespace(codes=None, metrics=(), settings=settings(64))
     return TranslationCoder(task, shape)
 

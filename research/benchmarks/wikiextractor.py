@@ -31,8 +31,8 @@ from xml.sax.saxutils import escape
 from shared import head, timed
 
 from lingraft.corpus.readers.documents import read
-from lingraft.corpus.readers.lines import HOLE, Reading, opened
-from lingraft.corpus.readers.source import Source
+from lingraft.corpus.readers.layout import TextSource
+from lingraft.corpus.readers.lines import HOLE, Counts, opened
 from lingraft.recipe import Corpus
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def generated(path: Path, count: int, copy_every: int | None = None) -> int:
 def extract(dump: Path, out: Path) -> None:
     with out.open("w") as file:
         section = Corpus(text=(str(dump),))
-        for document in read(Source(dump.name, dump), section, Reading()):
+        for document in read(TextSource(dump.name, dump), section, Counts()):
             number = document.id.rpartition(":")[2]
             row = {"id": number, "text": document.text.replace(HOLE, "")}
             file.write(json.dumps(row) + "\n")

@@ -24,7 +24,7 @@ from studies.metrics import BITS
 from studies.rows import CurveRow, latest
 
 from lingraft.report import numbers
-from lingraft.report.table import BEST, Cell, markdown, row, table
+from lingraft.report.table import BEST, TableCell, markdown, row, table
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
 
@@ -179,12 +179,12 @@ def score_table(grid: dict[str, dict[str, Any]]) -> Any:
     best = {t: min(g.mean(BITS) for g in grid[t].values()) for t in targets}
     rows = []
     for source in LANGUAGES:
-        cells: list[str | Cell] = [source]
+        cells: list[str | TableCell] = [source]
         for target in targets:
             group = grid[target].get(source)
             mean = None if group is None else group.mean(BITS)
             rank = BEST if mean is not None and mean == best[target] else 0
-            cells.append(Cell(numbers.fixed(mean, 3), rank=rank))
+            cells.append(TableCell(numbers.fixed(mean, 3), rank=rank))
         rows.append(row(*cells))
     random = [scratch_of(target) for target in targets]
     if any(value is not None for value in random):
@@ -208,7 +208,7 @@ def predictor_table(found: list[dict[str, Any]]) -> Any:
         sign = "higher" if one["higher"] else "lower"
         known = sum(value is not None for value in held["by_target"].values())
         regret = numbers.fixed(held["regret"], 3)
-        rows.append((one["name"], sign, Cell(mean, under=between), p, str(known), regret))
+        rows.append((one["name"], sign, TableCell(mean, under=between), p, str(known), regret))
     head = ("predictor", "good is", "Spearman", "p", "targets", "regret")
     return table("predictors", head, rows)
 

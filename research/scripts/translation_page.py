@@ -22,7 +22,7 @@ import numpy as np
 from studies.drawing import Figure
 
 from lingraft.report import numbers
-from lingraft.report.table import Cell, markdown, row, table
+from lingraft.report.table import TableCell, markdown, row, table
 from lingraft.rundir import read_json, write_text
 from lingraft.stats import Resampling
 from lingraft.tasks.translation_metrics import SCORERS
@@ -152,7 +152,7 @@ def score_table(direction: str) -> Table:
     columns = [(test, metric) for test in TESTS for metric in METRICS]
     rows = []
     for system, title in SYSTEMS.items():
-        cells: list[str | Cell] = [title]
+        cells: list[str | TableCell] = [title]
         for test, metric in columns:
             values = [
                 numbers.fixed(one["value"], 1)

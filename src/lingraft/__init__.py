@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.callbacks import Callback
-from lingraft.config import AdaptConfig, names_of, recipe_of
-from lingraft.config import adapt as _adapt
+from lingraft.config import AdaptConfig, adapt as _adapt, names_of, recipe_of
 from lingraft.errors import (
     DataError,
     LingraftError,
@@ -23,7 +22,6 @@ from lingraft.errors import (
 from lingraft.guest import as_guest
 from lingraft.processes import stay_within_quota, wait_passively
 from lingraft.recipe import Corpus, Recipe, decoding
-from lingraft.recipe.decoding import assignments
 from lingraft.run import Callbacks, Run, read_scores, scores_frame
 from lingraft.work import clean_corpus, evaluate, finetune, run_study
 
@@ -166,7 +164,7 @@ def graft(
     from lingraft.pipeline import untrained
 
     own = str(tokenizer) if isinstance(tokenizer, Path) else tokenizer
-    keys = [f"seed={seed}", *assignments(settings)]
+    keys = [f"seed={seed}", *decoding.assignments(settings)]
     with as_guest():
         return untrained.graft(
             str(source),

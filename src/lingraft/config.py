@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.recipe import Recipe, Training, decoding
-from lingraft.recipe.decoding import assignments
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.recipe.streams import named_texts, plain_streams
 from lingraft.rundir import Run, read_json
@@ -24,7 +23,6 @@ Texts = Paths | Mapping[str, Paths]
 """Files, folders or hub:DATASET; of several languages by language code."""
 Settings = Mapping[str, Any] | Sequence[str]
 """Keys of a recipe and their values, or `key=value` each."""
-BESIDE_A_RECIPE = ("out", "budget", "seed", "settings")
 
 
 @dataclass(kw_only=True)
@@ -94,7 +92,7 @@ class AdaptConfig:
     @property
     def assignments(self) -> list[str]:
         """Return `settings` and `seed` as `key=value`."""
-        return [*assignments(self.settings), *assignments({"seed": self.seed})]
+        return [*decoding.assignments(self.settings), *decoding.assignments({"seed": self.seed})]
 
 
 def adapt(
@@ -150,10 +148,10 @@ def recipe_of(
     """
     if config is None or isinstance(config, AdaptConfig):
         return replace(config or AdaptConfig(), **given).recipe()
-    if others := [name for name in given if name not in BESIDE_A_RECIPE]:
+    if others := [name for name in given if name not in ("out", "budget", "seed", "settings")]:
         raise RecipeError(f"{others[0]}: is not given beside a recipe; set its key (KEY=VALUE)")
     beside = AdaptConfig(**given)
-    changes = assignments({"training.budget": beside.budget}) + beside.assignments
+    changes = decoding.assignments({"training.budget": beside.budget}) + beside.assignments
     if isinstance(config, Recipe):
         if changes:
             raise RecipeError(f"{changes[0]}: a Recipe is complete; give its file or a dict")

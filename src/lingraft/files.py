@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-OS_ERROR = "(os error "
-"""In the messages of libraries written in Rust."""
 TEMPORARY = re.compile(r"\..+\.(\d+)\.(?:tmp|partial)")
 """Names of the temporary files of `write_text` and `replacing`, with the number of the process."""
 
@@ -82,12 +80,9 @@ def check_free(folder: Path, mend: str = "choose another --out, or delete it") -
     Raises:
         DataError: it does, or is a file.
     """
-    if folder.exists() and (not folder.is_dir() or any(map(_stays, folder.iterdir()))):
+    stays = not folder.is_dir() or not all(TEMPORARY.fullmatch(p.name) for p in folder.iterdir())
+    if folder.exists() and stays:
         raise DataError(f"{folder}: is there already; {mend}")
-
-
-def _stays(path: Path) -> bool:
-    return TEMPORARY.fullmatch(path.name) is None
 
 
 def remove(path: Path) -> None:
@@ -147,7 +142,8 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # tokenizers has no class of its own for what the system refuses
-        is_refused = isinstance(error, SafetensorError | RuntimeError) or OS_ERROR in str(error)
+        # "(os error …)" stands in the messages of libraries written in Rust.
+        is_refused = isinstance(error, SafetensorError | RuntimeError) or "(os error " in str(error)
         if isinstance(error, DataError) or not is_refused or is_memory_full(error):
             raise
         raise DataError(
@@ -198,21 +194,15 @@ MARK = b'<meta name="generator" content="lingraft">'
 HEAD_BYTES = 4_096
 
 
-def check_target(page: Path, beside: Sequence[str] = ()) -> None:
-    """Refuse to write over what is no page of lingraft, nor came with one.
-
-    Args:
-        page: to be written.
-        beside: endings of files that are written with it, such as '.md'.
+def check_target(page: Path) -> None:
+    """Refuse to write over what is no page of lingraft.
 
     Raises:
-        DataError: it is a folder or a file that lingraft did not write, or there is no page yet but
-            a file beside it.
+        DataError: it is a folder or a file that lingraft did not write.
     """
     is_ours = page.is_file() and MARK in page.read_bytes()[:HEAD_BYTES]
-    for path in (page, *map(page.with_suffix, beside)):
-        if path.exists() and not is_ours:
-            raise DataError(f"{path}: is no page of lingraft; name another file with --out")
+    if page.exists() and not is_ours:
+        raise DataError(f"{page}: is no page of lingraft; name another file with --out")
 
 
 def not_utf8(name: str) -> str | None:

@@ -78,8 +78,7 @@ class Ticker:
     def __init__(self, title: str, total: float | None, unit: str, bar: Progress | None) -> None:
         self.what, self.total, self.unit = title, total, unit
         self.started = self.last_line = time.monotonic()
-        self.count = 0.0
-        self.before = 0.0
+        self.count = self.before = 0.0
         self.bar = bar
         self.task = bar.add_task(title, total=total, rate="", note="") if bar else None
 
@@ -114,11 +113,9 @@ class Ticker:
 
     def line(self, now: float, note: str) -> str:
         """Return one line for a log file: count, share, time left, rate."""
-        of_all = (
-            f"/{self.total:,.0f} {self.unit} ({self.count / self.total:.0%})"
-            if (self.total)
-            else f" {self.unit}"
-        )
+        of_all = f" {self.unit}"
+        if self.total:
+            of_all = f"/{self.total:,.0f} {self.unit} ({self.count / self.total:.0%})"
         parts = (f"{self.what}: {self.count:,.0f}{of_all}", self.speed(now), note)
         return ", ".join(filter(None, parts))
 

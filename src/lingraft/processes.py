@@ -22,6 +22,7 @@ import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import connection
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from lingraft.errors import DataError, RecipeError
@@ -29,7 +30,6 @@ from lingraft.errors import DataError, RecipeError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Future
-    from pathlib import Path
 
 
 class Pool(ProcessPoolExecutor):
@@ -184,12 +184,6 @@ def stay_within_quota() -> None:
         limited = True
 
 
-def leave_to_jobs() -> None:
-    """Take this machine's quota out of what jobs of a cluster inherit: theirs is another."""
-    if limited:
-        os.environ.pop(COUNT, None)
-
-
 def visible_cores() -> int:
     """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -198,8 +192,7 @@ def visible_cores() -> int:
 def cores() -> int:
     """Return how many of the cores this process may use at a time, in whole ones."""
     try:
-        with open(QUOTA, encoding="ascii") as file:  # noqa: PTH123 - a kernel file, not a path of ours
-            time, period = map(int, file.read().split())
+        time, period = map(int, Path(QUOTA).read_text(encoding="ascii").split())
     except (OSError, ValueError):  # no container, or "max"
         return visible_cores()
     return max(1, min(visible_cores(), time // period))

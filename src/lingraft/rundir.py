@@ -20,18 +20,19 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from lingraft.errors import DataError, reading
-from lingraft.files import TEMPORARY as TEMPORARY
-from lingraft.files import begins_with as begins_with
-from lingraft.files import check_free as check_free
-from lingraft.files import clear_temporary as clear_temporary
-from lingraft.files import json_line as json_line
-from lingraft.files import remove as remove
-from lingraft.files import removed_on_failure as removed_on_failure
-from lingraft.files import replacing as replacing
-from lingraft.files import write_json as write_json
-from lingraft.files import write_rows as write_rows
-from lingraft.files import write_text as write_text
-from lingraft.files import writing as writing
+from lingraft.files import (
+    begins_with as begins_with,
+    check_free as check_free,
+    clear_temporary as clear_temporary,
+    json_line as json_line,
+    remove as remove,
+    removed_on_failure as removed_on_failure,
+    replacing as replacing,
+    write_json as write_json,
+    write_rows as write_rows,
+    write_text as write_text,
+    writing as writing,
+)
 from lingraft.processes import is_locked_now, lock_file
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ def fingerprint(*parts: Any) -> str:
 
 def digest(path: Path) -> str:
     """SHA-256 of a file's content; read again only where its size or time of change differ."""
-    stat = path.stat()
-    place = path.resolve()
+    stat, place = path.stat(), path.resolve()
     if stat.st_size < LARGE:
         return _digest(place, stat.st_size, stat.st_mtime_ns)
     with contextlib.suppress(OSError, RuntimeError):  # no home, or none that can be written to
@@ -176,8 +176,7 @@ class Step:
         Raises:
             DataError: it is not finished.
         """
-        result: dict[str, Any] = self.done()["result"]
-        return result
+        return dict(self.done()["result"])
 
     def inputs(self) -> dict[str, Any]:
         """Return what lies in the folder is made from, finished or not; nothing if none knows."""
@@ -187,17 +186,11 @@ class Step:
         text = mark.read_text(encoding="utf-8")
         if not text.startswith("{"):  # a phase of an earlier version
             return {"fingerprint": text}
-        data: dict[str, Any] = read_json(mark)
-        return data
+        return dict(read_json(mark))
 
     def is_of(self, command: str) -> bool:
         """Return whether the folder holds what a command of lingraft has made or begun."""
         return bool(self.inputs().get("command") == command)
-
-    @property
-    def is_phase(self) -> bool:
-        """Return whether a folder in a run's is a phase; other steps say more of their inputs."""
-        return self.inputs().keys() == {"fingerprint"}
 
     def is_kept(self, inputs: Mapping[str, Any], *, replace: bool, mend: str) -> bool:
         """Return whether the work is done; what was made from other inputs is deleted or refused.
@@ -303,9 +296,8 @@ class Run:
 
     def weights(self, phases: Sequence[str]) -> Path:
         """Return the checkpoint after these phases of training; after none, the graft."""
-        return (
-            self.stage(phases[-1]).path / "best" if phases else self.stage("graft").path / "model"
-        )
+        stage, name = (phases[-1], "best") if phases else ("graft", "model")
+        return self.stage(stage).path / name
 
     @property
     def recipe_path(self) -> Path:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from lingraft.config import names_of
 from lingraft.guest import as_guest
 from lingraft.recipe import Corpus, decoding
-from lingraft.recipe.decoding import assignments
 from lingraft.run import scores_frame
 
 if TYPE_CHECKING:
@@ -105,11 +104,11 @@ def finetune(
     names, base = names_of(models), Path()
     options = run.Options(update, force, command="lingraft.finetune(...)")
     if len(names) == 1 and names[0].endswith(".toml"):
-        asked, base = recipe.read_finetune(Path(names[0]), assignments(settings))
+        asked, base = recipe.read_finetune(Path(names[0]), decoding.assignments(settings))
     else:
         tables: dict[str, Any] = {"models": names, "tasks": names_of(task)}
         tables |= {} if data is None else {"data": str(data)}
-        asked = recipe.decode_finetune(tables, assignments(settings), "finetune")
+        asked = recipe.decode_finetune(tables, decoding.assignments(settings), "finetune")
     with as_guest():
         made = {outcome.fingerprint for outcome in run.finetune(asked, Path(out), options, base)}
         results = outcomes.read_results(Path(out))
@@ -145,12 +144,11 @@ def run_study(
     """
     from lingraft.study import page
     from lingraft.study.recipe import read_study
-    from lingraft.study.runner import Options
+    from lingraft.study.runner import RunnerOptions
 
     study = read_study(Path(file))
     place = Path("runs") / study.name if out is None else Path(out)
-    options = Options(jobs, tuple(only), force=force, update=update)
-    return page.run(study, place, options).path
+    return page.run(study, place, RunnerOptions(jobs, tuple(only), force=force, update=update)).path
 
 
 def clean_corpus(
@@ -186,9 +184,8 @@ def clean_corpus(
     from lingraft.report.pages import corpus as page
 
     asked = {"corpus": {"text": names_of(text), "near_duplicates": True}}
-    tables = decoding.override(asked, assignments(settings))
+    tables = decoding.override(asked, decoding.assignments(settings))
     section = decoding.checked(Corpus, tables["corpus"], "clean_corpus")
-    options = job.Settings(jobs=jobs, force=force)
-    result = job.make(section, language, Path(out), options)
+    result = job.make(section, language, Path(out), job.JobSettings(jobs=jobs, force=force))
     page.write(Path(out))
     return result or {}

@@ -8,10 +8,8 @@ import pytest
 
 pytest.importorskip("datatrove")
 
-WORDS = [
-    "사람", "학교", "바다", "하늘", "책상", "나무", "구름", "시간", "마음", "노래", "도시", "강물",
-    "아침", "저녁", "이야기", "길",
-]  # fmt: skip
+KOREAN = "사람 학교 바다 하늘 책상 나무 구름 시간 마음 노래 도시 강물 아침 저녁 이야기 길"
+WORDS = KOREAN.split()
 
 
 @pytest.fixture
@@ -25,10 +23,8 @@ def sentence(rng: random.Random, words: int = 9) -> str:
 
 def rows() -> list[dict[str, str]]:
     rng = random.Random(1)
-    found = [
-        {"id": f"{n}", "text": f"{sentence(rng)}\n{sentence(rng)}", "url": f"https://{n % 3}.kr/"}
-        for n in range(80)
-    ]
+    texts = [f"{sentence(rng)}\n{sentence(rng)}" for _ in range(80)]
+    found = [{"id": f"{n}", "text": t, "url": f"https://{n % 3}.kr/"} for n, t in enumerate(texts)]
     long = "\n".join(sentence(rng) for _ in range(9))
     return [
         *found,

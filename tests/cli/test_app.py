@@ -1,3 +1,5 @@
+"""Options that several values may follow, and functions that take one or several."""
+
 from __future__ import annotations
 
 import json
@@ -10,7 +12,9 @@ import time
 import pytest
 import torch
 from tiny_shapes import ENCODERS
+from transformers import AutoTokenizer
 
+import lingraft
 from lingraft.cli import app as cli
 from lingraft.cli.show import TABLES
 from lingraft.errors import DataError
@@ -52,12 +56,9 @@ def test_a_light_command_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize("family", ENCODERS)
-def test_evaluate_prints_one_json_object_for_any_stock_model(
-    family, tiny_source, korean_text, command
-):
+def test_evaluate_prints_one_json_object_of_any_model(family, tiny_source, korean_text, command):
     more = ("--lang", "ko", "max_sentences=20", "max_words=10", "--json")
-    ended = command("--quiet", "evaluate", tiny_source(family), "--text", korean_text, *more)
-    assert ended.status == 0, ended.err
+    ended = command("--quiet", "evaluate", tiny_source(family), "--text", korean_text, *more).well()
     result = json.loads(ended.out)
     assert result["sentences"] == 20
     assert set(result["metrics"]) == {"bert", "mask-only"}
@@ -88,9 +89,8 @@ def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_pa
     assert (ended.status, "stopped" in ended.err) == (130, False)
     monkeypatch.setattr("lingraft.corpus.streams.prepare", stop)
     ended = command("adapt", recipe, "--out", tmp_path / "run", "--force")
-    assert ended.err.strip().splitlines()[-1] == (
-        "lingraft: stopped; the same command without --force keeps what is finished"
-    )
+    said = "lingraft: stopped; the same command without --force keeps what is finished"
+    assert ended.err.strip().splitlines()[-1] == said
 
 
 def test_sigterm_outside_training_is_one_line_and_ends_the_workers(command, monkeypatch, adapted):
@@ -130,9 +130,7 @@ def test_sigterm_outside_training_is_one_line_and_ends_the_workers(command, monk
          "lingraft: the memory is full; ", []),
     ],
 )  # fmt: skip
-def test_the_first_of_several_processes_tells_of_an_error_first(
-    command, monkeypatch, rank, raised, says, waited
-):
+def test_the_first_process_tells_an_error_first(command, monkeypatch, rank, raised, says, waited):
     def fail(_):
         raise raised
 
@@ -145,3 +143,23 @@ def test_the_first_of_several_processes_tells_of_an_error_first(
     assert ended.err.startswith(says)
     assert len(ended.err.splitlines()) == bool(says)
     assert slept == waited
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
+def test_evaluate_reads_a_spelt_special_token_as_text(family, tiny_source, tmp_path, monkeypatch):
+    """As in the evaluation of a run; else a token is hidden that nobody hid."""
+    source, rows = tiny_source(family), []
+    monkeypatch.setattr(
+        "lingraft.pipeline.evaluating.evaluate_sentences",
+        lambda _, tokenizer, sentences, **options: (
+            rows.extend(sentences) or {"masks": 0, "metrics": 0}
+        ),
+    )
+    text = tmp_path / "en.txt"
+    text.write_text("A dog <mask> sleeps in the </s> sun, it is said.\n")
+    lingraft.evaluate(source, text, max_words=0)
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    (row,) = map(list, rows)
+    assert tokenizer.mask_token_id not in row
+    assert row.index(tokenizer.eos_token_id) == len(row) - 1
+    assert (tokenizer.unk_token_id in row) == (family == "xlm-roberta")

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 import typer
-from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import given, settings, strategies as some
 
-from lingraft.cli import app as cli
-from lingraft.cli import parsing
+from lingraft.cli import app as cli, parsing
 from lingraft.errors import LingraftError
 
 
@@ -54,8 +52,7 @@ def read(words):
     ],
 )
 def test_lists_go_by_spaces_and_keys_stand_anywhere(words, expected):
-    found = read(words)
-    assert {name: found[name] for name in expected} == expected
+    assert {name: read(words)[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -157,12 +154,9 @@ def test_json_is_the_only_thing_on_standard_output(command, adapted):
 
 
 def test_the_surface_is_small():
-    options = [
-        param
-        for command in LEAVES.values()
-        for param in command.params
-        if param.param_type_name == "option" and "--json" not in param.opts
-    ]
+    params = [param for command in LEAVES.values() for param in command.params]
+    options = [one for one in params if one.param_type_name == "option"]
+    options = [one for one in options if "--json" not in one.opts]
     assert len(cli.COMMANDS) <= 13
     assert len(options) <= 105
 

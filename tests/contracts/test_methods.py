@@ -6,16 +6,13 @@ import functools
 
 import pytest
 import torch
-from accelerate import Accelerator
-from accelerate.state import AcceleratorState, GradientState
 from papers import papers
 from tiny_shapes import ENCODERS
 
 from lingraft.models.families import FAMILIES
 from lingraft.models.parts import part_of
 from lingraft.models.source import load_model
-from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import evaluating, preflight, stages
+from lingraft.pipeline import adapt as pipeline, evaluating, preflight, stages
 from lingraft.pipeline.stages import Context
 from lingraft.recipe import Validation
 from lingraft.recipe.decoding import to_toml
@@ -28,8 +25,6 @@ WHOLE = list(METHODS)[: list(METHODS).index("untouched")]
 CASES = [(ENCODERS[place % len(ENCODERS)], method) for place, method in enumerate(WHOLE)]
 """Every method on one family, and every family under several methods."""
 SMALL = {
-    "language": "ko",
-    "corpus": {"min_characters": 2},
     "tokenizer": {"vocab_size": 400, "max_tokens": 32},
     "hardware": {"precision": "fp32", "row_tokens": 32},
     "evaluation": {"max_sentences": 4, "max_words": 2, "samples": 1},
@@ -40,12 +35,9 @@ METHOD = {"budget": {"value": 4}, "batch": {"size": 4}, "learning_rate": 0.01, "
 
 
 @pytest.fixture(scope="module")
-def one_process():
-    AcceleratorState._reset_state(reset_partial_state=True)
-    GradientState._reset_state()
-    yield Accelerator(cpu=True, mixed_precision="no")
-    AcceleratorState._reset_state(reset_partial_state=True)
-    GradientState._reset_state()
+def accelerator(one_process):
+    with one_process() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +66,7 @@ def pair_streams(tmp_path_factory, korean_text):
 
 
 @pytest.fixture(scope="module")
-def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, one_process):
+def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, accelerator):
     """A finished run of a few steps: its context. Methods share text and vocabulary by family."""
     root = tmp_path_factory.mktemp("methods")
 
@@ -82,32 +74,28 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
         tables = {
             "source": {"model": str(tiny_source(family))},
             "training": METHOD | papers(method),
+            "embeddings": {"lexicons": [str(lexicon)]},
         }
-        tables["embeddings"] = {"lexicons": [str(lexicon)]}
         if any(template.objectives for template in METHODS[method].phases):
             tables["streams"] = pair_streams
-            plain = {
-                key: value for key, value in SMALL.items() if key not in ("language", "corpus")
-            }
         else:
-            tables["corpus"] = SMALL["corpus"] | {"text": [str(korean_text)]}
-            plain = SMALL
-        recipe = recipe_from(plain | tables)
-        looks = Validation(every_steps=2, max_sentences=4)  # each look writes weights
-        changes = [
-            {"validation": looks}
-            | ({"distil": phase.distil.model_copy(update={"stream": ""})} if phase.distil else {})
-            for phase in recipe.phases
-        ]
-        phases = [
-            phase.model_copy(update=change)
-            for phase, change in zip(recipe.phases, changes, strict=True)
-        ]
+            tables |= {
+                "language": "ko",
+                "corpus": {"min_characters": 2, "text": [str(korean_text)]},
+            }
+        recipe = recipe_from(SMALL | tables)
+        phases = []
+        for phase in recipe.phases:
+            # each look writes weights
+            change = {"validation": Validation(every_steps=2, max_sentences=4)}
+            if phase.distil:
+                change["distil"] = phase.distil.model_copy(update={"stream": ""})
+            phases.append(phase.model_copy(update=change))
         recipe = recipe.model_copy(update={"phases": tuple(phases)})
         (root / folder).mkdir(parents=True, exist_ok=True)
         run = Run(root / folder, parent)
         run.recipe_path.write_text(to_toml(recipe), encoding="utf-8")
-        return Context(recipe, run, one_process)
+        return Context(recipe, run, accelerator)
 
     @functools.cache
     def shared(family, kind):

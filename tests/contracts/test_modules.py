@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from with_module import with_module
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import loading
@@ -13,23 +14,13 @@ from lingraft.recipe import PARTS, Graft
 
 pytestmark = pytest.mark.parametrize("part", MODULES)
 ASKED = {"adapters": 4, "cross_attention": True}
-STACK = Stack(FAMILIES["roberta"], 2, 32, 0)
 
 
 @pytest.fixture
-def size(part):
-    return MODULES[part].size(ASKED[part], STACK)
-
-
-@pytest.fixture
-def model(part, size, tiny_model):
+def model(part, tiny_model):
     """A tiny model that has the module, with weights that matter."""
-    made = tiny_model("roberta")
-    MODULES[part].code.insert(made, FAMILIES["roberta"], size, 0)
-    generator = torch.Generator().manual_seed(3)
-    for tensor in loading.own_tensors(made, MODULES[part]).values():
-        tensor.normal_(0.0, 0.3, generator=generator)
-    return made.eval()
+    size = MODULES[part].size(ASKED[part], Stack(FAMILIES["roberta"], 2, 32, 0))
+    return with_module(tiny_model("roberta"), "roberta", part, size)
 
 
 def test_it_is_a_part_that_a_recipe_can_name_and_ask_for(part):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from phase_rows import IDS
 
 from lingraft.models import cross_attention
 from lingraft.models.families import FAMILIES
@@ -13,10 +14,7 @@ from lingraft.tokenizer.pairs import Edges, TokenPairs
 from lingraft.training.data import Batcher, Reading
 from lingraft.training.masked_text import MaskedText
 from lingraft.training.objectives import OBJECTIVES
-from lingraft.training.objectives.common import TokenIds
 from lingraft.training.objectives.mlm import sentence_keys
-
-IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 
 pytestmark = pytest.mark.parametrize("name", OBJECTIVES)
 

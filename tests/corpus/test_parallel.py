@@ -1,15 +1,15 @@
 import gzip
 import json
-import random
+import lzma
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lingraft.corpus import pairs
+from lingraft.corpus import aligned, pairs
 from lingraft.corpus.pairs import Checker, Pair
 from lingraft.corpus.readers import parallel
-from lingraft.corpus.readers.lines import BROKEN_JSON, Reading
+from lingraft.corpus.readers.lines import BROKEN_JSON, Counts
 from lingraft.errors import DataError
 
 TMX = """<?xml version="1.0" encoding="{0}"?>
@@ -27,8 +27,8 @@ TWO = [("one", "하나"), ("two", "둘")]
 
 def read(
     *names: Path | str, target: str = "ko", columns: tuple[int, int] = (0, 1)
-) -> tuple[list[tuple[str, str]], Reading]:
-    reading = Reading()
+) -> tuple[list[tuple[str, str]], Counts]:
+    reading = Counts()
     found = parallel.read(names, ("en", target), reading, columns)
     return [(pair.source, pair.target) for pair in found], reading
 
@@ -43,13 +43,9 @@ def test_tsv_gives_the_columns_that_are_named(tmp_path: Path) -> None:
 
 def test_json_lines_give_both_languages_nested_or_not(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    rows = [
-        {"translation": {"en": "one", "ko": "하나"}},
-        {"en": "two", "ko": "둘", "de": "zwei"},
-        {"en": "three", "ko": None},
-        [1],
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n")
+    rows = [{"translation": {"en": "one", "ko": "하나"}}, {"en": "two", "ko": "둘", "de": "zwei"}]
+    broken = ['{"en": "three", "ko": null}', "[1]", "{"]
+    path.write_text("\n".join([*map(json.dumps, rows), *broken]))
     found, reading = read(path)
     assert found == TWO
     assert reading.dropped == {parallel.MISSING_LANGUAGE: 2, BROKEN_JSON: 1}
@@ -95,24 +91,6 @@ def test_an_entity_bomb_in_tmx_is_refused(tmp_path: Path) -> None:
         read(path)
 
 
-def test_tmx_of_other_bytes_raises_nothing_but_a_data_error(tmp_path: Path) -> None:
-    rng = random.Random(0)
-    whole = TMX.format("utf-8").encode()
-    path = tmp_path / "a.tmx"
-    refusals = []
-    for _ in range(200):
-        data = bytearray(whole[: rng.randrange(1, len(whole))] if rng.random() < 0.3 else whole)
-        for _ in range(rng.randrange(4)):
-            data[rng.randrange(len(data))] = rng.randrange(256)
-        path.write_bytes(data)
-        try:
-            read(path)
-        except DataError as error:
-            refusals.append(str(error))
-    assert 50 < len(refusals) < 200
-    assert not any("\n" in message for message in refusals)
-
-
 GOOD = Pair("고양이가 잔다.", "The cat sleeps.")
 LONG = "The cat sleeps on the warm stove in the old kitchen of the house all day."
 
@@ -148,3 +126,26 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         pairs.write_tsv([], path)
     assert [file.name for file in tmp_path.iterdir()] == ["a.tsv"]
     assert path.read_text()
+
+
+@pytest.mark.parametrize(("name", "gap"), [("a.txt", " "), ("a.tsv.xz", "\t")])
+def test_words_are_parted_by_a_space_or_a_tab(tmp_path: Path, name: str, gap: str) -> None:
+    path = tmp_path / name
+    rows = ["개|dog", "개|hound", "개|dog", "", "하나|둘|셋"]
+    rows += ["말|\u200b", f"개|{'x' * 101}", "말|hor\ufffde"]
+    data = "\n".join(rows).replace("|", gap).encode()
+    path.write_bytes(lzma.compress(data) if path.suffix == ".xz" else data)
+    found = aligned.read_lexicon([path])
+    assert found.pairs == [("개", "dog"), ("개", "hound")]
+    assert found.translations == {"개": ["dog", "hound"]}
+    reasons = (aligned.DUPLICATE, aligned.NOT_TWO_COLUMNS, aligned.EMPTY)
+    assert found.dropped == dict.fromkeys((*reasons, aligned.TOO_LONG, aligned.DAMAGED), 1)
+
+
+def test_a_file_without_pairs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("one two three\n")
+    with pytest.raises(DataError, match="holds no pair of words"):
+        aligned.read_lexicon([path])
+    with pytest.raises(DataError, match="cannot be read"):
+        aligned.read_lexicon([tmp_path / "b.tsv"])

@@ -13,24 +13,20 @@ from pathlib import Path
 import pytest
 
 from lingraft.corpus import inputs
-from lingraft.corpus.readers import documents as readers
+from lingraft.corpus.readers import documents as readers, parallel
 from lingraft.corpus.readers.columns import NO_TEXT_FIELD, NOT_WHERE
 from lingraft.corpus.readers.documents import Document
-from lingraft.corpus.readers.lines import BROKEN_JSON, BROKEN_UTF8, EMPTY, Reading
-from lingraft.corpus.readers.source import Source
+from lingraft.corpus.readers.layout import TextSource
+from lingraft.corpus.readers.lines import BROKEN_JSON, BROKEN_UTF8, EMPTY, Counts
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-ROWS = [
-    {"id": "a", "text": "첫 문서"},
-    {"id": "b", "text": "둘째 문서\n두 줄"},
-    {"id": 3, "text": "끝"},
-]
-JSONL = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS).encode()
-EXPECTED = [Document(str(row["id"]), str(row["text"])) for row in ROWS]
+ROWS = {"a": "첫 문서", "b": "둘째 문서\n두 줄", 3: "끝"}
+JSONL = "".join(json.dumps({"id": name, "text": ROWS[name]}) + "\n" for name in ROWS).encode()
+EXPECTED = [Document(str(name), text) for name, text in ROWS.items()]
 DUMP = """<mediawiki xml:lang="ko"><siteinfo><dbname>kowiki</dbname></siteinfo><page>
 <title>제목</title><ns>0</ns><id>5</id><revision><id>7</id><text>'''제목'''은 [[글]]이다.</text>
 </revision></page></mediawiki>""".encode()
@@ -43,51 +39,42 @@ PAGE = "<html><body><main><p>제목은 글이다.</p></main></body></html>".enco
 ONE = "제목은 글이다."
 
 
-def read(path: Path | str, **changes: object) -> tuple[list[Document], Reading]:
-    section, reading = Corpus(text=(str(path),), **changes), Reading()
+def read(path: Path | str, **changes: object) -> tuple[list[Document], Counts]:
+    section, reading = Corpus(text=(str(path),), **changes), Counts()
     found = readers.resolve(section.text)
     return [one for source in found for one in readers.read(source, section, reading)], reading
 
 
-def error_of(path: Path) -> str | None:
+def is_refused(path: Path, data: bytes) -> bool:
+    path.write_bytes(data)
     try:
-        read(path)
+        if path.suffix == ".tmx":
+            list(parallel.read([path], ("en", "ko"), Counts()))
+        else:
+            read(path)
     except DataError as error:
-        return str(error)
-    return None
+        return path.name in str(error) or pytest.fail(str(error))
+    return False
 
 
 @pytest.mark.parametrize(
-    ("name", "data"),
+    ("name", "data", "expected"),
     [
-        ("A.JSONL", JSONL),
-        ("a.b.json.gz", gzip.compress(JSONL, mtime=0)),
-        ("a.jsonl.xz", lzma.compress(JSONL)),
-        ("a.ndjson.bz2", bz2.compress(JSONL)),
+        ("A.JSONL", JSONL, EXPECTED),
+        ("a.b.json.gz", gzip.compress(JSONL, mtime=0), EXPECTED),
+        ("a.jsonl.xz", lzma.compress(JSONL), EXPECTED),
+        ("a.ndjson.bz2", bz2.compress(JSONL), EXPECTED),
+        ("kowiki.xml", DUMP, [("kowiki:5", ONE)]),
+        ("kowiki.xml.bz2", bz2.compress(DUMP), [("kowiki:5", ONE)]),
+        ("a.html", PAGE, [(readers.content_id(ONE), ONE)]),
+        ("a.wet.gz", gzip.compress(WET), [("http://a.kr/b", ONE)]),
     ],
 )
-def test_json_lines_are_read_from(tmp_path: Path, name: str, data: bytes):
+def test_the_kind_of_a_file_decides_how_it_is_read(tmp_path, name, data, expected):
     (tmp_path / name).write_bytes(data)
-    documents, reading = read(tmp_path / name)
-    assert documents == EXPECTED
-    assert reading.documents == 3
-    assert not reading.dropped
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "identifier"),
-    [
-        ("kowiki.xml", DUMP, "kowiki:5"),
-        ("kowiki.xml.bz2", bz2.compress(DUMP), "kowiki:5"),
-        ("a.html", PAGE, readers.content_id(ONE)),
-        ("a.wet.gz", gzip.compress(WET), "http://a.kr/b"),
-    ],
-)
-def test_the_kind_of_a_file_decides_how_it_is_read(tmp_path, name, data, identifier):
-    (tmp_path / name).write_bytes(data)
-    [document], reading = read(tmp_path)
-    assert (document.id, document.text.strip()) == (identifier, ONE)
-    assert reading.documents == 1
+    documents, reading = read(tmp_path)
+    assert [(one.id, one.text.strip()) for one in documents] == expected
+    assert (reading.documents, reading.dropped) == (len(expected), {})
 
 
 @pytest.mark.parametrize(
@@ -190,14 +177,12 @@ def test_a_table_without_any_text_says_what_it_holds(tmp_path, name, data, messa
         read(tmp_path / name)
 
 
-LANGUAGES = [("Haus", "de"), ("집", "ko"), ("Baum", "de"), ("tree", None)]
-
-
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "hub"])
 def test_fields_inside_fields_are_named_with_a_point(tmp_path: Path, name: str):
+    languages = (("Haus", "de"), ("집", "ko"), ("Baum", "de"), ("tree", None))
     rows = [
         {"doc": {"body": {"text": text}}, "id": f"d{n}", "meta": {"lang": lang}}
-        for n, (text, lang) in enumerate(LANGUAGES)
+        for n, (text, lang) in enumerate(languages)
     ]
     if name == "a.parquet":
         parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / name)
@@ -223,26 +208,52 @@ def test_a_bad_stretch_of_a_file_is_no_reason_to_refuse_it_but_its_beginning_is(
     path.write_bytes(b'{"text": "x"}\n' * 50 + odd * 400 + b'{"text": "x"}\n' * 50)
     size = path.stat().st_size
     spans = itertools.pairwise([0, *range(400, size, 400), size])
-    sources = [Source("a.jsonl", path, span) for span in spans]
-    assert sum(1 for one in sources for _ in readers.read(one, section, Reading())) == 100
+    sources = [TextSource("a.jsonl", path, span) for span in spans]
+    assert sum(1 for one in sources for _ in readers.read(one, section, Counts())) == 100
     path.write_bytes(odd * 400 + b'{"text": "x"}\n' * 50)
     with pytest.raises(DataError, match=message):
-        list(readers.read(sources[0], section, Reading()))
+        list(readers.read(sources[0], section, Counts()))
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".jsonl", ".csv", ".parquet", ".txt.gz", ".txt.xz"])
 def test_random_bytes_never_raise_anything_but_data_errors(tmp_path: Path, suffix: str):
     generator = random.Random(suffix)
     start = {".gz": b"\x1f\x8b\x08\0", ".xz": b"\xfd7zXZ\0"}.get(Path(suffix).suffix, b"")
-    path = tmp_path / f"fuzz{suffix}"
     for trial in range(60):
         noise = generator.randbytes(generator.choice([0, 1, 5, 50, 3_000]))
         if trial % 3 == 0:
             signs = b'{}[]":,text \n\r\t\x00\xff\xed\xa0\x80'
             noise = bytes(generator.choice(signs) for _ in noise)
-        path.write_bytes((start if trial % 2 else b"") + noise)
-        message = error_of(path)
-        assert message is None or ("\n" not in message and "fuzz" in message)
+        is_refused(tmp_path / f"fuzz{suffix}", (start if trial % 2 else b"") + noise)
+
+
+PAGES = DUMP.replace(
+    b"</page>", b"</page>" + DUMP[DUMP.index(b"<page>") : -len("</mediawiki>")] * 40
+)
+UNIT = '<tu><tuv xml:lang="en"><seg>A</seg></tuv><tuv xml:lang="ko"><seg>글</seg></tuv></tu>' * 9
+WHOLE = {
+    "a.txt.bz2": bz2.compress(JSONL * 9),
+    "a.jsonl.xz": lzma.compress(JSONL * 9),
+    "a.warc": WET * 4,
+    "a.warc.gz": gzip.compress(WET) * 4,
+    "a.tmx": f"<tmx><body>{UNIT}</body></tmx>".encode(),
+    "a.xml": PAGES,
+    "a.xml.bz2": bz2.compress(PAGES),
+    "a.xml.gz": gzip.compress(PAGES),
+    "a.xml.xz": lzma.compress(PAGES),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_damaged_file_raises_nothing_but_data_errors(tmp_path: Path, name: str):
+    rng, refused = random.Random(name), 0
+    for _ in range(60):
+        whole = WHOLE[name]
+        data = bytearray(whole[: rng.randrange(1, len(whole))] if rng.random() < 0.5 else whole)
+        for _ in range(rng.choice([0, 1, 5, 200])):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        refused += is_refused(tmp_path / name, bytes(data))
+    assert refused >= 10
 
 
 @pytest.mark.parametrize("comma", [",", ";", "\t"])

@@ -1,13 +1,12 @@
 import gzip
-import random
 import time
 from pathlib import Path
 
 import pytest
 
 from lingraft.corpus.readers import markup
-from lingraft.corpus.readers.lines import LINE_TOO_LONG, Reading
-from lingraft.corpus.readers.source import Source
+from lingraft.corpus.readers.layout import TextSource
+from lingraft.corpus.readers.lines import LINE_TOO_LONG, Counts
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 
@@ -25,8 +24,8 @@ PAGE = """<!doctype html><html><head><title>표제</title><meta charset="{0}">
 def read(path: Path, data: bytes) -> tuple[list[tuple[object, str]], dict[str, int]]:
     path.write_bytes(data)
     reader = markup.read_html if path.suffix == ".html" else markup.read_crawl
-    reading = Reading()
-    found = list(reader(Source(path.name, path), Corpus(text=("x",)), reading))
+    reading = Counts()
+    found = list(reader(TextSource(path.name, path), Corpus(text=("x",)), reading))
     return found, dict(reading.dropped)
 
 
@@ -129,21 +128,3 @@ def test_the_last_record_of_a_crawl_that_was_stopped_is_counted(tmp_path: Path):
     assert read(tmp_path / "a.warc", data)[1] == {markup.CUT_SHORT: 1}
     with pytest.raises(DataError, match=r"a\.warc"):
         read(tmp_path / "a.warc", b"")
-
-
-@pytest.mark.parametrize("suffix", [".warc", ".warc.gz"])
-def test_archives_of_other_bytes_raise_nothing_but_a_data_error(tmp_path: Path, suffix: str):
-    rng = random.Random(0)
-    whole = b"".join(response(page(f"{n}번 쪽이다.")) for n in range(4))
-    whole = gzip.compress(whole) if suffix.endswith("gz") else whole
-    refusals = []
-    for _ in range(100):
-        data = bytearray(whole[: rng.randrange(1, len(whole))] if rng.random() < 0.5 else whole)
-        for _ in range(rng.randrange(6)):
-            data[rng.randrange(len(data))] = rng.randrange(256)
-        try:
-            assert len(read(tmp_path / f"a{suffix}", bytes(data))[0]) <= 4
-        except DataError as error:
-            refusals.append(str(error))
-    assert refusals
-    assert not any("\n" in message for message in refusals)

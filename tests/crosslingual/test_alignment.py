@@ -1,20 +1,21 @@
-"""Alignment by an encoder against literal loops and one pair at a time; rates and gold files."""
-
-from __future__ import annotations
+"""Alignment against literal loops and one pair at a time; rates, files, the command."""
 
 import random
+from collections import defaultdict
 
 import numpy as np
 import pytest
 import torch
+from stopping import killed_at
 from transformers import AutoModel
 
 from lingraft.crosslingual import alignment, alignment_run
 from lingraft.crosslingual.alignment import Aligner, Gold, Pieces, optimal_transport
 from lingraft.crosslingual.alignment_run import chosen, counts, rows_of, scores
-from lingraft.crosslingual.by_layer import Reading
+from lingraft.crosslingual.by_layer import LayerScores
 from lingraft.crosslingual.encoder import Encoder
 from lingraft.crosslingual.settings import Linking
+from lingraft.report import row
 from lingraft.stats import Resampling, interval
 
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "modernbert")
@@ -24,13 +25,6 @@ KOREAN = "나는 학교에 가서 친구를 만나고 문서를 열고 형식을
 SHAPES = [(1, 1), (1, 4), (5, 1), (2, 5), (3, 3), (4, 6), (7, 5), (9, 9)]
 
 # -- optimal transport
-
-
-def matrices():
-    generator = np.random.default_rng(7)
-    for shape in SHAPES:
-        for _ in range(30):
-            yield generator.normal(0.4, 1.0, shape)
 
 
 def literal_transport(S, clamp):
@@ -51,8 +45,9 @@ def literal_transport(S, clamp):
 
 @pytest.mark.parametrize("clamp", [True, False])
 def test_links_are_those_of_a_literal_loop(clamp):
-    found = 0
-    for S in matrices():
+    found, generator = 0, np.random.default_rng(7)
+    for shape in SHAPES * 30:
+        S = generator.normal(0.4, 1.0, shape)
         expected = literal_transport(S.tolist(), clamp)
         linked_MN = optimal_transport(S[None], clamp=clamp)[0]
         assert {(int(i), int(j)) for i, j in np.argwhere(linked_MN)} == expected
@@ -168,7 +163,7 @@ def answers(right, number=80):
 
 def reading(found, dev=0):
     rows = rows_of(found, Linking(dev=dev))
-    return Reading((one for one in rows if one.metric == "aer"), lower=True)
+    return LayerScores((one for one in rows if one.metric == "aer"), lower=True)
 
 
 def noisy(mean, seed):
@@ -207,15 +202,83 @@ def test_the_layer_is_the_best_on_the_mean_over_the_sets_and_of_dev_alone():
 # -- files
 
 
-def read(folder, content):
-    texts = {"de": "das haus ist\u00a0klein\nja\n", "en": "the house is small\nyes ,\n"}
-    for name, text in {**texts, "gold": content}.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return alignment.read("de-en", folder / "gold", folder / "de", folder / "en")
-
-
 def test_gold_links_are_sure_or_possible_by_words(tmp_path):
-    found = read(tmp_path, "0-0 0p0 2p2 2p3\n\n")
+    texts = {"de": "das haus ist\u00a0klein\nja\n", "en": "the house is small\nyes ,\n"}
+    for name, text in (texts | {"gold": "0-0 0p0 2p2 2p3\n\n"}).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = alignment.read("de-en", *(tmp_path / name for name in ("gold", "de", "en")))
     assert found.pairs[0][0] == ("das", "haus", "ist\u00a0klein")
     assert found.gold == [gold("0-0", "2-2 2-3"), gold("")]
     assert alignment.parsed(alignment.pharaoh(((0, 0), (3, 12)))) == ((0, 0), (3, 12))
+
+
+SENTENCES = [
+    "open the file .",
+    "the dog sleeps in the sun .",
+    "tea , coffee and cake .",
+    "choose it",
+]
+TRANSLATIONS = ["문서를 열고", "나는 학교에 갔다 .", "친구를 만나고 책을 읽었다 .", "선택한 다음"]
+LINKS = ["0-1 2-0", "1-0 0-0 5-3", "4-2 2p1", "0-1"]
+
+
+@pytest.fixture
+def score(command, tiny_source, tmp_path):
+    """Align two sets by two models."""
+    for name, lines in {"en": SENTENCES, "ko": TRANSLATIONS, "gold": LINKS}.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (tmp_path / f"{name}-2").write_text("\n".join(lines * 2) + "\n", encoding="utf-8")
+
+    def run(*more, out="out", models=("bert", "roberta")):
+        sets = ("--gold", f"en-ko={tmp_path / 'gold'}", tmp_path / "gold-2")
+        text = ("--text", *(tmp_path / name for name in ("en", "ko", "en-2", "ko-2")))
+        sources = map(tiny_source, models)
+        folder = ("--out", tmp_path / out)
+        return command("analyze", "alignment", *sources, *sets, *text, *folder, *more)
+
+    return run
+
+
+def content(folder):
+    own = (".lock", "inputs", "done.json")
+    kept = (path for path in folder.rglob("*") if path.is_file() and path.name not in own)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
+
+
+def test_scores_stand_in_table_rows_figure_and_link_files(score, tmp_path):
+    ended, out = score(), tmp_path / "out"
+    assert ended.status == 0, ended.err
+    rows = [one for one in row.read(out / "results.jsonl") if one.metric == "aer"]
+    assert len(rows) == (2 * 3 + 1) * 2  # two models with three layers and a baseline, on two sets
+    for label, layers in {"bert": 3, "roberta": 3, "diagonal": 1}.items():
+        means = defaultdict(float)
+        for one in (one for one in rows if one.model == label):
+            means[one.axes.get("layer"), one.reported] += one.value / 2
+        assert len(means) == layers
+        assert [of for (_, reported), of in means.items() if reported] == [min(means.values())]
+    lines = (out / "links/roberta/en-ko/layer-01.txt").read_text(encoding="utf-8").splitlines()
+    found = [alignment.parsed(line) for line in lines]
+    gold = [alignment.parsed(line) for line in LINKS]
+    wanted = ("roberta", "en-ko", 1)
+    facts = next(r.facts for r in rows if (r.model, r.data, r.axes.get("layer")) == wanted)
+    assert facts["predicted"] == sum(map(len, found))
+    right = sum(len(set(a) & set(b)) for a, b in zip(found, gold, strict=True))
+    assert facts["found_possible"] == right
+    table = (out / "table.md").read_text(encoding="utf-8")
+    assert "oracle" in table
+    assert "less bert" in table
+    assert (out / "curve.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_what_is_done_is_kept_and_gives_the_same_bytes(score, tmp_path, monkeypatch):
+    assert score(out="straight").status == 0
+    with killed_at(3, Aligner, "align") as calls:
+        assert score().status != 0
+        done = {path.parent.name for path in (tmp_path / "out/links/bert").rglob("done.json")}
+        assert done == {"en-ko", "gold-2"}
+        ended = score()
+    assert ended.status == 0, ended.err
+    assert len(calls) == 3 + 2
+    assert content(tmp_path / "out") == content(tmp_path / "straight")
+    monkeypatch.setattr(Encoder, "load", None)
+    assert score().status == 0

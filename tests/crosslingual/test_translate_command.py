@@ -1,7 +1,5 @@
 """`lingraft translate` as people use it: one line in, one line out, whatever happens between."""
 
-from __future__ import annotations
-
 import copy
 import json
 
@@ -72,14 +70,13 @@ def test_a_killed_call_goes_on_to_the_same_file_and_asks_the_model_no_line_twice
 
     monkeypatch.setattr(Translator, "translate", killed)
     out = tmp_path / "hyp.txt"
-    start = ("translate", model, "--text", text, "--out", out)
     with pytest.raises(KeyboardInterrupt):
         translator.write(str(model), text, out, Decoding(beams=2, max_new_tokens=6))
     assert not out.exists()
     (partial,) = tmp_path.glob("hyp.txt.*.partial")
     with partial.open("ab") as file:
         file.write(b"a line of half a block\nhalf of a li")
-    ended = command(*start, *OPTIONS)
+    ended = command("translate", model, "--text", text, "--out", out, *OPTIONS)
     assert ended.status == 0, ended.err
     assert "goes on after 2 lines" in ended.err
     assert out.read_bytes() == expected
@@ -87,19 +84,14 @@ def test_a_killed_call_goes_on_to_the_same_file_and_asks_the_model_no_line_twice
     assert not partial.exists()
 
 
-def resize(model, pieces):
-    """Give both stacks rows of their own: transformers makes them one tensor, and saves one."""
-    model.resize_token_embeddings(pieces)
-    for stack in (model.model.encoder, model.model.decoder):
-        stack.embed_tokens = copy.deepcopy(stack.embed_tokens)
-
-
 @pytest.mark.parametrize("kind", [NllbTokenizer, MBart50Tokenizer, MBartTokenizer])
 def test_the_source_language_is_read_and_the_target_language_comes_first(kind, tmp_path):
     tokenizer = kind()
     codes = list(languages(tokenizer))
     model = varied("bart", max_new_tokens=3)
-    resize(model, len(tokenizer))
+    model.resize_token_embeddings(len(tokenizer))
+    for stack in (model.model.encoder, model.model.decoder):  # transformers saves one tensor of two
+        stack.embed_tokens = copy.deepcopy(stack.embed_tokens)
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     saved = json.loads((tmp_path / "tokenizer_config.json").read_text())

@@ -1,16 +1,25 @@
+"""Scores of hidden tokens: ranks, perplexity, the scorer's logits, and samples."""
+
 import math
 
 import numpy as np
 import pytest
 import torch
+from phase_rows import IDS
+from tiny_shapes import ENCODERS
+from transformers import AutoConfig
 
+from lingraft.errors import DataError
 from lingraft.evaluation import scorer as scorer_module
-from lingraft.evaluation.intrinsic import MaskedText, mask_text, measure, ranks, unigram_entropy
-from lingraft.evaluation.scorer import Item, Scorer
+from lingraft.evaluation.intrinsic import MaskedTokens, mask_text, measure, ranks, unigram_entropy
+from lingraft.evaluation.samples import predictions, readable
+from lingraft.evaluation.scorer import HiddenItem, Scorer
 from lingraft.recipe import Masking
+from lingraft.recipe.decoding import decode, load
+from lingraft.rundir import Run
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.shards import Tokens
 from lingraft.training.objectives.common import TokenIds
-
-IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 
 
 def score(scorer, text):
@@ -41,13 +50,13 @@ def test_a_model_that_gives_no_numbers_has_the_worst_rank():
 def test_metrics_by_hand_on_five_words(known_scorer):
     rows = [[3.0, 1, 2, 0, -1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 0]]
     items = [
-        Item(np.zeros(3, int), np.array([0, 1]), np.array([2, 0])),
-        Item(np.zeros(2, int), np.array([], int), np.array([], int)),
-        Item(np.zeros(1, int), np.array([0]), np.array([3])),
+        HiddenItem(np.zeros(3, int), np.array([0, 1]), np.array([2, 0])),
+        HiddenItem(np.zeros(2, int), np.array([], int), np.array([], int)),
+        HiddenItem(np.zeros(1, int), np.array([0]), np.array([3])),
     ]
     by_item = {id(items[0]): rows[:2], id(items[2]): rows[2:]}
     known = known_scorer(lambda item, place: by_item[id(item)][place])
-    found = score(known, MaskedText(items, "f", "bert"))
+    found = score(known, MaskedTokens(items, "f", "bert"))
     likelihoods = [
         math.exp(2) / sum(math.exp(x) for x in rows[0]),
         math.e / (3 * math.e + 2),
@@ -91,7 +100,7 @@ def test_the_metrics_do_not_depend_on_how_sentences_are_batched(
     monkeypatch.setattr(scorer_module, "POSITIONS_AT_ONCE", 3)
     cut = score(scorer, text)
     order = np.random.default_rng(0).permutation(40)
-    shuffled = score(scorer, MaskedText([text.items[i] for i in order], "f", "bert"))
+    shuffled = score(scorer, MaskedTokens([text.items[i] for i in order], "f", "bert"))
     for other in (cut, shuffled):
         assert other == pytest.approx(whole, rel=1e-5)
         assert {k: v for k, v in other.items() if k[:4] == "hits"} == {
@@ -142,3 +151,82 @@ def test_a_model_of_token_frequencies_scores_the_unigram_entropy(known_scorer, t
     targets = np.concatenate([item.targets for item in text.items])
     found = score(known_scorer(lambda *_: frequencies), text)["loss"]
     assert found == pytest.approx(unigram_entropy(counts, targets, IDS.ordinary), rel=1e-6)
+
+
+@pytest.fixture
+def text(tiny_tokens):
+    return hidden(tiny_tokens(25, 4, 30))
+
+
+@torch.no_grad()
+def one_by_one(model, items):
+    """Logits of every hidden token, a sentence at a time through the stock forward pass."""
+    return {
+        (i, j): model(input_ids=torch.from_numpy(item.ids)[None]).logits[0, place]
+        for i, item in enumerate(items)
+        for j, place in enumerate(item.masked)
+    }
+
+
+def collected(scorer, items):
+    found = {}
+    for where, logits in scorer.logits(items):
+        assert logits.dtype == torch.float32
+        for (i, j), row in zip(where.tolist(), logits, strict=True):
+            assert (i, j) not in found
+            found[i, j] = row
+    return found
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_a_family_is_scored_on_packed_rows_as_one_by_one(family, tiny_model, text):
+    found = collected(Scorer(tiny_model(family), 1, "fp32"), text.items)
+    expected = one_by_one(tiny_model(family), text.items)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_the_head_of_a_family_is_in_fp32_so_that_no_target_is_tied(family, tiny_model, text):
+    assert score(Scorer(tiny_model(family), 1, "bf16"), text)["ties"] == 0
+
+
+def test_a_model_without_any_masked_language_model_class_is_refused(tmp_path):
+    AutoConfig.for_model("gpt2", n_layer=1, n_embd=8, n_head=2).save_pretrained(tmp_path)
+    with pytest.raises(DataError, match="is of type 'gpt2', which has no masked") as caught:
+        Scorer.load(str(tmp_path), 0)
+    assert "\n" not in str(caught.value)
+
+
+def test_each_hidden_token_comes_with_the_five_likeliest(tiny_tokenizer, tiny_model):
+    tokenizer = tiny_tokenizer("roberta")
+    sentences = ["문서를 열고 형식을 선택한 다음", "나는 학교에 가서 책을 읽었다."]
+    encoded = [np.array(row) for row in tokenizer(sentences)["input_ids"]]
+    masking = Masking(rate=0.2, scheme="mask-only")
+    text = mask_text(encoded, IDS, "tokenizer", masking, 0)
+    scorer = Scorer(tiny_model("roberta"), IDS.pad, "fp32")
+    rows = predictions(scorer, tokenizer, text, [1, 0])
+    assert [row["text"] for row in rows] == sentences[::-1]
+    for row, item, whole in zip(rows, text.items[::-1], encoded[::-1], strict=True):
+        is_hidden = np.isin(np.arange(len(whole)), item.masked).tolist()
+        pieces = [readable(token, tokenizer) for token in whole.tolist()]
+        assert row["tokens"] == [list(pair) for pair in zip(pieces, is_hidden, strict=True)]
+        assert [p["index"] for p in row["predictions"]] == list(item.masked)
+        for guess in row["predictions"]:
+            assert guess["gold"] == row["tokens"][guess["index"]][0]
+            shares = [share for _, share in guess["top"]]
+            assert len(shares) == 5
+            assert shares == sorted(shares, reverse=True)
+            assert 0 < sum(shares) <= 1 + 1e-6
+
+
+def test_unigrams_are_over_the_tokens_that_can_be_targets(adapted):
+    run = Run(adapted("roberta"))
+    folder, section = run.stage("tokenizer").path, decode(load(run.recipe_path)).evaluation
+    ids = TokenIds.of(tokenizer_files.load(str(folder)))
+    test = Tokens.open(folder, "test")
+    masking = Masking(rate=section.masking_rate, scheme="mask-only")
+    text = mask_text(test.rows(range(len(test))), ids, "", masking, section.seed)
+    targets = np.concatenate([item.targets for item in text.items])
+    counts = Tokens.open(folder, "train").counts(ids.size) + 1
+    expected = -np.log(counts[targets] / counts[ids.ordinary].sum()).mean()
+    assert run.stage("evaluation").result()["unigram_entropy"] == pytest.approx(expected)

@@ -6,18 +6,12 @@ import causal_tokenizers
 import pytest
 import tiny_causal
 import torch
+import transformers as hf
 from task_settings import with_settings
-from transformers import (
-    AutoConfig,
-    AutoModelForQuestionAnswering,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-)
 from transformers.models.auto import modeling_auto
 
 from lingraft.finetuning import head_settings, heads
-from lingraft.finetuning.coders.common import Shape, collate
+from lingraft.finetuning.coders.common import InputShape, collate
 from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.models.families import FAMILIES
 from lingraft.models.losses import IGNORED
@@ -28,11 +22,11 @@ TEXTS = ["나는 책을 읽었다", "The quick brown fox jumps over the lazy dog
 PAIRS = ["the dog", "책을 읽었다", "a fox", ""]
 WORDS = ("the", "old", "친구를", "학교에", "friends", "를")
 AUTO = {
-    "klue-nli": AutoModelForSequenceClassification,
-    "klue-sts": AutoModelForSequenceClassification,
-    "klue-ynat": AutoModelForSequenceClassification,
-    "udpos-en": AutoModelForTokenClassification,
-    "klue-mrc": AutoModelForQuestionAnswering,
+    "klue-nli": hf.AutoModelForSequenceClassification,
+    "klue-sts": hf.AutoModelForSequenceClassification,
+    "klue-ynat": hf.AutoModelForSequenceClassification,
+    "udpos-en": hf.AutoModelForTokenClassification,
+    "klue-mrc": hf.AutoModelForQuestionAnswering,
 }
 CAUSAL = {name for name, record in FAMILIES.items() if record.kind == "causal"}
 KNOWN = {
@@ -42,12 +36,8 @@ KNOWN = {
     "klue-dp": modeling_auto.MODEL_MAPPING_NAMES,
 }
 """By an example of each kind of task, the architectures that transformers has a class for."""
-CASES = [
-    (name, family)
-    for name in ("klue-nli", "udpos-en", "klue-mrc")
-    for family in sorted(CAUSAL | {*tiny_causal.TOKENIZERS})
-    if family in KNOWN[name]
-]
+EVERY, THREE = sorted(CAUSAL | {*tiny_causal.TOKENIZERS}), ("klue-nli", "udpos-en", "klue-mrc")
+CASES = [(name, family) for name in THREE for family in EVERY if family in KNOWN[name]]
 CASES += [("klue-sts", "gpt2"), ("klue-ynat", "llama")]
 
 
@@ -97,27 +87,23 @@ def tensors(outputs):
 
 
 @pytest.mark.parametrize(("name", "family"), CASES)
-def test_the_stock_class_says_of_each_text_alone_what_is_trained_in_batches(
-    name, family, problem, tmp_path
-):
+def test_the_stock_class_says_the_same_of_each_text_alone(name, family, problem, tmp_path):
     """What is saved loads with nothing missing; attention, padding and cache change no logit."""
     made = problem(name, family)
     made.module.eval()
     with torch.no_grad():
-        batch = collate(made.coder, made.items, predict=True)
-        together = tensors(made.module(batch)[1])
+        together = tensors(made.module(collate(made.coder, made.items, predict=True))[1])
         made.save(tmp_path)
         stock, info = AUTO[name].from_pretrained(tmp_path, output_loading_info=True)
         assert not any(info.values()), info
-        tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+        tokenizer = hf.AutoTokenizer.from_pretrained(tmp_path)
         assert len({len(item.ids) for item in made.items}) > 1
         for row, item in enumerate(made.items):
             alone = tensors(stock.eval()(input_ids=torch.tensor(item.ids[None]), use_cache=True))[0]
             ours = together[row] if alone.ndim == 1 else together[row, : len(item.ids)]
             torch.testing.assert_close(ours, alone, atol=2e-5, rtol=1e-4)
         if name in ("klue-nli", "klue-sts"):
-            texts = (TEXTS[:2], PAIRS[:2])
-            inputs = tokenizer(*texts, padding=True, return_tensors="pt")
+            inputs = tokenizer(TEXTS[:2], PAIRS[:2], padding=True, return_tensors="pt")
             torch.testing.assert_close(stock(**inputs).logits, together[:2], atol=2e-5, rtol=1e-4)
     assert together.std() > 1e-3
 
@@ -146,11 +132,9 @@ def test_texts_of_a_pair_are_kept_apart_and_single_texts_stay_as_they_are(source
         ("qwen2", "<|im_end|>"),
         ("llama", "<|begin_of_text|>"),
     ):
-        before, after = AutoTokenizer.from_pretrained(source(family)), prepared(source, family)
+        before, after = hf.AutoTokenizer.from_pretrained(source(family)), prepared(source, family)
         pair = after("the dog", "a cat")
-        first, second = (
-            before(t, add_special_tokens=False)["input_ids"] for t in ("the dog", "a cat")
-        )
+        first, second = before(["the dog", "a cat"], add_special_tokens=False)["input_ids"]
         start = [] if between != "<|begin_of_text|>" else [before.bos_token_id]
         middle = [after.convert_tokens_to_ids(between)]
         assert pair["input_ids"] == [*start, *first, *middle, *second]
@@ -159,11 +143,11 @@ def test_texts_of_a_pair_are_kept_apart_and_single_texts_stay_as_they_are(source
 
 def test_encoders_and_what_transformers_also_calls_causal_are_not_causal():
     for name, record in FAMILIES.items():
-        assert head_settings.is_causal(AutoConfig.for_model(name)) is (record.kind == "causal")
+        assert head_settings.is_causal(hf.AutoConfig.for_model(name)) is (record.kind == "causal")
     for name in ("camembert", "xlnet", "bert-generation", "deberta-v2", "marian"):
-        assert not head_settings.is_causal(AutoConfig.for_model(name))
+        assert not head_settings.is_causal(hf.AutoConfig.for_model(name))
     for name in tiny_causal.TOKENIZERS:
-        assert head_settings.is_causal(AutoConfig.for_model(name))
+        assert head_settings.is_causal(hf.AutoConfig.for_model(name))
 
 
 # -- tagging
@@ -171,7 +155,7 @@ def test_encoders_and_what_transformers_also_calls_causal_are_not_causal():
 
 def tagger(family, width=24):
     tokenizer = causal_tokenizers.build(family)
-    return TagCoder(TASKS["udpos-en"], Shape(tokenizer, 0, width, False, causal=True))
+    return TagCoder(TASKS["udpos-en"], InputShape(tokenizer, 0, width, False, causal=True))
 
 
 @pytest.mark.parametrize("family", causal_tokenizers.BUILDERS)

@@ -62,10 +62,8 @@ def test_every_kind_of_task_learns_its_training_file_by_heart(
 ):
     monkeypatch.setattr(parsing, "LSTM_WIDTH", 32)
     arguments = ("--data", same_files(name), "--seeds", 1, "--out", tmp_path / "out")
-    ended = command(
-        "finetune", tiny_source(family), "--task", name, *arguments, *f"{FAST}{changes}".split()
-    )
-    assert ended.status == 0, ended.err
+    arguments += ("--task", name, *f"{FAST}{changes}".split())
+    command("finetune", tiny_source(family), *arguments).well()
     (found,) = outcomes(tmp_path / "out")
     task = TASKS[name]
     reached = found.scores("dev")[task.selection]
@@ -83,10 +81,8 @@ def nli(same_files, tiny_source, command):
 
     def run(out, *arguments, models=None, changes=SHORT_RUN):
         models = models or [tiny_source("roberta")]
-        data = ("--task", "klue-nli", "--data", same_files("klue-nli"))
-        return command(
-            "finetune", *models, *data, "--out", out, *changes.split(), "--seeds", 1, *arguments
-        )
+        more = ("--task", "klue-nli", "--data", same_files("klue-nli"), "--out", out)
+        return command("finetune", *models, *more, *changes.split(), "--seeds", 1, *arguments)
 
     return run
 
@@ -94,8 +90,7 @@ def nli(same_files, tiny_source, command):
 def contents(folder):
     """What a seed's result is, without times."""
     scores = json.loads((folder / "scores.json").read_text())
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     for row in rows:
         row.pop("tokens_per_second", None)
     return rows, scores["splits"], scores["best"], (folder / "predictions-dev.jsonl").read_text()
@@ -115,9 +110,7 @@ def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path):
     assert contents(folder) == contents(tmp_path / "straight" / "M" / "klue-nli" / "seed-0")
 
 
-def test_finished_seeds_are_kept_others_are_added_and_one_that_diverges_stops_none(
-    nli, tmp_path, monkeypatch
-):
+def test_finished_seeds_are_kept_and_one_that_diverges_stops_none(nli, tmp_path, monkeypatch):
     train, folder = loop.run_phase, tmp_path / "M" / "klue-nli"
 
     def diverging(work, *arguments):
@@ -141,22 +134,19 @@ def test_finished_seeds_are_kept_others_are_added_and_one_that_diverges_stops_no
     assert {(one.seed, one.metric) for one in rows} >= {(0, "accuracy"), (1, "macro_f1")}
 
     changed = SHORT_RUN.replace("epochs=2", "epochs=1")
-    refused = nli(tmp_path, "--label", "M", changes=changed)
-    assert "differ in: settings" in refused.err
+    assert "differ in: settings" in nli(tmp_path, "--label", "M", changes=changed).err
     assert nli(tmp_path, "--label", "M", "--update", changes=changed).status == 0
     assert outcomes(tmp_path)[0].settings["epochs"] == 1
 
 
 def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_path):
-    ended = nli(tmp_path, "--label", "M", "keep_models=true")
-    assert ended.status == 0, ended.err
+    nli(tmp_path, "--label", "M", "keep_models=true").well()
     (found,) = outcomes(tmp_path)
     said, examples = finetuned.predictions(found, "dev"), finetuned.examples(found, "dev")
     assert TASKS["klue-nli"].score(examples, said) == found.scores("dev")
     assert all(len(one.probabilities) == 3 for one in said)
-    again, info = AutoModelForSequenceClassification.from_pretrained(
-        found.folder / "best", output_loading_info=True
-    )
+    best, how = found.folder / "best", {"output_loading_info": True}
+    again, info = AutoModelForSequenceClassification.from_pretrained(best, **how)
     assert not any(info.values())
     assert set(again.config.label2id) == set(TASKS["klue-nli"].labels)
     assert not list(found.folder.glob("checkpoint-*"))

@@ -1,29 +1,30 @@
-"""Fine-tuning with cross-attention plugged in: what is read with what, and what is learnt."""
+"""Fine-tuning with cross-attention plugged in: what is read with what, and what is learnt.
+
+Where the translations of a split's examples are found, without a model.
+"""
+
+import json
 
 import numpy as np
 import pytest
 import torch
 from task_settings import with_settings
 
+from lingraft.errors import DataError
 from lingraft.finetuning import partners
 from lingraft.finetuning.coders.common import collate
 from lingraft.finetuning.problem import PARTNER, TASK
 from lingraft.models import cross_attention
 from lingraft.models.modules import MODULES
 from lingraft.tasks import TASKS
+from lingraft.tasks.decoding import task_in
 from lingraft.tasks.examples import Answer, SpanExample, TaggedExample, TextExample
 
 CROSS = MODULES["cross_attention"]
 PAIRS = {
     "pawsx-ko": [
-        (
-            TextExample("0", "나는 책을 읽었다", "책", "1"),
-            TextExample("0", "a book", "read it", "1"),
-        ),
-        (
-            TextExample("1", "친구", "학교에", "0"),
-            TextExample("1", "a friend at school", "no", "0"),
-        ),
+        (TextExample("0", "나는 책을", "책", "1"), TextExample("0", "a book", "read it", "1")),
+        (TextExample("1", "친구", "책", "0"), TextExample("1", "a friend at school", "no", "0")),
     ],
     "klue-sts": [
         (TextExample("0", "책", "친구", score=2.0), TextExample("0", "book one", "b", score=2.0)),
@@ -36,7 +37,7 @@ PAIRS = {
         ),
         (
             TaggedExample("1", ("친구",), ("O",)),
-            TaggedExample("1", ("a", "friend", "of", "mine"), ("O", "O", "O", "B-ORG")),
+            TaggedExample("1", ("a", "friend", "here"), ("O", "O", "B-ORG")),
         ),
     ],
     "xquad-de": [
@@ -82,15 +83,10 @@ def test_the_loss_is_the_mean_of_the_two_sides_losses(name, family, problem):
     model, coder, items = made.model, made.coder, made.items
     step = made.step(np.arange(2), 0, 0, 1)
     losses = [made.module(batch) for batch in step.micro_batches]
-    ours = sum(
-        sum(float(one[term].nats) for one in losses) / step.targets[term]
-        for term in (TASK, PARTNER)
-    )
-    sides = []
-    for own, other in (
-        (items, [one.partner for one in items]),
-        ([one.partner for one in items], items),
-    ):
+    nats = {term: sum(float(one[term].nats) for one in losses) for term in (TASK, PARTNER)}
+    ours = sum(of / step.targets[term] for term, of in nats.items())
+    sides, theirs = [], [one.partner for one in items]
+    for own, other in ((items, theirs), (theirs, items)):
         nats = count = 0
         for x, y in zip(own, other, strict=True):
             a, b = (batch_of(made, [one]).inputs for one in (x, y))
@@ -127,10 +123,43 @@ def test_cross_attention_learns_from_labels_and_the_head_for_masked_words_stays(
     made = problem("pawsx-ko")
     (loss, *_) = [made.module(batch) for batch in made.step(np.arange(2), 0, 0, 1).micro_batches]
     (loss[TASK].nats + loss[PARTNER].nats).backward()
-    named = dict(made.model.model.named_parameters())
-    for name, parameter in named.items():
+    for name, parameter in dict(made.model.model.named_parameters()).items():
         if CROSS.owns(name) and not name.endswith("key.bias"):  # softmax does not see it
             assert parameter.grad.abs().sum() > 0, name
         if name.startswith("lm_head") and name != "lm_head.decoder.weight":  # the embeddings
             assert parameter.grad is None
     assert made.trainable < sum(parameter.numel() for parameter in made.model.parameters())
+
+
+MOOD = 'name = "mood"\nkind = "classification"\nlabels = ["no", "yes"]\n'
+
+
+@pytest.fixture
+def found(tmp_path):
+    """Translations by id in a file of rows, of a task with more lines."""
+
+    def called(rows, more=""):
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+        (tmp_path / "train.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+        files = 'files = { train = "train.jsonl", dev = "train.jsonl", test = "train.jsonl" }\n'
+        (tmp_path / "mood.toml").write_text(MOOD + files + more, "utf-8")
+        matches = partners.translations(task_in(tmp_path / "mood.toml"), "train", tmp_path)
+        return {key: example.text for key, example in matches.items()}
+
+    return called
+
+
+def row(number, **more):
+    return {"id": number, "text": f"text {number}", "label": ("no", "yes")[number % 2], **more}
+
+
+def test_rows_may_lack_a_translation(found):
+    rows = [row(0), row(1, translation="말 1"), row(2, translation=" "), row(3)]
+    assert found(rows) == {"1": "말 1"}
+
+
+def test_translations_in_a_file_of_their_own_are_found_by_ids_or_refused(found, tmp_path):
+    other = json.dumps({"text": "말", "label": "no"}, ensure_ascii=False)
+    (tmp_path / "other.jsonl").write_text(other + "\n", "utf-8")
+    with pytest.raises(DataError, match=r"other\.jsonl: has no ids"):
+        found([row(0)], 'translations = { train = "other.jsonl" }\n')

@@ -1,23 +1,28 @@
-"""Whole fine-tunings plugged in, through the command: translations from everywhere, a teacher."""
+"""Whole fine-tunings plugged in, through the command: translations from everywhere, a teacher.
+
+Training in one language and scoring in others: runs of tiny models through the command.
+"""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tasks_of_languages as made
 import torch
 
-from lingraft.finetuning import heads, partners, task_runs
+from lingraft.errors import DataError
+from lingraft.finetuning import heads, outcomes as finetuned, partners, task_runs, transfer
 from lingraft.finetuning.coders.common import collate
 from lingraft.finetuning.outcomes import outcomes, predictions
 from lingraft.finetuning.recipe import decode_finetune
+from lingraft.report.row import read
 from lingraft.tasks.decoding import task_in
 from lingraft.tasks.examples import TaggedExample
 
 SETTINGS = "epochs=1 batch=4 learning_rate=0.002 max_length=48 warmup=0 checks_per_epoch=1"
-ROWS = [
-    (f"{n}", f"word {n % 5} here", f"word {(n + n % 2) % 5} there", str(n % 2)) for n in range(16)
-]
+ROWS = [(f"{n}", f"word {n % 5} here", f"word {(n + n % 2) % 5} there", f"{n % 2}")
+        for n in range(16)]  # fmt: skip
 KOREAN = [(i, a.replace("word", "말"), b.replace("word", "말"), label) for i, a, b, label in ROWS]
 
 
@@ -33,8 +38,7 @@ def write_pawsx(folder, splits=("train", "dev", "test")):
                 if (language, split) == ("ko", splits[0]):
                     row |= {"translation": ROWS[int(i)][1], "translation_pair": ROWS[int(i)][2]}
                 lines.append(json.dumps(row))
-            path = folder / f"{split}-{language}.jsonl"
-            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            (folder / f"{split}-{language}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     return folder
 
 
@@ -49,14 +53,11 @@ def run(veco_source, command):
     return called
 
 
-def test_pairs_are_read_with_their_translation_and_a_kept_model_says_the_same(
-    run, tmp_path, accelerator, finetuning
-):
+def test_a_kept_model_reads_pairs_with_their_translation(run, tmp_path, accelerator, finetuning):
     data = write_pawsx(tmp_path / "data")
     task = ("--task", "pawsx", "--data", data, "--train-language", "en", "ko")
     more = ("--test-language", "ko", "keep_models=true", "precision=fp32")
-    ended = run(tmp_path / "out", *task, *more)
-    assert ended.status == 0, ended.err
+    ended = run(tmp_path / "out", *task, *more).well()
     (found,) = outcomes(tmp_path / "out")
     assert found.model_label == "M (plugged in)"
     assert found.folder.parents[1].name == "M-plugged-in"
@@ -73,8 +74,7 @@ def test_pairs_are_read_with_their_translation_and_a_kept_model_says_the_same(
         encode=lambda coder: partners.items(coder, examples, matches)
     )  # fmt: skip
     heads.restore(problem.model, cell.folder)
-    items = problem.items
-    said, _ = problem.predict(problem.module, accelerator, examples, items)
+    said, _ = problem.predict(problem.module, accelerator, examples, problem.items)
     assert said == predictions(found, "test-ko")
     rows = [json.loads(line) for line in (found.folder / "metrics.jsonl").read_text().splitlines()]
     learnt = [row for row in rows if row["kind"] == "train"]
@@ -90,21 +90,20 @@ def write_untagged(folder):
         ("train-ko", "untagged", ("id", "words")),
         ("train-en", "train-en", ("id", "words", "tags")),
     ):
-        lines = (folder / f"{source}.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (folder / f"{source}.jsonl").read_text("utf-8").splitlines()
         rows = [{"id": n, **json.loads(line)} for n, line in enumerate(lines)]
         kept = [json.dumps({key: row[key] for key in keys}) + "\n" for row in rows]
-        (folder / f"{target}.jsonl").write_text("".join(kept), encoding="utf-8")
+        (folder / f"{target}.jsonl").write_text("".join(kept), "utf-8")
     own = made.TAGGING.replace('languages = ["en", "de", "ko"]\n', "").replace("{lang}", "en")
     alone = path.with_name("alone.toml")
     more = 'labels = ["D", "N", "V"]\ntranslations = { train = "untagged.jsonl" }\n'
-    alone.write_text(own + more, encoding="utf-8")
+    alone.write_text(own + more, "utf-8")
     return alone
 
 
 def test_a_teacher_tags_translations(run, tmp_path, accelerator):
     path = write_untagged(tmp_path / "data")
-    refused = run(tmp_path / "out", "--task", path)
-    assert "have no tags" in refused.err
+    assert "have no tags" in run(tmp_path / "out", "--task", path).err
     assert run(tmp_path / "english", "--task", path, "keep_models=true", plug=()).status == 0
     (taught,) = outcomes(tmp_path / "english")
     best, task = taught.folder / "best", task_in(path)
@@ -117,5 +116,93 @@ def test_a_teacher_tags_translations(run, tmp_path, accelerator):
         logits = heads.build(best, task, coder.shape.tokenizer, seed=0).eval()(**inputs).logits[0]
     target = np.array(item.target)
     assert (logits.argmax(-1).numpy()[target >= 0] == target[target >= 0]).all()
-    arguments = ("--task", path, f"teacher={best}")
-    assert run(tmp_path / "out", *arguments).status == 0
+    assert run(tmp_path / "out", "--task", path, f"teacher={best}").status == 0
+
+
+@pytest.fixture
+def tagging(tmp_path):
+    return made.write_tagging(tmp_path / "data")
+
+
+@pytest.fixture
+def tuned(tiny_source, command):
+    """Fine-tunes a tiny model: `tuned(out, task, *arguments)`."""
+
+    def called(out, task, *arguments, seeds=1):
+        source = tiny_source("xlm-roberta")
+        start = ("finetune", source, "--label", "M", "--task", task, "--seeds", seeds, "--out", out)
+        return command(*start, *arguments)
+
+    return called
+
+
+def scored_alone(best, task, accelerator, finetuning):
+    """What a saved model scores on the test set of a task in one language."""
+    recipe = decode_finetune({"models": [str(best)], "tasks": [str(task)], "seeds": 1})
+    (cell,) = task_runs.plan(recipe, Path())
+    examples = cell.data.splits["test"]
+    problem = finetuning(best, cell.task, examples)
+    said, _ = problem.predict(problem.module, accelerator, examples, problem.items)
+    return said, cell.task.score(examples, said)
+
+
+@pytest.mark.parametrize("kind", ["tagging", "span"])
+def test_each_language_scores_what_it_scores_alone(kind, tmp_path, tuned, accelerator, finetuning):
+    writer, name, text = made.write_tagging, "words", made.TAGGING
+    if kind == "span":
+        writer, name, text = made.write_spans, "answers", made.SPANS
+    path = writer(tmp_path / "data")
+    tuned(tmp_path / "out", path, "--train-language", "en", "keep_models=true").well()
+    (found,) = outcomes(tmp_path / "out")
+    assert found.task == f"{name}-from-en"
+    assert tuple(found.splits) == ("dev-en", "test-en", "test-de", "test-ko")
+    assert found.evaluation == ("test-en", "test-de", "test-ko")
+    for language in made.LANGUAGES:
+        table = text.replace('languages = ["en", "de", "ko"]', "").replace("{lang}", language)
+        labels = 'labels = ["D", "N", "V"]\n' if kind == "tagging" else ""
+        alone = path.with_name(f"{language}.toml")
+        alone.write_text(table.replace("\nkind", f"\n{labels}kind", 1), "utf-8")
+        said, scores = scored_alone(found.folder / "best", alone, accelerator, finetuning)
+        assert found.scores(f"test-{language}") == pytest.approx(scores)
+        assert finetuned.predictions(found, f"test-{language}") == said
+    rows = read(tmp_path / "out" / "results.jsonl")
+    korean = next(one for one in rows if one.axes["language"] == "ko")
+    assert (korean.axes["task"], korean.split, korean.axes["train"]) == (name, "test", "en")
+
+
+# -- data
+
+
+def planned(*, data=None, tasks, **more):
+    table = {"models": ["m"], "tasks": tasks, "train_languages": ["en"]} | more
+    recipe = decode_finetune(table | ({"data": str(data)} if data else {}))
+    return list(transfer.plan(recipe, Path()))
+
+
+def test_all_languages_are_learnt_that_have_a_training_file(tagging):
+    (tagging.parent / "train-ko.jsonl").unlink()
+    ((transferred, _),) = planned(tasks=[str(tagging)], train_languages=["all"])
+    languages = transferred.languages
+    assert (languages.train, languages.test) == (("en", "de"), ("en", "de", "ko"))
+    assert transferred.tasks["ko"].labels == ("D", "N", "V")
+
+
+def moods(folder, *splits):
+    """An aligned task in English and German, 40 examples a split."""
+    for split in splits:
+        for language in ("en", "de"):
+            lines = [f"{language} {split} {number},{number % 2}\n" for number in range(40)]
+            (folder / f"{split}-{language}.csv").write_text("".join(["text,label\n", *lines]))
+    files = ", ".join(f'{split} = "{split}-{{lang}}.csv"' for split in splits)
+    (folder / "mood.toml").write_text(
+        'name = "mood"\nkind = "classification"\nlanguages = ["en", "de"]\naligned = true\n'
+        f'labels = ["0", "1"]\nfiles = {{{files}}}\n'
+    )
+    return {"models": ["x"], "tasks": ["mood.toml"]}
+
+
+def test_no_translation_of_what_is_trained_on_chooses(tmp_path):
+    asked = moods(tmp_path, "train", "test")
+    asked |= {"train_languages": ["en", "de"]}
+    with pytest.raises(DataError, match="would hold translations of what is learnt"):
+        list(transfer.plan(decode_finetune(asked), tmp_path))

@@ -14,21 +14,12 @@ from tiny_shapes import ENCODERS
 
 from lingraft.finetuning import heads
 from lingraft.finetuning.coders import parsing
-from lingraft.finetuning.coders.common import Shape, collate
+from lingraft.finetuning.coders.common import InputShape, collate
 from lingraft.finetuning.coders.parsing import candidate_mask
 from lingraft.finetuning.coders.texts import MARKERS
 from lingraft.finetuning.problem import TASK, micro_batches
 from lingraft.recipe import Tokenizer as Section
-from lingraft.tasks import TASKS
-from lingraft.tasks.examples import (
-    Answer,
-    Entity,
-    ParseExample,
-    RelationExample,
-    SpanExample,
-    TaggedExample,
-    TextExample,
-)
+from lingraft.tasks import TASKS, examples as rows
 from lingraft.tokenizer import files as tokenizer_files
 
 SHORT, LONG = "나는 책을 읽었다", "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다"
@@ -36,31 +27,29 @@ SHORT, LONG = "나는 책을 읽었다", "나는 학교에 가서 친구를 만�
 
 def tagged(identifier, text):
     tags = ["B-PS"] + ["I-PS"] + ["O"] * (len(text) - 2)
-    return TaggedExample(identifier, tuple(text), tuple(tags), characters=True)
+    return rows.TaggedExample(identifier, tuple(text), tuple(tags), characters=True)
 
 
 def parsed(identifier, text):
     words = tuple(text.split())
-    heads_of = (*range(2, len(words) + 1), 0)
-    return ParseExample(
-        identifier, words, ("NNG",) * len(words), heads_of, ("NP_SBJ",) * (len(words) - 1) + ("VP",)
-    )
+    heads_of, kinds = (*range(2, len(words) + 1), 0), ("NP_SBJ",) * (len(words) - 1) + ("VP",)
+    return rows.ParseExample(identifier, words, ("NNG",) * len(words), heads_of, kinds)
 
 
 def asked(identifier, text):
-    return SpanExample(identifier, "누가 읽었나?", text, (Answer("책을", text.index("책을")),))
+    answer = rows.Answer("책을", text.index("책을"))
+    return rows.SpanExample(identifier, "누가 읽었나?", text, (answer,))
 
 
 def related(identifier, text):
-    return RelationExample(
-        identifier, text, Entity(0, 2, "PER"), Entity(3, 5, "ORG"), "no_relation"
-    )
+    entities = (rows.Entity(0, 2, "PER"), rows.Entity(3, 5, "ORG"))
+    return rows.RelationExample(identifier, text, *entities, "no_relation")
 
 
 MAKERS = {
-    "klue-ynat": lambda identifier, text: TextExample(identifier, text, label="정치"),
-    "klue-nli": lambda identifier, text: TextExample(identifier, text, SHORT, "neutral"),
-    "klue-sts": lambda identifier, text: TextExample(identifier, text, SHORT, score=2.5),
+    "klue-ynat": lambda identifier, text: rows.TextExample(identifier, text, label="정치"),
+    "klue-nli": lambda identifier, text: rows.TextExample(identifier, text, SHORT, "neutral"),
+    "klue-sts": lambda identifier, text: rows.TextExample(identifier, text, SHORT, score=2.5),
     "klue-ner": tagged,
     "klue-re": related,
     "klue-dp": parsed,
@@ -76,8 +65,7 @@ def problem(tiny_source, finetuning, monkeypatch):
     def made(name, family="roberta", tokens=4_096):
         monkeypatch.setattr(parsing, "LSTM_WIDTH", 16)
         task = with_settings(TASKS[name], doc_stride=16, max_length=120)
-        last = LONG if name == "klue-dp" else f"{LONG} "
-        texts = enumerate([SHORT, LONG, last, SHORT])
+        texts = enumerate([SHORT, LONG, LONG if name == "klue-dp" else f"{LONG} ", SHORT])
         examples = [MAKERS[name](str(number), text) for number, text in texts]
         return finetuning(tiny_source(family), task, examples, tokens)
 
@@ -94,8 +82,7 @@ def gradients(problem, indices, num_ranks=1):
             loss = problem.module(batch)[TASK].nats * weight / step.targets[TASK]
             loss.backward()
             total += float(loss.detach())
-    found = [p.grad.clone() for p in problem.model.parameters() if p.grad is not None]
-    return total, found
+    return total, [p.grad.clone() for p in problem.model.parameters() if p.grad is not None]
 
 
 @EVERY_KIND
@@ -106,9 +93,8 @@ def test_padding_changes_neither_loss_nor_prediction(name, problem):
     with torch.no_grad():
         together, outputs = made.module(collate(made.coder, items, predict=True))
         alone = [made.module(collate(made.coder, [i], predict=True)) for i in items]
-    assert float(together[TASK].nats) == pytest.approx(
-        sum(float(losses[TASK].nats) for losses, _ in alone), rel=1e-4
-    )
+    nats = sum(float(losses[TASK].nats) for losses, _ in alone)
+    assert float(together[TASK].nats) == pytest.approx(nats, rel=1e-4)
     assert len({len(item.ids) for item in items}) > 1
     first = made.coder.collect(outputs, items)
     second = [made.coder.collect(out, [i])[0] for (_, out), i in zip(alone, items, strict=True)]
@@ -133,10 +119,8 @@ def test_no_other_cut_of_pairs_in_order_costs_less():
     order = sorted(range(9), key=lambda i: max(sizes[i]), reverse=True)
 
     def cost(groups):
-        return sum(
-            20 + len(group) * sum(max(sizes[i][side] for i in group) for side in (0, 1))
-            for group in groups
-        )
+        widest = [np.max([sizes[i] for i in group], axis=0).sum() for group in groups]
+        return sum(20 + len(group) * most for group, most in zip(groups, widest, strict=True))
 
     ways = []
     for cuts in itertools.product([False, True], repeat=8):
@@ -156,10 +140,8 @@ def marking(kind):
     if kind in tiny_tokenizers.BUILDERS:
         tokenizer = copy.deepcopy(tiny_tokenizers.build(kind))
     else:
-        section = Section(
-            algorithm=kind.removeprefix("our "), vocab_size=400, character_coverage=1.0
-        )
-        text = tiny_tokenizers.TEXT
+        algorithm, text = kind.removeprefix("our "), tiny_tokenizers.TEXT
+        section = Section(algorithm=algorithm, vocab_size=400, character_coverage=1.0)
         tokenizer = tokenizer_files.train(section, None, lambda: text, pad_id=None, seed=0)
     tokenizer.add_special_tokens({"extra_special_tokens": list(MARKERS)})
     return tokenizer
@@ -168,10 +150,11 @@ def marking(kind):
 def pieces_of(kind, text, subject, obj):
     """What the model reads of a sentence, without the tokens around it."""
     tokenizer = marking(kind)
-    shape = Shape(tokenizer, tokenizer.pad_token_id, 128, False)
-    spans = [Entity(text.index(word), text.index(word) + len(word), "") for word in (subject, obj)]
+    shape = InputShape(tokenizer, tokenizer.pad_token_id, 128, False)
+    places = [(text.index(word), len(word)) for word in (subject, obj)]
+    spans = [rows.Entity(at, at + length, "") for at, length in places]
     coder = heads.CODERS["relation"](TASKS["klue-re"], shape)
-    (item,) = coder.encode([RelationExample("0", text, *spans, "no_relation")])
+    (item,) = coder.encode([rows.RelationExample("0", text, *spans, "no_relation")])
     around = {tokenizer.cls_token, tokenizer.bos_token, tokenizer.sep_token, tokenizer.eos_token}
     tokens = tokenizer.convert_ids_to_tokens(item.ids.tolist())
     return [token for token in tokens if token not in around]
@@ -220,8 +203,7 @@ def test_gold_targets_decode_to_full_marks_with_every_tokenizer(family, problem)
             said = [[max(label, 0) for label in item.target] for item in items]
         else:
             said = [np.array([item.target.heads, item.target.relations]) for item in items]
-        decoded = made.coder.decode(examples, items, said)
-        assert decoded == [gold(example) for example in examples]
+        assert made.coder.decode(examples, items, said) == [gold(example) for example in examples]
 
 
 def test_scores_of_relations_are_a_bilinear_form_and_two_linear_ones():

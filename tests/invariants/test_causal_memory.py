@@ -1,25 +1,22 @@
 """What saves memory changes no number of a causal model either: activations computed again, frozen
-matrices in bf16, weights divided over two processes."""
-
-import json
+matrices in bf16, weights divided over two processes. LoRA and rows on two processes that talk over
+gloo take the steps of one."""
 
 import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from processes import train_together
-from safetensors.torch import load_file
+from phase_rows import CAUSAL_IDS, best_of, rows_of
+from processes import train_together, weights_of_ranks
+from stopping import assert_same_bits
 
 from lingraft.models.families import FAMILIES
 from lingraft.training import checkpoint, masked_text
-from lingraft.training.checkpoint import weights
 from lingraft.training.machine import encoder_layers
 from lingraft.training.masked_text import train_phase
-from lingraft.training.objectives.common import TokenIds
 from lingraft.training.phase import in_fp32, lighten
 
 CAUSAL = ("gpt2", "llama")
-IDS = TokenIds(size=320, mask=None, pad=1, special=(0, 1, 2))
 PHASE = {
     "objective": "clm",
     "budget": {"value": 4},
@@ -27,25 +24,22 @@ PHASE = {
     "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3, "max_gradient_norm": 0.5},
     "validation": {"every_steps": 4},
 }
-STILL = {
-    "gpt2": {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
-    "llama": {},
-}
+STILL = {"gpt2": {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}, "llama": {}}
 
 
 @pytest.fixture
 def clm_job(tiny_job):
-    def made(name, family="llama", train=("all",), **training):
-        phase = PHASE | {"train": list(train)}
-        fields = {"family": FAMILIES[family], "vocabulary": IDS, "itl_layers": frozenset({0})}
+    def made(name, family="llama", train=("all",), lora=None, new_rows=None, **training):
+        phase = PHASE | {"train": list(train), "lora": lora}
+        fields = {"family": FAMILIES[family], "vocabulary": CAUSAL_IDS, "new_rows": new_rows}
+        fields["itl_layers"] = frozenset() if lora else frozenset({0})
         return tiny_job(name, phase=phase, hardware=training, **fields)
 
     return made
 
 
 def losses(job):
-    rows = [json.loads(line) for line in job.metrics_path.read_text().splitlines()]
-    return [row["loss"] for row in rows]
+    return [row["loss"] for row in rows_of(job)]
 
 
 def published(model):
@@ -53,20 +47,6 @@ def published(model):
     for parameter in model.parameters():
         parameter.data = parameter.data.bfloat16().float()
     return model
-
-
-@pytest.mark.parametrize("family", CAUSAL)
-def test_activations_computed_again_end_in_the_same_weights(
-    family, clm_job, tiny_model, accelerator
-):
-    ended = []
-    for again in (False, True):
-        model = tiny_model(family)
-        train_phase(clm_job(f"{again}", family, gradient_checkpointing=again), model, accelerator)
-        assert model.is_activation_checkpointing == again
-        ended.append(weights(model))
-    for name, tensor in ended[0].items():
-        torch.testing.assert_close(tensor, ended[1][name], atol=1e-6, rtol=1e-5, msg=name)
 
 
 @pytest.mark.usefixtures("accelerator")
@@ -85,13 +65,11 @@ def test_frozen_matrices_in_bf16_change_not_a_bit(family, clm_job, tiny_model, m
         assert formats == {getattr(torch, {"fp32": "float32", "bf16": "bfloat16"}[kept])}
         assert {p.dtype for p in first.parameters()} == {torch.float32}
         assert model.get_input_embeddings().weight.dtype == torch.float32
-        found.append((losses(job), load_file(job.folder / "best" / "model.safetensors")))
+        found.append((losses(job), best_of(job)))
     (light, halved), (plain, whole) = found
     assert plain == light
-    assert whole.keys() == halved.keys()
-    for name, tensor in whole.items():
-        assert halved[name].dtype == torch.float32
-        assert torch.equal(tensor, halved[name]), name
+    assert {tensor.dtype for tensor in halved.values()} == {torch.float32}
+    assert_same_bits(halved, whole)
 
 
 def test_what_bf16_would_round_stays_in_fp32_and_all_is_fp32_while_it_is_saved(tiny_model):
@@ -129,20 +107,38 @@ def test_two_processes_that_divide_the_weights_take_the_steps_of_one(
     def model():
         return published(tiny_model(family, tie_word_embeddings=tied, **STILL[family]))
 
-    jobs = {
-        name: clm_job(name, family, train, micro_batch_tokens=32, sharding=sharding)
-        for name, sharding in (("one", "none"), ("fsdp2", "fsdp2"))
-    }
+    one, two = (
+        clm_job(sharding, family, train, micro_batch_tokens=32, sharding=sharding)
+        for sharding in ("none", "fsdp2")
+    )
     with one_process():
         AcceleratorState._reset_state(reset_partial_state=True)
         precision = "bf16" if light else "no"
-        train_phase(jobs["one"], model(), Accelerator(cpu=True, mixed_precision=precision))
-    train_together(tmp_path, model(), [jobs["fsdp2"]], precision=precision)
-    band = 2e-3 if light else 1e-5
-    assert losses(jobs["fsdp2"]) == pytest.approx(losses(jobs["one"]), rel=band)
-    one, two = (load_file(job.folder / "best" / "model.safetensors") for job in jobs.values())
-    assert one.keys() == two.keys()
-    for name, tensor in one.items():
-        tolerance = {"atol": 5e-3, "rtol": 0} if light else {"atol": 1e-5, "rtol": 1e-4}
-        torch.testing.assert_close(two[name], tensor, msg=name, **tolerance)
-    assert checkpoint.latest(jobs["fsdp2"].folder) is None
+        train_phase(one, model(), Accelerator(cpu=True, mixed_precision=precision))
+    train_together(tmp_path, model(), [two], precision=precision)
+    assert losses(two) == pytest.approx(losses(one), rel=2e-3 if light else 1e-5)
+    tolerance = {"atol": 5e-3, "rtol": 0} if light else {"atol": 1e-5, "rtol": 1e-4}
+    torch.testing.assert_close(best_of(two), best_of(one), **tolerance)
+    assert checkpoint.latest(two.folder) is None
+
+
+@pytest.mark.slow
+def test_two_processes_with_lora_give_the_weights_of_one(
+    clm_job, tiny_model, one_process, tmp_path
+):
+    start = tiny_model("llama")
+    new = tuple(i >= 300 for i in range(start.get_input_embeddings().num_embeddings))
+    lora = {"parts": ["body"], "rank": 4, "alpha": 8}
+    settings = {"train": ["embeddings.new"], "lora": lora, "new_rows": new}
+    alone, together = (clm_job(n, micro_batch_tokens=32, **settings) for n in ("one", "two"))
+    with one_process() as accelerator:
+        train_phase(alone, tiny_model("llama"), accelerator)
+    train_together(tmp_path, start, [together])
+    one, two, before = best_of(alone), best_of(together), start.state_dict()
+    assert two.keys() <= before.keys()  # LoRA is merged: stock names alone
+    torch.testing.assert_close(two, one, atol=1e-5, rtol=1e-4)
+    moved = {name for name, tensor in two.items() if not torch.equal(tensor, before[name])}
+    maps = {f"model.layers.{i}.self_attn.q_proj.weight" for i in (0, 1)}
+    assert maps | {"model.embed_tokens.weight"} <= moved
+    assert not any("norm" in name for name in moved)
+    assert weights_of_ranks(together)

@@ -1,14 +1,13 @@
 """Every fast path equals the plain one: packed rows, the head on masked tokens alone, activations
 that are computed again, and bf16 within a band of fp32."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from freezing import freeze
+from phase_rows import STILL, rows_of
 from tiny_shapes import ENCODERS
 from torch.nn import functional
 
@@ -117,27 +116,26 @@ def test_activations_computed_again_give_the_same_gradients_with_the_same_dropou
     assert any(float(gradient.abs().max()) > 0.1 for gradient in found[0].values())
 
 
-@pytest.mark.parametrize("family", ["roberta", "modernbert"])
+@pytest.mark.parametrize("family", ["roberta", "modernbert", "gpt2", "llama"])
 def test_a_phase_that_computes_activations_again_ends_in_the_same_weights(
     family, tiny_job, tiny_model, accelerator
 ):
-    ended = []
+    ended, objective = [], "clm" if FAMILIES[family].kind == "causal" else "mlm"
+    phase = {"objective": objective, "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3}}
     for again in (False, True):
         training = {"gradient_checkpointing": again}
-        job = tiny_job(f"again-{again}", hardware=training, family=FAMILIES[family])
+        job = tiny_job(f"{again}", phase=phase, hardware=training, family=FAMILIES[family])
         model = tiny_model(family)
         train_phase(job, model, accelerator)
         assert model.is_activation_checkpointing == again
         ended.append(weights(model))
-    for name, tensor in ended[0].items():
-        torch.testing.assert_close(tensor, ended[1][name], atol=1e-6, rtol=1e-5, msg=name)
+    torch.testing.assert_close(*ended, atol=1e-6, rtol=1e-5)
 
 
 def losses(job, model, precision):
     AcceleratorState._reset_state(reset_partial_state=True)
     train_phase(job, model, Accelerator(cpu=True, mixed_precision=precision))
-    rows = [json.loads(line) for line in job.metrics_path.read_text().splitlines()]
-    return np.array([row["loss"] for row in rows if row["kind"] == "train"])
+    return np.array([row["loss"] for row in rows_of(job, "train")])
 
 
 @pytest.mark.usefixtures("accelerator")
@@ -151,8 +149,7 @@ def test_the_loss_in_bf16_stays_within_a_band_of_fp32(tiny_job, tiny_model, tiny
     found = []
     for precision in ("no", "bf16"):
         job = tiny_job(precision, phase=phase, train=tiny_tokens(64))
-        still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        found.append(losses(job, tiny_model("roberta", **still), precision))
+        found.append(losses(job, tiny_model("roberta", **STILL), precision))
     full, half = found
     assert len(full) == len(half) == 60
     assert full[-5:].mean() < 0.88 * full[:5].mean()

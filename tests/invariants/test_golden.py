@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 import lingraft
 from lingraft.models.packed import PackedModel
-from lingraft.pipeline import stages
+from lingraft.pipeline import fingerprints
 
 FILE = Path(__file__).with_name("golden.json")
 WRITING = bool(os.environ.get("LINGRAFT_WRITE_GOLDEN"))
@@ -71,7 +71,7 @@ def found(tiny_source, korean_text, tmp_path_factory):
             patch.chdir(folder)
             patch.setattr(PackedModel, "logits", spy)
             # The source's files have another date at each test.
-            patch.setattr(stages, "source_fingerprint", lambda recipe: family)
+            patch.setattr(fingerprints, "source_fingerprint", lambda recipe: family)
             run = lingraft.adapt(recipe, folder / "run")
         numbers = integers(run) | {"batches": batches}
         return {"integers": numbers, "floats": floats(run)}

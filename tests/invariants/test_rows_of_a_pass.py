@@ -1,15 +1,15 @@
-"""Passes of a GPU: one row of a fixed number of tokens, the same results as short rows."""
-
-import json
+"""Passes of a GPU: one row of a fixed number of tokens, the same results as short rows; compiled
+layers train like plain ones."""
 
 import numpy as np
 import pytest
 import torch
+from gpu_attention import as_on_a_gpu
+from phase_rows import STILL, rows_of
 from torch._dynamo.utils import counters
 
 from lingraft.models import segments
 from lingraft.models.families import FAMILIES
-from lingraft.models.packed import PackedModel
 from lingraft.models.rows import even_rows, even_width
 from lingraft.models.stacks import packed_model
 from lingraft.recipe import Batch, Masking
@@ -21,7 +21,6 @@ from lingraft.training.objectives import OBJECTIVES
 from lingraft.training.objectives.common import TokenIds
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 PHASE = {
     "budget": {"value": 4},
     "optimizer": {"learning_rate": 0.01, "epsilon": 1e-3},
@@ -29,36 +28,11 @@ PHASE = {
 }
 
 
-def segment_by_segment(q, k, v, cu_q, _, *lengths, scale, window_size, enable_gqa):
-    """`varlen_attn` without a window, which a CPU does not have."""
-    assert window_size == (-1, -1)
-    parts = [
-        torch.nn.functional.scaled_dot_product_attention(
-            *(x[start:end].transpose(0, 1)[None] for x in (q, k, v)),
-            scale=scale,
-            enable_gqa=enable_gqa,
-        )[0].transpose(0, 1)
-        for start, end in zip(cu_q[:-1].tolist(), cu_q[1:].tolist(), strict=True)
-        if start < end
-    ]
-    return torch.cat(parts)
-
-
-@pytest.fixture
-def as_on_a_gpu(monkeypatch):
-    """Returns what lets a CPU take the passes of a GPU."""
-
-    def never(*_):
-        raise AssertionError("a mask of all pairs")
-
-    def change():
-        monkeypatch.setattr(segments, "uses_segments", lambda _: True)
-        monkeypatch.setattr(segments, "has_fused", lambda _: True)
-        monkeypatch.setattr(segments, "HALF", (torch.float32,))
-        monkeypatch.setattr(segments.varlen, "varlen_attn", segment_by_segment)
-        monkeypatch.setattr(PackedModel, "additive", staticmethod(never))
-
-    return change
+def trained(job, tiny_model, accelerator):
+    """The weights that a phase ends with, and the loss of every row."""
+    model = tiny_model("roberta", **STILL)
+    train_phase(job, model, accelerator)
+    return {"weights": weights(model), "losses": [row["loss"] for row in rows_of(job)]}
 
 
 @pytest.mark.parametrize(
@@ -72,23 +46,16 @@ def as_on_a_gpu(monkeypatch):
     ids=["sentences", "tokens in four passes", "activations again", "lora"],
 )
 def test_a_phase_in_rows_of_a_pass_ends_with_the_weights_of_one_in_short_rows(
-    phase, training, tiny_job, tiny_model, accelerator, as_on_a_gpu
+    phase, training, tiny_job, tiny_model, accelerator, monkeypatch
 ):
-    found = []
-    for name in ("short", "even"):
-        if name == "even":
-            as_on_a_gpu()
-        job = tiny_job(name, phase=PHASE | phase, hardware=training)
-        model = tiny_model("roberta", **STILL)
-        train_phase(job, model, accelerator)
-        lines = job.metrics_path.read_text().splitlines()
-        found.append((weights(model), [json.loads(line) for line in lines]))
-    (short, rows), (even, even_rows_) = found
-    assert len(rows) == len(even_rows_) > 4
-    for row, other in zip(rows, even_rows_, strict=True):
-        assert other["loss"] == pytest.approx(row["loss"], rel=1e-5)
-    for name, tensor in short.items():
-        torch.testing.assert_close(even[name], tensor, atol=2e-5, rtol=1e-4, msg=name)
+    jobs = [tiny_job(n, phase=PHASE | phase, hardware=training) for n in ("short", "even")]
+    short = trained(jobs[0], tiny_model, accelerator)
+    windows = as_on_a_gpu(monkeypatch)
+    even = trained(jobs[1], tiny_model, accelerator)
+    assert set(windows) == {(-1, -1)}
+    assert len(even["losses"]) > 4
+    assert even["losses"] == pytest.approx(short["losses"], rel=1e-5)
+    torch.testing.assert_close(even["weights"], short["weights"], atol=2e-5, rtol=1e-4)
 
 
 class Text:
@@ -133,10 +100,8 @@ def test_a_hundred_steps_have_at_most_two_shapes(
         for batch in step.micro_batches:
             filled = batch.filled()
             shapes.add((*filled.input_ids_NT.shape, len(filled.masked_M)))
-            tokens, slots = (
-                tokens + int((batch.segments_NT > 0).sum()),
-                slots + batch.input_ids_NT.numel(),
-            )
+            tokens += int((batch.segments_NT > 0).sum())
+            slots += batch.input_ids_NT.numel()
     assert len(shapes) <= 2
     assert {shape[0] for shape in shapes} == {1}
     assert tokens / slots > fill
@@ -153,12 +118,20 @@ def test_even_rows_place_every_sentence_once_and_are_never_too_short(seed):
     assert length == 700
 
 
+@pytest.fixture
+def clean_compiler():
+    """Compiled code is no other test's."""
+    torch.compiler.reset()
+    counters.clear()
+    yield
+    torch.compiler.reset()
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("clean_compiler")
 @pytest.mark.parametrize("name", ["roberta", "modernbert", "gemma2", "t5"])
 def test_compiled_layers_are_compiled_once_whatever_the_segments(name, tiny_model, monkeypatch):
     monkeypatch.setattr(segments, "uses_segments", lambda _: True)
-    torch.compiler.reset()
-    counters.clear()
     packed = packed_model(tiny_model(name), FAMILIES[name])
     for layer in encoder_layers(packed):
         layer.compile(backend="eager")
@@ -172,4 +145,22 @@ def test_compiled_layers_are_compiled_once_whatever_the_segments(name, tiny_mode
         graphs.append(counters["stats"]["unique_graphs"])
     assert len(set(graphs)) == 1
     assert not counters["graph_break"]
-    torch.compiler.reset()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # within torch
+@pytest.mark.usefixtures("clean_compiler")
+def test_compiled_layers_give_the_loss_curve_and_the_weights_of_plain_ones(
+    tiny_job, tiny_model, tiny_tokens, accelerator
+):
+    # Every batch is 16 rows: one graph for training, one for looking.
+    settings = {"train": tiny_tokens(48), "valid": tiny_tokens(16, seed=1)}
+    settings["phase"] = PHASE | {"budget": {"value": 6}, "validation": {"every_steps": 3}}
+    jobs = [tiny_job(f"{c}", hardware={"compile": c}, **settings) for c in (False, True)]
+    plain, compiled = (trained(job, tiny_model, accelerator) for job in jobs)
+    assert counters["stats"]["unique_graphs"] > 0
+    assert not counters["graph_break"]
+    assert len(plain["losses"]) == 8
+    assert compiled["losses"] == pytest.approx(plain["losses"], rel=1e-5)
+    # no name of a wrapper, too
+    torch.testing.assert_close(compiled["weights"], plain["weights"], atol=1e-5, rtol=1e-4)

@@ -17,40 +17,35 @@ if TYPE_CHECKING:
 
 SCRIPT = Path(__file__).with_name("adapting.py")
 SETTINGS = (
+    "tokenizer.vocab_size=300",
     "hardware.precision=fp32",
-    "phases.0.dropout=0",
-    "phases.1.dropout=0",
-    "phases.0.batch=9 sentences",
-    "phases.1.batch=9 sentences",
+    *(f"phases.{number}.{key}" for number in (0, 1) for key in ("dropout=0", "batch=9 sentences")),
     "evaluation.max_sentences=10",
     "evaluation.max_words=2",
 )
 
 
+@pytest.fixture
+def arguments(tiny_source: Callable[[str], Path], korean_text: Path) -> list[str]:
+    """Of a run of six steps."""
+    inputs = ["--source", str(tiny_source("roberta")), "--text", str(korean_text), "--lang", "ko"]
+    return ["adapt", *inputs, "--budget", "6steps", "training.preset=xpt2021"]
+
+
+def together(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """What two processes say in the end."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [*torchrun, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
 def test_two_processes_under_torchrun_give_the_weights_of_one(
-    tiny_source: Callable[[str], Path],
-    korean_text: Path,
-    tmp_path: Path,
-    command: Callable[..., tuple[int, str, str]],
+    arguments: list[str], tmp_path: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
-    arguments = ["--quiet", "adapt", "--source", str(tiny_source("roberta"))]
-    arguments += [
-        "--text",
-        str(korean_text),
-        "--lang",
-        "ko",
-        "--budget",
-        "6steps",
-        "tokenizer.vocab_size=300",
-    ]
-    arguments += ["training.preset=xpt2021"]
-    for setting in SETTINGS:
-        arguments += [setting]
+    arguments = ["--quiet", *arguments, *SETTINGS]
     status, _, said = command(*arguments, "--out", tmp_path / "one")
     assert status == 0, said
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    together = [*torchrun, str(SCRIPT), str(tmp_path / "two"), *arguments]
-    done = subprocess.run(together, capture_output=True, text=True, check=False, timeout=300)
+    done = together(str(SCRIPT), str(tmp_path / "two"), *arguments)
     assert done.returncode == 0, done.stderr[-3000:]
     one = load_file(tmp_path / "one/model/model.safetensors")
     for sharding in ("none", "fsdp2"):
@@ -63,24 +58,10 @@ def test_two_processes_under_torchrun_give_the_weights_of_one(
 
 @pytest.mark.slow
 def test_an_error_of_the_first_process_brings_no_traceback_of_its_peer(
-    tiny_source: Callable[[str], Path], korean_text: Path, tmp_path: Path
+    arguments: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "notes").touch()  # the folder is not ours; the second process waits meanwhile
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    arguments = ["adapt", "--source", str(tiny_source("roberta")), "--text", str(korean_text)]
-    arguments += [
-        "--lang",
-        "ko",
-        "--budget",
-        "6steps",
-        "training.preset=xpt2021",
-        "--out",
-        str(tmp_path),
-    ]
-    done = subprocess.run(
-        [*torchrun, "-m", "lingraft", *arguments],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    done = together("-m", "lingraft", *arguments, "--out", str(tmp_path))
     told = [line for line in done.stderr.splitlines() if line.startswith("lingraft: ")]
     assert len(told) == 1, done.stderr
     assert "holds files but no run of lingraft (notes" in told[0]

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from phase_rows import tokens_of
 
 from lingraft.models import export, source
 from lingraft.models.families import FAMILIES
@@ -15,7 +16,6 @@ from lingraft.models.stacks import packed_model
 from lingraft.recipe import Masking, Tokenizer
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
-from lingraft.tokenizer.shards import Tokens
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.data import Batcher
 from lingraft.training.objectives.common import TokenIds
@@ -30,12 +30,9 @@ def batch_of(tiny_tokenizer, tiny_text):
 
     def made(family):
         tokenizer, record = tiny_tokenizer(family), FAMILIES[family]
-        rows = [np.array(ids, np.uint16) for ids in tokenizer(list(tiny_text[:6]))["input_ids"]]
-        lengths = np.array([len(row) for row in rows], np.int32)
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
+        tokens = tokens_of(tokenizer(list(tiny_text[:6]))["input_ids"])
         ids = TokenIds.of(tokenizer)
         masking = Masking(scheme=record.corruption, rate=0.3)
-        tokens = Tokens(np.concatenate(rows), offsets, lengths)
         batcher = Batcher(tokens, DENOISE, ids, masking, 128, 100_000, 0, "phase-1")
         return batcher.step(np.arange(6), 0).micro_batches[0], ids
 

@@ -1,14 +1,21 @@
-"""What a recipe leaves open is decided once, before its run, in the same way for every command."""
+"""What a recipe leaves open is decided once, before its run, in the same way for every command.
+
+What of a budget in time is left for a phase.
+"""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from plain_recipes import plain
 
 from lingraft.config import AdaptConfig
 from lingraft.errors import RecipeError
-from lingraft.pipeline import completing, folder, stages
+from lingraft.pipeline import completing, folder, phases, stages
 from lingraft.pipeline.completing import complete
 from lingraft.pipeline.stages import Context
+from lingraft.recipe import Budget, Phase
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run, read_json
@@ -21,12 +28,7 @@ def tables(tiny_source, tmp_path, korean_text):
     """Plain data of a recipe that leaves nearly all open, on a text of its own."""
     text = tmp_path / "ko.txt"
     text.write_bytes(korean_text.read_bytes())
-    return {
-        "language": "ko",
-        "source": {"model": str(tiny_source("bert"))},
-        "corpus": {"text": [str(text)]},
-        "training": {"budget": TOKENS},
-    }
+    return plain(tiny_source("bert"), text, training={"budget": TOKENS})
 
 
 def asked(tables, *settings):
@@ -40,8 +42,7 @@ def values(completed):
 def test_a_file_python_and_the_command_line_ask_for_one_thing(tables, command, tmp_path):
     form = {"source": tables["source"]["model"], "text": tables["corpus"]["text"]}
     config = AdaptConfig(**form, language="ko", budget="20000tok", out=tmp_path / "run")
-    short = config.recipe()
-    first, again = complete(asked(tables)), complete(short)
+    first, again = complete(asked(tables)), complete(config.recipe())
     assert first.choices == again.choices
     assert first.recipe.model_copy(update={"name": "run"}) == again.recipe
     assert first.recipe.training.method == "xpt-sp"
@@ -77,10 +78,8 @@ def begin(completed, run):
 def test_a_budget_in_time_stays_one_and_a_run_decides_once(tables, tmp_path, monkeypatch):
     """However fast the machine is when the run goes on."""
     monkeypatch.setattr(completing, "tokens_a_second", lambda *_: 1_000.0)
-    recipe, run = (
-        asked(tables, "training.budget={value = 5, unit = 'minutes'}"),
-        Run(tmp_path / "r"),
-    )
+    recipe = asked(tables, "training.budget={value = 5, unit = 'minutes'}")
+    run = Run(tmp_path / "r")
     first = folder.complete(recipe, run)
     assert first.facts["tokens"] == 300_000
     (phase,) = first.recipe.phases
@@ -110,3 +109,56 @@ def test_text_that_has_grown_is_refused_and_with_resume_decided_by(tables, tmp_p
         folder.prepare(folder.complete(recipe, run), run, update=False, force=False)
     grown = folder.complete(recipe, run, update=True)
     assert grown.facts["characters"] == pytest.approx(3 * first.facts["characters"])
+
+
+@pytest.fixture
+def run_of(monkeypatch):
+    """A run of so many minutes, 20 s after it began; evaluating takes 30 s, exporting 10 s."""
+    monkeypatch.setattr(phases, "evaluated_tokens", lambda _: 30_000)
+    monkeypatch.setattr(phases, "exporting", lambda _: 10.0)
+
+    def made(*minutes, baselines=(), processes=1):
+        phases = [Phase(name=f"p{n}", budget=Budget(value=one, unit="minutes"), train=["all"])
+                  for n, one in enumerate(minutes)]  # fmt: skip
+        return SimpleNamespace(
+            recipe=SimpleNamespace(phases=phases, baselines=baselines),
+            clock=SimpleNamespace(seconds=60.0 * sum(minutes), passed=lambda: 20.0),
+            accelerator=SimpleNamespace(num_processes=processes),
+        )
+
+    return made
+
+
+LOOK = (5.0, 5_000)  # a millisecond a token
+
+
+def test_what_comes_after_training_is_held_back(run_of):
+    assert phases.allowance(run_of(5), 0, 0.0)(*LOOK) == 300 - 20 - 30 - 10 - 5
+
+
+def test_phases_share_what_is_left_by_their_budgets(run_of):
+    both = run_of(2, 3)
+    left = 300 - 20 - 30 - 10 - 5
+    assert phases.allowance(both, 0, 0.0)(*LOOK) == pytest.approx(left * 2 / 5)
+    assert phases.allowance(both, 1, 0.0)(*LOOK) == pytest.approx(left)
+
+
+def test_baselines_train_as_long_and_are_evaluated_too(run_of):
+    left = 300 - 20 - 3 * 30 - 10 - 5
+    assert phases.allowance(run_of(5, baselines=("a", "b")), 0, 0.0)(*LOOK) == left / 3
+
+
+def test_one_process_evaluates_what_several_look_at(run_of):
+    assert phases.allowance(run_of(5, processes=2), 0, 0.0)(*LOOK) == 300 - 20 - 60 - 10 - 5
+
+
+def test_a_budget_that_leaves_no_time_says_the_least_that_would_do(run_of):
+    with pytest.raises(RecipeError, match=r"1 minutes are too few here: .* at least 2 minutes"):
+        phases.allowance(run_of(1), 0, 0.0)(*LOOK)
+    assert phases.allowance(run_of(1), 0, 30.0)(*LOOK) == 0.6  # its schedule still ends
+
+
+def test_a_phase_by_itself_has_its_own_budget():
+    phase = Phase(name="p", budget=Budget(value=2, unit="minutes"), train=["all"])
+    context = SimpleNamespace(recipe=SimpleNamespace(phases=[phase]), clock=None)
+    assert phases.allowance(context, 0, 0.0)(*LOOK) == 120

@@ -6,12 +6,13 @@ import json
 import shutil
 
 import pytest
+from plain_recipes import plain
 from safetensors.torch import load_file
 from stopping import killed_at
 
 import lingraft
 from lingraft.errors import RecipeError
-from lingraft.pipeline import ending, phases
+from lingraft.pipeline import phases
 from lingraft.recipe.decoding import override
 from lingraft.rundir import Run, Step, read_json
 
@@ -25,10 +26,7 @@ def phase(name, steps):
 @pytest.fixture(scope="module")
 def recipe(tiny_source, korean_text):
     def of(steps, *settings):
-        data = {
-            "language": "ko",
-            "source": {"model": str(tiny_source("roberta"))},
-            "corpus": {"text": [str(korean_text)]},
+        tables = {
             "tokenizer": {"vocab_size": 300, "max_tokens": 64},
             "evaluation": {"max_sentences": 8, "max_words": 2, "samples": 0},
             "hardware": {"row_tokens": 64, "precision": "fp32"},
@@ -37,7 +35,7 @@ def recipe(tiny_source, korean_text):
                 phase("phase-2", steps) | {"train": ["all"]},
             ],
         }
-        return override(data, settings)
+        return override(plain(tiny_source("roberta"), korean_text, **tables), settings)
 
     return of
 
@@ -66,16 +64,15 @@ def assert_same_bits(run, expected):
 
 def test_a_run_goes_on_to_what_a_longer_one_would_be(finished, straight, command):
     before = (finished / "phase-1/done.json").read_bytes()
-    ended = command("adapt", finished, "--budget", "20steps")
-    assert ended.status == 0, ended.err
+    ended = command("adapt", finished, "--budget", "20steps").well()
     assert "goes on from before its cooldown, at step 6" in ended.err
     assert_same_bits(finished, straight)
     assert (finished / "phase-1/done.json").read_bytes() == before
     rows = [json.loads(line) for line in Run(finished).metrics_path.read_text().splitlines()]
     steps = [row["step"] for row in rows if (row["phase"], row["kind"]) == ("phase-2", "valid")]
     assert steps == sorted(set(steps))
-    again = command("adapt", finished, "--budget", "20steps")  # and the same once more does nothing
-    assert again.status == 0, again.err
+    # and the same once more does nothing
+    again = command("adapt", finished, "--budget", "20steps").well()
     assert "goes on" not in again.err
     assert (finished / "phase-2/stable/state.json").is_file()
 
@@ -126,7 +123,7 @@ def test_what_cannot_be_gone_on_with_is_told_in_one_line(spoil, options, said, f
 
 @pytest.mark.slow
 def test_a_run_in_time_goes_on_with_what_it_has_had(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(ending, "exporting", lambda _: 0.2)
+    monkeypatch.setattr(phases, "exporting", lambda _: 0.2)
     data = recipe(8, "phases.0.schedule.warmup=0.1", "phases.1.schedule.warmup=0.1")
     for section in data["phases"]:
         section["budget"] = {"value": 0.05, "unit": "minutes"}

@@ -6,6 +6,7 @@ import csv
 
 import pytest
 import torch
+from plain_recipes import plain
 from tiny_shapes import ENCODERS
 from transformers import AutoModelForMaskedLM
 
@@ -24,14 +25,8 @@ def graft(tiny_source, tiny_tokenizer, tmp_path):
     """Grafts a method onto a tiny source; gives the folder and the stage's counts."""
 
     def made(family, method, **tables):
-        data = {
-            "language": "ko",
-            "source": {"model": str(tiny_source(family))},
-            "corpus": {"text": ["unread.txt"]},
-            "training": {"method": method},
-            "tokenizer": {"vocab_size": 400},
-        }
-        recipe = recipe_from(data | tables)
+        own = {"training": {"method": method}, "tokenizer": {"vocab_size": 400}}
+        recipe = recipe_from(plain(tiny_source(family), **own | tables))
         theirs = tiny_tokenizer(family)
         ours, _ = extension.make(recipe.tokenizer, theirs, lambda: TEXT, pad_id=None, seed=0)
         plan = grafting.Grafting(recipe, theirs, ours, lambda: TEXT, lambda purpose: 7)
@@ -60,9 +55,7 @@ def provenance(folder):
 
 
 @every_family
-def test_a_kept_vocabulary_without_new_layers_gives_the_source_s_logits_bit_for_bit(
-    family, graft, tiny_source, tiny_tokenizer
-):
+def test_a_kept_vocabulary_gives_the_source_s_logits(family, graft, tiny_source, tiny_tokenizer):
     folder, counts = graft(family, "continued")
     source = AutoModelForMaskedLM.from_pretrained(tiny_source(family))
     target = AutoModelForMaskedLM.from_pretrained(folder / "model")
@@ -79,9 +72,7 @@ def test_a_kept_vocabulary_without_new_layers_gives_the_source_s_logits_bit_for_
 
 @every_family
 @pytest.mark.parametrize("initializer", ["random", "mean"])
-def test_an_extended_vocabulary_keeps_every_row_and_bias_of_the_source(
-    family, initializer, graft, tiny_source, tiny_tokenizer
-):
+def test_extending_keeps_rows_and_biases(family, initializer, graft, tiny_source, tiny_tokenizer):
     folder, counts = graft(family, "lapt", embeddings={"init": initializer})
     size = len(tiny_tokenizer(family))
     source_rows, source_bias = rows_and_bias(tiny_source(family), family)
@@ -108,9 +99,7 @@ def test_an_extended_vocabulary_keeps_every_row_and_bias_of_the_source(
         ("xlm", False, False),
     ],
 )
-def test_an_ablation_takes_of_the_source_its_body_its_rows_both_or_nothing(
-    family, method, body, rows, graft, tiny_source
-):
+def test_an_ablation_takes_body_rows_both_or_none(family, method, body, rows, graft, tiny_source):
     folder, counts = graft(family, method)
     record = FAMILIES[family]
     source = load_model(str(tiny_source(family))).model.state_dict()
@@ -127,23 +116,18 @@ def test_an_ablation_takes_of_the_source_its_body_its_rows_both_or_nothing(
         assert torch.equal(ours[int(row["target_id"])], theirs[int(row["source_id"])])
     fresh = [int(row["target_id"]) for row in found if row["rule"] == "fresh"]
     assert not any((ours[index] == theirs).all(dim=1).any() for index in fresh)
-    bias = target[record.output_bias[0]]
-    assert bool(bias.any()) == rows
+    assert bool(target[record.output_bias[0]].any()) == rows
     assert counts["layers"] == {"source": 2, "before": 0, "after": 0}
 
 
 @pytest.mark.parametrize("initializer", ["match", "random-statistics"])
-def test_an_untied_output_projection_is_carried_over_as_the_embeddings_were(
-    initializer, graft, tiny_model, tiny_tokenizer, tmp_path
-):
+def test_an_untied_output_is_carried_over(initializer, graft, tiny_model, tiny_tokenizer, tmp_path):
     source = tiny_model("bert", tie_word_embeddings=False)
     source.save_pretrained(tmp_path / "untied")
     tiny_tokenizer("bert").save_pretrained(tmp_path / "untied")
-    tables = {
-        "embeddings": {"init": initializer},
-        "graft": {"inserted_before": 1, "inserted_after": 0},
-    }
-    folder, counts = graft("bert", "lapt", source={"model": str(tmp_path / "untied")}, **tables)
+    tables = {"source": {"model": str(tmp_path / "untied")}, "embeddings": {"init": initializer}}
+    places = {"inserted_before": 1, "inserted_after": 0}
+    folder, counts = graft("bert", "lapt", **tables, graft=places)
     target = load_model(str(folder / "model")).model
     theirs, ours = (m.get_output_embeddings().weight.detach() for m in (source, target))
     rows = provenance(folder)
@@ -155,6 +139,5 @@ def test_an_untied_output_projection_is_carried_over_as_the_embeddings_were(
     deviation = 0.02 if initializer == "match" else float(theirs.std())
     assert deviation == 0.02 or (fresh and deviation > 0.06)
     assert fresh == [] or 0.7 < float(ours[fresh].std()) / deviation < 1.4
-    parts = counts["parameters"]["by_part"]
-    assert parts["embeddings"] == 2 * ours.numel()
+    assert counts["parameters"]["by_part"]["embeddings"] == 2 * ours.numel()
     assert counts["parameters"]["total"] == target.num_parameters()

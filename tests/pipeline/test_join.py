@@ -1,11 +1,16 @@
-"""A language joins a finished run: vocabulary, rows, text, and what is said of the old language."""
+"""A language joins a finished run: vocabulary, rows, text, and what is said of the old language.
+
+`lingraft adapt --tokenizer`: a run with a tokenizer that exists already.
+"""
 
 from __future__ import annotations
 
 import json
+import tomllib
 
 import pytest
 from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.baselines import joined as joined_recipe
@@ -22,7 +27,7 @@ def danish(tmp_path_factory):
     drawn = random.Random(0)
     lines = [" ".join(drawn.choices(WORDS, k=drawn.randint(4, 9))) + ".\n" for _ in range(120)]
     path = tmp_path_factory.mktemp("danish") / "da.txt"
-    path.write_text("".join(lines), encoding="utf-8")
+    path.write_text("".join(lines), "utf-8")
     return path
 
 
@@ -31,18 +36,17 @@ def joined(command, adapted, danish, tmp_path_factory):
     """The old run and the one in which Danish has joined its Korean."""
     old, out = adapted("roberta"), tmp_path_factory.mktemp("joined") / "run"
     sizes = ("--budget", "4steps", "tokenizer.vocab_size=400", "training.batch={size=8}")
-    ended = command("adapt", "--join", old, "--text", f"da={danish}", "--out", out, *sizes)
-    assert ended.status == 0, ended.err
+    ended = command("adapt", "--join", old, "--text", f"da={danish}", "--out", out, *sizes).well()
     return Run(old), Run(out), ended
+
+
+def vocabulary(run):
+    return json.loads((run.model_path / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
 
 
 def test_old_pieces_keep_their_ids_and_rows_bit_for_bit_until_training(joined):
     old, new, _ = joined
-    pieces = [
-        json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-        for run in (old.model_path, new.model_path)
-    ]
-    assert pieces[0].items() <= pieces[1].items()
+    assert vocabulary(old).items() <= vocabulary(new).items()
     before = load_file(old.model_path / "model.safetensors")
     after = load_file(new.stage("graft").path / "model" / "model.safetensors")
     size = len(before["roberta.embeddings.word_embeddings.weight"])
@@ -57,11 +61,7 @@ def test_old_pieces_keep_their_ids_and_rows_bit_for_bit_until_training(joined):
 
 def test_new_pieces_come_from_the_new_language_alone(joined):
     old, new, _ = joined
-    known, pieces = (
-        json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-        for run in (old.model_path, new.model_path)
-    )
-    added = pieces.keys() - known.keys()
+    added = vocabulary(new).keys() - vocabulary(old).keys()
     assert "Ġhund" in added
     letters = set("".join(WORDS).encode().decode("latin-1")) | set("Ġ.") | {"Ã", "¦", "¸", "¥"}
     assert set("".join(added)) <= letters
@@ -69,16 +69,14 @@ def test_new_pieces_come_from_the_new_language_alone(joined):
 
 def test_both_languages_are_drawn_and_the_old_one_is_judged_before_and_after(joined):
     _, new, ended = joined
-    drawn = new.stage("phase-1").result()["streams"]
-    assert all(stream["draws"] > 0 for stream in drawn.values())
+    assert all(stream["draws"] > 0 for stream in new.stage("phase-1").result()["streams"].values())
     result = new.stage("evaluation").result()
     assert list(result["before"]) == ["ko"]
     assert result["before"]["ko"]["words"] > 0
-    report = (new.path / "report.html").read_text(encoding="utf-8")
-    assert "Bits per character by stream</caption>" in report
+    assert "Bits per character by stream</caption>" in (new.path / "report.html").read_text("utf-8")
     assert "beside the source, of 1 stream" in ended.out
-    before = (new.stage("evaluation").path / "ko-before-words.tsv").read_text(encoding="utf-8")
-    after = (new.stage("evaluation").path / "ko-words.tsv").read_text(encoding="utf-8")
+    before = (new.stage("evaluation").path / "ko-before-words.tsv").read_text("utf-8")
+    after = (new.stage("evaluation").path / "ko-words.tsv").read_text("utf-8")
     keys = [[line.split("\t")[0] for line in text.splitlines()] for text in (before, after)]
     assert keys[0] == keys[1]
     assert before != after
@@ -89,8 +87,7 @@ def test_both_languages_are_drawn_and_the_old_one_is_judged_before_and_after(joi
 def test_a_language_joins_a_model_of_another_kind(family, command, adapted, danish, tmp_path):
     sizes = ("--budget", "2steps", "tokenizer.vocab_size=400", "training.batch={size=8}")
     texts = ("--text", f"da={danish}", "--out", tmp_path / "run")
-    ended = command("adapt", "--join", adapted(family), *texts, *sizes)
-    assert ended.status == 0, ended.err
+    command("adapt", "--join", adapted(family), *texts, *sizes).well()
     result = Run(tmp_path / "run").stage("evaluation").result()
     assert list(result["streams"]) == ["ko", "da"]
     assert ("untouched" in result) == (family == "llama")
@@ -118,5 +115,41 @@ def test_a_vocabulary_that_was_not_trained_counts_by_its_pieces(section, size):
     stream = {"name": "ko", "language": "ko", "corpus": {"text": ["ko.txt"]}}
     run = recipe_from({"source": {"model": "m"}, "tokenizer": section, "streams": [stream]})
     new = [stream | {"name": "sw", "language": "sw"}]
-    plain = joined_recipe(run, "model", new, pieces=320)
-    assert plain["tokenizer"]["vocab_size"] == size
+    assert joined_recipe(run, "model", new, pieces=320)["tokenizer"]["vocab_size"] == size
+
+
+@pytest.fixture(scope="module")
+def made(command, adapted, shorthand, tiny_tokenizer, tmp_path_factory):
+    """A RoBERTa with another run's byte-level vocabulary: its arguments, and how it ended."""
+    folder = tmp_path_factory.mktemp("given")
+    given = AutoTokenizer.from_pretrained(adapted("roberta") / "model")
+    given.add_tokens(["한글날"])
+    given.save_pretrained(folder / "tokenizer")
+    words = [str(word) for word in shorthand(folder / "run")]
+    words.remove("tokenizer.vocab_size=300")
+    arguments = (*words, "--tokenizer", folder / "tokenizer")
+    return folder, arguments, command(*arguments)
+
+
+def test_the_model_has_the_tokenizer_that_was_given(made):
+    folder, _, finished = made
+    assert finished.status == 0, finished.err
+    theirs = AutoTokenizer.from_pretrained(folder / "tokenizer")
+    ours = AutoTokenizer.from_pretrained(folder / "run" / "model")
+    assert ours.get_vocab() == theirs.get_vocab()
+    text = "한글날 문서를 열고"
+    assert ours(text).input_ids == theirs(text).input_ids
+    model = AutoModelForMaskedLM.from_pretrained(folder / "run" / "model")
+    assert model.get_input_embeddings().weight.shape[0] == len(theirs)
+
+
+def test_run_and_card_say_so_and_the_plan_knew_the_size(made, command):
+    folder, _, _ = made
+    recipe = tomllib.loads((folder / "run" / "recipe.toml").read_text("utf-8"))
+    size = len(AutoTokenizer.from_pretrained(folder / "tokenizer"))
+    assert recipe["tokenizer"]["action"] == "use"
+    assert recipe["tokenizer"]["vocab_size"] == size
+    assert str(folder) not in (folder / "run" / "model" / "README.md").read_text("utf-8")
+    checked = command("check", folder / "run" / "recipe.toml").well()
+    stage = json.loads((folder / "run" / "graft" / "done.json").read_text("utf-8"))
+    assert f"{stage['result']['parameters']['total']:,}" in checked.out

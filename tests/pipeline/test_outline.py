@@ -17,11 +17,14 @@ from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
 from lingraft.training.problem import select_trained
 
-TEXT = [
-    "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다",
-    "오늘은 2024년, 365일",
-    "a house",
-] * 9
+TEXT = ["나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다", "오늘은 2024년, 365일"] * 9
+TEXT += ["a house"] * 9
+
+
+def phase(name, *train):
+    return {"name": name, "train": train, "budget": "1 steps"}
+
+
 METHODS = {
     "layers around, vocabulary replaced": {
         "training": {"method": "xpt", "preset": "xpt2021"},
@@ -32,20 +35,15 @@ METHODS = {
         "tokenizer": {"action": "keep"},
         "graft": {"inserted_before": 0, "inserted_after": 0, "inserted_every": 1},
         "phases": [
-            {"name": "rows", "train": ["embeddings.old", "inserted"], "budget": {"value": 1}},
-            {
-                "name": "maps",
-                "train": ["embeddings"],
-                "lora": {"rank": 2, "parts": ["layers[-1]"]},
-                "budget": {"value": 1},
-            },
+            phase("rows", "embeddings.old", "inserted"),
+            phase("maps", "embeddings") | {"lora": {"rank": 2, "parts": ["layers[-1]"]}},
         ],
     },
 }
 MORE = {
     "pieces added, new rows": {
         "tokenizer": {"action": "append", "vocab_size": 320},
-        "phases": [{"name": "rows", "train": ["embeddings.new"], "budget": {"value": 1}}],
+        "phases": [phase("rows", "embeddings.new")],
     },
     "adapters": {"training": {"method": "adapters"}, "tokenizer": {"action": "keep"}},
     "cross-attention": {"graft": {"cross_attention": True}, "tokenizer": {"action": "keep"}},
@@ -56,10 +54,8 @@ CASES += [("bert", method) for method in MORE] + [("gemma3_text", "pieces added,
 
 def recipe_for(folder, tables):
     data = {"language": "ko", "source": {"model": str(folder)}, "corpus": {"text": ["ko.txt"]}}
-    recipe = recipe_from(data | tables)
-    return for_model_kind(
-        recipe, FAMILIES[json.loads((folder / "config.json").read_text())["model_type"]]
-    )
+    family = FAMILIES[json.loads((folder / "config.json").read_text())["model_type"]]
+    return for_model_kind(recipe_from(data | tables), family)
 
 
 @pytest.mark.parametrize(("family", "method"), CASES)
@@ -71,15 +67,13 @@ def test_counts_are_those_of_the_built_model(family, method, tiny_source, tmp_pa
     recipe = recipe_for(tiny_source(family), tables)
     theirs = stages.source_tokenizer(recipe)
     pad, _ = stages.position_settings(recipe)
-    ours, counts = extension.make(
-        recipe.tokenizer, theirs, lambda: TEXT, pad_id=pad, seed=0, causal=record.kind == "causal"
-    )
+    how = {"pad_id": pad, "seed": 0, "causal": record.kind == "causal"}
+    ours, counts = extension.make(recipe.tokenizer, theirs, lambda: TEXT, **how)
     made = counts["added"] if counts else len(ours)
     section = recipe.tokenizer.model_copy(update={"vocab_size": made})
     recipe = recipe.model_copy(update={"tokenizer": section})
-    graft = grafting.Grafting(recipe, theirs, ours, lambda: TEXT, len)
-    result = graft.run(tmp_path)
-    said = outline(recipe, shapes_of(recipe))
+    result = grafting.Grafting(recipe, theirs, ours, lambda: TEXT, len).run(tmp_path)
+    said = outline(recipe, shapes_of(recipe.source, recipe.tokenizer.vocab_size))
     assert said.by_part == result["parameters"]["by_part"]
     assert sum(said.by_part.values()) == result["parameters"]["total"]
     new_V = torch.arange(said.rows) >= said.old_rows
@@ -91,9 +85,7 @@ def test_counts_are_those_of_the_built_model(family, method, tiny_source, tmp_pa
 
 
 @pytest.mark.parametrize("differ", [True, False])
-def test_a_head_that_is_stored_beside_the_embeddings_is_tied_where_both_are_equal(
-    differ, tiny_model, tmp_path
-):
+def test_a_head_that_is_stored_is_tied_where_it_equals_the_embeddings(differ, tiny_model, tmp_path):
     """As T5 1.1's and mT5's on the Hub, which transformers 5 calls tied."""
     model = tiny_model("mt5", tie_word_embeddings=False)
     untie(model)

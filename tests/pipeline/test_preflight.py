@@ -1,15 +1,20 @@
+"""`lingraft check` refuses a tokenizer that exists already before any text is read."""
+
 from __future__ import annotations
 
 import shutil
 
 import pytest
 import torch
+from plain_recipes import plain
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.models.families import FAMILIES
 from lingraft.pipeline import preflight
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
+from lingraft.tokenizer import files as tokenizer_files
 
 
 def planned(run, *assignments):
@@ -29,22 +34,15 @@ def test_trainable_parameters_are_those_of_the_phases(family, adapted):
 
 def test_the_plan_names_the_stages_and_counts_the_text(adapted, korean_text):
     plan = planned(adapted("bert"), 'baselines=[{method="scratch"}]')
-    assert plan.stages == [
-        "corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model", "report",
-        "baseline scratch",
-    ]  # fmt: skip
+    stages = "corpus tokenizer graft phase-1 phase-2 evaluation model report"
+    assert " ".join(plan.stages) == f"{stages} baseline scratch"
     (file,) = plan.files
     assert file["bytes"] == korean_text.stat().st_size
 
 
 def small(tiny_source, korean_text, **tables):
-    data = {
-        "language": "ko",
-        "source": {"model": str(tiny_source("bert"))},
-        "corpus": {"text": [str(korean_text)]},
-        "training": {"preset": "xpt2021"},
-    }
-    return recipe_from(data | tables)
+    training = {"preset": "xpt2021"}
+    return recipe_from(plain(tiny_source("bert"), korean_text, training=training) | tables)
 
 
 def test_a_hub_model_that_is_not_here_is_noted_and_not_downloaded(tiny_source, korean_text):
@@ -59,13 +57,9 @@ def test_a_hub_model_that_is_not_here_is_noted_and_not_downloaded(tiny_source, k
 
 
 def test_an_architecture_has_the_size_of_the_model_that_is_built_of_it(tiny_source, korean_text):
-    recipe = small(
-        tiny_source,
-        korean_text,
-        source={"architecture": {"model_type": "modernbert"}},
-        training={"method": "scratch", "preset": "xpt2021"},
-        tokenizer={"algorithm": "unigram"},
-    )
+    tables = {"source": {"architecture": {"model_type": "modernbert"}}}
+    tables |= {"training": {"method": "scratch", "preset": "xpt2021"}}
+    recipe = small(tiny_source, korean_text, tokenizer={"algorithm": "unigram"}, **tables)
     plan = preflight.check(recipe)
     config = AutoConfig.for_model("modernbert", vocab_size=recipe.tokenizer.vocab_size)
     config.pad_token_id, config.num_hidden_layers = 1, config.num_hidden_layers + 2
@@ -93,9 +87,7 @@ def norm_bias(tiny_source, tiny_model, tmp_path):
     ],
     ids=str,
 )
-def test_a_layer_before_one_without_the_bias_of_a_norm_is_refused(
-    graft, refused, tiny_source, korean_text, norm_bias
-):
+def test_layers_before_no_bias_are_refused(graft, refused, tiny_source, korean_text, norm_bias):
     """Before anything is made: the graft cannot be."""
     recipe = small(tiny_source, korean_text, source=norm_bias, graft=graft)
     if not refused:
@@ -106,9 +98,53 @@ def test_a_layer_before_one_without_the_bias_of_a_norm_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("lexicons", ["./no.tsv"]), ("target_vectors", "./no.tsv")],
+    ("key", "value"), [("lexicons", ["./no.tsv"]), ("target_vectors", "./no.tsv")]
 )
 def test_a_resource_that_is_not_there_is_refused(key, value, tiny_source, korean_text):
     with pytest.raises(DataError, match=r"\./no\.tsv: no such file"):
         preflight.check(small(tiny_source, korean_text, embeddings={key: value}))
+
+
+def asked(source, text, **tokenizer):
+    return recipe_from(plain(source, text, tokenizer=tokenizer))
+
+
+def refusal(do):
+    try:
+        do()
+    except UnsupportedModelError as error:
+        return str(error)
+    return ""
+
+
+def by_check(recipe):
+    return refusal(lambda: preflight.check(recipe))
+
+
+def general(folder, tiny_tokenizer, tmp_path):
+    """A tokenizer as lingraft writes it, whose files name every role."""
+    tokenizer = tiny_tokenizer(folder)
+    state = tokenizer_files.state_of(tokenizer)
+    tokenizer_files.save(tokenizer_files.wrapped(state, tokenizer), tmp_path / folder)
+    return tmp_path / folder
+
+
+@pytest.mark.parametrize(
+    ("given", "source", "words"),
+    [
+        ("bert", "roberta", "padding token at id 0, and the source counts positions from 1"),
+        ("bert", "t5", "lacks <extra_id_0>"),
+        ("gpt2", "bert", "has no pad_token, mask_token"),
+    ],
+)
+def test_what_does_not_suit(
+    given, source, words, tiny_source, tiny_tokenizer, korean_text, tmp_path
+):
+    folder = general(given, tiny_tokenizer, tmp_path)
+    recipe = asked(tiny_source(source), korean_text, action="use", model=str(folder))
+    assert words in by_check(recipe)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_tokenizer_that_the_run_keeps_is_refused(family, tiny_source, korean_text):
+    assert by_check(asked(tiny_source(family), korean_text, action="keep")) == ""

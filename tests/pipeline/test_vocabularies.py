@@ -8,6 +8,7 @@ import csv
 import causal_tokenizers
 import pytest
 import torch
+from plain_recipes import plain
 from tiny_tokenizers import TEXT
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -48,16 +49,10 @@ class Grafted:
             ids = source.convert_tokens_to_ids(stops)
             model.generation_config.update(eos_token_id=ids, suppress_tokens=[5])
         model.save_pretrained(folder / "source")
-        data = {"language": "ko", "source": {"model": str(folder / "source")}}
-        data |= {
-            "corpus": {"text": ["unread.txt"]},
-            "training": {"method": "lapt", "preset": "xpt2021"},
-            **tables,
-        }
-        recipe = recipe_from(data)
-        ours, _ = extension.make(
-            recipe.tokenizer, source, lambda: KOREAN, pad_id=None, seed=0, causal=True
-        )
+        tables |= {"training": {"method": "lapt", "preset": "xpt2021"}}
+        recipe = recipe_from(plain(folder / "source", **tables))
+        how = {"pad_id": None, "seed": 0, "causal": True}
+        ours, _ = extension.make(recipe.tokenizer, source, lambda: KOREAN, **how)
         plan = grafting.Grafting(recipe, source, ours, lambda: KOREAN, lambda purpose: len(purpose))
         self.counts = plan.run(folder)
         self.tokenizers = {"theirs": source, "ours": ours}
@@ -96,14 +91,8 @@ def graft(tmp_path):
     def made(family="qwen", action="extend", *, tied=False, stops=(), images=False, **more):
         tokenizer = keys_of(action) | {"new_pieces": 60, "vocab_size": 420}
         tokenizer |= more.pop("tokenizer", {})
-        return Grafted(
-            tmp_path,
-            family,
-            {"tokenizer": tokenizer, "embeddings": more},
-            tied=tied,
-            stops=stops,
-            images=images,
-        )
+        tables = {"tokenizer": tokenizer, "embeddings": more}
+        return Grafted(tmp_path, family, tables, tied=tied, stops=stops, images=images)
 
     return made
 
@@ -137,9 +126,8 @@ def test_pieces_that_stay_keep_their_rows_and_the_model_its_logits(kind, tied, g
     assert len(made.input()) == len(made.output()) == made.ours.size
     if kind == "keep":
         assert any(f"{ROWS - made.ours.size} rows" in note for note in made.counts["notes"])
-    assert {row["rule"] for row in made.rows if int(row["target_id"]) in set(to.tolist())} == {
-        "kept"
-    }
+    stayed = set(to.tolist())
+    assert {row["rule"] for row in made.rows if int(row["target_id"]) in stayed} == {"kept"}
     ids = made.model.config
     assert ids.eos_token_id == made.tokenizers["ours"].eos_token_id
     assert ids.pad_token_id == made.tokenizers["ours"].pad_token_id
@@ -147,9 +135,7 @@ def test_pieces_that_stay_keep_their_rows_and_the_model_its_logits(kind, tied, g
 
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("family", list(causal_tokenizers.BUILDERS))
-def test_a_replaced_vocabulary_keeps_the_rows_of_bytes_and_of_all_special_tokens(
-    family, tied, graft
-):
+def test_a_replaced_vocabulary_keeps_the_rows_of_bytes_and_special_tokens(family, tied, graft):
     """Chat and reserved tokens, and a padding token that ends texts, have no other source."""
     made = graft(family, "replace", tied=tied, init="mean")
     to, origin = made.kept

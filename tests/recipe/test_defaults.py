@@ -7,33 +7,20 @@ import random
 
 import pytest
 
-from lingraft.recipe import Embeddings, Evaluation, Graft, Tokenizer, Training, Validation
-from lingraft.recipe.defaults import (
-    EVALUATING,
-    FORWARD,
-    TABLE,
-    VALIDATING,
-    Facts,
-    at_steps,
-    batch_for,
-    conditions,
-    defaults,
-    hold,
-    new_pieces,
-    vocabulary_for,
+from lingraft.recipe import (
+    Embeddings,
+    Evaluation,
+    Graft,
+    Tokenizer,
+    Training,
+    Validation,
+    defaults as rules,
 )
 from lingraft.recipe.records import METHODS
 
-COLUMNS = (
-    *("training.method", "embeddings.init", "embeddings.vector_width"),
-    *("graft.inserted_before", "tokenizer.action", "tokenizer.vocab_size", "training.masking_rate"),
-    *(
-        "training.dropout",
-        "training.embedding_rate_factor",
-        "training.batch",
-        "training.learning_rate",
-    ),
-)
+COLUMNS = "training.method embeddings.init embeddings.vector_width graft.inserted_before"
+COLUMNS += " tokenizer.action tokenizer.vocab_size training.masking_rate training.dropout"
+COLUMNS += " training.embedding_rate_factor training.batch training.learning_rate"
 SITUATIONS = """\
 masked  256  0.3M  1M   latin       | xpt-sp focus 64  0   -     8000  0.4 0       4 512  0.001
 masked  256  0.3M  0.3M latin       | xpt-sp focus 64  0   -     4000  0.4 0       4 512  0.001
@@ -70,7 +57,7 @@ def facts_of(text):
     kind, width, tokens, characters, more = text.split()
     words = set(more.split(","))
     options = dict(word.split("=") for word in words if "=" in word)
-    return Facts(
+    return rules.Facts(
         kind,
         int(width),
         number(characters),
@@ -86,7 +73,7 @@ def facts_of(text):
 
 
 def decided(facts):
-    found = defaults(facts)
+    found = rules.defaults(facts)
     assert len({one.key for one in found}) == len(found)
     return {one.key: one for one in found}
 
@@ -107,7 +94,7 @@ def plain(found, key):
 def test_each_situation_gets_what_was_measured_or_what_replaced_it(line):
     facts, expected = line.split("|")
     found = values(facts_of(facts))
-    for key, cell in zip(COLUMNS, expected.split(), strict=True):
+    for key, cell in zip(COLUMNS.split(), expected.split(), strict=True):
         old, _, new = cell.partition(">")
         assert not new or key in CHANGED
         wanted = new or old
@@ -127,7 +114,7 @@ def any_facts(draw):
     def spread(low, high):
         return math.exp(draw.uniform(math.log(low), math.log(high)))
 
-    return Facts(
+    return rules.Facts(
         draw.choice(["masked", "causal", "seq2seq"]),
         draw.choice([64, 320, 384, 448, 768, round(spread(64, 8_192))]),
         round(spread(1e3, 1e11)),
@@ -145,69 +132,62 @@ def any_facts(draw):
     )
 
 
-SECTIONS = {
-    "training": Training,
-    "graft": Graft,
-    "embeddings": Embeddings,
-    "tokenizer": Tokenizer,
-    "validation": Validation,
-    "evaluation": Evaluation,
-}
+SECTIONS = (Training, Graft, Embeddings, Tokenizer, Validation, Evaluation)
 
 
 def test_any_facts_get_values_that_a_recipe_can_have_and_each_row_is_reached():
     draw, reached = random.Random(0), set()
     for _ in range(3_000):
         facts = any_facts(draw)
-        found, known = values(facts), conditions(facts)
+        found, known = values(facts), rules.conditions(facts)
         assert {"training.batch", "training.learning_rate", "training.warmup"} <= {*found}
-        for name, section in SECTIONS.items():
+        for section in SECTIONS:
+            name = section.__name__.lower()
             of = {key.partition(".")[2]: v for key, v in found.items() if key.startswith(name)}
             section.model_validate(of)
         for key in found:
             known["adds"] |= found.get("tokenizer.action") == "add"
-            rows = TABLE[key]
-            reached.add((key, next(n for n, row in enumerate(rows) if hold(row.when, known))))
-    assert reached == {(key, n) for key, rows in TABLE.items() for n in range(len(rows))}
+            rows = rules.TABLE[key]
+            reached.add((key, next(n for n, row in enumerate(rows) if rules.hold(row.when, known))))
+    assert reached == {(key, n) for key, rows in rules.TABLE.items() for n in range(len(rows))}
 
 
 def test_more_text_and_budget_never_get_a_smaller_vocabulary_or_batch():
     sizes = [10**power for power in range(3, 12)]
-    for facts in (Facts("masked", 256, 1e6, 1e6), Facts("causal", 2_048, 1e6, 1e6)):
+    for facts in (rules.Facts("masked", 256, 1e6, 1e6), rules.Facts("causal", 2_048, 1e6, 1e6)):
         for tokens in sizes:
             by_text = [values(replaced(facts, n, tokens))["tokenizer.vocab_size"] for n in sizes]
             by_budget = [values(replaced(facts, tokens, n))["tokenizer.vocab_size"] for n in sizes]
-            batches = [
-                int(values(replaced(facts, tokens, n))["training.batch"].split()[0]) for n in sizes
-            ]
+            batches = [values(replaced(facts, tokens, n))["training.batch"] for n in sizes]
+            batches = [int(one.split()[0]) for one in batches]
             for grown in (by_text, by_budget, batches):
                 assert grown == sorted(grown)
-    assert [vocabulary_for(1e11, n) for n in (1e4, 4e5, 1e6, 1e9)] == [4_000, 8_000, 16_000, 50_000]
-    assert [batch_for(n) for n in (0, 1.2e6, 1e7, 1e99)] == [512, 1_024, 4_096, 65_536]
-    few = Facts("causal", 2_048, 1e9, 1e4)
-    assert [new_pieces(replaced(few, 1e9, n)) for n in (1e3, 1e4, 1e9)] == [100, 200, 10_000]
+    pieces = [rules.vocabulary_for(1e11, n) for n in (1e4, 4e5, 1e6, 1e9)]
+    assert pieces == [4_000, 8_000, 16_000, 50_000]
+    assert [rules.batch_for(n) for n in (0, 1.2e6, 1e7, 1e99)] == [512, 1_024, 4_096, 65_536]
+    few = rules.Facts("causal", 2_048, 1e9, 1e4)
+    assert [rules.new_pieces(replaced(few, 1e9, n)) for n in (1e3, 1e4, 1e9)] == [100, 200, 10_000]
 
 
 def replaced(facts, characters, tokens):
-    return Facts(facts.kind, facts.width, characters, tokens)
+    return rules.Facts(facts.kind, facts.width, characters, tokens)
 
 
 def test_validation_and_evaluation_take_their_share_of_a_budget_in_time():
     keys = ("validation.max_sentences", "evaluation.max_sentences", "evaluation.max_words")
     for tokens in (1e4, 3e5, 1e6, 2e6, 1e8):
-        looked, scored, words = map(
-            values(Facts("masked", 256, 1e6, tokens, seconds=300)).__getitem__, keys
-        )
-        assert looked == 100 or 10 * looked * 30 <= VALIDATING * FORWARD * tokens
+        found = values(rules.Facts("masked", 256, 1e6, tokens, seconds=300))
+        looked, scored, words = map(found.get, keys)
+        assert looked == 100 or 10 * looked * 30 <= rules.VALIDATING * rules.FORWARD * tokens
         if scored > 300:
-            assert (2 * scored + 4 * words) * 30 <= EVALUATING * FORWARD * tokens
+            assert (2 * scored + 4 * words) * 30 <= rules.EVALUATING * rules.FORWARD * tokens
     assert (looked, scored, words) == (2_000, 10_000, 2_000)
-    assert "evaluation.max_words" not in values(Facts("causal", 256, 1e6, 3e5, seconds=300))
-    assert not {*keys} & values(Facts("masked", 256, 1e6, 1e6)).keys()
+    assert "evaluation.max_words" not in values(rules.Facts("causal", 256, 1e6, 3e5, seconds=300))
+    assert not {*keys} & values(rules.Facts("masked", 256, 1e6, 1e6)).keys()
 
 
 def test_a_budget_in_steps_counts_tokens_by_the_batch_that_it_gets():
-    facts = Facts("masked", 256, 1e6, 1)
-    assert at_steps(facts, 40).tokens == 40 * 512
-    assert at_steps(facts, 1_500).tokens == 1_500 * 1_024
-    assert at_steps(Facts("masked", 256, 1e6, 1, step=64), 40).tokens == 40 * 64
+    facts = rules.Facts("masked", 256, 1e6, 1)
+    assert rules.at_steps(facts, 40).tokens == 40 * 512
+    assert rules.at_steps(facts, 1_500).tokens == 1_500 * 1_024
+    assert rules.at_steps(rules.Facts("masked", 256, 1e6, 1, step=64), 40).tokens == 40 * 64

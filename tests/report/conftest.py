@@ -9,16 +9,8 @@ import pytest
 from lingraft.recipe import decoding
 from lingraft.rundir import Run
 
-SENTENCES = (
-    (
-        "문서를 저장하려면 파일 메뉴에서 저장을 선택합니다.",
-        [
-            *("<s>", "▁문서를", "▁저장", "하려면", "▁파일", "▁메뉴에서"),
-            *("▁저장을", "▁선택합니다", ".", "</s>"),
-        ],
-        (2, 7),
-    ),
-)
+TEXT = "문서를 저장하려면 파일 메뉴에서 저장을 선택합니다."
+TOKENS = "<s> ▁문서를 ▁저장 하려면 ▁파일 ▁메뉴에서 ▁저장을 ▁선택합니다 . </s>"
 DECOYS = ("▁문서", "▁파일", "▁저장", "▁선택", "습니다", "▁이", ".", "▁셀", "▁텍스트")
 
 
@@ -100,7 +92,7 @@ def phase(name, train, tokens):
 def finish(folder, result, seconds=12.5):
     folder.mkdir(parents=True, exist_ok=True)
     content = {"fingerprint": "0123456789abcdef", "seconds": seconds, "result": result}
-    (folder / "done.json").write_text(json.dumps(content), encoding="utf-8")
+    (folder / "done.json").write_text(json.dumps(content), "utf-8")
 
 
 def training_rows(phases, floor, start=8.3, every=10):
@@ -122,9 +114,8 @@ def training_rows(phases, floor, start=8.3, every=10):
 def write_training(folder, phases, floor):
     folder.mkdir(parents=True, exist_ok=True)
     rows = training_rows(phases, floor)
-    (folder / "metrics.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
+    lines = [json.dumps(row) + "\n" for row in rows]
+    (folder / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
     for name, steps, per_step in phases:
         last = [row for row in rows if row["phase"] == name and row["kind"] == "valid"][-1]
         first_of_two = len(phases) == 2 and name == "phase-1"
@@ -153,11 +144,8 @@ def sample(text, tokens, masked, right):
             pieces[right] = tokens[index]
         top = [[piece, 0.41 / (rank + 1)] for rank, piece in enumerate(pieces)]
         predictions.append({"index": index, "gold": tokens[index], "top": top})
-    return {
-        "text": text,
-        "tokens": [[piece, i in masked] for i, piece in enumerate(tokens)],
-        "predictions": predictions,
-    }
+    pieces = [[piece, i in masked] for i, piece in enumerate(tokens)]
+    return {"text": text, "tokens": pieces, "predictions": predictions}
 
 
 def evaluation(perplexity, masks="aaaa", entropy=6.02, right=0):
@@ -166,7 +154,7 @@ def evaluation(perplexity, masks="aaaa", entropy=6.02, right=0):
         "metrics": {"bert": metrics(0.92 * perplexity), "mask-only": metrics(perplexity)},
         "words": {"words": 2_000, "bits_per_character": 0.55 * math.log2(perplexity), "exact": 3.0},
         "unigram_entropy": entropy,
-        "samples": [sample(*sentence, right) for sentence in SENTENCES],
+        "samples": [sample(TEXT, TOKENS.split(), (2, 7), right)],
     }  # fmt: skip
 
 
@@ -177,8 +165,8 @@ class Builder:
         self.run = Run(path)
         path.mkdir(parents=True, exist_ok=True)
         recipe = decoding.decode(recipe_data(**changes))
-        (path / "recipe.toml").write_text(decoding.to_toml(recipe), encoding="utf-8")
-        (path / "environment.json").write_text(json.dumps(ENVIRONMENT), encoding="utf-8")
+        (path / "recipe.toml").write_text(decoding.to_toml(recipe), "utf-8")
+        (path / "environment.json").write_text(json.dumps(ENVIRONMENT), "utf-8")
 
     def corpus(self, **changes):
         finish(self.run.path / "corpus", {**copy.deepcopy(CORPUS), **changes})

@@ -1,10 +1,14 @@
-"""The page and the card of runs: a snapshot of each, and what must hold of every one."""
+"""The page and the card of runs: a snapshot of each, and what must hold of every one.
+
+The page of a corpus.
+"""
 
 import ast
 import json
 import re
 import shlex
 import tomllib
+from pathlib import Path
 
 import pytest
 import typer
@@ -16,9 +20,9 @@ from snapshots import check, check_page
 from lingraft.cli import app as cli
 from lingraft.recipe import decoding
 from lingraft.report import card
-from lingraft.report.page import Folded, Text, after_run, page
-from lingraft.report.pages import run as run_page
-from lingraft.report.table import Cell, Column, row, table
+from lingraft.report.page import Folded, PageText, after_run, page
+from lingraft.report.pages import corpus as corpus_page, run as run_page
+from lingraft.report.table import Column, TableCell, row, table
 from lingraft.report.tables import compare
 from lingraft.report.variants import labelled
 from lingraft.rundir import write_json
@@ -28,7 +32,7 @@ EVIL = "<script>alert(1)</script>"
 
 def written(runs, tmp_path):
     out = run_page.write(labelled(runs), tmp_path / "report.html")
-    return out.read_text(encoding="utf-8").replace(str(tmp_path), "TMP")
+    return out.read_text("utf-8").replace(str(tmp_path), "TMP")
 
 
 def parts(run):
@@ -75,9 +79,9 @@ def test_what_comes_from_files_is_escaped_everywhere(build, tmp_path):
 
 def test_a_table_says_its_marks_to_those_who_do_not_see_them_and_the_language_of_its_text():
     columns = ("model", Column("nsmc", under="accuracy"), Column("", "bar"))
-    cells = (EVIL, Cell("90.1", "± 0.1", 1, "*"), Cell("", width=40.0))
+    cells = (EVIL, TableCell("90.1", "± 0.1", 1, "*"), TableCell("", width=40.0))
     made = table(EVIL, (*columns, Column("b", "long", lang="ko")), [row(*cells, "가")], ["p < 1."])
-    text = page("t", "v", [made, Folded("more", [Text(EVIL, "code")])], made_from="files")
+    text = page("t", "v", [made, Folded("more", [PageText(EVIL, "code")])], made_from="files")
     assert '<span class="best">90.1<span class="hidden"> (best)</span></span>*' in text
     assert '<td class="bar"><span style="width:40.0%"></span></td>' in text
     assert '<td class="long" lang="ko">가</td>' in text
@@ -106,8 +110,7 @@ def test_hub_data_sets_are_named_and_folders_of_the_machine_are_not(build, tmp_p
     assert "base_model" not in front
     assert "/home" not in body
     assert str(tmp_path) not in body
-    block = re.search(r"```toml\n(.*?)```", body, re.DOTALL)[1]
-    found = decoding.decode(tomllib.loads(block))
+    found = decoding.decode(tomllib.loads(re.search(r"```toml\n(.*?)```", body, re.DOTALL)[1]))
     assert found.corpus.text == (*names, "ko.txt")
     assert found.source.model == "english-small"
 
@@ -157,8 +160,7 @@ def test_names_of_sources_mean_nothing_to_markdown(build, name):
 def test_the_next_step_fits_the_result_and_the_command_line_takes_it(build):
     def taken(run):
         models = labelled([run])
-        step = after_run(models[0], compare(models).lines[0])
-        _, name, *arguments = shlex.split(step.command)
+        _, name, *arguments = shlex.split(after_run(models[0], compare(models).lines[0]).command)
         known = typer.main.get_command(cli.app).commands[name]
         with known.make_context(name, arguments) as context:
             return context.params
@@ -173,3 +175,31 @@ def test_the_next_step_fits_the_result_and_the_command_line_takes_it(build):
     done["result"]["masks"]["positions"] = 9
     write_json(stage.done_path, done)
     assert taken(run)["settings"] == ["corpus.test=0.2"]
+
+
+def made(**changes):
+    """What corpus.json holds, with something in every table."""
+    result = {
+        "language": "ko", "scripts": ["Hang"], "documents": 100, "sentences_in": 1000,
+        "sources": [{"name": f"{EVIL[:-9]}.xml", "bytes": 5_000_000, "documents": 100}],
+        "dropped": {"duplicate": 30, "redirect": 40, "near duplicate": 5, "wrong script": 70},
+        "changed": {"e-mail address": 3}, "subset": {"not in the subset": 400},
+        "widened": ["valid"], "notices": ["77% of the lines begin with a number"],
+        "splits": {
+            "train": {"documents": 40, "sentences": 450, "characters": 9000},
+            "valid": {"documents": 5, "sentences": 30, "characters": 700},
+            "test": {"documents": 4, "sentences": 20, "characters": 400},
+        },
+        # few letters: of a near-duplicate, which went as a whole
+        "samples": {"duplicate": ["가나다"], "wrong script": [EVIL], "few letters": ["123"]},
+        "languages": {"ko": 900, "en": 90} | {f"y{n}": 1 for n in range(30)},
+        "letters_by_script": {"Hang": 8000, "Latn": 90}, "parts": 3,
+    }  # fmt: skip
+    settings = {"near_duplicates": True, "scripts": None, "decontaminate": ["a", "b"]}
+    return {"corpus": settings, "result": result | changes}
+
+
+def test_the_page_of_a_corpus():
+    text = corpus_page.render(made(), Path("my corpus"))
+    check_page("corpus", re.sub(r"[\u00a0\u202f]", " ", text))
+    assert "<script>" not in text

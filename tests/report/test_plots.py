@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from lingraft.report import figure
-from lingraft.report.figure import COLOURS, Figure, Line
+from lingraft.report.figure import COLOURS, Figure, Series
 from lingraft.report.variants import labelled
 
 
@@ -49,7 +49,7 @@ def test_the_csv_has_every_number_of_the_curves_and_the_bands(found):
     x, y = figure.curve(found[0].phases, "valid", "loss")
     assert [float(row[1]) for row in own] == x
     assert [float(row[2]) for row in own] == pytest.approx(y)
-    banded = Line("a, b", (1, 2), (3, 4), 0, band=((2, 3), (4, 5)))
+    banded = Series("a, b", (1, 2), (3, 4), 0, band=((2, 3), (4, 5)))
     head, *rows = numbers_of(Figure("f", ("x", "y"), [banded], ""))
     assert head[3:] == ["lowest", "highest"]
     assert rows == [["a, b", "1", "3", "2", "4"], ["a, b", "2", "4", "3", "5"]]
@@ -67,18 +67,16 @@ def test_an_svg_takes_its_colours_from_light_and_dark_and_holds_no_date(found):
 
 
 def test_names_of_a_figure_are_escaped_and_those_without_letters_in_the_font_do_no_harm():
-    lines = [Line(name, (0, 1), (1, 2), at) for at, name in enumerate(("<script>", "문서"))]
+    lines = [Series(name, (0, 1), (1, 2), at) for at, name in enumerate(("<script>", "문서"))]
     figure = Figure("f", ("<x>", "y"), lines, "")
     assert "<script>" not in figure.svg
     assert "문서" in figure.svg
 
 
 def test_many_lines_over_sizes_differ_and_stand_at_their_points():
-    sizes = (1_000, 4_000, 16_000)
-    lines = [Line(f"model {at}", sizes, (at, 2, 1), at) for at in range(14)]
+    lines = [Series(f"model {at}", (1_000, 4_000, 16_000), (at, 2, 1), at) for at in range(14)]
     figure = Figure("f", ("sentences", "y"), lines, "", over_sizes=True).drawn()
     (legend,), (axes,) = figure.legends, figure.axes
     assert len(legend.get_texts()) == 14
     assert len({(line.get_color(), str(line._dash_pattern)) for line in axes.lines}) == 14
-    labels = [label.get_text() for label in axes.get_xticklabels()]
-    assert labels == ["1,000", "4,000", "16\u00a0k"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1,000", "4,000", "16\u00a0k"]

@@ -1,7 +1,13 @@
-"""Models side by side, and what the verdict says of them (tests/snapshots/verdicts.txt)."""
+"""Models side by side, and what the verdict says of them (tests/snapshots/verdicts.txt).
+
+What a report says of several streams: who is better where, and by how much.
+"""
+
+from __future__ import annotations
 
 import json
 import math
+import random
 from dataclasses import replace
 
 import pytest
@@ -11,7 +17,7 @@ from lingraft.evaluation.records import Paired, WordRecord, key, text_of
 from lingraft.report import numbers, tables, verdict
 from lingraft.report.tables import BITS, Comparison, Line, compare
 from lingraft.report.variants import labelled
-from lingraft.report.verdict import PairedBits
+from lingraft.report.verdict import PairedBits, paired_bits
 from lingraft.stats import Difference
 
 MASKED = frozenset(tables.METRICS) - {"bits_per_byte"}
@@ -20,9 +26,9 @@ MASKED = frozenset(tables.METRICS) - {"bits_per_byte"}
 def changed(run, folder, change):
     """Edit the result of an evaluation."""
     path = run.path / folder / "evaluation" / "done.json"
-    done = json.loads(path.read_text(encoding="utf-8"))
+    done = json.loads(path.read_text("utf-8"))
     change(done["result"])
-    path.write_text(json.dumps(done), encoding="utf-8")
+    path.write_text(json.dumps(done), "utf-8")
 
 
 def with_other_masks(builder):
@@ -60,12 +66,9 @@ def test_a_source_stands_beneath_as_it_is_with_what_compares(build):
 
 def write_words(run, folder, nats):
     """A words.tsv of one word a value; None is a word that the model dropped."""
-    records = [
-        WordRecord(key(f"sentence {n}", 0, 4), 4, int(value is not None), 0, value or 0.0)
-        for n, value in enumerate(nats)
-    ]
-    path = run.path / folder / "evaluation" / "words.tsv"
-    path.write_text(text_of(records), encoding="utf-8")
+    keyed = [(key(f"sentence {n}", 0, 4), value) for n, value in enumerate(nats)]
+    records = [WordRecord(one, 4, int(value is not None), 0, value or 0.0) for one, value in keyed]
+    (run.path / folder / "evaluation" / "words.tsv").write_text(text_of(records), "utf-8")
 
 
 def test_a_word_that_one_model_drops_is_dropped_for_all_and_a_note_says_so(build):
@@ -84,8 +87,7 @@ def test_bits_per_character_compare_where_the_masks_differ_but_the_words_do_not(
     run = with_other_masks(build().whole())
     write_words(run, "", [2.0, 4.0])
     write_words(run, "baselines/scratch", [3.0, 5.0])
-    found = compare(labelled([run]))
-    assert [one.best for one in found.lines] == [frozenset({BITS}), frozenset()]
+    assert [one.best for one in compare(labelled([run])).lines] == [frozenset({BITS}), frozenset()]
     for folder in ("", "baselines/scratch"):
         write_words(run, folder, [])
         changed(run, folder, lambda of: of["words"].update(bits_per_character=None))
@@ -93,9 +95,7 @@ def test_bits_per_character_compare_where_the_masks_differ_but_the_words_do_not(
 
 
 @pytest.mark.parametrize(("text", "unknown", "compares"), [("a", 0, 1), ("a", 3, 0), ("b", 0, 0)])
-def test_bits_of_causal_models_compare_on_one_text_whatever_their_tokens(
-    build, text, unknown, compares
-):
+def test_bits_of_causal_models_compare_on_one_text(build, text, unknown, compares):
     run = with_other_masks(build().whole())
 
     def make_causal(result, bits, text, unknown):
@@ -140,10 +140,8 @@ def test_verdicts():
         by_bits = math.isfinite(bits)
         told[f"other tokens, bits {bits}"] = verdict.verdict(Comparison(of, (), False, (), by_bits))
     bounds = {"de": (-2, -1), "ko": (-2, 1), "sw": (None, None), "en": (1, 2)}
-    pairs = [
-        PairedBits(name, "XLM", Paired(9, (2.0, 3.0), Difference(1, *of, 0.5, 9, 1, 1, None)))
-        for name, of in bounds.items()
-    ]
+    gaps = {name: Difference(1, *of, 0.5, 9, 1, 1, None) for name, of in bounds.items()}
+    pairs = [PairedBits(name, "XLM", Paired(9, (2.0, 3.0), gap)) for name, gap in gaps.items()]
     told["streams"] = verdict.verdict_of_streams("MetaXLM", pairs)
     lines = (f"{case}: {text}" for case, text in told.items())
     check("verdicts", "\n".join(lines).replace(numbers.NO_BREAK, " "))
@@ -158,3 +156,33 @@ def test_a_model_has_learnt_on_enough_text_with_a_vocabulary_that_knows_it():
     assert not replace(good, unknown=0.84).has_learnt
     assert not replace(good, streams=(good, line("de", 5_897.0))).has_learnt
     assert not line("XPT", 405.0).has_learnt
+
+
+def words(path, nats, *, number=200, start=0, dropped=()):
+    """A words.tsv: a word in each of many sentences, of four characters and so many nats each."""
+    drawn = random.Random(0)
+    keys = [f"{drawn.getrandbits(64):016x}:0-4" for _ in range(start + number)][start:]
+    tokens = [0 if index in dropped else 2 for index in range(number)]
+    found = [WordRecord(one, 4, tokens[n], 1, nats(n)) for n, one in enumerate(keys)]
+    path.write_text(text_of(found), "utf-8")
+    return path
+
+
+def test_bits_per_character_are_over_the_words_that_both_can_score(tmp_path):
+    ours = words(tmp_path / "a.tsv", lambda index: 4 * math.log(2), dropped={0, 1})
+    theirs = words(tmp_path / "b.tsv", lambda index: 8 * math.log(2), dropped={1, 2})
+    found = paired_bits(ours, theirs)
+    assert found.words == 197
+    measured = (*found.bits, found.difference.low, found.difference.high)
+    assert measured == pytest.approx((1, 2, -1, -1), rel=1e-5)  # files hold six digits
+    assert PairedBits("de", "xlm", found).outcome == "better"
+
+
+def test_words_of_another_text_are_not_compared_and_a_handful_has_no_interval(tmp_path):
+    ours = words(tmp_path / "a.tsv", lambda index: 1.0, number=3)
+    theirs = words(tmp_path / "b.tsv", lambda index: 1.0, number=3, start=1)
+    assert paired_bits(ours, theirs) is None
+    assert paired_bits(ours, tmp_path / "none.tsv") is None
+    found = paired_bits(ours, words(tmp_path / "b.tsv", lambda index: 2.0, number=3))
+    assert found.bits[0] < found.bits[1]
+    assert PairedBits("de", "xlm", found).outcome == "unknown"

@@ -32,8 +32,7 @@ def is_made(path):
 
 @pytest.mark.parametrize("path", RECIPES, ids=name)
 def test_a_recipe_can_be_read(path):
-    recipe = read_recipe(path)
-    for text in [text for stream in recipe.texts for text in stream.corpus.text]:
+    for text in [text for stream in read_recipe(path).texts for text in stream.corpus.text]:
         assert is_made(ROOT / text) or (ROOT / text).exists(), text
 
 

@@ -22,12 +22,10 @@ SIZES = [1_000, 4_000, 16_000]
 
 def pair(losses, **fields):
     """Groups of one size, a loss a seed."""
-    rows = [
-        row
-        for method, values in losses.items()
-        for seed, loss in enumerate(values)
-        for row in cell_rows(method, 1_000, seed, loss, **fields)
-    ]
+    rows = []
+    for method, values in losses.items():
+        for seed, loss in enumerate(values):
+            rows += cell_rows(method, 1_000, seed, loss, **fields)
     return collect(rows).groups
 
 
@@ -81,10 +79,8 @@ CHARACTERS = [2.0 + number % 5 for number in range(120)]
 
 def words_of(method, cost, dropped=(), told=True):
     """A cell whose words cost `cost` bits a character, the last thirty twice as much."""
-    words = [
-        (0.0, 0.0) if w in dropped else ((1 + (w >= 90)) * cost * c, c)
-        for w, c in enumerate(CHARACTERS)
-    ]
+    costs = [(1 + (w >= 90)) * cost * c for w, c in enumerate(CHARACTERS)]
+    words = [(0.0, 0.0) if w in dropped else (costs[w], c) for w, c in enumerate(CHARACTERS)]
     bits, count = (sum(part) for part in zip(*words, strict=True))
     update = {
         "value": bits / count,
@@ -92,10 +88,8 @@ def words_of(method, cost, dropped=(), told=True):
         "blocks": tuple(tuple(map(sum, zip(*words[b::50], strict=True))) for b in range(50)),
         "words": tuple(words) if told else None,
     }
-    return [
-        row.model_copy(update=update) if row.metric == BITS else row
-        for row in cell_rows(method, 1_000, 0, 3.0)
-    ]
+    rows = cell_rows(method, 1_000, 0, 3.0)
+    return [row.model_copy(update=update) if row.metric == BITS else row for row in rows]
 
 
 def test_bits_per_character_are_over_the_words_that_every_cell_scores():
@@ -128,9 +122,8 @@ def test_a_difference_has_the_interval_of_the_text_and_the_seeds_and_a_t_test_be
         assert found.low < found.value < found.high
         assert found.p_seeds == pytest.approx(scipy_stats.ttest_rel(*values).pvalue)
         assert found.trained == 3
-    assert difference(ours, theirs, LOSS, Resampling(500)) == difference(
-        ours, theirs, LOSS, RESAMPLING
-    )
+    again = difference(ours, theirs, LOSS, Resampling(500))
+    assert again == difference(ours, theirs, LOSS, RESAMPLING)
 
 
 def test_what_was_measured_on_other_tokens_or_other_seeds_is_not_subtracted():

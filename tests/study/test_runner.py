@@ -180,13 +180,11 @@ def test_a_second_process_on_a_study_or_on_a_cell_is_told_so(again, make, tmp_pa
 def test_tasks_are_done_once_and_a_new_one_trains_again_where_weights_are_gone(make, tmp_path):
     head, out = HEAD.replace("[set]", 'keep = "none"\n[set]'), tmp_path / "out"
     body = '[[grids]]\nmethod = ["untrained", "scratch"]\nsentences = [100, 200]\n'
-    study = make(tmp_path, body + MOOD, head)
-    failed, started = run_here(study, out)
+    failed, started = run_here(make(tmp_path, body + MOOD, head), out)
     assert (failed, len(started), started[0]) == ([], 3, "untrained-s0")  # one for all sizes
     found = task_rows(out)
-    assert {(one.model, one.data, one.seed) for one in found} == {
-        (f"scratch-n{size}-s0", "mood", 3) for size in (100, 200)
-    }
+    expected = {(f"scratch-n{size}-s0", "mood", 3) for size in (100, 200)}
+    assert {(one.model, one.data, one.seed) for one in found} == expected
     assert ("test", "accuracy") in {(one.split, one.metric) for one in found if one.reported}
     assert list(out.glob("cells/**/*.safetensors")) == []
     results = collect(runner.current(out).rows)
@@ -246,8 +244,7 @@ def test_the_command_runs_plans_and_reports(again, make, tmp_path, command):
     _, out = again
     make(tmp_path / "again")
     file = tmp_path / "again" / "study.toml"
-    ended = command("study", "run", file, "--out", out)
-    assert ended.status == 0, ended.err
+    command("study", "run", file, "--out", out).well()
     planned = command("study", "plan", file, "--out", out, "--only", "xpt-sp", "scratch", "--json")
     assert {one["state"] for one in json.loads(planned.out)["cells"]} == {"done"}
     (out / "report.html").unlink()
@@ -267,9 +264,7 @@ def filled(path):
 
 
 @pytest.mark.slow
-def test_a_study_that_was_killed_leaves_nothing_running_and_ends_with_the_same_numbers(
-    make, tmp_path
-):
+def test_a_killed_study_leaves_nothing_running_and_ends_with_the_same_numbers(make, tmp_path):
     body = '[[grids]]\nmethod = ["xpt-sp"]\nseed = [0, 1]\n'
     head = HEAD.replace("value = 4", f"value = {LONG}")
     head += '"phases.0.validation" = { max_sentences = 10, every_steps = 50 }\n'

@@ -18,14 +18,12 @@ def corpus(sources: list[str], **changes: Any) -> Corpus:
     return Corpus(text=tuple(sources), **({"valid": 0.1, "test": 0.1} | changes))
 
 
-def settings(part_bytes: int = 9_000, processes: int = 1, **changes: Any) -> job.Settings:
-    return job.Settings(jobs=processes, part_bytes=part_bytes, **changes)
+def settings(part_bytes: int = 9_000, processes: int = 1, **changes: Any) -> job.JobSettings:
+    return job.JobSettings(jobs=processes, part_bytes=part_bytes, **changes)
 
 
-def made(section: Corpus, out: Path, chosen: job.Settings | None = None) -> dict[str, Any]:
-    result = job.make(section, "ko", out, chosen or settings())
-    assert result is not None
-    return result
+def made(section: Corpus, out: Path, chosen: job.JobSettings | None = None) -> dict[str, Any]:
+    return job.make(section, "ko", out, chosen or settings())
 
 
 def documents(out: Path, split: str) -> list[dict[str, Any]]:

@@ -8,12 +8,8 @@ from pathlib import Path
 
 import pytest
 
-PRELOADED = [
-    "lingraft.cli.app",
-    "lingraft.pipeline.adapt",
-    "lingraft.pipeline.standalone",
-    "lingraft.finetuning.run",
-]
+NAMES = ("cli.app", "pipeline.adapt", "pipeline.standalone", "finetuning.run")
+PRELOADED = [f"lingraft.{name}" for name in NAMES]
 
 
 def forked(script, *job):

@@ -5,11 +5,5 @@ from lingraft.tasks import GROUPS, TASKS
 IN_ONE_LANGUAGE = {"udpos-fr", "panx-de"}
 IN_TWO = {"pawsx": "ko en", "xnli": "de en", "xquad": "de en", "mlqa": "de en", "tydiqa": "ko en"}
 GROUPED = {GROUPS[name].member(one) for name in GROUPS for one in GROUPS[name].languages}
-HERE = [
-    name
-    for name in TASKS
-    if name not in GROUPED
-    or name in IN_ONE_LANGUAGE
-    or name
-    in {f"{group}-{one}" for group, languages in IN_TWO.items() for one in languages.split()}
-]
+FILES = IN_ONE_LANGUAGE | {f"{group}-{one}" for group in IN_TWO for one in IN_TWO[group].split()}
+HERE = [name for name in TASKS if name not in GROUPED or name in FILES]

@@ -5,6 +5,8 @@ import socket
 from pathlib import Path
 
 from forking import forked
+from safetensors.torch import load_file
+from stopping import assert_same_bits
 
 WORKER = Path(__file__).parents[1] / "invariants" / "worker.py"
 
@@ -31,10 +33,16 @@ def train_together(folder, model, jobs, resumed=None, wait=300, setup="", precis
         port = free.getsockname()[1]
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     common |= {"WAIT": str(wait), "SETUP": setup, "PRECISION": precision}
-    processes = [
-        forked(WORKER, folder, common | {"RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")
-    ]
+    ranks = [common | {"RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+    processes = [forked(WORKER, folder, rank) for rank in ranks]
     for process in processes:
         process.join(wait + 60)
     output = [path.read_text() for path in sorted(folder.glob("output-*"))]
     assert [process.exitcode for process in processes] == [0, 0], "\n".join(output)
+
+
+def weights_of_ranks(job):
+    """The final weights that `train_together` left, the same on both ranks."""
+    first, second = (load_file(job.folder / f"rank-{rank}.safetensors") for rank in (0, 1))
+    assert_same_bits(second, first)
+    return first

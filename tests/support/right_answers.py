@@ -4,44 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lingraft.tasks.examples import (
-    LabelPrediction,
-    ParseExample,
-    ParsePrediction,
-    RelationExample,
-    ScorePrediction,
-    SpanExample,
-    SpanPrediction,
-    TaggedExample,
-    TagPrediction,
-    TextExample,
-    TranslationExample,
-    TranslationPrediction,
-)
+from lingraft.tasks import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.examples import Example, Prediction
 
-
-def gold(example: Example, labels: Sequence[str] = ()) -> Prediction:
+def gold(example: examples.Example, labels: Sequence[str] = ()) -> examples.Prediction:
     """The prediction that is right in every way (probabilities: one for the gold label)."""
     match example:
-        case TextExample(score=float() as score):
-            return ScorePrediction(example.id, score)
-        case TextExample() | RelationExample():
-            assert example.label is not None
+        case examples.TextExample(score=float() as score):
+            return examples.ScorePrediction(example.id, score)
+        case examples.TextExample() | examples.RelationExample():
             sure = tuple(float(label == example.label) for label in labels)
-            return LabelPrediction(example.id, example.label, sure)
-        case TaggedExample():
-            assert example.tags is not None
-            return TagPrediction(example.id, example.tags)
-        case ParseExample():
-            assert example.heads is not None
-            assert example.relations is not None
-            return ParsePrediction(example.id, example.heads, example.relations)
-        case SpanExample():
-            return SpanPrediction(example.id, example.answers[0].text if example.answers else "")
-        case TranslationExample():
-            return TranslationPrediction(example.id, example.translation)
+            return examples.LabelPrediction(example.id, example.label, sure)
+        case examples.TaggedExample():
+            return examples.TagPrediction(example.id, example.tags)
+        case examples.ParseExample():
+            return examples.ParsePrediction(example.id, example.heads, example.relations)
+        case examples.SpanExample():
+            text = example.answers[0].text if example.answers else ""
+            return examples.SpanPrediction(example.id, text)
+        case examples.TranslationExample():
+            return examples.TranslationPrediction(example.id, example.translation)

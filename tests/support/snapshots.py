@@ -31,5 +31,5 @@ def check(name, text):
     path = FOLDER / f"{name}.txt"
     text = text.rstrip()
     if os.environ.get("SNAPSHOTS") == "write":
-        path.write_text(text + "\n", encoding="utf-8")
-    assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
+        path.write_text(text + "\n", "utf-8")
+    assert text.splitlines() == path.read_text("utf-8").splitlines()

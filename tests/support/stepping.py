@@ -1,4 +1,4 @@
-"""Stops a step at each of its file operations, in processes of its own (test_step)."""
+"""Stops a step at each of its file operations, in processes of its own (test_rundir)."""
 
 from __future__ import annotations
 

@@ -7,29 +7,13 @@ import random
 from typing import TYPE_CHECKING
 
 from lingraft.finetuning import outcomes
-from lingraft.tasks import TASKS
-from lingraft.tasks import examples as saved
-from lingraft.tasks.examples import (
-    Answer,
-    Entity,
-    LabelPrediction,
-    ParseExample,
-    ParsePrediction,
-    RelationExample,
-    ScorePrediction,
-    SpanExample,
-    SpanPrediction,
-    TaggedExample,
-    TagPrediction,
-    TextExample,
-)
+from lingraft.tasks import TASKS, examples as saved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from lingraft.tasks import Task
-    from lingraft.tasks.examples import Example, Prediction
 
 WORDS = "서울 대학교 의 학생 이 오늘 버스 를 타고 갔다 그리고 도서관 에서 책 을 읽었다"
 
@@ -38,34 +22,34 @@ def sentence(rng: random.Random, least: int = 3) -> str:
     return " ".join(rng.choice(WORDS.split()) for _ in range(rng.randint(least, 14)))
 
 
-def made_examples(task: Task, n: int, seed: int = 0) -> list[Example]:
+def made_examples(task: Task, n: int, seed: int = 0) -> list[saved.Example]:
     """Examples of a task with random texts and answers."""
     rng = random.Random(seed)
     return [made_example(task, f"{task.name}-{i}", rng) for i in range(n)]
 
 
-def made_example(task: Task, name: str, rng: random.Random) -> Example:
+def made_example(task: Task, name: str, rng: random.Random) -> saved.Example:
     text = sentence(rng)
     match task.kind:
         case "classification":
-            return TextExample(name, text, None, rng.choice(task.labels))
+            return saved.TextExample(name, text, None, rng.choice(task.labels))
         case "pair":
-            return TextExample(name, text, sentence(rng), rng.choice(task.labels))
+            return saved.TextExample(name, text, sentence(rng), rng.choice(task.labels))
         case "regression":
-            return TextExample(name, text, sentence(rng), None, float(rng.randint(0, 50)) / 10)
+            return saved.TextExample(name, text, sentence(rng), None, rng.randint(0, 50) / 10)
         case "relation":
-            label = rng.choice(task.labels[:6])
-            return RelationExample(name, text, Entity(0, 2, "PER"), Entity(3, 4, "ORG"), label)
+            pair = (saved.Entity(0, 2, "PER"), saved.Entity(3, 4, "ORG"))
+            return saved.RelationExample(name, text, *pair, rng.choice(task.labels[:6]))
         case "tagging":
-            return TaggedExample(name, tuple(text), tags_of(text, rng), characters=True)
+            return saved.TaggedExample(name, tuple(text), tags_of(text, rng), characters=True)
         case "parsing":
             words = tuple(text.split())
             heads = (*tuple(range(2, len(words) + 1)), 0)
             relations = tuple(rng.choice(task.labels[:18]) for _ in words)
-            return ParseExample(name, words, tuple("NNG" for _ in words), heads, relations)
+            return saved.ParseExample(name, words, tuple("NNG" for _ in words), heads, relations)
         case "span":
-            answers = (Answer(text[:3], 0),) if rng.random() < 0.8 else ()
-            return SpanExample(name, sentence(rng), text, answers, rng.randint(1, 3))
+            answers = (saved.Answer(text[:3], 0),) if rng.random() < 0.8 else ()
+            return saved.SpanExample(name, sentence(rng), text, answers, rng.randint(1, 3))
     raise AssertionError(task.kind)
 
 
@@ -78,36 +62,33 @@ def tags_of(text: str, rng: random.Random) -> tuple[str, ...]:
     return tuple(tags[:-1])
 
 
-def said_of(task: Task, example: Example, quality: float, rng: random.Random) -> Prediction:
+def said_of(
+    task: Task, example: saved.Example, quality: float, rng: random.Random
+) -> saved.Prediction:
     """The gold answer with a probability of `quality`, else another."""
     right = rng.random() < quality
     other = made_example(task, example.id, rng)
     match example:
-        case TextExample(score=float() as score):
-            return ScorePrediction(example.id, score + rng.gauss(0, 2 * (1.1 - quality)))
-        case TextExample() | RelationExample():
+        case saved.TextExample(score=float() as score):
+            return saved.ScorePrediction(example.id, score + rng.gauss(0, 2 * (1.1 - quality)))
+        case saved.TextExample() | saved.RelationExample():
             label = example.label if right else other.label
             sure = rng.uniform(0.4, 0.95)
             rest = (1 - sure) / (len(task.labels) - 1)
-            return LabelPrediction(
-                example.id, label, tuple(sure if one == label else rest for one in task.labels)
-            )
-        case TaggedExample():
+            scores = tuple(sure if one == label else rest for one in task.labels)
+            return saved.LabelPrediction(example.id, label, scores)
+        case saved.TaggedExample():
             guess = tags_of(example.text, rng)
-            return TagPrediction(example.id, example.tags if right else guess)
-        case ParseExample():
+            return saved.TagPrediction(example.id, example.tags if right else guess)
+        case saved.ParseExample():
             n = len(example.words)
-            heads = [
-                head if rng.random() < quality else rng.randint(0, n) for head in example.heads
-            ]
-            kinds = [
-                kind if rng.random() < quality else rng.choice(task.labels)
-                for kind in example.relations
-            ]
-            return ParsePrediction(example.id, tuple(heads), tuple(kinds))
-        case SpanExample():
+            heads, kinds = list(example.heads), list(example.relations)
+            heads = [one if rng.random() < quality else rng.randint(0, n) for one in heads]
+            kinds = [one if rng.random() < quality else rng.choice(task.labels) for one in kinds]
+            return saved.ParsePrediction(example.id, tuple(heads), tuple(kinds))
+        case saved.SpanExample():
             gold = example.answers[0].text if example.answers else ""
-            return SpanPrediction(example.id, gold if right else example.context[2:7])
+            return saved.SpanPrediction(example.id, gold if right else example.context[2:7])
     raise AssertionError(example)
 
 
@@ -116,28 +97,25 @@ def write_run(
     label: str,
     task: Task,
     seed: int,
-    examples: Sequence[Example],
-    said: Sequence[Prediction],
-    *,
-    note: str = "official",
-    split: str = "dev",
+    examples: Sequence[saved.Example],
+    said: Sequence[saved.Prediction],
     **more: object,
 ) -> Path:
     """One finished seed as lingraft finetune leaves it."""
     place = folder / label / task.name / f"seed-{seed}"
     place.mkdir(parents=True)
-    saved.save(place / f"predictions-{split}.jsonl", said)
-    outcomes.save_examples(place / f"examples-{split}.jsonl", examples)
+    saved.save(place / "predictions-dev.jsonl", said)
+    outcomes.save_examples(place / "examples-dev.jsonl", examples)
     data = {
         "model": f"models/{label}",
         "model_label": label,
         "model_fingerprint": f"weights of {label}",
         "task": task.name,
         "seed": seed,
-        "splits": {split: {"n": len(examples), "scores": task.score(examples, said)}},
-        "evaluation": [split],
+        "splits": {"dev": {"n": len(examples), "scores": task.score(examples, said)}},
+        "evaluation": ["dev"],
         "shown": list(task.shown),
-        "split_note": note,
+        "split_note": "official",
         "settings": {"epochs": 3, "learning_rate": 5e-5},
         "fingerprint": f"{label} {task.name} {seed}",
     } | more

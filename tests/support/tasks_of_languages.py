@@ -51,9 +51,9 @@ def write_tagging(folder, sizes=(24, 10, 8), flipped=()):
             contrary = language in flipped and split != "train"
             rows = [sentence(language, rng, contrary) for _ in range(size)]
             lines = [json.dumps({"words": words, "tags": tags}) + "\n" for words, tags in rows]
-            (folder / f"{split}-{language}.jsonl").write_text("".join(lines), encoding="utf-8")
+            (folder / f"{split}-{language}.jsonl").write_text("".join(lines), "utf-8")
     path = folder / "words.toml"
-    path.write_text(TAGGING, encoding="utf-8")
+    path.write_text(TAGGING, "utf-8")
     return path
 
 
@@ -72,7 +72,7 @@ def write_spans(folder, sizes=(8, 4, 4)):
                 paragraphs.append({"context": context, "qas": [question]})
             whole = {"version": "1.1", "data": [{"title": "x", "paragraphs": paragraphs}]}
             path = folder / f"qa-{split}-{language}.json"
-            path.write_text(json.dumps(whole), encoding="utf-8")
+            path.write_text(json.dumps(whole), "utf-8")
     path = folder / "answers.toml"
-    path.write_text(SPANS, encoding="utf-8")
+    path.write_text(SPANS, "utf-8")
     return path

@@ -9,35 +9,15 @@ from causal_tokenizers import build
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOKENIZERS = {
-    "gpt2": "gpt2",
-    "llama": "llama-3",
-    "mistral": "llama-2",
-    "qwen2": "qwen",
-    "qwen3": "qwen",
-    "gemma2": "gemma",
-    "gemma3_text": "gemma",
-    "olmo2": "gpt2",
-    "smollm3": "llama-3",
-    "granite": "gpt2",
-}
+TOKENIZERS = {"gpt2": "gpt2", "llama": "llama-3", "mistral": "llama-2", "qwen2": "qwen"}
+TOKENIZERS |= {"qwen3": "qwen", "gemma2": "gemma", "gemma3_text": "gemma", "olmo2": "gpt2"}
+TOKENIZERS |= {"smollm3": "llama-3", "granite": "gpt2"}
 """By `model_type`; some have no padding token, some put nothing between two texts."""
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 128}
-LLAMA = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "head_dim": 16,
-    "intermediate_size": 48,
-    "max_position_embeddings": 128,
-}
+LLAMA = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 16}
+LLAMA |= {"num_key_value_heads": 1, "intermediate_size": 48, "max_position_embeddings": 128}
 WINDOW = {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]}
-SHAPES = {
-    "gpt2": GPT2,
-    "gemma2": LLAMA | WINDOW,
-    "gemma3_text": LLAMA | WINDOW,
-}
+SHAPES = {"gpt2": GPT2, "gemma2": LLAMA | WINDOW, "gemma3_text": LLAMA | WINDOW}
 
 
 def save(folder: Path, family: str) -> Path:

@@ -37,29 +37,19 @@ def tokenizer() -> PreTrainedTokenizerFast:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     backend.add_special_tokens([AddedToken(one, special=True) for one in (BOS, EOS)])
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"{BOS} $A", pair=f"{BOS} $A $B", special_tokens=[(BOS, backend.token_to_id(BOS))]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, bos_token=BOS, eos_token=EOS, pad_token=EOS
-    )
+    first = [(BOS, backend.token_to_id(BOS))]
+    backend.post_processor = processors.TemplateProcessing(f"{BOS} $A", f"{BOS} $A $B", first)
+    roles = {"bos_token": BOS, "eos_token": EOS, "pad_token": EOS}
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **roles)
 
 
 def model(seed: int = 32) -> LlamaForCausalLM:
     """Two layers of 32, weights from numpy's frozen generator; with 32 the four scores differ."""
     made = tokenizer()
-    config = LlamaConfig(
-        vocab_size=len(made),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=LONGEST,
-        bos_token_id=made.bos_token_id,
-        eos_token_id=made.eos_token_id,
-        pad_token_id=made.pad_token_id,
-        tie_word_embeddings=False,
-    )
+    ids = {f"{role}_token_id": getattr(made, f"{role}_token_id") for role in ("bos", "eos", "pad")}
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
+    shape |= {"num_hidden_layers": 2, "max_position_embeddings": LONGEST}
+    config = LlamaConfig(vocab_size=len(made), tie_word_embeddings=False, **ids, **shape)
     built = LlamaForCausalLM(config).float().eval()
     drawn = np.random.RandomState(seed)
     with torch.no_grad():

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 DEPTH, WIDTH, LONGEST = 2, 32, 128
-BERT_SHAPE = {
-    "hidden_size": WIDTH,
-    "num_hidden_layers": DEPTH,
-    "num_attention_heads": 2,
-    "intermediate_size": 48,
-    "max_position_embeddings": LONGEST,
-    "initializer_range": 0.1,
-}
+BERT_SHAPE = {"hidden_size": WIDTH, "num_hidden_layers": DEPTH, "num_attention_heads": 2}
+BERT_SHAPE |= {"intermediate_size": 48, "max_position_embeddings": LONGEST}
+BERT_SHAPE |= {"initializer_range": 0.1}
 SHAPES: dict[str, dict[str, object]] = {
     "bert": BERT_SHAPE,
     "roberta": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
@@ -24,9 +19,7 @@ BART_SHAPE: dict[str, object] = {
     for stack in ("encoder", "decoder")
     for key, value in (("layers", DEPTH), ("attention_heads", 2), ("ffn_dim", 48))
 } | {"d_model": WIDTH, "max_position_embeddings": LONGEST, "init_std": 0.1}
-T5_SHAPE: dict[str, object] = {
-    "d_model": WIDTH, "d_kv": 16, "d_ff": 48, "num_layers": DEPTH, "num_heads": 2
-}  # fmt: skip
+T5_SHAPE = {"d_model": WIDTH, "d_kv": 16, "d_ff": 48, "num_layers": DEPTH, "num_heads": 2}
 SHAPES |= {
     "bart": BART_SHAPE,
     "mbart": BART_SHAPE | {"scale_embedding": True},

@@ -9,7 +9,7 @@ from lingraft.recipe.methods import recipe_from
 from lingraft.study import cell, runner
 from lingraft.study.recipe import read_study
 
-FAMILY = "roberta"
+BATCH = "8 sentences"
 
 
 def base_recipe(source, text, /, **changes):
@@ -20,12 +20,7 @@ def base_recipe(source, text, /, **changes):
         "source": {"model": str(source)},
         "corpus": {"text": [str(text)], "valid": 0.05, "test": 0.1},
         "tokenizer": {"vocab_size": 300, "max_tokens": 64},
-        "training": {
-            "method": "xpt",
-            "preset": "xpt2021",
-            "budget": {"value": 4},
-            "batch": {"size": 8},
-        },
+        "training": {"method": "xpt", "preset": "xpt2021", "budget": "4 steps", "batch": BATCH},
         "hardware": {"row_tokens": 64, "precision": "fp32"},
         "evaluation": {"max_sentences": 20, "max_words": 20, "samples": 1},
     }
@@ -50,7 +45,7 @@ def write_study(folder, source, text, body=GRID, head=HEAD, /, **changes):
     """The study in a folder of its own, read back."""
     (folder / "base.toml").write_text(to_toml(base_recipe(source, text, **changes)))
     path = folder / "study.toml"
-    path.write_text(head + body, encoding="utf-8")
+    path.write_text(head + body, "utf-8")
     return read_study(path)
 
 
@@ -90,6 +85,6 @@ def run_here(study, out, **options):
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        return runner.run(study, out, runner.Options(start=here, **options)), here.started
+        return runner.run(study, out, runner.RunnerOptions(start=here, **options)), here.started
     finally:
         logger.setLevel(level)

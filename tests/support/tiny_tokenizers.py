@@ -6,23 +6,10 @@ import functools
 import json
 from typing import TYPE_CHECKING
 
-from tokenizers import (
-    AddedToken,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
-from transformers import (
-    BertTokenizer,
-    ElectraTokenizer,
-    PreTrainedTokenizerFast,
-    RobertaTokenizer,
-    XLMRobertaTokenizer,
-)
+import tokenizers as tk
+import transformers as hf
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,45 +27,42 @@ TEXT = [
 SIZE = 320
 ROBERTA = ["<s>", "<pad>", "</s>", "<unk>"]
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+MASK = tk.AddedToken("<mask>", lstrip=True, special=True, normalized=False)
+MASKED = {"mask_token": MASK, "model_max_length": 512}
 MODERNBERT = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
 
 
-def _learn(pre_tokenizer: object, specials: list[str], size: int, **options: object) -> Tokenizer:
+def _learn(
+    pre_tokenizer: object, specials: list[str], size: int, **options: object
+) -> tk.Tokenizer:
     """Byte-pair merges; the only trainer that gives the same pieces at every run."""
-    learner = Tokenizer(models.BPE())
+    learner = tk.Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizer
-    trainer = trainers.BpeTrainer(
-        vocab_size=size, special_tokens=specials, show_progress=False, **options
-    )
-    learner.train_from_iterator(TEXT, trainer)
+    options |= {"vocab_size": size, "special_tokens": specials, "show_progress": False}
+    learner.train_from_iterator(TEXT, trainers.BpeTrainer(**options))
     return learner
 
 
-def _byte_level(specials: list[str], size: int) -> Tokenizer:
-    return _learn(
-        pre_tokenizers.ByteLevel(add_prefix_space=False),
-        specials,
-        size,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-    )
+def _add_specials(backend: tk.Tokenizer, tokens: list[str], mask: str) -> None:
+    how = {"special": True, "normalized": False}
+    backend.add_special_tokens([tk.AddedToken(t, lstrip=t == mask, **how) for t in tokens])
+
+
+def _byte_level(specials: list[str], size: int) -> tk.Tokenizer:
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    first = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return _learn(first, specials, size, initial_alphabet=letters)
 
 
 def _roberta() -> PreTrainedTokenizerBase:
     learnt = _byte_level(ROBERTA, SIZE - 1)
     vocabulary = learnt.get_vocab() | {"<mask>": learnt.get_vocab_size()}
     merges = [tuple(merge) for merge in _merges(learnt)]
-    return RobertaTokenizer(
-        vocab=vocabulary,
-        merges=merges,
-        mask_token=AddedToken("<mask>", lstrip=True, special=True, normalized=False),
-        model_max_length=512,
-    )
+    return hf.RobertaTokenizer(vocab=vocabulary, merges=merges, **MASKED)
 
 
-def _merges(learnt: Tokenizer) -> list[list[str]]:
-    state = learnt.model.__getstate__()
-
-    return json.loads(state)["merges"]
+def _merges(learnt: tk.Tokenizer) -> list[list[str]]:
+    return json.loads(learnt.model.__getstate__())["merges"]
 
 
 def _modernbert() -> PreTrainedTokenizerBase:
@@ -86,36 +70,22 @@ def _modernbert() -> PreTrainedTokenizerBase:
     backend = _byte_level([], SIZE - len(MODERNBERT))
     backend.normalizer = normalizers.NFC()
     backend.decoder = decoders.ByteLevel()
-    backend.add_special_tokens(
-        [AddedToken(t, special=True, normalized=False, lstrip=t == "[MASK]") for t in MODERNBERT]
-    )
+    _add_specials(backend, MODERNBERT, "[MASK]")
     ids = [(token, backend.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
     backend.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ids
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        pad_token="[PAD]",
-        mask_token="[MASK]",
-        model_input_names=["input_ids", "attention_mask"],
-        model_max_length=8192,
-    )
+    names = (f"{role}_token" for role in ("unk", "cls", "sep", "pad", "mask"))
+    roles = dict(zip(names, MODERNBERT, strict=True))
+    roles |= {"model_input_names": ["input_ids", "attention_mask"], "model_max_length": 8192}
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **roles)
 
 
 def _wordpieces() -> dict[str, int]:
     letters = sorted({character for line in TEXT for character in line if not character.isspace()})
     continuing = [f"##{letter}" for letter in letters if letter.isalpha()]
-    learnt = _learn(
-        pre_tokenizers.BertPreTokenizer(),
-        BERT + continuing,
-        SIZE,
-        initial_alphabet=letters,
-        continuing_subword_prefix="##",
-    )
-    return learnt.get_vocab()
+    how = {"initial_alphabet": letters, "continuing_subword_prefix": "##"}
+    return _learn(pre_tokenizers.BertPreTokenizer(), BERT + continuing, SIZE, **how).get_vocab()
 
 
 def _xlm_roberta() -> PreTrainedTokenizerBase:
@@ -123,11 +93,7 @@ def _xlm_roberta() -> PreTrainedTokenizerBase:
     pieces = sorted(learnt.get_vocab(), key=lambda piece: (-len(piece), piece))
     scored = [(piece, -1.0 - 0.01 * rank) for rank, piece in enumerate(pieces)]
     vocabulary = [*((token, 0.0) for token in ROBERTA), *scored, ("<mask>", 0.0)]
-    return XLMRobertaTokenizer(
-        vocab=vocabulary,
-        mask_token=AddedToken("<mask>", lstrip=True, special=True, normalized=False),
-        model_max_length=512,
-    )
+    return hf.XLMRobertaTokenizer(vocab=vocabulary, **MASKED)
 
 
 def _unigram(
@@ -138,21 +104,16 @@ def _unigram(
     pieces = sorted(learnt.get_vocab(), key=lambda piece: (-len(piece), piece))
     scored = [(piece, -1.0 - 0.01 * rank) for rank, piece in enumerate(pieces)]
     vocabulary = [*((token, 0.0) for token in first), *scored, *((token, 0.0) for token in last)]
-    backend = Tokenizer(models.Unigram(vocabulary, first.index("<unk>"), byte_fallback=False))
+    backend = tk.Tokenizer(models.Unigram(vocabulary, first.index("<unk>"), byte_fallback=False))
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.decoder = decoders.Metaspace()
     special = [*first, *(token for token in last if not token.startswith("▁"))]
-    backend.add_special_tokens(
-        [AddedToken(t, special=True, normalized=False, lstrip=t == "<mask>") for t in special]
-    )
+    _add_specials(backend, special, "<mask>")
     around = [(token, backend.token_to_id(token)) for token in single.split() if token != "$A"]
-    backend.post_processor = processors.TemplateProcessing(
-        single=single, pair=single.replace("$A", "$A $B"), special_tokens=around
-    )
-    inputs = ["input_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, model_input_names=inputs, model_max_length=512, **roles
-    )
+    pair = single.replace("$A", "$A $B")
+    backend.post_processor = processors.TemplateProcessing(single, pair, around)
+    how = roles | {"model_input_names": ["input_ids", "attention_mask"], "model_max_length": 512}
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **how)
 
 
 SENTINELS = [f"<extra_id_{number}>" for number in reversed(range(100))]
@@ -194,7 +155,7 @@ BUILDERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
     "m2m_100": lambda: _with_codes("eng_Latn", "kor_Hang"),
     "t5": _t5,
     "mt5": lambda: _t5("▁"),
-    "electra": lambda: ElectraTokenizer(vocab=_wordpieces(), model_max_length=512),
+    "electra": lambda: hf.ElectraTokenizer(vocab=_wordpieces(), model_max_length=512),
 }
 
 

@@ -47,20 +47,13 @@ def translator(kind: str, **changes: Any) -> Any:
             model = hf.MarianMTModel(hf.MarianConfig(**{**shape, **ids, **changes}))
             model.final_logits_bias.normal_()
             return model.eval()
-        shape = {
-            "hidden_size": WIDTH,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "intermediate_size": 48,
-            "max_position_embeddings": 66,
-            "type_vocab_size": 1,
-            **{key: value for key, value in ids.items() if key != "decoder_start_token_id"},
-            **changes,
-        }
+        shape = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2}
+        shape |= {"intermediate_size": 48, "max_position_embeddings": 66, "type_vocab_size": 1}
+        shape |= {key: value for key, value in ids.items() if key != "decoder_start_token_id"}
+        shape |= changes
         decoder = hf.RobertaConfig(**shape, is_decoder=True, add_cross_attention=True)
-        config = hf.EncoderDecoderConfig.from_encoder_decoder_configs(
-            hf.RobertaConfig(**shape), decoder, **ids
-        )
+        both = (hf.RobertaConfig(**shape), decoder)
+        config = hf.EncoderDecoderConfig.from_encoder_decoder_configs(*both, **ids)
         model = hf.EncoderDecoderModel(config)
         model.generation_config.update(**IDS)
         return model.eval()
@@ -102,7 +95,7 @@ def save(folder: Path, kind: str, **changes: Any) -> Path:
 def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> Path:
     """A JSONL file with the columns ko and en."""
     rows = (json.dumps({"ko": ko, "en": en}, ensure_ascii=False) + "\n" for ko, en in pairs)
-    path.write_text("".join(rows), encoding="utf-8")
+    path.write_text("".join(rows), "utf-8")
     return path
 
 

@@ -23,10 +23,8 @@ def loss(packed, batch):
     """The second term is of another size, too."""
     nats = functional.cross_entropy(packed.logits(batch), batch.targets_M, reduction="none")
     scales = {"all": 1.0, "small": 3.0}
-    return {
-        term: LossSum(nats[which].sum() * scales[term], int(which.sum()))
-        for term, which in chosen(batch.targets_M).items()
-    }
+    terms = chosen(batch.targets_M).items()
+    return {one: LossSum(nats[at].sum() * scales[one], int(at.sum())) for one, at in terms}
 
 
 TWO_TERMS = dataclasses.replace(MLM, counts=counts, loss=loss)

@@ -1,7 +1,6 @@
-"""Vocabularies made of a source's: byte-level BPE, SentencePiece BPE, and encoders' too."""
+"""Vocabularies made of a source's, by all modes, and tokenizers that are taken."""
 
-from __future__ import annotations
-
+import copy
 import functools
 import json
 import re
@@ -11,13 +10,12 @@ import causal_tokenizers
 import pytest
 import tiny_tokenizers
 from tiny_tokenizers import TEXT
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.recipe import Tokenizer as Section
-from lingraft.tokenizer import extension
-from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer import extension, files as tokenizer_files
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.merges import Sample, continue_merges, cut
 from lingraft.tokenizer.statistics import statistics
@@ -40,10 +38,8 @@ def source_of(family):
 @functools.cache
 def made(kind, family, **settings):
     section = Section(**(keys_of(kind) | {"vocab_size": 500, "new_pieces": 60} | settings))
-    causal = family in CAUSAL
-    return extension.make(
-        section, source_of(family), lambda: KOREAN, pad_id=None, seed=0, causal=causal
-    )
+    options = {"pad_id": None, "seed": 0, "causal": family in CAUSAL}
+    return extension.make(section, source_of(family), lambda: KOREAN, **options)
 
 
 def ids(tokenizer, text):
@@ -98,24 +94,14 @@ def test_going_on_gives_the_vocabulary_that_one_long_training_gives():
         pieces = dict(vocabulary)
         for left, right in merges[:number]:
             pieces.setdefault(left + right, len(pieces))
-        return {
-            "version": "1.0",
-            "added_tokens": [],
-            "normalizer": None,
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
-            | {"trim_offsets": True},
-            "post_processor": None,
-            "decoder": None,
-            "truncation": None,
-            "padding": None,
-            "model": {"type": "BPE", "vocab": pieces, "merges": merges[:number]},
-        }
+        backend = Tokenizer(models.BPE(pieces, merges[:number]))
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        return json.loads(backend.to_str())
 
     text = [word for word, count in words.items() for _ in range(count)]
     sample = Sample(lambda: text, 10**6, 0)
     merges += continue_merges(state(0), sample, 6)[1]
-    assert merges[0] == ("b", "c") or merges[0] == ("a", "b")
-    assert len(merges) == 6
+    assert ["".join(merge) for merge in merges[1:]] == ["abc", "abcd", "abcde", "de", "cde"]
     for number in (1, 3, 5):
         assert continue_merges(state(number), sample, 6 - number)[1] == merges[number:]
 
@@ -152,9 +138,8 @@ def test_roles_chat_and_frame_stay_and_the_files_load_again(kind, family, tmp_pa
     again = AutoTokenizer.from_pretrained(tmp_path)
     for text in [*ENGLISH, *KOREAN[:6], *OTHERS, "a  b\tc\nd", "<|eot_id|> is text"]:
         assert again(text).input_ids == ours(text).input_ids
-        assert again.convert_ids_to_tokens(ours("").input_ids) == source.convert_ids_to_tokens(
-            source("").input_ids
-        )
+        empty = [t.convert_ids_to_tokens(t("").input_ids) for t in (ours, source)]
+        assert empty[0] == empty[1]
         assert ours.decode(ids(ours, text)) == source.decode(ids(source, text))
     turn = [{"role": "user", "content": "문서"}]
     if source.chat_template:
@@ -232,3 +217,129 @@ def test_sentinels_that_are_plain_pieces_stay_as_in_mt5(kind):
     assert places[1] == places[0] + 1
     assert kind == "trim" or places[1] == len(ours) - 1
     assert ours.get_vocab()["</s>"] == theirs.get_vocab()["</s>"]
+
+
+FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "modernbert")
+# Words that the tiny sources have not seen, in letters that they have and in others.
+NEW = ["хлеб и соль на столе, хлеб и вода", "Hovercraft overflowing hovercraft", "바다와 바람"] * 9
+EVERYTHING = [
+    *("The quick brown fox", "A café, nine; Coffee", "문서를 열고 형식을", "<mask> [SEP] </s>"),
+    *("", " two  spaces", "\u1112\u1161\u11a8", "漢字 🙂 ñ"),
+]
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def make(kind, source, text=NEW, pad_id=None, **settings):
+    settings = {"vocab_size": 420, "character_coverage": 1.0} | settings
+    section = Section(**keys_of(kind), **settings)
+    return extension.make(section, source, lambda: text, pad_id=pad_id, seed=0)
+
+
+@every_family
+def test_a_kept_tokenizer_reads_and_writes_as_the_source_s(family, tiny_tokenizer, tmp_path):
+    source = tiny_tokenizer(family)
+    before = source.backend_tokenizer.to_str()
+    ours, counts = make("keep", source)
+    assert source.backend_tokenizer.to_str() == before
+    tokenizer_files.save(ours, tmp_path)
+    again = AutoTokenizer.from_pretrained(tmp_path)
+    assert again.get_vocab() == source.get_vocab()
+    assert again.special_tokens_map == source.special_tokens_map
+    assert again.model_input_names == source.model_input_names
+    for text in EVERYTHING:
+        rows = [t(text, text).input_ids for t in (source, ours, again)]
+        assert rows[0] == rows[1] == rows[2]
+        assert again.decode(rows[0]) == source.decode(rows[0])
+    assert counts == {"source": len(source), "added": 0}
+
+
+@every_family
+def test_the_ids_of_the_source_stay_and_new_ones_stand_behind_them(family, tiny_tokenizer):
+    source = tiny_tokenizer(family)
+    before = source.backend_tokenizer.to_str()
+    ours, counts = make("append", source)
+    assert source.backend_tokenizer.to_str() == before
+    theirs, mine = source.get_vocab(), ours.get_vocab()
+    assert {piece: mine[piece] for piece in theirs} == theirs
+    added = sorted(mine[piece] for piece in mine if piece not in theirs)
+    assert added == list(range(len(source), len(source) + counts["added"]))
+    assert counts["source"] == len(source)
+    assert counts["added"] > 10
+
+
+@pytest.mark.parametrize("kind", ["keep", "extend"])
+def test_a_padding_id_that_the_source_s_tokenizer_does_not_have_is_refused(kind, tiny_tokenizer):
+    with pytest.raises(UnsupportedModelError, match="counts positions from 7"):
+        make(kind, tiny_tokenizer("roberta"), pad_id=7)
+
+
+@pytest.mark.parametrize("kind", ["keep", "source"])
+def test_a_model_from_nothing_has_no_vocabulary_to_follow_or_keep(kind):
+    with pytest.raises(RecipeError, match=r"needs a source model.* byte-bpe, wordpiece"):
+        make(kind, None)
+
+
+@pytest.mark.parametrize("kind", ["keep", "replace", "unigram"])
+def test_the_sides_on_which_the_source_pads_and_cuts_stay(kind, tiny_tokenizer, tmp_path):
+    """Texts in a batch that are to go on are padded before them."""
+    source = copy.deepcopy(tiny_tokenizer("mistral"))
+    source.padding_side = source.truncation_side = "left"
+    section = Section(**keys_of(kind), vocab_size=420)
+    made, _ = extension.make(section, source, lambda: NEW, pad_id=None, seed=0, causal=True)
+    tokenizer_files.save(made, tmp_path)
+    again = AutoTokenizer.from_pretrained(tmp_path)
+    assert [again.padding_side, again.truncation_side] == ["left", "left"]
+
+
+def test_a_vocabulary_is_trimmed_by_all_of_a_text_however_few_sentences_others_learn_from(
+    tiny_tokenizer,
+):
+    source = tiny_tokenizer("xlm-roberta")
+    text = ["the dog sleeps in the sun", "문서를 열고 형식을 선택한 다음", "a café in the city"] * 3
+    trimmed, counts = make("trim", source, text, max_train_sentences=2)
+    assert counts["removed"] > 0
+    assert [trimmed.tokenize(line) for line in text] == [source.tokenize(line) for line in text]
+
+
+def take(folder, source, pad_id=None):
+    section, options = Section(action="use", model=str(folder)), {"pad_id": pad_id, "seed": 0}
+    made, counts = extension.make(section, source, lambda: pytest.fail("reads text"), **options)
+    assert counts is None
+    return made
+
+
+@pytest.mark.parametrize("source", ["bert", "roberta"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pieces_ids_and_cuts_are_those_of_the_file(
+    family, source, tiny_source, tiny_tokenizer, tmp_path
+):
+    theirs = tiny_tokenizer(family)
+    ours = take(tiny_source(family), tiny_tokenizer(source))
+    tokenizer_files.save(ours, tmp_path / "out")
+    again = AutoTokenizer.from_pretrained(tmp_path / "out")
+    for tokenizer in (ours, again):
+        assert tokenizer.get_vocab() == theirs.get_vocab()
+        assert tokenizer.special_tokens_map == theirs.special_tokens_map
+        for text in EVERYTHING:
+            assert tokenizer(text).input_ids == theirs(text).input_ids
+            assert tokenizer(text, text).input_ids == theirs(text, text).input_ids
+
+
+@pytest.mark.parametrize("family", ["bert", "electra"])
+def test_a_source_without_types_of_tokens_gets_none(family, tiny_source, tiny_tokenizer):
+    """A RoBERTa has one row of types: a second sentence of type 1 would stop fine-tuning."""
+    source = tiny_tokenizer("roberta")
+    ours = take(tiny_source(family), source)
+    assert "token_type_ids" not in ours("a", "b")
+    assert set(ours("a", "b", return_token_type_ids=True).token_type_ids) == {0}
+    assert ours.model_input_names == source.model_input_names
+
+
+def test_a_padding_token_where_the_source_s_positions_cannot_have_it(tiny_source, tiny_tokenizer):
+    with pytest.raises(UnsupportedModelError, match=r"padding token at id 0, .* positions from 1"):
+        take(tiny_source("bert"), tiny_tokenizer("roberta"), pad_id=1)
+
+
+def test_a_source_that_needs_sentinels(tiny_source, tiny_tokenizer):
+    with pytest.raises(UnsupportedModelError, match=r"lacks <extra_id_0>, .*the source needs"):
+        take(tiny_source("xlm-roberta"), tiny_tokenizer("t5"))

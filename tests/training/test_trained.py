@@ -1,7 +1,12 @@
-"""Rows and layers that train alone, with settings of their own; LoRA."""
+"""Rows and layers that train alone, with settings of their own; LoRA; the optimizer and its
+rates."""
+
+import math
+import re
 
 import pytest
 import torch
+from stopping import assert_same_bits
 from torch import nn
 from torch.nn import functional
 from transformers import AutoModelForMaskedLM
@@ -9,16 +14,15 @@ from transformers import AutoModelForMaskedLM
 from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
 from lingraft.models.selection import Layout, Selection
-from lingraft.recipe import Phase
+from lingraft.recipe import Optimizer, Phase, Schedule
 from lingraft.training import trained
 from lingraft.training.masked_text import train_phase
-from lingraft.training.trained import clip
+from lingraft.training.trained import Trained, clip, learning_rate_factor
 
 ROWS, KEPT = 320, 300
 NEW = tuple(i >= KEPT or i % 50 == 7 for i in range(ROWS))  # not all of them at the end
 NEW_V = torch.tensor(NEW)
 INPUT, OUTPUT = "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 DECAY = {"learning_rate": 0.01, "weight_decay": 0.1}
 
 
@@ -30,12 +34,6 @@ def selection(*train, depth=2, tied=True, itl=(), gains=(), **phase):
     section = {"name": "p", "train": train, "budget": {"value": 1}} | phase
     layout = Layout(FAMILIES["roberta"], frozenset(itl), (depth,), tied, frozenset(gains))
     return Selection(Phase.model_validate(section), layout)
-
-
-def groups(model, chosen):
-    made = trained.select(model, chosen, lambda: NEW_V)
-    optimizer = made.optimizer(chosen.phase.optimizer)
-    return made, dict(zip(made.peaks, optimizer.param_groups, strict=True))
 
 
 class Tied(nn.Module):
@@ -56,10 +54,8 @@ def test_new_rows_train_as_if_the_optimizer_knew_no_others(max_norm):
     new = torch.tensor([3, 9, 10, 11])
     ours, theirs = Tied(start), Tied(start)
     rows = trained.Rows(ours, "word.weight", new)
-    settings = Phase.model_validate(
-        {"name": "p", "train": ["all"], "budget": {"value": 1}, "optimizer": DECAY}
-    ).optimizer
-    piece = selection("embeddings.new", optimizer=DECAY).piece(INPUT, "new")
+    chosen = selection("embeddings.new", optimizer=DECAY)
+    settings, piece = chosen.phase.optimizer, chosen.piece(INPUT, "new")
     mine = trained.Trained(ours, [(rows.parameter, piece)], [rows])
     optimizer = mine.optimizer(settings)
     own = nn.Parameter(start[new].clone())
@@ -107,35 +103,29 @@ def test_a_phase_moves_the_rows_that_it_names_and_not_one_bit_of_others(
     model = tiny_model("roberta", tie_word_embeddings=tied)
     before = copy_of(model)
     at_the_end = {"every_steps": 3}  # so the last weights are the best
-    job = tiny_job(
-        phase={"train": train, "optimizer": DECAY, "validation": at_the_end}, new_rows=NEW
-    )
+    phase = {"train": train, "optimizer": DECAY, "validation": at_the_end}
+    job = tiny_job(phase=phase, new_rows=NEW)
     result = train_phase(job, model, accelerator)
     changed = CHANGED[train]
     for name, tensor in model.state_dict().items():
         matrix = INPUT if tied and name == OUTPUT else name.replace(".decoder.bias", ".bias")
-        same = (tensor == before[name]).flatten(1 if tensor.dim() > 1 else 0)
-        same_rows = same.all(1) if same.dim() > 1 else same
-        if matrix in changed:
-            assert torch.equal(~same_rows, changed[matrix]), name
-        else:
-            assert bool(same.all()), name
+        moved = (tensor != before[name]).reshape(len(tensor), -1).any(1)
+        assert torch.equal(moved, changed.get(matrix, torch.zeros_like(moved))), name
     sizes = {name: before[name][0].numel() for name in changed}
     assert result["trainable_parameters"] == sum(
         int(rows.sum()) * sizes[name] for name, rows in changed.items()
     )
     stored = AutoModelForMaskedLM.from_pretrained(job.folder / "best").state_dict()
-    assert all(torch.equal(stored[name], tensor) for name, tensor in copy_of(model).items())
+    assert_same_bits(stored, copy_of(model))
 
 
 def test_parts_have_learning_rates_of_their_own(tiny_model):
-    section = {
-        "learning_rate": 1e-4,
-        "weight_decay": 0.01,
-        "rates": {"embeddings": 2e-4, "embeddings.new": 1e-3, "layers[0]": 3e-4},
-    }
-    model = tiny_model("roberta")
-    made, found = groups(model, selection("all", optimizer=section))
+    rates = {"embeddings": 2e-4, "embeddings.new": 1e-3, "layers[0]": 3e-4}
+    section = {"learning_rate": 1e-4, "weight_decay": 0.01, "rates": rates}
+    model, chosen = tiny_model("roberta"), selection("all", optimizer=section)
+    made = trained.select(model, chosen, lambda: NEW_V)
+    optimizer = made.optimizer(chosen.phase.optimizer)
+    found = dict(zip(made.peaks, optimizer.param_groups, strict=True))
     sizes = {peak: sum(p.numel() for p in group["params"]) for peak, group in found.items()}
     width = model.config.hidden_size
     assert sizes[1e-3] == int(NEW_V.sum()) * width
@@ -144,25 +134,18 @@ def test_parts_have_learning_rates_of_their_own(tiny_model):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("name", "rates", "said"),
     [
-        ((("head.new",), {}), "'head.new': the model's output projection is its word embeddings"),
-        ((("layers[2:]",), {}), "'layers[2:]': the model has 2 layers"),
-        (
-            (("inserted",), {"optimizer": {"rates": {"body": 1.0}}}),
-            "'body' has settings of its own",
-        ),
-        (
-            (("all",), {"optimizer": {"rates": {"layers[0]": 1.0, "layers[:1]": 2.0}}}),
-            "'layers[0]' and 'layers[:1]' both name",
-        ),
+        ("head.new", {}, "'head.new': the model's output projection is its word embeddings"),
+        ("layers[2:]", {}, "'layers[2:]': the model has 2 layers"),
+        ("inserted", {"body": 1.0}, "'body' has settings of its own"),
+        ("all", {"layers[0]": 1.0, "layers[:1]": 2.0}, "'layers[0]' and 'layers[:1]' both name"),
     ],
 )
-def test_names_that_this_model_has_nothing_for_are_refused(arguments, said, tiny_model):
-    names, phase = arguments
-    with pytest.raises(RecipeError) as caught:
-        trained.select(tiny_model("roberta"), selection(*names, **phase), lambda: NEW_V)
-    assert said in str(caught.value)
+def test_names_that_this_model_has_nothing_for_are_refused(name, rates, said, tiny_model):
+    optimizer = {"rates": rates}
+    with pytest.raises(RecipeError, match=re.escape(said)):
+        trained.select(tiny_model("roberta"), selection(name, optimizer=optimizer), lambda: NEW_V)
 
 
 @pytest.mark.parametrize(("new", "name"), [(True, "old"), (False, "new")])
@@ -175,11 +158,6 @@ def test_rows_that_the_vocabulary_has_none_of_are_refused(new, name, tiny_model)
 LORA = {"parts": ["body"], "rank": 4, "alpha": 8, "dropout": 0.1}
 
 
-def logits(model):
-    ids = torch.arange(5, 25)[None]
-    return model.eval()(input_ids=ids).logits
-
-
 @pytest.mark.parametrize("modules", [[], ["query", "output.dense"]], ids=["all", "some"])
 def test_lora_ends_in_the_weights_of_a_stock_model(modules, tiny_model, tiny_job, accelerator):
     section = LORA | {"modules": modules}
@@ -189,7 +167,8 @@ def test_lora_ends_in_the_weights_of_a_stock_model(modules, tiny_model, tiny_job
     job = tiny_job(phase=phase, new_rows=NEW, itl_layers=frozenset({0}))
     result = train_phase(job, model, accelerator)
     stored = AutoModelForMaskedLM.from_pretrained(job.folder / "best")
-    torch.testing.assert_close(logits(stored), logits(model), rtol=1e-4, atol=1e-5)
+    logits = [m.eval()(input_ids=torch.arange(5, 25)[None]).logits for m in (stored, model)]
+    torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-5)
     after = copy_of(stored)
     assert after.keys() == before.keys()
     moved = {n for n in before if not torch.equal(after[n], before[n])} - {INPUT, OUTPUT}
@@ -200,3 +179,42 @@ def test_lora_ends_in_the_weights_of_a_stock_model(modules, tiny_model, tiny_job
     low_rank = sum(LORA["rank"] * sum(before[name].shape) for name in moved)
     assert result["trainable_parameters"] == low_rank + int(NEW_V.sum()) * before[INPUT].shape[1]
     assert torch.equal(after[INPUT][~NEW_V], before[INPUT][~NEW_V])
+
+
+def test_the_rate_rises_in_a_line_and_falls_to_zero_in_a_line():
+    schedule = Schedule(shape="linear")
+    found = [learning_rate_factor(done, schedule, 0.2) for done in (0.0, 0.1, 0.2, 0.6, 1.0)]
+    assert found == pytest.approx([0, 0.5, 1, 0.5, 0])
+
+
+def test_the_cosine_falls_in_half_a_period():
+    schedule = Schedule(shape="cosine")
+    for share in (0.2, 0.4, 0.6, 0.8, 1.0):
+        expected = 0.5 * (1 + math.cos(math.pi * (share - 0.2) / 0.8))
+        assert learning_rate_factor(share, schedule, 0.2) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("decay", "floor"), [(0.1, 0.0), (0.25, 0.2)])
+def test_the_rate_stays_and_falls_in_a_line_in_the_last_share(decay, floor):
+    schedule = Schedule(shape="wsd", decay=decay, floor=floor)
+    for done in (0.05, 0.1, 0.5, 1 - decay, 1 - decay / 2, 0.99, 1.0):
+        fall = max(0.0, 1 - (1 - done) / decay)
+        expected = min(done / 0.1, 1.0) * (1 - (1 - floor) * fall)
+        assert learning_rate_factor(done, schedule, 0.1) == pytest.approx(expected, abs=1e-12)
+
+
+def test_weight_decay_spares_biases_and_norms():
+    model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Embedding(5, 4))
+    optimizer = Trained(model).optimizer(Optimizer(weight_decay=0.3))
+    decayed, spared = optimizer.param_groups
+    assert {id(p) for p in decayed["params"]} == {id(model[0].weight), id(model[2].weight)}
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.3, 0.0)
+    assert len(spared["params"]) == 3
+
+
+def test_clipping_scales_the_global_norm_and_reports_the_norm_before():
+    parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(1))]
+    parameters[0].grad, parameters[1].grad = torch.tensor([3.0, 0.0]), torch.tensor([4.0])
+    assert float(clip(parameters, 1.0)) == pytest.approx(5.0)
+    assert parameters[0].grad.tolist() == pytest.approx([0.6, 0.0], rel=1e-4)
+    assert parameters[1].grad.tolist() == pytest.approx([0.8], rel=1e-4)

@@ -11,15 +11,23 @@ from studies.entries import mixed_means, named, spread
 from studies.metrics import BYTES, KEPT, UNKNOWN, metric_named
 from studies.notes import OTHER_WORDS, asked, texts, unknown, unknown_note
 from studies.results import size_text
-from studies.tables import best_of, costs, differences, marked, measured, ranked, titles
-from studies.tables import cells as every_cell
-from studies.tables import initializers as side_by_side
-from studies.tables import quality as of_masked
+from studies.tables import (
+    best_of,
+    cells as every_cell,
+    costs,
+    differences,
+    initializers as side_by_side,
+    marked,
+    measured,
+    quality as of_masked,
+    ranked,
+    titles,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.report.table import Cell, Table
+    from lingraft.report.table import Table, TableCell
     from lingraft.stats import Resampling
     from studies.results import Group, Results
 
@@ -95,7 +103,7 @@ def _same(group: Group, metric: str, main: Group) -> bool:
     return not metric_named(metric).by_own or asked(group, metric) == asked(main, metric)
 
 
-def _measured(group: Group, metric: str, main: Group, best: float | None) -> Cell:
+def _measured(group: Group, metric: str, main: Group, best: float | None) -> TableCell:
     cell = spread(group, metric)
     if _same(group, metric, main):
         return ranked(cell, group, metric, best)

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lingraft.report import figure as figure_style
-from lingraft.report import numbers
+from lingraft.report import figure as figure_style, numbers
 from studies import small_multiples as panels
 
 if TYPE_CHECKING:

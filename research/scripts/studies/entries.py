@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
-from lingraft.report.table import Cell
+from lingraft.report.table import TableCell
 from studies.metrics import TASK, metric_named
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ def mixed_means(groups: Iterable[Group]) -> list[str]:
 MIXED_PAIRS = f"{MIXED} the two were trained in different precision at one seed or more."
 
 
-def spread(group: Group, metric: str) -> Cell:
+def spread(group: Group, metric: str) -> TableCell:
     """Mean ± sample standard deviation over the seeds, which is left out for a single one."""
     record, mean, deviation = metric_named(metric), group.mean(metric), group.deviation(metric)
     if mean is None or deviation is None:
-        return Cell(record.show(mean))
-    return Cell(record.show(mean), f"± {like(mean, deviation, record)}")
+        return TableCell(record.show(mean))
+    return TableCell(record.show(mean), f"± {like(mean, deviation, record)}")
 
 
 def like(mean: float, value: float, record: Metric) -> str:
@@ -53,13 +53,13 @@ def like(mean: float, value: float, record: Metric) -> str:
     return numbers.fixed(value, len(record.show(mean).partition(".")[2]))
 
 
-def interval(gap: Difference, mean: float, metric: str) -> Cell:
+def interval(gap: Difference, mean: float, metric: str) -> TableCell:
     """A difference as `−118.2 [−130.1, −110.4] p < 0.001, over 3 seeds 0.023`.
 
     With one seed, `p < 0.001, text alone`.
     """
     record = metric_named(metric)
-    value = Cell(_signed(gap.value, mean, record), mark=MIXED if gap.mixed else "")
+    value = TableCell(_signed(gap.value, mean, record), mark=MIXED if gap.mixed else "")
     if gap.low is None or gap.high is None or gap.p is None:
         return value
     low, high = (_signed(bound, mean, record) for bound in (gap.low, gap.high))

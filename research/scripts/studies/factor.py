@@ -17,8 +17,7 @@ import numpy as np
 from lingraft.report import numbers
 from lingraft.stats import interval
 from lingraft.study.analysis import BELOW, NOT_REACHED, reached_at
-from studies import drawing as figure
-from studies import panels
+from studies import drawing as figure, panels
 from studies.analysis import checked, incomparable, replicates, shared_blocks
 from studies.drawing import FAINT, Figure, colour
 from studies.metrics import LOSS, TASK, metric_named

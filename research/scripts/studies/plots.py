@@ -15,8 +15,7 @@ import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from lingraft.report import numbers
-from studies import drawing as figure
-from studies import panels
+from studies import drawing as figure, panels
 from studies.analysis import incomparable
 from studies.drawing import Figure
 from studies.metrics import BITS, PERPLEXITY, TASK, UNIGRAMS, metric_named

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
-from lingraft.report.row import Blocks
-from lingraft.report.row import Score as Present
+from lingraft.report.row import Blocks, Score as Present
 from studies.renamed import present
 
 if TYPE_CHECKING:

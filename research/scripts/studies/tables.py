@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
-from lingraft.report.table import BEST, Cell, Column, row, table
+from lingraft.report.table import BEST, Column, TableCell, row, table
 from lingraft.report.variants import TITLES
 from studies.analysis import difference, incomparable
 from studies.entries import MIXED, MIXED_PAIRS, interval, mixed_means, named, spread
@@ -27,7 +27,7 @@ from studies.results import INITIALIZER, RANDOM, size_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lingraft.report.table import Row, Table
+    from lingraft.report.table import Table, TableRow
     from lingraft.stats import Resampling
     from studies.results import Group, Results
     from studies.rows import MetricRow
@@ -106,12 +106,12 @@ def best_sound(rivals: Iterable[Group], metric: str) -> float | None:
     return pick(means) if len(means) > 1 else None
 
 
-def _measured(group: Group, metric: str, main: Group, best: dict[str, float | None]) -> Cell:
+def _measured(group: Group, metric: str, main: Group, best: dict[str, float | None]) -> TableCell:
     cell = marked(spread(group, metric), group, main, metric)
     return ranked(cell, group, metric, best[metric] if alike(group, main, metric) else None)
 
 
-def ranked(cell: Cell, group: Group, metric: str, best: float | None) -> Cell:
+def ranked(cell: TableCell, group: Group, metric: str, best: float | None) -> TableCell:
     """The cell, marked where the group's mean is the best one."""
     return replace(cell, rank=BEST if best is not None and group.mean(metric) == best else 0)
 
@@ -122,7 +122,7 @@ def best_of(groups: Iterable[Group], metric: str) -> float | None:
     return None if incomparable(rivals, metric) is not None else best_sound(rivals, metric)
 
 
-def marked(cell: Cell, group: Group, main: Group, metric: str) -> Cell:
+def marked(cell: TableCell, group: Group, main: Group, metric: str) -> TableCell:
     """The cell with a sign where its metric was measured on other tokens or words than `main`'s.
 
     A sum over words compares roughly with one over most of them; one over tokens of another
@@ -183,12 +183,12 @@ def measured(groups: Iterable[Group], metrics: Sequence[str]) -> list[Group]:
 
 def _less(
     group: Group, base: Group, metric: str, resampling: Resampling, notes: dict[str, None]
-) -> Cell:
+) -> TableCell:
     """A group less the base; what there is to say of it is added to the notes."""
     if apart(group, base, metric) is not None:
         if not metric.startswith(TASK):
             notes.setdefault(left_out(group, metric, base))
-        return Cell(numbers.ABSENT)
+        return TableCell(numbers.ABSENT)
     gap = difference(group, base, metric, resampling)
     if gap.mixed:
         notes.setdefault(MIXED_PAIRS)
@@ -215,7 +215,7 @@ def factors(
         g for g in measured(results.of(reference or ""), metrics) if g.sentences is not None
     ]
     notes: dict[str, None] = {}
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for group in (
         group for label in results.labels for group in measured(results.of(label), metrics)
     ):
@@ -234,16 +234,18 @@ def _factor(
     metric: str,
     resampling: Resampling,
     notes: dict[str, None],
-) -> Cell:
+) -> TableCell:
     """The factor of a group; what there is to say of it is added to the notes."""
     same = [g for g in baseline if g.rows(metric)]
     if not same or incomparable((group, *same), metric) is not None:
         if not metric.startswith(TASK):
             notes.setdefault(left_out(group, metric, *baseline))
-        return Cell(numbers.ABSENT)
+        return TableCell(numbers.ABSENT)
     if metric == BITS:
         notes |= dict.fromkeys(words_note([group, same[0]], same[0]))
-    return marked(Cell(*factor(group, same, metric, resampling).shown()), group, same[0], metric)
+    return marked(
+        TableCell(*factor(group, same, metric, resampling).shown()), group, same[0], metric
+    )
 
 
 def initializers(
@@ -300,12 +302,12 @@ def _initializer(group: Group) -> str:
     return str(group.further.get(INITIALIZER, BASES))
 
 
-def _gain(group: Group, groups: Sequence[Group], resampling: Resampling, by: str) -> Cell:
+def _gain(group: Group, groups: Sequence[Group], resampling: Resampling, by: str) -> TableCell:
     """A group's metric less that of `random`, or of the base recipe's initializer."""
     same = [g for g in groups if (g.sentences, g.beside) == (group.sentences, group.beside)]
     base = next((g for g in same if _initializer(g) in (RANDOM, BASES)), group)
     if group is base or apart(group, base, by) is not None:
-        return Cell(numbers.ABSENT)
+        return TableCell(numbers.ABSENT)
     gap = difference(group, base, by, resampling)
     return marked(interval(gap, group.mean(by) or 0.0, by), group, base, by)
 

@@ -19,7 +19,7 @@ from studies.tables import best_of, measured, ranked, titles
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lingraft.report.table import Cell, Table
+    from lingraft.report.table import Table, TableCell
     from lingraft.stats import Resampling
     from studies.results import Group, Results, TaskShown
 
@@ -42,7 +42,9 @@ def scores(results: Results, sentences: int | None) -> Table | None:
     return table(size_text(sentences), head, rows, mixed_means(groups))
 
 
-def _scores(group: Group, metrics: Iterable[str], best: dict[str, float | None]) -> Iterable[Cell]:
+def _scores(
+    group: Group, metrics: Iterable[str], best: dict[str, float | None]
+) -> Iterable[TableCell]:
     for metric in metrics:
         yield ranked(spread(group, metric), group, metric, best.get(metric))
 
@@ -98,7 +100,7 @@ def by_stream(results: Results, sentences: int | None, resampling: Resampling) -
 
 def _values(
     group: Group, groups: list[Group], names: tuple[str, ...], main: Group
-) -> Iterator[Cell | str]:
+) -> Iterator[TableCell | str]:
     """The group's entries, with marks for the best of those that compare and for other words."""
     for name in names:
         rivals = [

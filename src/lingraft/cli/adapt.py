@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
-from lingraft.cli.parsing import takes
+from lingraft.cli import options as ask, parsing
 from lingraft.config import adapt
 from lingraft.recipe import Recipe
 
@@ -25,7 +23,7 @@ LONG = ("blocks", "samples", "generated")
 """Parts of an evaluation for pages and comparisons, which JSON for people has no room for."""
 
 
-@takes(lambda: (Recipe,), listed=False)
+@parsing.takes(lambda: (Recipe,), listed=False)
 def command(
     context: typer.Context,
     recipe: Annotated[Path | None, typer.Argument(metavar="RECIPE|RUN")] = None,
@@ -65,8 +63,7 @@ def command(
             is read again.
         out_dir: The run's folder. Default: runs/NAME or runs/LANG.
     """
-    began = time.monotonic()
-    call: dict[str, Any] = {"command": ask.command_line(), "began": began}
+    call: dict[str, Any] = {"command": ask.command_line(), "began": time.monotonic()}
     run = adapt(recipe, asked(context), update=update, force=force, **call)
     if ask.is_first_process():
         show(run)

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
+from lingraft.cli import options as ask, parsing
 from lingraft.cli.data import benchmark
-from lingraft.cli.parsing import read, takes
 from lingraft.crosslingual.settings import Linking, Searching
 from lingraft.errors import RecipeError
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from lingraft.crosslingual.retrieval import Pairs
 
 
-@takes(lambda: (Searching,))
+@parsing.takes(lambda: (Searching,))
 def retrieval(
     models: ask.Encoders,
     settings: ask.OwnKeys = None,
@@ -55,7 +53,7 @@ def retrieval(
     from lingraft.crosslingual.retrieval import Pairs, retrieve
     from lingraft.tasks.sentences import read as read_task
 
-    asked = read(Searching, settings)
+    asked = parsing.read(Searching, settings)
     records = benchmark(
         task, data, lang, metric="accuracy", instead="--pairs LANGUAGE=FILE", given=pairs
     )
@@ -79,7 +77,7 @@ def _read(entries: Sequence[str], option: str) -> list[Pairs]:
     return [Pairs.read(name, path) for name, path in files]
 
 
-@takes(lambda: (Linking,))
+@parsing.takes(lambda: (Linking,))
 def alignment(
     models: ask.Encoders,
     text: Annotated[list[Path], typer.Option(metavar="SOURCE TARGET")],
@@ -105,7 +103,7 @@ def alignment(
     """
     from lingraft.crosslingual import alignment, alignment_run
 
-    asked = read(Linking, settings)
+    asked = parsing.read(Linking, settings)
     named = (ask.named_file(entry, "--gold") for entry in gold or ())
     files: list[tuple[str, Path | None]] = [(name or path.stem, path) for name, path in named]
     files = files or [("text", None)]

@@ -19,7 +19,6 @@ from typer.core import TyperGroup
 
 from lingraft import __version__, devices, log
 from lingraft.cli import options, parsing
-from lingraft.cli.parsing import Command
 from lingraft.errors import LingraftError, RecipeError, explain, is_memory_full
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Built(UserDict[str, Any]):
                 single.command(name)(found)
                 found = single
             for info in found.registered_commands:
-                info.cls = Command
+                info.cls = parsing.Command
             self.data[name] = typer.main.get_command(found)
             self.data[name].name = name
         return self.data[name]

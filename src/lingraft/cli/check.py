@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
+from lingraft.cli import options as ask, parsing
 from lingraft.cli.adapt import asked as given_in
-from lingraft.cli.parsing import takes
 from lingraft.config import recipe_of
 from lingraft.log import counted
 from lingraft.recipe import Recipe
@@ -18,11 +16,10 @@ from lingraft.recipe import Recipe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lingraft.pipeline.preflight import Plan
-    from lingraft.report.table import Table
+    from lingraft.pipeline.preflight import RunPlan
 
 
-@takes(lambda: (Recipe,), listed=False)
+@parsing.takes(lambda: (Recipe,), listed=False)
 def command(
     context: typer.Context,
     recipe: Annotated[Path | None, typer.Argument()] = None,
@@ -47,6 +44,7 @@ def command(
     from lingraft.pipeline import preflight
     from lingraft.pipeline.completing import complete
     from lingraft.report.pages import sections
+    from lingraft.report.table import Column, table
 
     completed = complete(recipe_of(recipe, given_in(context)), download=False)
     plan = preflight.check(completed.recipe)
@@ -54,7 +52,10 @@ def command(
     parsing.line(f"{recipe or 'recipe'}: sound")
     for line in (*sections.lines(completed.choices), *_described(plan)):
         parsing.line(line)
-    rows = parsing.show(_phases(plan))
+    keys = ("name", "trains", "trainable", "budget", "batch", "learning_rates")
+    phases = [["?" if phase[key] is None else phase[key] for key in keys] for phase in plan.phases]
+    head = (Column("phase", "text"), Column("trains", "long"), "parameters", "budget", "batch")
+    rows = parsing.show(table("", (*head, "learning rate"), phases))
     for note in notes:
         parsing.line(f"note: {note}")
     return {
@@ -67,7 +68,7 @@ def command(
     }
 
 
-def _described(plan: Plan) -> Iterator[str]:
+def _described(plan: RunPlan) -> Iterator[str]:
     """Say what a plan reads and builds, a line each."""
     yield f"stages: {' → '.join(plan.stages)}"
     size = sum(int(file.get("bytes") or 0) for file in plan.files)
@@ -77,13 +78,3 @@ def _described(plan: Plan) -> Iterator[str]:
         family, memory = plan.target.family.model_type, plan.memory_bytes_estimate / 1e9
         yield f"model: {family}, {plan.parameters:,} parameters ({parts})"
         yield f"estimate: {memory:,.2f} GB of weights, gradients and optimizer, activations apart"
-
-
-def _phases(plan: Plan) -> Table:
-    """Return what each phase trains, and for how long."""
-    from lingraft.report.table import Column, table
-
-    keys = ("name", "trains", "trainable", "budget", "batch", "learning_rates")
-    rows = [["?" if phase[key] is None else phase[key] for key in keys] for phase in plan.phases]
-    texts = (Column("phase", "text"), Column("trains", "long"))
-    return table("", (*texts, "parameters", "budget", "batch", "learning rate"), rows)

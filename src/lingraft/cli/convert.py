@@ -7,16 +7,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
-from lingraft.cli.parsing import Keys, read, takes
+from lingraft.cli import options as ask, parsing
 from lingraft.crosslingual.settings import Pooling
 from lingraft.errors import RecipeError
 
 command = ask.group("Make another kind of model of an encoder.")
 
 
-class Shape(Keys):
+class Shape(parsing.Keys):
     """Shape of the encoder-decoder."""
 
     decoder_layers: int | None = None
@@ -26,11 +24,9 @@ class Shape(Keys):
 
 
 @command.command("sentence-encoder")
-@takes(lambda: (Pooling,))
+@parsing.takes(lambda: (Pooling,))
 def sentence_encoder(
-    model: ask.Model,
-    out_dir: ask.NewFolder,
-    settings: ask.OwnKeys = None,
+    model: ask.Model, out_dir: ask.NewFolder, settings: ask.OwnKeys = None
 ) -> object:
     """Cut a model at a layer, for sentence-transformers and mteb.
 
@@ -44,7 +40,7 @@ def sentence_encoder(
     from lingraft.crosslingual import sentence_export
     from lingraft.recipe import catalogue
 
-    given, name = read(Pooling, settings), catalogue.resolve(model)
+    given, name = parsing.read(Pooling, settings), catalogue.resolve(model)
     layer, pool = given.layer, given.pool or "mean"
     if given.retrieval is not None:
         if given.layer is not None or given.pool is not None:
@@ -59,12 +55,8 @@ def sentence_encoder(
 
 
 @command.command("seq2seq")
-@takes(lambda: (Shape,))
-def seq2seq(
-    model: ask.Model,
-    out_dir: ask.NewFolder,
-    settings: ask.OwnKeys = None,
-) -> object:
+@parsing.takes(lambda: (Shape,))
+def seq2seq(model: ask.Model, out_dir: ask.NewFolder, settings: ask.OwnKeys = None) -> object:
     """Make an encoder-decoder of a BERT, RoBERTa, XLM-R or ELECTRA encoder, for translation.
 
     lingraft convert seq2seq runs/veco/model decoder_layers=3 --out runs/translator
@@ -75,7 +67,7 @@ def seq2seq(
     from lingraft.models import encoder_decoder
     from lingraft.recipe import catalogue
 
-    given = read(Shape, settings)
+    given = parsing.read(Shape, settings)
     result = encoder_decoder.make(catalogue.resolve(model), out_dir, **dict(given))
     first, last = result.keep[0] + 1, result.keep[-1] + 1
     layers = f"layer {first}" if first == last else f"layers {first} to {last}"

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
-from lingraft.cli.parsing import read, takes
+from lingraft.cli import options as ask, parsing
 from lingraft.crosslingual.settings import Mining
 from lingraft.errors import DataError, RecipeError, writing
 from lingraft.files import check_output, path_of
@@ -22,11 +20,11 @@ from lingraft.recipe import Corpus
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lingraft.crosslingual.mining import Task
+    from lingraft.crosslingual.mining import MiningTask
     from lingraft.tasks import Retrieval
 
 
-@takes(lambda: (Mining,))
+@parsing.takes(lambda: (Mining,))
 def mine(
     models: ask.Encoders,
     settings: ask.OwnKeys = None,
@@ -52,7 +50,7 @@ def mine(
     """
     from lingraft.crosslingual.mining import mine_texts
 
-    asked = read(Mining, settings)
+    asked = parsing.read(Mining, settings)
     records = benchmark(
         task, data, lang, metric="pair_f1", instead="--text SOURCE TARGET", given=text
     )
@@ -103,14 +101,14 @@ def benchmark(
     return records
 
 
-def _of_files(files: Sequence[Path], asked: Mining) -> Task:
+def _of_files(files: Sequence[Path], asked: Mining) -> MiningTask:
     """Return what to mine, and what chooses layer and threshold.
 
     Raises:
         RecipeError: there are not two texts.
         DataError: pairs of dev are among those to be found.
     """
-    from lingraft.crosslingual.mining import Task, Texts
+    from lingraft.crosslingual.mining import MiningTask, Texts
     from lingraft.tasks.sentences import mixed
 
     if len(files) != 2:
@@ -119,7 +117,7 @@ def _of_files(files: Sequence[Path], asked: Mining) -> Task:
     source, target = files
     bitext = mixed(source, target, Path(asked.gold) if asked.gold else None, bare=True)
     if asked.dev is None:
-        return Task(Texts.of(bitext, by_id=by_id))
+        return MiningTask(Texts.of(bitext, by_id=by_id))
     dev_source, dev_target, dev_gold = map(Path, asked.dev)
     dev = mixed(dev_source, dev_target, dev_gold, bare=True)
     if shared := bitext.gold_texts & dev.gold_texts:
@@ -127,12 +125,12 @@ def _of_files(files: Sequence[Path], asked: Mining) -> Task:
             f"dev: {len(shared):,} of its pairs are among those of gold, too; layer and "
             "threshold must be chosen on other pairs"
         )
-    return Task(Texts.of(bitext, by_id=by_id), Texts.of(dev, by_id=by_id))
+    return MiningTask(Texts.of(bitext, by_id=by_id), Texts.of(dev, by_id=by_id))
 
 
-def _of_task(records: Sequence[Retrieval], data: Path, asked: Mining) -> list[Task]:
+def _of_task(records: Sequence[Retrieval], data: Path, asked: Mining) -> list[MiningTask]:
     """Return a benchmark's texts; those of `dev` where they have to choose the threshold."""
-    from lingraft.crosslingual.mining import Task, Texts
+    from lingraft.crosslingual.mining import MiningTask, Texts
     from lingraft.tasks import sentences
 
     by_id, tasks = asked.parity is not None, []
@@ -146,7 +144,7 @@ def _of_task(records: Sequence[Retrieval], data: Path, asked: Mining) -> list[Ta
                     f"the threshold ({', '.join(record.files['dev'].gold or ())}); get them, or "
                     "give threshold=N"
                 )
-        tasks.append(Task(texts, dev, record.language))
+        tasks.append(MiningTask(texts, dev, record.language))
     return tasks
 
 
@@ -179,7 +177,7 @@ def corpus_of(given: Corpus) -> Corpus:
 
 
 @command.command()
-@takes(lambda: (Clean,), listed=False)
+@parsing.takes(lambda: (Clean,), listed=False)
 def clean(
     sources: Sources,
     out_dir: ask.NewFolder,
@@ -221,7 +219,7 @@ def clean(
     corpus = _without(corpus_of(asked), task, data, out_dir) if task else corpus_of(asked)
     from lingraft.corpus.engine import job
 
-    how = job.Settings(executor, jobs, asked.executor, force=force)
+    how = job.JobSettings(executor, jobs, asked.executor, force=force)
     result = job.make(corpus, asked.language, out_dir, how)
     if result is None:
         last = ask.going_on("when its jobs have ended, the same command writes the report")
@@ -231,7 +229,7 @@ def clean(
 
 
 @command.command()
-@takes(lambda: (Aligned,), listed=False)
+@parsing.takes(lambda: (Aligned,), listed=False)
 def pairs(
     sources: Sources,
     languages: TwoLanguages,
@@ -253,13 +251,13 @@ def pairs(
     from lingraft.corpus import aligned
     from lingraft.corpus.readers import parallel
 
-    asked = read(Aligned, settings, text=list(sources))
+    asked = parsing.read(Aligned, settings, text=list(sources))
     path = out_dir / "pairs.tsv"
     return _aligned(aligned.write_pairs, parallel.files, asked, languages, path, force)
 
 
 @command.command()
-@takes(lambda: (Aligned,), listed=False)
+@parsing.takes(lambda: (Aligned,), listed=False)
 def lexicon(
     sources: Sources,
     languages: TwoLanguages,
@@ -280,7 +278,7 @@ def lexicon(
     """
     from lingraft.corpus import aligned
 
-    asked = read(Aligned, settings, text=list(sources))
+    asked = parsing.read(Aligned, settings, text=list(sources))
     path = out_dir / "lexicon.tsv"
     return _aligned(aligned.write_lexicon, _named, asked, languages, path, force)
 
@@ -302,10 +300,10 @@ def _asked(sources: Sequence[str], lang: str | None, settings: Sequence[str]) ->
                 "and --lang for each"
             )
         given = texts[0].corpus.model_dump(exclude_unset=True)
-        return read(Clean, settings, language=texts[0].language, **given)
+        return parsing.read(Clean, settings, language=texts[0].language, **given)
     if lang is None:
         raise RecipeError("--lang: name the language of the text, as ko")
-    return read(Clean, settings, language=lang, text=list(sources), near_duplicates=True)
+    return parsing.read(Clean, settings, language=lang, text=list(sources), near_duplicates=True)
 
 
 def _without(corpus: Corpus, names: Sequence[str], data: Path | None, out_dir: Path) -> Corpus:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lingraft.cli import adapt, parsing
-from lingraft.cli import options as ask
-from lingraft.cli.parsing import takes
+from lingraft.cli import adapt, options as ask, parsing
 from lingraft.recipe import Recipe
-from lingraft.report.next_step import NextStep
-from lingraft.report.next_step import command as command_of
+from lingraft.report import next_step
 
 if TYPE_CHECKING:
     from lingraft.rundir import Run
 
 
-@takes(lambda: (Recipe,), listed=False)
+@parsing.takes(lambda: (Recipe,), listed=False)
 def command(
     settings: ask.RecipeKeys = None,
     out_dir: ask.NewFolder = Path("runs/demo"),
@@ -47,7 +44,7 @@ def command(
         text = files_to / demo.TEXT
         source, out = files_to / "source", Path("runs/mine")
         flags = ("--source", source, "--text", text, "--lang", "ko", "--budget", "5m", "--out", out)
-        step = NextStep("Make a model of them:", command_of("adapt", *flags))
+        step = next_step.NextStep("Make a model of them:", next_step.command("adapt", *flags))
         parsing.summary(("source", source), ("text", text), next_step=step)
         return {"source": source, "text": text}
     from lingraft.pipeline import adapt as pipeline

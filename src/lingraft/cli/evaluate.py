@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import Field
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
-from lingraft.cli.parsing import Keys, read, takes
+from lingraft.cli import options as ask, parsing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Scoring(Keys):
+class Scoring(parsing.Keys):
     """Settings of scoring a model."""
 
     max_sentences: Annotated[int, Field(ge=1)] = 10_000
@@ -30,7 +28,7 @@ class Scoring(Keys):
     """auto, bf16 or fp32."""
 
 
-@takes(lambda: (Scoring,))
+@parsing.takes(lambda: (Scoring,))
 def command(
     model: ask.Model,
     text: Annotated[list[str], typer.Option()],
@@ -56,7 +54,7 @@ def command(
     from lingraft.pipeline import standalone
     from lingraft.report.table import Column, table
 
-    given = read(Scoring, settings)
+    given = parsing.read(Scoring, settings)
     result = standalone.evaluate([model, *(against or ())], text, language=lang, **dict(given))
     parsing.show(table("", (Column("what", "text"), Column("value", "long")), list(_flat(result))))
     return result

@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
-from lingraft.cli.parsing import takes
+from lingraft.cli import options as ask, parsing
 from lingraft.errors import RecipeError
-from lingraft.report.next_step import NextStep
-from lingraft.report.next_step import command as command_of
+from lingraft.report.next_step import NextStep, command as command_of
 
 if TYPE_CHECKING:
     from lingraft.finetuning.recipe import Finetune
@@ -33,7 +30,7 @@ def _sections() -> tuple[type[Section], ...]:
     return Finetune, Changes
 
 
-@takes(_sections, listed=False)
+@parsing.takes(_sections, listed=False)
 def command(
     context: typer.Context,
     models: Annotated[list[str], typer.Argument(metavar="MODEL")],

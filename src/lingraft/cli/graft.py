@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
-from lingraft.cli.parsing import takes
+from lingraft.cli import options as ask, parsing
 from lingraft.recipe import Recipe
-from lingraft.report.next_step import NextStep
-from lingraft.report.next_step import command as command_of
+from lingraft.report import next_step
 from lingraft.rundir import check_free
 
 if TYPE_CHECKING:
     from lingraft.pipeline.grafted import GraftReport
 
 
-@takes(lambda: (Recipe,), listed=False)
+@parsing.takes(lambda: (Recipe,), listed=False)
 def command(
     source: ask.Model,
     out_dir: ask.NewFolder,
@@ -50,12 +47,12 @@ def command(
     untrained.save(model, made, report, out_dir, source)
     show(report)
     train = ("adapt", "--source", out_dir, "--method", "continued", "--text", *(text or ["TEXT"]))
-    step = command_of(*train, "--lang", lang or "LANG", "--budget", "1h", "--out", "RUN")
+    step = next_step.command(*train, "--lang", lang or "LANG", "--budget", "1h", "--out", "RUN")
     parsing.summary(
         ("what", f"{source}: {report.origin.size:,} → {report.target.size:,} pieces"),
         ("model", out_dir),
         ("report", out_dir / "report.json"),
-        next_step=NextStep("Train it:", step),
+        next_step=next_step.NextStep("Train it:", step),
     )
     return report.facts
 

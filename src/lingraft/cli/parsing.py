@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from lingraft.report.table import Table
 
 
-SEVERAL = ("adapt", "demo", "finetune", "study")
-"""Commands that several processes can work on, or that say themselves what to do instead."""
 EXAMPLE = re.compile(r"(?:(?P<says>[A-Z][\w ]*): +)?(?P<code>lingraft .*)", re.DOTALL)
 """A paragraph of a command's docstring that says how to call it."""
 SETTING = re.compile(r"([A-Za-z_]\w*)((?:\.[\w-]+)*)=.*", re.DOTALL)
@@ -84,8 +82,7 @@ _JSON = typer.Typer(add_completion=False)
 @_JSON.command()
 def _json(
     json: Annotated[
-        bool,
-        typer.Option("--json", callback=only_json, expose_value=False, help=ABOUT_JSON),
+        bool, typer.Option("--json", callback=only_json, expose_value=False, help=ABOUT_JSON)
     ] = False,
 ) -> None:
     """Lend an option to every command."""
@@ -222,7 +219,8 @@ class Command(TyperCommand):
         while parent is not None and parent.parent is not None:  # the last is lingraft's own name
             called.insert(0, str(parent.info_name))
             parent = parent.parent
-        if called[0] not in SEVERAL:
+        # The others can be worked on by several, or say themselves what to do instead.
+        if called[0] not in ("adapt", "demo", "finetune", "study"):
             check_one_process(" ".join(called), "start it without torchrun or accelerate launch")
         result = super().invoke(ctx)
         if out.stderr and result is not None and is_first_process():

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
-from lingraft.cli.parsing import Keys, read, takes
+from lingraft.cli import options as ask, parsing
 from lingraft.errors import RecipeError
 from lingraft.files import check_target
 from lingraft.rundir import Run
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Tested(Keys):
+class TestedTasks(parsing.Keys):
     """Settings of a comparison of fine-tuned models."""
 
     reference: str | None = None
@@ -27,7 +25,7 @@ class Tested(Keys):
     """Draws of the paired bootstrap."""
 
 
-@takes(lambda: (Tested,))
+@parsing.takes(lambda: (TestedTasks,))
 def command(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER")],
     settings: ask.OwnKeys = None,
@@ -49,7 +47,7 @@ def command(
         out_file: The page. Default: report.html in a run, here of several; comparison.html in the
             first folder of finetune.
     """
-    given = read(Tested, settings)
+    given = parsing.read(TestedTasks, settings)
     are_runs = {Run(folder).recipe_path.is_file() for folder in folders}
     if are_runs == {True}:
         if settings:

@@ -101,12 +101,9 @@ def _retrieval(group: Group) -> tuple[str, ...]:
     )
 
 
-LEFT_TO_THE_PAGE = ("title", "publisher", "source")
-"""Columns of docs/reference/families.md that a terminal is too narrow for."""
-
-
 def _models() -> Table:
-    titles = tuple(name for name in catalogue.COLUMNS if name not in LEFT_TO_THE_PAGE)
+    # Columns of docs/reference/families.md that a terminal is too narrow for are left to that page.
+    titles = [n for n in catalogue.COLUMNS if n not in ("title", "publisher", "source")]
     rows = [
         tuple(str(getattr(model, name)) for name in titles) for model in catalogue.models().values()
     ]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
+from lingraft.cli import options as ask, parsing
 
 if TYPE_CHECKING:
     from lingraft.study.page import Report
@@ -49,13 +48,14 @@ def run(
     from lingraft.recipe.decoding import override
     from lingraft.study import cell, page
     from lingraft.study.recipe import read_study
-    from lingraft.study.runner import Options
+    from lingraft.study.runner import RunnerOptions
 
     study = read_study(study_file)
     place = out or Path("runs") / study.name
     start = cell.start_of(executor, override({}, settings or ()), place)
-    options = Options(jobs, tuple(only or ()), force, update, start)
-    return _show(page.run(study, place, options))
+    return _show(
+        page.run(study, place, RunnerOptions(jobs, tuple(only or ()), force, update, start))
+    )
 
 
 @command.command()
@@ -81,9 +81,7 @@ def plan(study_file: StudyFile, out: Out = None, only: Only = None) -> dict[str,
 
 
 @command.command()
-def report(
-    folder: Annotated[Path, typer.Argument(help="A study's folder.")],
-) -> dict[str, Any]:
+def report(folder: Annotated[Path, typer.Argument(help="A study's folder.")]) -> dict[str, Any]:
     """Write FOLDER/report.html again, from its results.jsonl.
 
     lingraft study report runs/study-smoke

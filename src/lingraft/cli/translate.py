@@ -8,14 +8,12 @@ from typing import Annotated
 
 import typer
 
-from lingraft.cli import options as ask
-from lingraft.cli import parsing
-from lingraft.cli.parsing import read, takes
+from lingraft.cli import options as ask, parsing
 from lingraft.crosslingual.settings import Decoding
 from lingraft.report.next_step import NextStep
 
 
-@takes(lambda: (Decoding,))
+@parsing.takes(lambda: (Decoding,))
 def command(
     model: ask.Model,
     text: Annotated[Path, typer.Option()],
@@ -40,7 +38,7 @@ def command(
     """
     from lingraft.crosslingual.translator import write
 
-    done = write(model, text, out, read(Decoding, settings), force=force)
+    done = write(model, text, out, parsing.read(Decoding, settings), force=force)
     score = ("sacrebleu", "REFERENCE", "-i", str(out), "-m", "bleu", "chrf")
     parsing.summary(
         ("what", f"{text}, translated by {model}"),

@@ -26,9 +26,9 @@ from lingraft.corpus.cleaning.clean import normalise
 from lingraft.corpus.cleaning.scripts import LanguageIdentifier
 from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers import lines, parallel
-from lingraft.corpus.readers.lines import REPLACEMENT_CHARACTER, Reading, text_lines
+from lingraft.corpus.readers.lines import REPLACEMENT_CHARACTER, Counts, text_lines
 from lingraft.corpus.result import check_result, log_result
-from lingraft.corpus.split import SPLITS, Bounds, bounds, position, widened
+from lingraft.corpus.split import SPLITS, SplitBounds, bounds, position, widened
 from lingraft.corpus.stage import SplitFile
 from lingraft.errors import DataError, RecipeError
 from lingraft.files import path_of
@@ -70,13 +70,13 @@ def write_pairs(
     files = parallel.files(section.text, languages)
     if columns != (0, 1) and not any(lines.kind(file) == ".tsv" for file in files):
         raise RecipeError("columns: is for .tsv files; in others the languages name the sides")
-    reading = Reading()
+    reading = Counts()
     checker, good = checked(section, languages, columns, reading)
     return _write(good, path, (checker.dropped, reading.dropped))
 
 
 def checked(
-    section: recipe.Corpus, languages: tuple[str, str], columns: tuple[int, int], reading: Reading
+    section: recipe.Corpus, languages: tuple[str, str], columns: tuple[int, int], reading: Counts
 ) -> tuple[pairs.Checker, Iterator[pairs.Pair]]:
     """Return what counts bad pairs, and the good ones of parallel text; arguments as `write_pairs`.
 
@@ -124,9 +124,7 @@ def check_settings(section: recipe.Corpus, allowed: set[str], kind: str) -> None
             )
 
 
-def _write(
-    found: Iterable[pairs.Pair], path: Path, dropped: Sequence[Counter[str]]
-) -> dict[str, Any]:
+def _write(found: Iterable[Pair], path: Path, dropped: Sequence[Counter[str]]) -> dict[str, Any]:
     """Write pairs; log and return their counts."""
     n_kept = pairs.write_tsv(found, path, dropped)
     reasons = dict(sorted(sum(dropped, Counter()).items()))
@@ -162,7 +160,7 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
         DataError: a file cannot be read, or a split is empty.
     """
     check_stream(section)
-    limits = Bounds(section.test, section.test + section.valid)
+    limits = SplitBounds(section.test, section.test + section.valid)
     counts, places = _divide(section, languages, limits, out)
     wider = bounds(np.array(places), section.valid, section.test)
     if wider != limits:  # few pairs: more are held out than the shares give
@@ -186,10 +184,10 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
 
 
 def _divide(
-    section: recipe.Corpus, languages: tuple[str, str], limits: Bounds, out: Path
+    section: recipe.Corpus, languages: tuple[str, str], limits: SplitBounds, out: Path
 ) -> tuple[dict[str, Any], array[float]]:
     """Write the splits; return counts, and the places of the pairs in [0, 1)."""
-    reading, places = Reading(), array("d")
+    reading, places = Counts(), array("d")
     checker, good = checked(section, languages, (0, 1), reading)
     with contextlib.ExitStack() as stack:
         files = {name: stack.enter_context(SplitFile(out / f"{name}.txt")) for name in SPLITS}
@@ -222,22 +220,6 @@ class Lexicon:
     dropped: Counter[str] = field(default_factory=Counter)
     """Lines and entries left out, by reason."""
 
-    @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]]) -> Lexicon:
-        """Normalise, check and collect pairs of a target-language and a source-language word."""
-        translations: dict[str, list[str]] = {}
-        entries: dict[Pair, None] = {}
-        dropped: Counter[str] = Counter()
-        for target, source in pairs:
-            entry = Pair(normalise(target), normalise(source))
-            reason = DUPLICATE if entry in entries else _reason(entry)
-            if reason is not None:
-                dropped[reason] += 1
-                continue
-            entries[entry] = None
-            translations.setdefault(entry.target, []).append(entry.source)
-        return cls(list(entries), translations, dropped)
-
 
 def _reason(entry: Pair) -> str | None:
     if not all(entry):
@@ -262,14 +244,20 @@ def read_lexicon(names: Sequence[str | Path], *, swap: bool = False) -> Lexicon:
     Raises:
         DataError: a file cannot be read, or no pair is usable.
     """
-    reading, rows = Reading(), list[tuple[str, str]]()
+    reading, lexicon, entries = Counts(), Lexicon([], {}), set[Pair]()
     for line in (line for name in names for line in text_lines(path_of(name), reading)):
         cells = line.split("\t") if "\t" in line else line.split()
-        if len(cells) == 2:
-            rows.append((cells[swap], cells[not swap]))
-        elif cells:
-            reading.drop(NOT_TWO_COLUMNS)
-    lexicon = Lexicon.of(rows)
+        if len(cells) != 2:
+            if cells:
+                reading.drop(NOT_TWO_COLUMNS)
+            continue
+        entry = Pair(normalise(cells[swap]), normalise(cells[not swap]))
+        if reason := DUPLICATE if entry in entries else _reason(entry):
+            lexicon.dropped[reason] += 1
+            continue
+        entries.add(entry)
+        lexicon.pairs.append(entry)
+        lexicon.translations.setdefault(entry.target, []).append(entry.source)
     lexicon.dropped.update(reading.dropped)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.dropped.items())
     if not lexicon.pairs:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import decontamination
 from lingraft.corpus.readers import documents
-from lingraft.corpus.readers.lines import COMPRESSED, Reading, reading_errors, without_holes
+from lingraft.corpus.readers.lines import COMPRESSED, Counts, reading_errors, without_holes
 from lingraft.errors import DataError
 from lingraft.files import not_utf8
 from lingraft.recipe import Corpus
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from lingraft import recipe
 
 UNPACKED = {".parquet": 2.0} | dict.fromkeys(COMPRESSED, 4.0)
 """Bytes of text in one that is stored, by the end of a name. Of documentation and prose in five
@@ -42,13 +41,8 @@ def lines_of(names: Sequence[str]) -> Iterator[str]:
     """
     section = Corpus(text=tuple(names), document="line")
     for source in documents.resolve(names):
-        for document in documents.read(source, section, Reading()):
+        for document in documents.read(source, section, Counts()):
             yield from without_holes(document.text).splitlines()
-
-
-def contents(section: recipe.Corpus) -> list[str]:
-    """Return what the corpus stage reads, by content: its text, then the files of evaluations."""
-    return [*texts(section.text), *digests(section.decontaminate)]
 
 
 def digests(names: Sequence[str]) -> list[str]:

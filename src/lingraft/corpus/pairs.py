@@ -77,11 +77,8 @@ class Checker:
                 batch = [pair for pair, why in zip(batch, reasons, strict=True) if not why]
             yield from batch
 
-    def _by_length(self, batch: list[Pair]) -> list[str]:
-        return [self._length_reason(pair) for pair in batch]
-
     def _length_reason(self, pair: Pair) -> str:
-        short, long = sorted((len(pair.source), len(pair.target)))
+        short, long = sorted(map(len, pair))
         if not short:
             return EMPTY
         if pair.source.casefold() == pair.target.casefold():
@@ -90,6 +87,9 @@ class Checker:
             return TOO_LONG
         ratio = (long + LENGTH_SMOOTHING) / (short + LENGTH_SMOOTHING)
         return LENGTH_RATIO if ratio > MAX_RATIO else ""
+
+    def _by_length(self, batch: list[Pair]) -> list[str]:
+        return [self._length_reason(pair) for pair in batch]
 
     def _by_script(self, batch: list[Pair]) -> list[str]:
         _, source = scripts.shares([pair.source for pair in batch], self.source_scripts)

@@ -35,7 +35,7 @@ def position(document_id: str, seed: int, purpose: str = "split") -> float:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class SplitBounds:
     """Ends of the sides in [0, 1).
 
     Attributes:
@@ -58,10 +58,10 @@ class Bounds:
 
 def split_of(document_id: str, seed: int, valid: float, test: float) -> Split:
     """Return the side of a document by the shares alone, as in all but small corpora."""
-    return Bounds(test, test + valid).side(position(document_id, seed))
+    return SplitBounds(test, test + valid).side(position(document_id, seed))
 
 
-def widened(limits: Bounds, valid: float, test: float) -> list[Split]:
+def widened(limits: SplitBounds, valid: float, test: float) -> list[Split]:
     """Return the splits for which more is held out than their shares give."""
     wider: dict[Split, bool] = {
         "valid": valid > 0 and limits.valid > test + valid,
@@ -70,7 +70,7 @@ def widened(limits: Bounds, valid: float, test: float) -> list[Split]:
     return [name for name, more in wider.items() if more]
 
 
-def bounds(places: NDArray[np.float64], valid: float, test: float) -> Bounds:
+def bounds(places: NDArray[np.float64], valid: float, test: float) -> SplitBounds:
     """Return where the sides end, for the documents there are.
 
     Args:
@@ -91,4 +91,4 @@ def bounds(places: NDArray[np.float64], valid: float, test: float) -> Bounds:
         return float(places[first + least])
 
     test_end = end(test, 0, test)
-    return Bounds(test_end, end(valid, int(np.searchsorted(places, test_end)), test + valid))
+    return SplitBounds(test_end, end(valid, int(np.searchsorted(places, test_end)), test + valid))

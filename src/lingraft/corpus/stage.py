@@ -23,7 +23,7 @@ from lingraft.corpus.cleaning import clean, scripts
 from lingraft.corpus.inputs import digests
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.documents import FINISHED, is_finished
-from lingraft.corpus.readers.lines import HOLE, Reading
+from lingraft.corpus.readers.lines import HOLE, Counts
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES
 from lingraft.corpus.split import SPLITS, position
 from lingraft.errors import DataError, reading, writing
@@ -64,7 +64,7 @@ def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: st
         DataError: a file cannot be read.
     """
     split = clean.splitter(language, split_sentences=section.split_sentences)
-    seen = Reading()
+    seen = Counts()
     try:
         paths = list(paths)
         documents.tell(paths)

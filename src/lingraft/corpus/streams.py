@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.corpus import aligned, stage
-from lingraft.corpus import inputs as text_inputs
+from lingraft.corpus import aligned, inputs as text_inputs, stage
 from lingraft.corpus.cleaning import clean, duplicates
 from lingraft.corpus.cleaning.steps import mostly_lost
 from lingraft.corpus.readers import parallel
@@ -68,14 +67,10 @@ def contents_of(stream: Stream) -> list[str]:
         DataError: a file is missing.
     """
     if stream.pair is None:
-        return text_inputs.contents(stream.corpus)
-    return [text_inputs.file_digest(path) for path in _files(stream)]
-
-
-def _files(stream: Stream) -> list[Path]:
-    """Return the files of sentence pairs."""
-    assert stream.pair is not None
-    return parallel.files(stream.corpus.text, stream.pair)
+        texts = text_inputs.texts(stream.corpus.text)
+        return [*texts, *text_inputs.digests(stream.corpus.decontaminate)]
+    files = parallel.files(stream.corpus.text, stream.pair)
+    return [text_inputs.file_digest(path) for path in files]
 
 
 def inputs_of(stream: Stream) -> list[dict[str, Any]]:
@@ -87,7 +82,8 @@ def inputs_of(stream: Stream) -> list[dict[str, Any]]:
     if stream.pair is None:
         files = text_inputs.inputs(stream.corpus.text)
     else:
-        files = [text_inputs.entry(str(path), path) for path in _files(stream)]
+        paths = parallel.files(stream.corpus.text, stream.pair)
+        files = [text_inputs.entry(str(path), path) for path in paths]
     if files and all(file.get("bytes") == 0 for file in files):
         raise DataError(f"{files[0]['name']}: is empty; give files that hold text")
     return files
@@ -163,8 +159,7 @@ def shares(sizes: Sequence[float], alpha: float) -> np.ndarray[Any, Any]:
         alpha: 1 as large as they are, 0 all alike.
     """
     powers = np.asarray(sizes, np.float64) ** alpha
-    probabilities: np.ndarray[Any, Any] = powers / powers.sum()
-    return probabilities
+    return np.asarray(powers / powers.sum())
 
 
 def rebalanced(

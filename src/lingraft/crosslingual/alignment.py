@@ -75,7 +75,7 @@ def optimal_transport(S_LMN: Array, *, clamp: bool = True) -> Array:
 
 
 @dataclass(frozen=True)
-class Side:
+class AlignmentSide:
     """A sentence in pieces."""
 
     ids: list[int]
@@ -115,7 +115,7 @@ class Pieces:
         encoded = self.tokenizer(texts, add_special_tokens=False, split_special_tokens=True)
         return [as_text(ids, [0] * len(ids), self.read_as).tolist() for ids in encoded["input_ids"]]
 
-    def sides(self, sentences: Sequence[Words]) -> list[Side]:
+    def sides(self, sentences: Sequence[Words]) -> list[AlignmentSide]:
         """Cut sentences into pieces."""
         distinct = list({word for words in sentences for word in words})
         known = dict(zip(distinct, self._encoded([self.prefix + w for w in distinct]), strict=True))
@@ -123,10 +123,11 @@ class Pieces:
         for words in sentences:
             pieces = [known[word] for word in words]
             owners = np.repeat(np.arange(len(pieces)), [len(ids) for ids in pieces])
-            sides.append(Side([piece for ids in pieces for piece in ids], owners))
+            sides.append(AlignmentSide([piece for ids in pieces for piece in ids], owners))
         return sides
 
 
+@dataclass
 class Aligner:
     """Alignment of sentence pairs by the states of one encoder.
 
@@ -143,17 +144,13 @@ class Aligner:
         UnsupportedModelError: its tokenizer cannot separate sentences.
     """
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        layers: Sequence[int],
-        *,
-        clamp: bool = True,
-        batch_tokens: int = 4_096,
-    ) -> None:
-        self.encoder, self.layers = encoder, list(layers)
-        self.clamp, self.batch_tokens = clamp, batch_tokens
-        self.pieces = Pieces(encoder.tokenizer)
+    encoder: Encoder
+    layers: Sequence[int]
+    clamp: bool = True
+    batch_tokens: int = 4_096
+
+    def __post_init__(self) -> None:
+        self.pieces = Pieces(self.encoder.tokenizer)
 
     def align(
         self, pairs: Iterable[tuple[Words, Words]], advance: Callable[[int], object] = bool
@@ -182,14 +179,16 @@ class Aligner:
         links: dict[int, list[Links]] = {}
         rows = [sequences[at] for at in readable]
         for batch in self.encoder.hidden_states(rows, self.batch_tokens):
-            states_LBTD = batch.states_LBTD[self.layers]
+            states_LBTD = batch.states_LBTD[list(self.layers)]
             for row, place in enumerate(batch.places):
                 at = readable[place]
                 links[at] = self._word_links(states_LBTD[:, row], sources[at], targets[at])
             advance(len(batch.places))
         return [links.get(at) for at in range(len(pairs))]
 
-    def _word_links(self, states_LTD: torch.Tensor, source: Side, target: Side) -> list[Links]:
+    def _word_links(
+        self, states_LTD: torch.Tensor, source: AlignmentSide, target: AlignmentSide
+    ) -> list[Links]:
         m, n, first = len(source.ids), len(target.ids), len(self.pieces.start)
         if not m or not n:  # a tokenizer may take a word for no text
             return [()] * len(self.layers)
@@ -200,7 +199,7 @@ class Aligner:
         return [_by_words(linked_MN, source, target) for linked_MN in linked_LMN]
 
 
-def _by_words(linked_MN: Array, source: Side, target: Side) -> Links:
+def _by_words(linked_MN: Array, source: AlignmentSide, target: AlignmentSide) -> Links:
     """Return the pairs of words of which any pieces are linked, in order."""
     width = int(target.words[-1]) + 1
     i, j = np.nonzero(linked_MN)

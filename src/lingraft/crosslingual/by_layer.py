@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.report import numbers
-from lingraft.report.figure import Figure, Line
+from lingraft.report.figure import Figure, Series
 from lingraft.report.row import RESULTS, write
 from lingraft.report.scored import percent, replicates, shared_blocks
-from lingraft.report.table import BEST, Cell, Column, markdown, row, table
+from lingraft.report.table import BEST, Column, TableCell, markdown, row, table
 from lingraft.rundir import write_text
 from lingraft.stats import FEWEST_BLOCKS, Resampling, interval
 
@@ -32,7 +32,7 @@ WHOLE = "mean"
 """Name of the mean over the sets."""
 
 
-class Reading:
+class LayerScores:
     """Scores of one metric by model, layer and set.
 
     Args:
@@ -100,7 +100,9 @@ class Reading:
                 drawn_R = self.drawn(place, name)
                 low, high = (None, None) if drawn_R is None else interval(drawn_R)
                 rank = BEST * (len(values) > 1 and value == self.best(values.values()))
-                cells.append(Cell(numbers.fixed(value, 1), numbers.between(low, high, 1), rank))
+                cells.append(
+                    TableCell(numbers.fixed(value, 1), numbers.between(low, high, 1), rank)
+                )
             of_set = self.rows.get((next(iter(values)), name), [])
             count = numbers.count(of_set[0].n if of_set else None)
             rows.append(row(name, count, *cells, role="total" if name == WHOLE else ""))
@@ -132,7 +134,9 @@ class Reading:
                 if curve := self.curve(label, name):
                     best = self.best(curve.values())
                     cells = [
-                        Cell(numbers.fixed(curve.get(at), 1), rank=BEST * (curve.get(at) == best))
+                        TableCell(
+                            numbers.fixed(curve.get(at), 1), rank=BEST * (curve.get(at) == best)
+                        )
                         for at in self.layers
                     ]
                     rows.append(row(label, name, *cells))
@@ -161,7 +165,7 @@ def write_report(
         notes: under the first table.
         lower: whether lower is better.
     """
-    reading = Reading((score for score in scores if score.metric == metric), lower=lower)
+    reading = LayerScores((score for score in scores if score.metric == metric), lower=lower)
     made = (reading.main(title, notes), reading.differences(title), reading.by_layer(title))
     tables = [shown for shown in made if shown is not None]
     texts = (f"## {shown.title}\n\n{markdown(shown)}\n" for shown in tables)
@@ -193,7 +197,7 @@ def as_figure(
         levels: what has no layers, as flat lines.
     """
     drawn = [
-        Line(label, list(curve), list(curve.values()), index)
+        Series(label, list(curve), list(curve.values()), index)
         for index, (label, curve) in enumerate(curves.items())
     ]
     axes = ("layer (0: embeddings)", axis)

@@ -183,7 +183,7 @@ def best_threshold(mined: Mined, texts: Texts) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class MiningTask:
     """Texts to mine."""
 
     texts: Texts
@@ -195,7 +195,7 @@ class Task:
 
 def mine_texts(
     by_label: Mapping[str, str],
-    tasks: Sequence[Task],
+    tasks: Sequence[MiningTask],
     out: Path,
     asked: Mining,
     *,
@@ -237,7 +237,7 @@ def mine_texts(
 
 
 def _mine(
-    model: Model, task: Task, folder: Path, asked: Mining, benchmark: str | None
+    model: Model, task: MiningTask, folder: Path, asked: Mining, benchmark: str | None
 ) -> Iterator[Score]:
     """Choose on dev, mine, and score where the pairs are known."""
     texts, dev, threshold, threshold_from = task.texts, task.dev, asked.threshold, "given"
@@ -320,10 +320,7 @@ def _mined_at(
     model: Model, sides: tuple[Sequence[str], Sequence[str]], wanted: Sequence[int], asked: Mining
 ) -> Iterator[tuple[int, Mined]]:
     """Encode both sides and yield the pairs at each layer."""
-    from lingraft.crosslingual.encoder import (
-        both_ways,
-        sentence_vectors,  # torch
-    )
+    from lingraft.crosslingual.encoder import both_ways, sentence_vectors  # torch
 
     vectors = (sentence_vectors(model.encoder, side, _pool(asked), wanted) for side in sides)
     for layer, x_ND, y_MD in zip(wanted, *vectors, strict=True):

@@ -75,10 +75,7 @@ class Pairs(NamedTuple):
 
 def nearest(encoder: Encoder, pairs: Pairs, pool: Pool) -> Array:
     """[W, L, N] Encode both sides and return the place of each query's nearest at every layer."""
-    from lingraft.crosslingual.encoder import (
-        both_ways,
-        sentence_vectors,  # torch
-    )
+    from lingraft.crosslingual.encoder import both_ways, sentence_vectors  # torch
 
     english_LND = sentence_vectors(encoder, pairs.english, pool)
     other_LND = sentence_vectors(encoder, pairs.other, pool)

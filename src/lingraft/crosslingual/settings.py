@@ -11,13 +11,13 @@ from lingraft.recipe.base import Names, Section
 Pool = Literal["mean", "cls"]
 
 
-class Keys(Section):
+class LayerKeys(Section):
     """Keys whose docstrings are a command's help."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-class Searching(Keys):
+class Searching(LayerKeys):
     """Keys of finding translations."""
 
     layer: int | None = None
@@ -39,7 +39,7 @@ class Mining(Searching):
     """SOURCE, TARGET and their pairs, to choose layer and threshold on."""
 
 
-class Linking(Keys):
+class Linking(LayerKeys):
     """Keys of linking words and of scoring links."""
 
     layers: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False)] | None = None
@@ -52,7 +52,7 @@ class Linking(Keys):
     """Tokens through the model at once."""
 
 
-class Pooling(Keys):
+class Pooling(LayerKeys):
     """Keys of a sentence's vector."""
 
     layer: int | None = None
@@ -63,7 +63,7 @@ class Pooling(Keys):
     """Take layer and pooling from this --out of `lingraft analyze retrieval`."""
 
 
-class Decoding(Keys):
+class Decoding(LayerKeys):
     """Keys of translating a text; None takes what the checkpoint says."""
 
     beams: Annotated[int, Field(ge=1, le=1_000)] | None = None

@@ -18,7 +18,7 @@ import torch
 from lingraft.devices import widest
 from lingraft.errors import DataError
 from lingraft.evaluation.records import Blocks, blocks
-from lingraft.evaluation.scorer import Item
+from lingraft.evaluation.scorer import HiddenItem
 from lingraft.log import progress
 from lingraft.training.objectives import denoise, mlm
 from lingraft.training.objectives.mlm import sentence_keys
@@ -38,10 +38,10 @@ HITS = (1, 3, 5, 10)
 
 
 @dataclass(frozen=True)
-class MaskedText:
+class MaskedTokens:
     """Held-out sentences with their hidden tokens."""
 
-    items: list[Item]
+    items: list[HiddenItem]
     fingerprint: str
     scheme: str
 
@@ -56,7 +56,7 @@ def mask_text(
     tokenizer_fingerprint: str,
     masking: Masking,
     seed: int,
-) -> MaskedText:
+) -> MaskedTokens:
     """Hide tokens of every sentence: a function of its place in the text and the seed.
 
     Args:
@@ -69,7 +69,7 @@ def mask_text(
     Raises:
         DataError: there is no sentence with a token to hide.
     """
-    items: list[Item] = []
+    items: list[HiddenItem] = []
     digest = hashlib.blake2b(digest_size=8)
     digest.update(f"{tokenizer_fingerprint} {masking.rate} {masking.scheme} {seed}".encode())
     if sentences:
@@ -78,19 +78,21 @@ def mask_text(
         objective = denoise if masking.scheme in DENOISING else mlm
         hidden = objective.corrupt(np.concatenate(sentences), lengths, keys, vocabulary, masking)
         for parts in zip(*hidden.by_sentence(lengths), strict=True):
-            item = Item(*parts) if objective is mlm else _written(parts[0], parts[2], vocabulary)
+            item = (
+                HiddenItem(*parts) if objective is mlm else _written(parts[0], parts[2], vocabulary)
+            )
             for part in (item.ids, item.masked, item.targets):
                 digest.update(part.astype(np.int32).tobytes())
             items.append(item)
     if not any(len(item.targets) for item in items):
         raise DataError("the evaluation text holds no token that could be masked; give more text")
-    return MaskedText(items, digest.hexdigest(), masking.scheme)
+    return MaskedTokens(items, digest.hexdigest(), masking.scheme)
 
 
-def _written(ids: Array, target: Array, vocabulary: TokenIds) -> Item:
+def _written(ids: Array, target: Array, vocabulary: TokenIds) -> HiddenItem:
     """Return an item whose words a decoder writes; special tokens among them are not asked for."""
     places = np.flatnonzero(~np.isin(target, vocabulary.special))
-    return Item(ids, places, target[places], target)
+    return HiddenItem(ids, places, target[places], target)
 
 
 def ranks(logits_MV: torch.Tensor, targets_M: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -163,7 +165,7 @@ class Scores:
         return {name: blocks(of, self.positions_I) for name, of in sums.items()}
 
 
-def measure(scorer: Scorer, text: MaskedText) -> Scores:
+def measure(scorer: Scorer, text: MaskedTokens) -> Scores:
     """Score every hidden token of masked text."""
     number = len(text.items)
     positions_I = np.array([len(item.targets) for item in text.items], dtype=np.int64)

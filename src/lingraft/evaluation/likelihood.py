@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.errors import DataError
-from lingraft.evaluation.intrinsic import MaskedText
+from lingraft.evaluation.intrinsic import MaskedTokens
 from lingraft.evaluation.records import NEXT_TOKEN, Blocks, blocks
-from lingraft.evaluation.scorer import Item
+from lingraft.evaluation.scorer import HiddenItem
 from lingraft.tokenizer.documents import before, cut
 from lingraft.tokenizer.files import name_of, plain_backend
 from lingraft.tokenizer.shards import without_special
@@ -47,10 +47,10 @@ HITS = (1, 5, 10)
 
 
 @dataclass(frozen=True)
-class Text:
+class DocumentText:
     """Held-out documents as one tokenizer reads them."""
 
-    tokens: MaskedText
+    tokens: MaskedTokens
     """A window an item; its targets are the tokens that are counted there."""
     owners_I: Array
     """The document of each window."""
@@ -65,7 +65,9 @@ class Text:
     """Tokens that stand for text which the vocabulary lacks."""
 
 
-def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], context: int) -> Text:
+def text_of(
+    tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], context: int
+) -> DocumentText:
     """Make documents ready to be scored by a `Scorer` of a causal model.
 
     Args:
@@ -90,19 +92,19 @@ def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], contex
     if begins.any():  # windows that begin with special tokens are others than those without
         digest.update(np.array(start_ids, np.int32).tobytes())
     first = max(len(start_ids), 1)
-    items = list[Item]()
+    items = list[HiddenItem]()
     for owner, begin in zip(owners, begins, strict=True):
         window = rows[owner][begin : begin + context + 1].copy()
         window[: len(start_ids)] = start_ids
-        items.append(Item(window[:-1], np.arange(first, len(window)) - 1, window[first:]))
+        items.append(HiddenItem(window[:-1], np.arange(first, len(window)) - 1, window[first:]))
     if not items:
         raise DataError("the evaluation text holds no document of two tokens; give more text")
     text_ids = np.concatenate([np.array(ids, np.int64) for _, ids in texts])
     first_ids = np.array([ids[0] for _, ids in texts])
     shares = np.bincount(text_ids) / len(text_ids)
     unknown = tokenizer.unk_token_id
-    return Text(
-        MaskedText(items, digest.hexdigest(), SCHEME),
+    return DocumentText(
+        MaskedTokens(items, digest.hexdigest(), SCHEME),
         owners,
         np.zeros(len(texts)) if start_ids else -np.log(shares[first_ids]),
         np.array([len(ids) for _, ids in texts]),
@@ -112,7 +114,7 @@ def text_of(tokenizer: PreTrainedTokenizerFast, documents: Sequence[str], contex
     )
 
 
-def nats(text: Text, scores: Scores) -> Array:
+def nats(text: DocumentText, scores: Scores) -> Array:
     """Return the negative log-likelihood [D] of each document.
 
     Args:
@@ -122,7 +124,7 @@ def nats(text: Text, scores: Scores) -> Array:
     return np.bincount(text.owners_I, scores.nats_I, len(text.first_D)) + text.first_D
 
 
-def likelihood(text: Text, scores: Scores) -> dict[str, float | int]:
+def likelihood(text: DocumentText, scores: Scores) -> dict[str, float | int]:
     """Average over the text; arguments as `nats`.
 
     Returns:
@@ -143,7 +145,7 @@ def likelihood(text: Text, scores: Scores) -> dict[str, float | int]:
     }
 
 
-def likelihood_blocks(text: Text, scores: Scores) -> dict[str, Blocks]:
+def likelihood_blocks(text: DocumentText, scores: Scores) -> dict[str, Blocks]:
     """Return bits by block of the documents, for paired intervals; arguments as `nats`."""
     bits_D = nats(text, scores) / math.log(2)
     sizes = {"bits_per_byte": text.bytes_D, "bits_per_character": text.characters_D}
@@ -164,7 +166,7 @@ def new_pieces(target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast)
     return np.array(ids, dtype=np.int64)
 
 
-def by_piece(text: Text, scores: Scores, new: Array) -> dict[str, dict[str, float]]:
+def by_piece(text: DocumentText, scores: Scores, new: Array) -> dict[str, dict[str, float]]:
     """Rank the next token, for all tokens and apart for new and old pieces.
 
     Ranks count from 1; of tokens whose scores are equal each has the middle rank.
@@ -178,8 +180,7 @@ def by_piece(text: Text, scores: Scores, new: Array) -> dict[str, dict[str, floa
         Under `all`, `new` and `old`, where there are such tokens: positions, share (0 to 1),
         hits@1, hits@5, hits@10 (per cent), mean_rank, median_rank, loss (nats).
     """
-    targets_P = np.concatenate([item.targets for item in text.tokens.items])
-    is_new_P = np.isin(targets_P, new)
+    is_new_P = np.isin(np.concatenate([item.targets for item in text.tokens.items]), new)
     groups = {"all": np.ones_like(is_new_P), "new": is_new_P, "old": ~is_new_P}
     if not len(new):
         groups = {"all": groups["all"]}

@@ -174,8 +174,7 @@ def paired(own: Iterable[WordRecord], other: Iterable[WordRecord]) -> Paired | N
     bits_2B = np.array([np.bincount(where, bits_W, BLOCKS) for bits_W in bits_2W])
     characters_B = np.bincount(where, weights=characters, minlength=BLOCKS)
     ours, theirs = (bits_2W.sum(1) / characters.sum()).tolist()
-    difference = Resampling().between_texts(bits_2B, characters_B)
-    return Paired(len(common), (ours, theirs), difference)
+    return Paired(len(common), (ours, theirs), Resampling().between_texts(bits_2B, characters_B))
 
 
 def text_of(records: Iterable[WordRecord]) -> str:

@@ -20,13 +20,9 @@ from lingraft.tokenizer.state import BYTE_OF
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from transformers import (
-        PreTrainedModel,
-        PreTrainedTokenizerBase,
-        PreTrainedTokenizerFast,
-    )
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-    from lingraft.evaluation.intrinsic import MaskedText
+    from lingraft.evaluation.intrinsic import MaskedTokens
     from lingraft.evaluation.scorer import Scorer
 
 GUESSES = 5
@@ -38,7 +34,7 @@ TOP_P = 0.9
 """Share of the probability that a drawn continuation keeps to (Holtzman et al. 2020)."""
 
 
-def choose(text: MaskedText, number: int) -> list[int]:
+def choose(text: MaskedTokens, number: int) -> list[int]:
     """Choose indices of sentences of a readable length, spread over the text."""
     fitting = [i for i, item in enumerate(text.items) if SHORTEST <= len(item.ids) <= LONGEST]
     return _spread(fitting or list(range(len(text.items))), number)
@@ -49,7 +45,7 @@ def _spread(items: list[Any], number: int) -> list[Any]:
 
 
 def predictions(
-    scorer: Scorer, tokenizer: PreTrainedTokenizerBase, text: MaskedText, indices: Sequence[int]
+    scorer: Scorer, tokenizer: PreTrainedTokenizerBase, text: MaskedTokens, indices: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return the chosen sentences with the five likeliest tokens at each hidden place.
 
@@ -65,9 +61,8 @@ def predictions(
         best = torch.softmax(logits_MV, 1).topk(GUESSES)
         for row, (item, place) in enumerate(where):
             likeliest = zip(best.indices[row].tolist(), best.values[row].tolist(), strict=True)
-            guesses[int(item), int(place)] = [
-                (readable(token, tokenizer), share) for token, share in likeliest
-            ]
+            top = [(readable(token, tokenizer), share) for token, share in likeliest]
+            guesses[int(item), int(place)] = top
     rows = []
     for number, item in enumerate(items):
         gold = (item.ids if item.written is None else item.written).copy()
@@ -184,12 +179,10 @@ def continuations(
         "drawn": _settings(model, tokenizer, do_sample=True, top_p=TOP_P, top_k=0, **shared),
     }
     start = before(tokenizer)
-    prompts = [
-        [*start, *ids[-max(1, longest - tokens - len(start)) :]]
-        for ids in tokenizer([text for text, _ in begun], add_special_tokens=False, verbose=False)[
-            "input_ids"
-        ]
-    ]
+    texts = [text for text, _ in begun]
+    encoded = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    room = max(1, longest - tokens - len(start))
+    prompts = [[*start, *ids[-room:]] for ids in encoded]
     rows: list[dict[str, str]] = []
     devices = [model.device] if model.device.type == "cuda" else []
     with stock_generation(model):
@@ -197,18 +190,16 @@ def continuations(
             some = slice(first, first + SAMPLES_AT_ONCE)
             turned, pad = [ids[::-1] for ids in prompts[some]], modes["greedy"].pad_token_id
             ids_BT, mask_BT = (side.flip(1).to(model.device) for side in padded(turned, pad))
+            inputs = {"input_ids": ids_BT, "attention_mask": mask_BT.long()}
             written: dict[str, list[str]] = {}
             for mode, settings in modes.items():
                 with torch.random.fork_rng(devices=devices):
                     torch.manual_seed(seed + first)
-                    output_BT = generate(
-                        input_ids=ids_BT, attention_mask=mask_BT.long(), generation_config=settings
-                    )
-                written[mode] = tokenizer.batch_decode(
-                    output_BT[:, ids_BT.shape[1] :], skip_special_tokens=True
-                )
+                    output_BT = generate(**inputs, generation_config=settings)
+                new_BT = output_BT[:, ids_BT.shape[1] :]
+                written[mode] = tokenizer.batch_decode(new_BT, skip_special_tokens=True)
             for number, (text, behind) in enumerate(begun[some]):
-                row = {mode: texts[number] for mode, texts in written.items()}
+                row = {mode: found[number] for mode, found in written.items()}
                 most = max(map(len, row.values()))
                 rows.append({"beginning": text} | row | {"written": behind[:most]})
     return rows

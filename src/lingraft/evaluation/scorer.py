@@ -43,7 +43,7 @@ POSITIONS_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True)
-class Item:
+class HiddenItem:
     """Sentence with hidden tokens."""
 
     ids: Array
@@ -111,7 +111,7 @@ class Scorer:
         return cls(model, pad_id, precision)
 
     @torch.no_grad()
-    def logits(self, items: Sequence[Item]) -> Iterator[tuple[Array, torch.Tensor]]:
+    def logits(self, items: Sequence[HiddenItem]) -> Iterator[tuple[Array, torch.Tensor]]:
         """Yield the logits of all hidden tokens, in portions.
 
         Args:
@@ -125,7 +125,7 @@ class Scorer:
         for portion in self._portions(items, order):
             yield from self._packed(items, portion)
 
-    def _portions(self, items: Sequence[Item], order: Sequence[int]) -> Iterator[list[int]]:
+    def _portions(self, items: Sequence[HiddenItem], order: Sequence[int]) -> Iterator[list[int]]:
         portion: list[int] = []
         tokens, most = 0, TOKENS_IN_A_ROW if self.packed.by_segments else TOKENS_AT_ONCE
         for index in order:
@@ -139,7 +139,7 @@ class Scorer:
             yield portion
 
     def _packed(
-        self, items: Sequence[Item], portion: Sequence[int]
+        self, items: Sequence[HiddenItem], portion: Sequence[int]
     ) -> Iterator[tuple[Array, torch.Tensor]]:
         subset = [items[index] for index in portion]
         room = np.array([item.room for item in subset])
@@ -153,8 +153,7 @@ class Scorer:
             width,
             self.pad_id,
         )
-        batch = batch.rounded(width // 8, self.pad_id) if in_a_row else batch
-        batch = sent(batch, self.device)
+        batch = sent(batch.rounded(width // 8, self.pad_id) if in_a_row else batch, self.device)
         where = [(portion[k], j) for row in rows for k in row for j in range(len(subset[k].masked))]
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
             x_NTD = self.packed.hidden(batch)
@@ -164,7 +163,7 @@ class Scorer:
             yield np.array(where[part]), self.packed.head(x_MD[part])
 
 
-def surprisals(scorer: Scorer, items: Sequence[Item], label: str) -> tuple[Array, Array]:
+def surprisals(scorer: Scorer, items: Sequence[HiddenItem], label: str) -> tuple[Array, Array]:
     """Compute the surprisal of each item's hidden tokens.
 
     Args:
@@ -179,9 +178,8 @@ def surprisals(scorer: Scorer, items: Sequence[Item], label: str) -> tuple[Array
     nats_I, right_I = np.zeros(len(items)), np.zeros(len(items), dtype=np.int64)
     with progress(label, sum(len(item.targets) for item in items), "tokens") as ticker:
         for where, logits_MV in scorer.logits(items):
-            targets_M = torch.tensor(
-                [int(items[i].targets[j]) for i, j in where], device=logits_MV.device
-            )
+            gold = [int(items[i].targets[j]) for i, j in where]
+            targets_M = torch.tensor(gold, device=logits_MV.device)
             nats_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
             np.add.at(nats_I, where[:, 0], nats_M.double().cpu().numpy())
             np.add.at(right_I, where[:, 0], (logits_MV.argmax(1) == targets_M).cpu().numpy())

@@ -16,7 +16,7 @@ import regex
 
 from lingraft.corpus.split import position
 from lingraft.evaluation.records import WordRecord, key
-from lingraft.evaluation.scorer import Item, surprisals
+from lingraft.evaluation.scorer import HiddenItem, surprisals
 from lingraft.tokenizer.shards import as_text, without_special
 from lingraft.tokenizer.state import WORD_START
 
@@ -81,9 +81,8 @@ def _tokens_of(
     around, offsets = encoded["special_tokens_mask"], encoded["offset_mapping"]
     ids: list[int] = as_text(encoded["input_ids"], around, read_as).tolist()
     special = set(tokenizer.all_special_ids)
-    within = [
-        index for index, (start, end) in enumerate(offsets) if start < word.end and end > word.start
-    ]
+    spans = enumerate(offsets)
+    within = [index for index, (start, end) in spans if start < word.end and end > word.start]
     places = [index for index in within if ids[index] not in special]
     unknown = any(ids[index] == tokenizer.unk_token_id for index in within)
     covered = sum(min(offsets[i][1], word.end) - max(offsets[i][0], word.start) for i in places)
@@ -114,13 +113,13 @@ def _is_read_as_written(word: str, tokenizer: PreTrainedTokenizerFast) -> bool:
     return first == second
 
 
-def _items(words: Sequence[tuple[list[int], list[int]]], mask_id: int) -> Iterator[Item]:
+def _items(words: Sequence[tuple[list[int], list[int]]], mask_id: int) -> Iterator[HiddenItem]:
     """Yield an item per token of each word: it is asked for, and hidden with all later ones."""
     for ids, places in words:
         for done, place in enumerate(places):
             hidden = np.array(ids, dtype=np.int64)
             hidden[places[done:]] = mask_id
-            yield Item(hidden, np.array([place]), np.array([ids[place]]))
+            yield HiddenItem(hidden, np.array([place]), np.array([ids[place]]))
 
 
 def measure(

@@ -17,7 +17,7 @@ from lingraft.finetuning.outcomes import metric_name
 from lingraft.report import numbers
 from lingraft.report.page import Folded, Heading, page, section
 from lingraft.report.scored import gains, percent
-from lingraft.report.table import Cell, Column, row, table
+from lingraft.report.table import Column, TableCell, row, table
 from lingraft.rundir import Step, write_text
 from lingraft.stats import FEWEST_BLOCKS, Difference, Resampling
 from lingraft.tasks.metrics import SIMILAR
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.finetuning.compared import Comparison, Pairs, Part
+    from lingraft.finetuning.compared import Pairs, TaskComparison, TaskPart
     from lingraft.report import page as pages
     from lingraft.report.table import Table
     from lingraft.tasks import Task
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 RESAMPLES = 1_000
 LEVEL = 0.05
 SHOWN_GOLD, SHOWN_SAID = 16, 4
-LABELLED = ("classification", "pair", "relation")
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def _titled(tables: Iterable[Table]) -> list[pages.Part]:
 # -- differences from the reference
 
 
-def differences(comparison: Comparison, resamples: int = RESAMPLES) -> list[Tested]:
+def differences(comparison: TaskComparison, resamples: int = RESAMPLES) -> list[Tested]:
     """Test every model against the reference, on every score that both have for a common seed.
 
     The paired bootstrap of `stats` over blocks; of a task in several languages each by itself.
@@ -132,8 +131,7 @@ def differences(comparison: Comparison, resamples: int = RESAMPLES) -> list[Test
                     base = part.rows(comparison.reference, key)
                     found = gains(part.rows(label, key), base, percent, resampling)
                     if found is not None:
-                        difference = resampling.difference(*found)
-                        tested.append(Tested(part.title, key, label, difference))
+                        tested.append(Tested(part.title, key, label, resampling.difference(*found)))
     order = {label: place for place, label in enumerate(comparison.labels)}
     return sorted(tested, key=lambda test: order[test.label])
 
@@ -146,7 +144,7 @@ def marks_of(tested: Iterable[Tested]) -> dict[tuple[str, str], dict[str, str]]:
     return dict(marks)
 
 
-def difference_table(comparison: Comparison, tested: Sequence[Tested]) -> list[Table]:
+def difference_table(comparison: TaskComparison, tested: Sequence[Tested]) -> list[Table]:
     """Return a table of every model less the reference, with intervals; none of one model."""
     if not tested:
         return []
@@ -170,15 +168,15 @@ def difference_table(comparison: Comparison, tested: Sequence[Tested]) -> list[T
     return [table("Differences", (f"less {comparison.reference}", *labels), rows, notes)]
 
 
-def _less(tested: Tested | None) -> Cell:
+def _less(tested: Tested | None) -> TableCell:
     if tested is None:
-        return Cell(numbers.ABSENT)
+        return TableCell(numbers.ABSENT)
     found, value = tested.found, numbers.signed(tested.found.value, 1)
     if found.p is None:
-        return Cell(value)
+        return TableCell(value)
     p = numbers.tested(found.p, found.p_seeds, found.trained)
     between = numbers.between(found.low, found.high, 1, sign=True)
-    return Cell(value, f"{between} {p}", mark=tested.mark)
+    return TableCell(value, f"{between} {p}", mark=tested.mark)
 
 
 # -- what is taken for what (Language Chameleon, tables 8 to 10)
@@ -190,7 +188,7 @@ def confusions(task: Task, pairs: Pairs) -> Counter[tuple[str, str]]:
     Of tags, types that gold has in an entity (Language Chameleon, table 9); those that are not O or
     a letter and a type (`NN`, `-LRB-`) all count, as they are. Scores of pairs are cut (table 8).
     """
-    if task.kind in LABELLED:
+    if task.kind in ("classification", "pair", "relation"):
         return Counter((example.label, said.label) for example, said in pairs)
     if task.kind == "regression" and "similar_f1" in task.metrics:
         names = ("different", "similar")
@@ -210,7 +208,7 @@ def _type(tag: str) -> str:
     return tag.partition("-")[2] or tag
 
 
-def confusion_table(part: Part) -> list[Table]:
+def confusion_table(part: TaskPart) -> list[Table]:
     """Return a table of what each gold label was taken for, the commonest first; none of answers.
 
     Raises:

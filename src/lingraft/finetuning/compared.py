@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import outcomes
-from lingraft.finetuning.outcomes import join_languages, language_of, split_in, without_language
 from lingraft.tasks import GROUPS, xtreme
 from lingraft.tasks.examples import align
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.finetuning.outcomes import Outcome
     from lingraft.report.row import Score
     from lingraft.report.scored import Rows
     from lingraft.tasks import Task
@@ -41,7 +39,7 @@ class ScoredSeed:
     """A model with one seed, scored on one split of a task."""
 
     label: str
-    outcome: Outcome
+    outcome: outcomes.Outcome
     split: str
     rows: Mapping[str, Score]
     """By metric."""
@@ -53,7 +51,7 @@ class ScoredSeed:
 
 
 @dataclass(frozen=True)
-class Part:
+class TaskPart:
     """A split of a task in one language, and all seeds on the same examples of it."""
 
     title: str
@@ -65,7 +63,7 @@ class Part:
         return [run for runs in self.runs.values() for run in runs]
 
     @property
-    def first(self) -> Outcome:
+    def first(self) -> outcomes.Outcome:
         return self.all_runs[0].outcome
 
     @property
@@ -105,7 +103,7 @@ class TransferResult:
     """`pawsx`, `pawsx (dev)` where another split is there too, `pawsx (2)` on other examples."""
     train: tuple[str, ...]
     """Languages that were trained on; empty for a task in one language."""
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, TaskPart] = field(default_factory=dict)
     """By language."""
 
     @property
@@ -116,10 +114,10 @@ class TransferResult:
     @property
     def title(self) -> str:
         """Return `pawsx en→`, or `nsmc`."""
-        return f"{self.name} {join_languages(self.train)}→" if self.train else self.name
+        return f"{self.name} {outcomes.join_languages(self.train)}→" if self.train else self.name
 
     @property
-    def first(self) -> Part:
+    def first(self) -> TaskPart:
         return next(iter(self.parts.values()))
 
     @property
@@ -129,15 +127,15 @@ class TransferResult:
 
     def holds(self, seeds: Iterable[ScoredSeed]) -> bool:
         """Return whether seeds were scored on the same examples as those that are here."""
-        here = ((seed, self.parts.get(language_of(seed.split))) for seed in seeds)
+        here = ((seed, self.parts.get(outcomes.language_of(seed.split))) for seed in seeds)
         return all(
             part is None or part.all_runs[0].examples_id == seed.examples_id for seed, part in here
         )
 
     def add(self, seed: ScoredSeed) -> None:
         """Add a seed's scores on one split."""
-        language = language_of(seed.split)
-        part = self.parts.setdefault(language, Part(f"{self.title}{language}"))
+        language = outcomes.language_of(seed.split)
+        part = self.parts.setdefault(language, TaskPart(f"{self.title}{language}"))
         part.runs[seed.label].append(seed)
 
     def columns(self, label: str, key: str) -> dict[str, BySeed]:
@@ -164,7 +162,7 @@ class TransferResult:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TaskComparison:
     """All that is compared."""
 
     labels: tuple[str, ...]
@@ -174,13 +172,13 @@ class Comparison:
     results: Sequence[TransferResult]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[TaskPart]:
         return [part for result in self.results for part in result.parts.values()]
 
 
 def collect(
     folders: Sequence[Path], reference: str | None = None, only: Collection[str] | None = None
-) -> Comparison:
+) -> TaskComparison:
     """Read the finished runs of some folders.
 
     Args:
@@ -193,7 +191,7 @@ def collect(
         DataError: a folder holds no results, or one label stands for different models or results.
         RecipeError: no model has the label of the reference.
     """
-    seeds: dict[tuple[str, str, str, int], Outcome] = {}
+    seeds: dict[tuple[str, str, str, int], outcomes.Outcome] = {}
     places: dict[tuple[str, str], Path] = {}
     rows: defaultdict[tuple[Path, str], dict[str, Score]] = defaultdict(dict)
     for folder in folders:
@@ -210,7 +208,7 @@ def collect(
                 )
             for row in own:
                 tag = row.axes.get("language")
-                split = split_in(row.split, str(tag)) if tag else row.split
+                split = outcomes.split_in(row.split, str(tag)) if tag else row.split
                 rows[outcome.folder, split][row.metric] = row
     models = list(places)
     counts = {label: sum(label == other for other, _ in models) for label, _ in models}
@@ -232,7 +230,7 @@ def collect(
         for split in outcome.evaluation
     ]
     weights = {names[model]: model[1] for model in models}
-    return Comparison(labels, reference, weights, _arrange(found, reference))
+    return TaskComparison(labels, reference, weights, _arrange(found, reference))
 
 
 def _arrange(found: Iterable[ScoredSeed], reference: str) -> list[TransferResult]:
@@ -240,7 +238,7 @@ def _arrange(found: Iterable[ScoredSeed], reference: str) -> list[TransferResult
     grouped: defaultdict[str, defaultdict[str, defaultdict[Path, list[ScoredSeed]]]]
     grouped = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for one in sorted(found, key=lambda one: (one.label != reference, one.outcome.seed)):
-        kind = without_language(one.split) if one.outcome.transfer else one.split
+        kind = outcomes.without_language(one.split) if one.outcome.transfer else one.split
         grouped[one.outcome.task][kind][one.outcome.folder].append(one)
     results: list[TransferResult] = []
     for kinds in grouped.values():
@@ -260,7 +258,7 @@ def _arrange(found: Iterable[ScoredSeed], reference: str) -> list[TransferResult
     return results
 
 
-def differing_settings(part: Part) -> tuple[str, ...]:
+def differing_settings(part: TaskPart) -> tuple[str, ...]:
     """Return names of settings that differ between runs of a task, and what was learnt from."""
     data = [run.outcome for run in part.all_runs]
     settings = [{"selection": d.selection} | d.settings for d in data]

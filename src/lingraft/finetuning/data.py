@@ -14,7 +14,7 @@ from lingraft.finetuning.outcomes import OFFICIAL, OWN
 from lingraft.finetuning.recipe import HUB
 from lingraft.optional import check_answers, require
 from lingraft.tasks import Data, splits
-from lingraft.tasks.reading import Row
+from lingraft.tasks.reading import FileRow
 from lingraft.tasks.splits import DEV, TRAIN, with_selection
 
 if TYPE_CHECKING:
@@ -80,14 +80,11 @@ def part_of(data: Data, examples: int | None, name: str) -> Data:
     train = data.splits[TRAIN]
     if examples > len(train):
         raise RecipeError(f"train_examples is {examples:,}, but {name} has {len(train):,}")
-    order = sorted(range(len(train)), key=lambda index: _hash(train[index]))
+    hashes = [hashlib.blake2b(_line(example), digest_size=16).digest() for example in train]
+    order = sorted(range(len(train)), key=hashes.__getitem__)
     sample = [train[index] for index in sorted(order[:examples])]
     names = dict(data.names) | {TRAIN: f"{examples:,} examples of {data.names[TRAIN]}"}
     return replace(data, splits={**data.splits, TRAIN: sample}, names=names)
-
-
-def _hash(example: Example) -> bytes:
-    return hashlib.blake2b(_line(example), digest_size=16).digest()
 
 
 def _line(example: Example) -> bytes:
@@ -156,7 +153,7 @@ def hub_split(task: Task, split: str) -> list[Example]:
     return task.from_rows(rows, name, hidden=not task.splits[split].labelled)
 
 
-def hub_rows(table: Any, columns: dict[str, str], name: str) -> Iterator[Row]:
+def hub_rows(table: Any, columns: dict[str, str], name: str) -> Iterator[FileRow]:
     """Yield the rows of a `datasets` table: labels by name, columns as the reader expects them."""
     features = table.features
     for number, record in enumerate(table):
@@ -164,7 +161,7 @@ def hub_rows(table: Any, columns: dict[str, str], name: str) -> Iterator[Row]:
             columns.get(key, key): _by_name(features.get(key), value)
             for key, value in record.items()
         }
-        yield Row(f"{name}, row {number + 1}", number, values)
+        yield FileRow(f"{name}, row {number + 1}", number, values)
 
 
 def _by_name(feature: Any, value: Any) -> Any:

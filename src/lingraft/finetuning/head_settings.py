@@ -130,11 +130,8 @@ def whole_model(
         UnsupportedModelError: the configuration has no such dropout.
     """
     rates = {HIDDEN: everywhere, ATTENTION: attention}
-    settings: dict[str, Any] = {}
-    inner = {name: getattr(config, name) for name in config.sub_configs}
-    for name, sub_config in inner.items():
-        if changed := whole_model(sub_config, everywhere, attention):
-            settings[name] = changed
+    inner = {n: whole_model(getattr(config, n), everywhere, attention) for n in config.sub_configs}
+    settings: dict[str, Any] = {name: changed for name, changed in inner.items() if changed}
     for keys, value in rates.items() if not inner else ():
         present_keys = [key for key in keys if hasattr(config, key)]
         single = everywhere is not None and hasattr(config, "dropout_rate")  # T5's is everywhere

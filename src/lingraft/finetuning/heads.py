@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning import head_settings, plugged
-from lingraft.finetuning.coders.common import Shape
+from lingraft.finetuning.coders.common import InputShape
 from lingraft.finetuning.coders.parsing import ParseCoder, Parser
 from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.coders.tagging import TagCoder
@@ -27,8 +27,12 @@ from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
 from lingraft.pretrained import checkpoints
 from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of, weight_files
-from lingraft.pretrained.load import load_config, load_generation, one_line
-from lingraft.pretrained.load import load_model as load_pretrained
+from lingraft.pretrained.load import (
+    load_config,
+    load_generation,
+    load_model as load_pretrained,
+    one_line,
+)
 from lingraft.pretrained.tokenizers import load_tokenizer
 from lingraft.recipe import catalogue
 from lingraft.rundir import writing
@@ -66,7 +70,6 @@ CODERS: dict[str, type[Coder]] = {
     "translation": TranslationCoder,
 }
 """By a task's kind."""
-PARSER_TENSORS = "parser.safetensors"
 PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.codes", "*.safetensors"]
 SETTINGS = (
     *("config.json", "tokenizer*.json", "vocab.*", "merges.txt"),
@@ -222,7 +225,7 @@ def _under_new(head: str, pretrained: PreTrainedModel) -> PreTrainedModel:
 def _parts(model: PreTrainedModel | Parser | Plugged) -> tuple[Any, nn.Module | None, str]:
     """Return the stock model of a model, its own head, and the file of that."""
     if isinstance(model, Parser):
-        return model.encoder, model.head, PARSER_TENSORS
+        return model.encoder, model.head, "parser.safetensors"
     if isinstance(model, Plugged):
         return model.model, model.head, plugged.TENSORS
     return model, None, ""
@@ -273,7 +276,9 @@ def coder_for(folder: Path, task: Task) -> Coder:
     """
     tokenizer, kind = tokenizer_for(folder, task), CODERS[task.kind]
     config = load_config(str(folder))
-    shape = Shape.of(tokenizer, config, forward_of(config, kind.head), task.settings.max_length)
+    shape = InputShape.of(
+        tokenizer, config, forward_of(config, kind.head), task.settings.max_length
+    )
     if kind.head == "translation":
         shape = replace(shape, generation=load_generation(str(folder), config))
     return kind(task, shape)

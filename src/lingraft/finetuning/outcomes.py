@@ -27,8 +27,7 @@ from lingraft.evaluation.records import BLOCKS
 from lingraft.report.row import RESULTS, Blocks, Score, Value, read, write
 from lingraft.report.scored import jackknife
 from lingraft.rundir import begins_with, digest, read_json, write_record, write_rows
-from lingraft.tasks import TASKS
-from lingraft.tasks import examples as saved
+from lingraft.tasks import TASKS, examples as saved
 from lingraft.tasks.decoding import decode, task_of
 from lingraft.tasks.examples import Example, align, document
 from lingraft.tasks.splits import DEV
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.tasks import Task
-    from lingraft.tasks.examples import Prediction
 
 SCORES = "scores.json"
 FINISHED = f"*/*/seed-*/{SCORES}"
@@ -177,7 +175,7 @@ def outcomes(folder: Path) -> list[Outcome]:
     return sorted(results, key=lambda outcome: (outcome.model_label, outcome.task, outcome.seed))
 
 
-def predictions(outcome: Outcome, split: str) -> list[Prediction]:
+def predictions(outcome: Outcome, split: str) -> list[saved.Prediction]:
     """Read the predictions of the best weights for a split."""
     path = outcome.folder / f"predictions-{split}.jsonl"
     with reading(path, MEND):

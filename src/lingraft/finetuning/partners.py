@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
-from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads
+from lingraft.finetuning import data as task_data, heads
 from lingraft.finetuning.outcomes import language_of, without_language
 from lingraft.finetuning.problem import Finetuning
 from lingraft.pretrained.load import load_config
@@ -193,8 +192,7 @@ def tag(
         for key, example in partners.items()
         if isinstance(example, TaggedExample) and not example.tags
     }
-    outside = task.labels[-1]
-    bare = [replace(one, tags=(outside,) * len(one.units)) for one in untagged.values()]
+    bare = [replace(one, tags=(task.labels[-1],) * len(one.units)) for one in untagged.values()]
     coder = heads.coder_for(folder, task)
     model = heads.build(folder, task, coder.shape.tokenizer, seed=0).to(accelerator.device)
     items = coder.encode(bare)

@@ -74,11 +74,6 @@ class WithLoss(nn.Module):
         }
 
 
-def _has_records(model: nn.Module) -> bool:
-    parts = (part for part in model.modules() if isinstance(part, PreTrainedModel))
-    return all(part.config.model_type in FAMILIES for part in parts)
-
-
 def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int, cost: int) -> list[list[int]]:
     """Group inputs by at most `tokens`, with as little padding and as few groups as possible.
 
@@ -132,13 +127,14 @@ class Finetuning(Problem):
     ) -> None:
         self.model, self.coder = model, coder
         skips = any(getattr(module, "layerdrop", 0.0) for module in model.modules())
-        self.uneven = skips or (coder.head != "translation" and not _has_records(model))
+        parts = (part for part in model.modules() if isinstance(part, PreTrainedModel))
+        is_known = all(part.config.model_type in FAMILIES for part in parts)
+        self.uneven = skips or (coder.head != "translation" and not is_known)
         """Whether layers are skipped at random (M2M), each process' own; or nobody knows that a
         loss reaches all of a model: not of BigBird, whose pooler no head asks."""
         self.items, self.dev = train, dev
         self.micro_batch_tokens = micro_batch_tokens
-        device = next(model.parameters()).device.type
-        self.group_cost = GROUP_COST.get(device, USUAL_COST)
+        self.group_cost = GROUP_COST.get(next(model.parameters()).device.type, USUAL_COST)
         self.module = WithLoss(model, coder)
         dropout.use_bits(self.module)
         head_settings.attend(self.module)

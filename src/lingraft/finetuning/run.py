@@ -12,9 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import TrainingError
-from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads, outcomes, partners, source_parts
-from lingraft.finetuning.coders.common import log_cuts
+from lingraft.finetuning import data as task_data, heads, outcomes, partners, source_parts
 from lingraft.finetuning.outcomes import Outcome, SplitScores
 from lingraft.finetuning.problem import Finetuning, SelectionSplit
 from lingraft.finetuning.recipe import phase_of
@@ -22,7 +20,7 @@ from lingraft.finetuning.task_runs import SeedRun, plan
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Hardware
 from lingraft.report.card import card, languages_in_metadata
-from lingraft.report.page import Text
+from lingraft.report.page import PageText
 from lingraft.report.table import table
 from lingraft.rundir import Run, clear_temporary, write_text
 from lingraft.tasks import examples as saved
@@ -165,8 +163,7 @@ class FineTuner:
             SelectionSplit(split, run.task_of(split), run.data.splits[split], items[split])
             for split in run.selection
         ]
-        at_once = self.hardware.at_once
-        problem = Finetuning(model, coder, items[TRAIN], selection, at_once)
+        problem = Finetuning(model, coder, items[TRAIN], selection, self.hardware.at_once)
         phase = phase_of(settings, PHASE, 1.0)
         steps = BatchPlan(problem.lengths, phase.batch, job.seed, PHASE).steps_per_epoch()
         work = Work(
@@ -208,7 +205,9 @@ class FineTuner:
             else:
                 encode = coder.encode_training if split == TRAIN else coder.encode
                 items[split] = encode(examples)
-            log_cuts(items[split], coder, f"{run.task.name} {split}")
+            if number := sum(item.cut for item in items[split]):
+                told = (run.task.name, split, number, len(items[split]), coder.shape.max_length)
+                logger.info("%s %s: %d of %d inputs are cut to %d tokens", *told)
         return coder, items
 
     def predict(
@@ -287,7 +286,10 @@ def _card(run: TaskRun, outcome: Outcome) -> str:
     about = f"{run.label}, fine-tuned on {run.task.title} with seed {outcome.seed}; {loads}."
     return card(
         f"{run.title} on {run.task.name}",
-        [Text(about), table("", ("split", "score", "%"), rows, [f"Splits: {outcome.split_note}."])],
+        [
+            PageText(about),
+            table("", ("split", "score", "%"), rows, [f"Splits: {outcome.split_note}."]),
+        ],
         **languages_in_metadata(
             run.transfer.languages.test if run.transfer else run.task.languages
         ),

@@ -12,16 +12,16 @@ from lingraft.finetuning.compared import AVERAGE, GAP, differing_settings
 from lingraft.finetuning.outcomes import ALSO_CHOSE, OFFICIAL, is_cut, metric_name
 from lingraft.report import numbers
 from lingraft.report.row import RESULTS, read
-from lingraft.report.table import BEST, Cell, Column, row, table
+from lingraft.report.table import BEST, Column, TableCell, row, table
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, xtreme
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.finetuning.compared import BySeed, Comparison, TransferResult
+    from lingraft.finetuning.compared import BySeed, TaskComparison, TransferResult
     from lingraft.report.row import Score
-    from lingraft.report.table import Row, Table
+    from lingraft.report.table import Table, TableRow
 
     Marks = Mapping[tuple[str, str], Mapping[str, str]]
     """(Title of a task with its language, score) → by model, a sign behind the number."""
@@ -37,7 +37,7 @@ OF_LANGUAGES = (
 )
 
 
-def of_tasks(comparison: Comparison, marks: Marks) -> Table:
+def of_tasks(comparison: TaskComparison, marks: Marks) -> Table:
     """Return models × tasks: mean ± sample standard deviation over the seeds."""
     labels, heads, columns = comparison.labels, [], []
     for result in comparison.results:
@@ -52,7 +52,7 @@ def of_tasks(comparison: Comparison, marks: Marks) -> Table:
     return table("Scores", ("model", *heads, "seeds"), rows, notes)
 
 
-def of_languages(comparison: Comparison, marks: Marks) -> list[Table]:
+def of_languages(comparison: TaskComparison, marks: Marks) -> list[Table]:
     """Return a table a task in several languages, trained in (rows) × tested in (columns)."""
     by_name: defaultdict[str, list[TransferResult]] = defaultdict(list)
     for result in comparison.results:
@@ -61,7 +61,7 @@ def of_languages(comparison: Comparison, marks: Marks) -> list[Table]:
     tables = []
     for name, results in by_name.items():
         tags = [*dict.fromkeys(tag for one in results for tag in one.languages), AVERAGE, GAP]
-        rows: list[Row] = []
+        rows: list[TableRow] = []
         for key, result in product(results[0].keys, results):
             every = {label: result.columns(label, key) for label in comparison.labels}
             scores = {label: of for label, of in every.items() if any(of.values())}
@@ -84,7 +84,7 @@ def of_languages(comparison: Comparison, marks: Marks) -> list[Table]:
 
 def _cells(
     scores: Mapping[str, BySeed], marks: Mapping[str, str], *, is_ranked: bool = True
-) -> dict[str, Cell]:
+) -> dict[str, TableCell]:
     """Return a column by model, the best marked."""
     means = {label: fmean(of.values()) for label, of in scores.items() if of}
     best = max(means.values()) if is_ranked and len(means) > 1 else None
@@ -94,15 +94,15 @@ def _cells(
     }
 
 
-def summary(values: BySeed, mark: str = "", *, is_best: bool = False) -> Cell:
+def summary(values: BySeed, mark: str = "", *, is_best: bool = False) -> TableCell:
     """Return mean and sample standard deviation over the seeds; without one a dash."""
     if not values:
-        return Cell(numbers.ABSENT)
+        return TableCell(numbers.ABSENT)
     under = f"± {numbers.fixed(stdev(values.values()), 1)}" if len(values) > 1 else ""
-    return Cell(numbers.fixed(fmean(values.values()), 1), under, BEST * is_best, mark)
+    return TableCell(numbers.fixed(fmean(values.values()), 1), under, BEST * is_best, mark)
 
 
-def _seeds(comparison: Comparison, label: str) -> str:
+def _seeds(comparison: TaskComparison, label: str) -> str:
     counts = {len(part.runs[label]) for part in comparison.parts if label in part.runs}
     return " to ".join(map(str, sorted({min(counts), max(counts)})))
 
@@ -142,7 +142,7 @@ def _remarks(result: TransferResult) -> Iterator[tuple[str, str]]:
 WHOLES = {"average of seven": xtreme.SEVEN, "XTREME average": xtreme.NINE}
 
 
-def summary_table(comparison: Comparison, retrieved: Retrieved) -> Table | None:
+def summary_table(comparison: TaskComparison, retrieved: Retrieved) -> Table | None:
     """Return a table of XTREME's number of every task, over languages, and of its averages.
 
     Only of what was trained in the one language that XTREME trains in, and of what needs no

@@ -46,7 +46,7 @@ OF_VOCABULARY = ("mask_token_id", "vocab_size", "tokenizer_class")
 
 
 @dataclass(frozen=True)
-class TrainedModel:
+class RestoredModel:
     """A model that is fine-tuned."""
 
     label: str
@@ -150,25 +150,25 @@ def source_of(run: Run, adapted: Recipe, phase: str) -> LoadedSource:
     return origin
 
 
-def trained_models(phases: list[str], adapted: Recipe) -> list[TrainedModel]:
+def trained_models(phases: list[str], adapted: Recipe) -> list[RestoredModel]:
     """List the models: the source first, the random weights of both vocabularies last."""
     names = {False: ".inserted", True: ".not-inserted"}
     names = names if any(adapted.graft.places) else {False: ""}
     return [
-        TrainedModel(SOURCE, None, of_source=True),
+        RestoredModel(SOURCE, None, of_source=True),
         *(
-            TrainedModel(f"{phase}{names[without]}.{whose}-vocab", phase, without, whose == SOURCE)
+            RestoredModel(f"{phase}{names[without]}.{whose}-vocab", phase, without, whose == SOURCE)
             for phase in phases
             for whose in ("target", SOURCE)
             for without in names
         ),
-        TrainedModel("random.target-vocab", phases[0], random=True),
-        TrainedModel("random.source-vocab", None, of_source=True, random=True),
+        RestoredModel("random.target-vocab", phases[0], random=True),
+        RestoredModel("random.source-vocab", None, of_source=True, random=True),
     ]
 
 
 def build(
-    variant: TrainedModel, run: Run, adapted: Recipe, origin: LoadedSource, folder: Path
+    variant: RestoredModel, run: Run, adapted: Recipe, origin: LoadedSource, folder: Path
 ) -> None:
     """Write a model with its tokenizer as a stock checkpoint.
 

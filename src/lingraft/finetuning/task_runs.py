@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.finetuning import data as task_data
-from lingraft.finetuning import head_settings, heads, partners, plugged, transfer
+from lingraft.finetuning import data as task_data, head_settings, heads, partners, plugged, transfer
 from lingraft.finetuning.outcomes import split_in
 from lingraft.finetuning.recipe import tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from lingraft.tasks import Data, Task
 
 AGAIN = "--update does it anew, or choose another --out or --label"
-GENERATION = "generation_config.json"
-"""File of a checkpoint: by it a translator writes, and no other task reads it."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +90,9 @@ class TaskRun:
             "seed": seed,
             "precision": precision,
         }
-        if self.task.kind == "translation" and (writes := self.folder / GENERATION).is_file():
-            parts["generation_config"] = digest(writes)
+        generation = self.folder / "generation_config.json"
+        if self.task.kind == "translation" and generation.is_file():  # no other task reads it
+            parts["generation_config"] = digest(generation)
         if self.transfer:
             parts |= self.transfer.decisive()
         if self.is_plugged:

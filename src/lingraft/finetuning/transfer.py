@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.files import path_of
-from lingraft.finetuning import data as task_data
-from lingraft.finetuning import partners
+from lingraft.finetuning import data as task_data, partners
 from lingraft.finetuning.outcomes import Languages, join_languages, language_of, split_in
 from lingraft.finetuning.recipe import MEAN, check_names, with_settings
 from lingraft.recipe.decoding import load
@@ -127,7 +126,7 @@ class Transfer:
         }
 
 
-class Files:
+class TransferFiles:
     """The examples of a task's languages; a file is read once."""
 
     def __init__(self, tasks: Mapping[str, Task], recipe: Finetune, base: Path) -> None:
@@ -187,7 +186,7 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
     check_names([name for name, _ in families])
     for name, own in families:
         tasks = dict(zip(own, with_settings(list(own.values()), recipe), strict=True))
-        files = Files(tasks, recipe, base)
+        files = TransferFiles(tasks, recipe, base)
         transfer = _transfer(name, recipe, files)
         languages = transfer.languages
         data = _data(transfer, files)
@@ -197,7 +196,7 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
         yield transfer, task_data.part_of(data, recipe.train_examples, transfer.task.name)
 
 
-def _transfer(name: str, recipe: Finetune, files: Files) -> Transfer:
+def _transfer(name: str, recipe: Finetune, files: TransferFiles) -> Transfer:
     """Return the languages of a recipe that a task has, and whose files are here."""
     tasks, train = files.tasks, recipe.train_languages
     here = [code for code, task in tasks.items() if files.has(code, *task.evaluation)]
@@ -214,8 +213,7 @@ def _transfer(name: str, recipe: Finetune, files: Files) -> Transfer:
         logger.info("%s: not tested in %s", name, ", ".join(dict.fromkeys(unused)))
     tested = tuple(dict.fromkeys((*(code for code in train if code in (*here, *test)), *test)))
     selection = tuple(code for code in recipe.selection_languages if code in tasks)
-    is_mean = recipe.selection_languages == (MEAN,)
-    selection = tested if is_mean else selection or train
+    selection = tested if (recipe.selection_languages == (MEAN,)) else selection or train
     for code in (*selection, *tested, *train):
         if not {*tasks[code].labels} <= {*tasks[train[0]].labels}:
             raise RecipeError(
@@ -237,7 +235,7 @@ def _transfer(name: str, recipe: Finetune, files: Files) -> Transfer:
 # -- examples
 
 
-def _data(transfer: Transfer, files: Files) -> Data:
+def _data(transfer: Transfer, files: TransferFiles) -> Data:
     languages = transfer.languages
     splits: dict[str, list[Example]] = {TRAIN: []}
     names: dict[str, str] = {}
@@ -266,7 +264,7 @@ def _data(transfer: Transfer, files: Files) -> Data:
 
 
 def _taught(
-    transfer: Transfer, language: str, files: Files
+    transfer: Transfer, language: str, files: TransferFiles
 ) -> tuple[list[Example], str, list[Example], str]:
     """Return training and development examples of a language, and what each of them is."""
     task, dev = transfer.tasks[language], split_in(DEV, language)

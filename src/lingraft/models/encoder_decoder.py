@@ -125,8 +125,7 @@ def assemble(
         logger.warning("the source's output projection is its own; the word embeddings replace it")
     special = {f"{role}_token_id": ids[role] for role in ("pad", "bos", "eos")}
     encoder = copy.deepcopy(model.config)
-    for key, value in {**special, "tie_word_embeddings": True}.items():
-        setattr(encoder, key, value)
+    encoder.update({**special, "tie_word_embeddings": True})
     encoder._name_or_path, encoder.architectures = "", None
     decoder = copy.deepcopy(encoder)
     decoder.num_hidden_layers = len(keep)
@@ -142,7 +141,15 @@ def assemble(
     tied = {f"decoder.{name}" for name in (family.decoder, *family.output_bias)}
     lacking = [name for name in absent if name not in tied and ".pooler." not in name]
     assert not [*strays, *lacking], f"{strays} have no place, {lacking} have no weights"
-    target.generation_config = _generation(ids, longest_text(encoder, ids["pad"]))
+    target.generation_config = GenerationConfig(
+        num_beams=5,
+        length_penalty=1.0,
+        early_stopping=False,
+        min_new_tokens=1,
+        max_new_tokens=min(LONGEST_TRANSLATION, longest_text(encoder, ids["pad"])),
+        decoder_start_token_id=ids["eos"],
+        **special,
+    )
     return target.eval()
 
 
@@ -162,21 +169,6 @@ def _weights(
         for layer in (layer for layer, from_layer in enumerate(keep) if from_layer == index):
             state[f"decoder.{family.layers}.{layer}.{rest}"] = tensor
     return state
-
-
-def _generation(ids: Mapping[str, int], longest: int) -> GenerationConfig:
-    """Return the settings by which `generate` decodes unless it is told otherwise."""
-    return GenerationConfig(
-        num_beams=5,
-        length_penalty=1.0,
-        early_stopping=False,
-        min_new_tokens=1,
-        max_new_tokens=min(LONGEST_TRANSLATION, longest),
-        decoder_start_token_id=ids["eos"],
-        pad_token_id=ids["pad"],
-        bos_token_id=ids["bos"],
-        eos_token_id=ids["eos"],
-    )
 
 
 def tie_embeddings(model: PreTrainedModel) -> bool:
@@ -281,6 +273,7 @@ def translate(
         on_batch(len(texts) - len(filled))
     generate: Any = model.generate
     tokens, pad = batch_tokens // (settings.num_beams or 1), int(tokenizer.pad_token_id)
+    as_text = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     was_training, own = model.training, model.generation_config
     model.eval()
     model.generation_config = GenerationConfig()  # whose values it takes wherever one is None
@@ -292,9 +285,7 @@ def translate(
                 attention_mask=mask_BT.long().to(model.device),
                 generation_config=settings,
             )
-            outputs = tokenizer.batch_decode(
-                output_BT, skip_special_tokens=True, clean_up_tokenization_spaces=False
-            )
+            outputs = tokenizer.batch_decode(output_BT, **as_text)
             for place, text in zip(places, outputs, strict=True):
                 translations[filled[place]] = " ".join(text.splitlines()).strip()
             if on_batch is not None:

@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 
 
 OF_PIECES = (
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "force_words_ids",
-    "sequence_bias",
-    "suppress_tokens",
+    *("bad_words_ids", "begin_suppress_tokens", "force_words_ids"),
+    *("sequence_bias", "suppress_tokens"),
 )
 """Keys of a generation configuration that hold ids of ordinary pieces."""
 
@@ -168,11 +165,11 @@ def write_model(model: PreTrainedModel, folder: Path, dtype: torch.dtype = torch
         dtype: of the numbers in the file.
     """
     has_head = model.config.model_type in FAMILIES and model.get_output_embeddings() is not None
-    for to in (dtype, torch.float32):  # buffers, such as rotary frequencies, are not rounded
-        for parameter in model.parameters():
-            parameter.data = parameter.data.to(to)
-        if to is dtype:
-            save(model, folder)
+    for parameter in model.parameters():  # buffers, such as rotary frequencies, are not rounded
+        parameter.data = parameter.data.to(dtype)
+    save(model, folder)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(torch.float32)
     # in transformers 5 T5 1.1 and mT5 say that they are tied
     finish_config(folder, {"tie_word_embeddings": False} if has_head and not is_tied(model) else {})
 

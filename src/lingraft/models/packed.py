@@ -11,6 +11,7 @@ heads.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from lingraft.models.rows import pack
 from lingraft.models.segments import NOTHING, Bounds, Segments, Starts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lingraft.models.families import Family
 
@@ -158,7 +159,7 @@ def packed_attention(
         dtype = number_format(q_NHTK.device.type, v_NHTK.dtype)
         bias = None if position_bias is None else segments.distances(position_bias)
         heads = segments.Heads(q_NHTK.to(dtype), k_NHTK.to(dtype), v_NHTK.to(dtype))
-        how = segments.Scores(scale, softcap, bias, dropout)
+        how = segments.AttentionScores(scale, softcap, bias, dropout)
         return segments.attend(heads, attention_mask, how), None
     if (shared := q_NHTK.shape[1] // k_NHTK.shape[1]) > 1:
         k_NHTK = k_NHTK.repeat_interleave(shared, dim=1)
@@ -193,6 +194,16 @@ def packed_attention(
 def number_format(device: str, otherwise: torch.dtype) -> torch.dtype:
     """Return the format in which products are computed: autocast's where it is on."""
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else otherwise
+
+
+@contextlib.contextmanager
+def lent(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Give an object an attribute that hides its class's, for a while."""
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        delattr(owner, name)
 
 
 def padding_mask(*, dtype: torch.dtype, device: torch.device, **rest: Any) -> Any:
@@ -299,14 +310,13 @@ class PackedModel(nn.Module):
 
     def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
         """Return the last hidden states [N, T, D]; `more` is passed on to the layers."""
-        output = self.model.base_model(
+        return self.model.base_model(
             input_ids=batch.input_ids_NT,
             position_ids=batch.positions_NT + self.first_position,
             attention_mask=self.mask(batch),
             **({"use_cache": False} if self.before_only else {}),
             **more,
-        )
-        return output.last_hidden_state
+        ).last_hidden_state
 
     def head(self, x_MD: torch.Tensor) -> torch.Tensor:
         """Return the logits [M, V] of hidden states."""

@@ -34,9 +34,7 @@ def layer_index(name: str, family: Family) -> int | None:
 def goes_with_place(name: str, family: Family) -> bool:
     """Return whether a tensor is the one that the first layer alone has, for all layers."""
     ending = family.first_layer_has
-    return ending is not None and any(
-        name == f"{stack.layers}.0.{ending}" for stack in family.lists
-    )
+    return ending is not None and name in [f"{one.layers}.0.{ending}" for one in family.lists]
 
 
 def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:

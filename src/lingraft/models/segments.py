@@ -201,7 +201,7 @@ class Heads(NamedTuple):
     v_NHTK: torch.Tensor
 
 
-class Scores(NamedTuple):
+class AttentionScores(NamedTuple):
     """Treatment of the products of queries and keys."""
 
     scale: float
@@ -218,7 +218,7 @@ class Scores(NamedTuple):
         return self.softcap is None and self.by_distance is None and not self.dropout
 
 
-def attend(heads_NHTK: Heads, segments: Segments, scores: Scores) -> torch.Tensor:
+def attend(heads_NHTK: Heads, segments: Segments, scores: AttentionScores) -> torch.Tensor:
     """Attend within segments, [N, T, H, K].
 
     Args:
@@ -266,7 +266,7 @@ def distances(bias_1HQP: torch.Tensor) -> torch.Tensor:
     return first_HP if bias_1HQP.shape[2] == 1 else torch.cat([last_HP, first_HP[:, 1:]], 1)
 
 
-def score_of(scores: Scores) -> Score | None:
+def score_of(scores: AttentionScores) -> Score | None:
     """Return the change to a scaled score before weights are dropped; None where there is none."""
     softcap, by_distance = scores.softcap, scores.by_distance
     if softcap is None and by_distance is None:
@@ -313,8 +313,7 @@ def hash24(seed: torch.Tensor, *place: torch.Tensor) -> torch.Tensor:
 def compiled_flex() -> Callable[..., Any]:
     """Compile `flex_attention` to one kernel, which it is only then."""
     settings: Any = {"recompile_limit": MOST_GRAPHS}
-    compiled: Callable[..., Any] = torch.compile(flex_attention, **settings)
-    return compiled
+    return torch.compile(flex_attention, **settings)
 
 
 def flex(device: torch.device) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
 """Selection of what a phase trains, tensor by tensor and row by row. No torch.
 
-The names are those of `recipe/selectors.py`.
+The names are those of `recipe/base.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lingraft.errors import RecipeError
 from lingraft.models.parts import layer_index, part_of
-from lingraft.recipe.selectors import GAINS, LORA, Selector, selector
+from lingraft.recipe.base import GAINS, LORA, Selector, selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -91,8 +91,7 @@ def load_model(
             f"source model '{name}': '{tensor}' is {list(stored)}, and not {list(expected)} as its "
             "config.json says; put back the config.json that belongs to the weights"
         )
-    missing = frozenset(info["missing_keys"])
-    if missing:
+    if missing := frozenset(info["missing_keys"]):
         names = sorted(missing)
         logger.warning("'%s' lacks %d tensors; they start fresh: %s", name, len(names), names)
     return LoadedSource(model.eval(), family, missing, tuple(sorted(info["unexpected_keys"])))

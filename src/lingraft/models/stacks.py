@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from lingraft.models import segments
-from lingraft.models.packed import PackedBatch, PackedModel, assemble, number_format
+from lingraft.models.packed import PackedBatch, PackedModel, assemble, lent, number_format
 from lingraft.models.rows import ROW_MULTIPLE
 from lingraft.models.segments import NOTHING, Bounds, Segments, Starts
 
@@ -59,21 +59,12 @@ class PackedAlibi(PackedOwn):
             along_row = stock(body, torch.ones_like(batch.input_ids_NT), num_heads, dtype)
             rows, tokens = batch.input_ids_NT.shape
             index_NHT = batch.positions_NT[:, None].expand(rows, num_heads, tokens)
-            return (
-                along_row.view(rows, num_heads, tokens).gather(2, index_NHT).flatten(0, 1)[:, None]
-            )
+            alibi_NHT = along_row.view(rows, num_heads, tokens).gather(2, index_NHT)
+            return alibi_NHT.flatten(0, 1)[:, None]
 
-        body.build_alibi_tensor = build
-        try:
-            output = body(
-                input_ids=batch.input_ids_NT,
-                attention_mask=self.mask(batch),
-                use_cache=False,
-                **more,
-            )
-        finally:
-            del body.build_alibi_tensor
-        return output.last_hidden_state
+        with lent(body, "build_alibi_tensor", build):
+            given = {"input_ids": batch.input_ids_NT, "attention_mask": self.mask(batch)}
+            return body(**given, use_cache=False, **more).last_hidden_state
 
 
 class PackedDisentangled(PackedOwn):
@@ -188,11 +179,9 @@ class PackedStacks(PackedModel):
         table = module.weight if self.family.positions else module.weights
         after_padding = self.family.pad_decides_positions
         first = self.first_position if after_padding else int(module.offset)
-        module.forward = lambda *_, **__: torch.nn.functional.embedding(positions_NT + first, table)
-        try:
+        embedding = torch.nn.functional.embedding
+        with lent(module, "forward", lambda *_, **__: embedding(positions_NT + first, table)):
             yield
-        finally:
-            del module.forward
 
     def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
         """Return the decoder's last hidden states [N, U, D], which has read the target so far."""
@@ -200,20 +189,17 @@ class PackedStacks(PackedModel):
         reads, writes, crosses = self.masks(batch)
         with self.positions_of(0, batch.positions_NT):
             states_NTD = self.model.get_encoder()(
-                input_ids=batch.input_ids_NT,
-                attention_mask=reads,
-                **more,
+                input_ids=batch.input_ids_NT, attention_mask=reads, **more
             ).last_hidden_state
         with self.positions_of(1, batch.target_positions_NU):
-            output = self.model.get_decoder()(
+            return self.model.get_decoder()(
                 input_ids=self.shifted(batch),
                 attention_mask=writes,
                 encoder_hidden_states=states_NTD,
                 encoder_attention_mask=crosses,
                 use_cache=False,
                 **more,
-            )
-        return output.last_hidden_state
+            ).last_hidden_state
 
     def masks(self, batch: StacksBatch) -> tuple[Any, Any, Any]:
         """Return masks of the encoder, of the decoder's own stack, and from it to the encoder."""
@@ -277,9 +263,8 @@ def by_distance(attention: Any) -> None:
     """
     far = attention.relative_attention_max_distance
     if hasattr(attention, "relative_attention_bias"):
-        bias = functools.partial(
-            type(attention).compute_bias, attention, 1, 2 * far + 1, past_seen_tokens=far
-        )
+        compute = type(attention).compute_bias
+        bias = functools.partial(compute, attention, 1, 2 * far + 1, past_seen_tokens=far)
         attention.compute_bias = lambda *_, device=None, **__: bias(device=device)
     else:
         attention.has_relative_attention_bias = True

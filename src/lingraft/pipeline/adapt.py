@@ -13,18 +13,14 @@ from lingraft.models import export as exporting
 from lingraft.models.source import config_of, load_model
 from lingraft.pipeline import evaluating, folder, phases, preflight, stages
 from lingraft.pipeline.model_kinds import for_model_kind
-from lingraft.pipeline.preflight import is_source_tied
 from lingraft.pipeline.stages import Clock, Context, source_family
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Budget
 from lingraft.recipe.baselines import baseline
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import as_written, read_recipe, time_budget
-from lingraft.report import card
-from lingraft.report.pages import run as run_page
-from lingraft.report.pages import sections
-from lingraft.report.row import RESULTS
-from lingraft.report.row import write as write_rows
+from lingraft.report import card, row
+from lingraft.report.pages import run as run_page, sections
 from lingraft.report.variants import labelled, scores
 from lingraft.rundir import FORMAT, Run, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
@@ -119,8 +115,7 @@ def run_stages(context: Context) -> None:
     """Run every stage, up to the exported model."""
     text = on_main_process(context, "corpus", lambda: stages.corpus(context))
     vocabulary = on_main_process(context, "tokenizer", lambda: stages.tokenizer(context, text))
-    grafted = graft(context, vocabulary)
-    trained = train(context, grafted)
+    trained = train(context, graft(context, vocabulary))
     evaluated = on_main_process(
         context, "evaluation", lambda: evaluating.evaluate(context, trained)
     )
@@ -187,7 +182,9 @@ def compare(context: Context, index: int, vocabulary: str) -> None:
             phase = phase.model_copy(update={"budget": Budget(value=tokens, unit="tokens")})
         own_phases.append(phase)
     other = baseline(context.recipe.model_copy(update={"phases": tuple(own_phases)}), index)
-    recipe = for_model_kind(other, source_family(other), tied=is_source_tied(other))
+    recipe = for_model_kind(
+        other, source_family(other.source), tied=preflight.is_source_tied(other.source)
+    )
     run = baseline_run(context.run, other.training.method)
     its_context = Context(recipe, run, context.accelerator, callback=context.callback)
     if context.accelerator.is_main_process:
@@ -233,5 +230,5 @@ def write_model(context: Context, digest: str) -> None:
 def report(run: Run) -> Path:
     """Write RUN/report.html and the scores, RUN/results.jsonl, of what the run holds so far."""
     models = labelled([run])
-    write_rows(run.path / RESULTS, (score for model in models for score in scores(model)))
+    row.write(run.path / row.RESULTS, (score for model in models for score in scores(model)))
     return run_page.write(models, run.path / "report.html")

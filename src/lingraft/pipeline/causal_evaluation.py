@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.readers import documents
-from lingraft.corpus.readers.lines import Reading, without_holes
+from lingraft.corpus.readers.lines import Counts, without_holes
 from lingraft.errors import DataError
 from lingraft.evaluation import intrinsic, likelihood, samples
 from lingraft.evaluation.scorer import Scorer
@@ -188,7 +188,7 @@ def read_documents(names: Sequence[str], sentences: int) -> list[str]:
     Raises:
         DataError: one cannot be read, or there is no text.
     """
-    section, reading = Corpus(text=tuple(names), document="block"), Reading()
+    section, reading = Corpus(text=tuple(names), document="block"), Counts()
     documents.tell(names)
     document_texts = (
         without_holes(document.text)

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lingraft import processes
-from lingraft.corpus import inputs as text_inputs
-from lingraft.corpus import streams
+from lingraft.corpus import inputs as text_inputs, streams
 from lingraft.corpus.cleaning import scripts
 from lingraft.devices import device_for
 from lingraft.errors import RecipeError
@@ -25,23 +24,21 @@ from lingraft.models.source import config_of
 from lingraft.pipeline.model_kinds import for_model_kind
 from lingraft.pipeline.preflight import is_source_tied, local_folder
 from lingraft.recipe import Recipe, Section, defaults
+from lingraft.recipe.base import learns_vectors
 from lingraft.recipe.defaults import CHARACTERS_A_TOKEN, FEWEST_TOKENS, TOKENS_PER_SENTENCE, Facts
-from lingraft.recipe.embeddings import learns_vectors
 from lingraft.recipe.methods import as_written, expand, is_auto, time_budget, with_phases
 from lingraft.training.machine import resolve_precision
 from lingraft.training.throughput import matrix_product_ceiling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from transformers import PreTrainedConfig
 
-    from lingraft.recipe import Source
-    from lingraft.recipe.defaults import Default
+    from lingraft.recipe import Source, Stream
 
 
 S = TypeVar("S", bound=Section)
-GIVEN, MEASURED, EXTRAPOLATED = "given", "measured", "extrapolated"
 OF_PHASES = "validation"
 """A section of every phase, not of the recipe."""
 
@@ -87,7 +84,7 @@ def fitted(recipe: Recipe, *, tied: bool | None = None) -> Recipe:
         recipe: with phases.
         tied: whether the source's output projection is its word embeddings; None looks at it.
     """
-    tied = is_source_tied(recipe) if tied is None else tied
+    tied = is_source_tied(recipe.source) if tied is None else tied
     family = family_of(config_of(recipe.source).model_type)
     return as_written(for_model_kind(recipe, family, tied=tied))
 
@@ -108,7 +105,7 @@ def decide(asked: Recipe, *, processes: int = 1, download: bool = True) -> Compl
             f"source '{source.model}': is not on this machine, and decides what the recipe leaves "
             f"open; download it first (hf download {source.model} config.json)"
         )
-    tied, config = is_source_tied(asked), config_of(source)
+    tied, config = is_source_tied(source), config_of(source)
     facts, notes = facts_of(asked, config, tied=tied, processes=processes)
     choices = [_choice(asked, one) for one in defaults.defaults(facts)]
     recipe = _with(asked, choices)
@@ -131,14 +128,14 @@ def asked_of(asked: Recipe) -> dict[str, Any]:
     return {key: value for key, value in plain.items() if value not in (None, {}, [])}
 
 
-def _choice(asked: Recipe, default: Default) -> dict[str, Any]:
+def _choice(asked: Recipe, default: defaults.Default) -> dict[str, Any]:
     """Return what is chosen for a key: what the recipe gives itself goes before."""
     name, _, key = default.key.partition(".")
     section = getattr(asked, name, None)
     if section is not None and key in section.model_fields_set:
         value = section.model_dump(mode="json")[key]
-        return {"key": default.key, "value": value, "source": GIVEN, "why": ""}
-    source = MEASURED if default.measured else EXTRAPOLATED
+        return {"key": default.key, "value": value, "source": "given", "why": ""}
+    source = "measured" if default.measured else "extrapolated"
     return {"key": default.key, "value": default.value, "source": source, "why": default.why}
 
 
@@ -186,7 +183,7 @@ def facts_of(
     Raises:
         RecipeError: preset 'auto' has no budget.
     """
-    characters, latin, notes = _text(asked)
+    characters, latin, notes = _text(asked.texts)
     sentences = characters / CHARACTERS_A_TOKEN / TOKENS_PER_SENTENCE
     family, method, batch = family_of(config.model_type), asked.training, asked.training.batch
     action = _given(asked.tokenizer, "action")
@@ -246,10 +243,10 @@ def tokens_a_second(asked: Recipe, facts: Facts, depth: int) -> float:
     return speed
 
 
-def _text(asked: Recipe) -> tuple[float, bool, list[str]]:
+def _text(texts: Iterable[Stream]) -> tuple[float, bool, list[str]]:
     """Return about how many characters all text has, whether it is Latin, and what was assumed."""
     characters, all_latin, unknown = 0.0, True, []
-    for stream in asked.texts:
+    for stream in texts:
         files, own = streams.inputs_of(stream), stream.corpus.scripts
         written = [scripts.of_language(code, own, warn=False) for code in stream.languages]
         latin = all(names == ("Latn",) for names in written)

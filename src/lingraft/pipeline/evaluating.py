@@ -13,20 +13,13 @@ from lingraft.evaluation import intrinsic, likelihood, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import family_of
 from lingraft.models.source import load_model
-from lingraft.pipeline import causal_evaluation
+from lingraft.pipeline import causal_evaluation, stages
 from lingraft.pipeline.model_kinds import denoising
 from lingraft.pipeline.phase_data import nonempty
-from lingraft.pipeline.stages import (
-    position_settings,
-    source_family,
-    source_tokenizer,
-    weights_before,
-)
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import FORMAT, fingerprint, write_text
-from lingraft.tokenizer import documents
-from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer import documents, files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.objectives.common import TokenIds
 
@@ -41,7 +34,8 @@ if TYPE_CHECKING:
 
 def evaluation_fingerprint(recipe: Recipe, trained: str) -> str:
     """Return the fingerprint of how weights are scored, whose own fingerprint is given."""
-    section, causal = recipe.evaluation, source_family(recipe).kind == "causal"
+    section = recipe.evaluation
+    causal = stages.source_family(recipe.source).kind == "causal"
     form = [FORMAT["causal evaluation"]] if causal else []
     kept = [texts(section.kept)] if section.kept else []
     anywhere = section.model_copy(update={"kept": ()})
@@ -56,7 +50,7 @@ def evaluate(context: Context, trained: str) -> str:
         return stage_fingerprint
     quiet_transformers()
     tokenizer = tokenizer_files.load(str(run.stage("tokenizer").path))
-    weights = str(weights_before(context, len(recipe.phases)))
+    weights = str(stages.weights_before(context, len(recipe.phases)))
     family = family_of(load_config(weights).model_type)
     ids = TokenIds.of(tokenizer, family.kind)
     scorer = Scorer.load(weights, ids.pad, recipe.hardware.precision, family.kind)
@@ -76,7 +70,7 @@ def evaluate(context: Context, trained: str) -> str:
             result["before"] = _evaluate_source(context, partial)
         adds = any(recipe.graft.places) or recipe.graft.cross_attention
         if recipe.phases and recipe.keeps_rows and recipe.tokenizer.action == "keep" and not adds:
-            source = str(weights_before(context, 0))  # whose tokens are the trained model's
+            source = str(stages.weights_before(context, 0))  # whose tokens are the trained model's
             scorer = Scorer.load(source, ids.pad, recipe.hardware.precision, family.kind)
             untrained = _Evaluated(context, scorer, tokenizer, partial)
             scores = untrained.test_text(recipe.texts[0], samples=0)
@@ -131,7 +125,7 @@ class _Evaluated:
         if section.max_words and "mask-only" in result["metrics"]:
             longest = int(tokenized.result()["max_tokens"])
             if context.recipe.tokenizer.action == "keep":
-                longest = position_settings(context.recipe)[1]
+                longest = stages.position_settings(context.recipe)[1]
             scored = words.measure(self.scorer, self.tokenizer, _words(context, stream), longest)
             result["words"] = records.word_metrics(scored)
             result["blocks"]["words"] = records.word_blocks(scored)
@@ -147,11 +141,11 @@ def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
         By stream, as `records.word_metrics`; the words go into files.
     """
     recipe = context.recipe
-    tokenizer = source_tokenizer(recipe)
+    tokenizer = stages.source_tokenizer(recipe)
     assert tokenizer is not None, "the recipe checks that there is a source"
     loaded = load_model(str(recipe.source.model), recipe.source.revision)
     scorer = Scorer(loaded.model, TokenIds.of(tokenizer).pad, recipe.hardware.precision)
-    longest = position_settings(recipe)[1]
+    longest = stages.position_settings(recipe)[1]
     result = {}
     for stream in recipe.texts:
         if stream.name in recipe.evaluation.before:
@@ -177,7 +171,7 @@ def _evaluate_documents(context: Context, model: causal_evaluation.ScoredModel) 
         nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
         whole = list(documents.read(folder_of(text, stream) / "test.txt"))
         held_out[stream.name] = causal_evaluation.choose_documents(whole, section.max_sentences)
-    old_tokenizer = source_tokenizer(recipe)
+    old_tokenizer = stages.source_tokenizer(recipe)
     new = None if old_tokenizer is None else likelihood.new_pieces(model.tokenizer, old_tokenizer)
     ids = TokenIds.of(model.tokenizer, "causal")
     scores = {}
@@ -220,8 +214,7 @@ def evaluate_sentences(
         denoising: what is hidden from an encoder–decoder; None masks words under both schemes.
     """
     ids = TokenIds.of(tokenizer)
-    backend = tokenizer_files.plain_backend(tokenizer_files.fast(tokenizer))  # nothing cut
-    name = tokenizer_files.name_of(backend)
+    name = tokenizer_files.name_of(tokenizer_files.plain_backend(tokenizer_files.fast(tokenizer)))
     metrics, masks, examples = {}, {}, []
     blocks: dict[str, dict[str, records.Blocks]] = {}
     targets = np.zeros(0, dtype=np.int64)

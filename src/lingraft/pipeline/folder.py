@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
-from lingraft.files import path_of
+from lingraft.files import clear_temporary, path_of, remove, write_text
 from lingraft.pipeline import completing, fingerprints, phases, stages
 from lingraft.pipeline.completing import Completed, asked_of
 from lingraft.pipeline.evaluating import evaluation_fingerprint
@@ -21,16 +21,7 @@ from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import read_recipe
 from lingraft.recipe.phase import SECONDS
 from lingraft.report.row import RESULTS
-from lingraft.rundir import (
-    DONE,
-    ENVIRONMENT,
-    Step,
-    clear_temporary,
-    read_json,
-    remove,
-    write_record,
-    write_text,
-)
+from lingraft.rundir import DONE, ENVIRONMENT, Step, read_json, write_record
 from lingraft.training.checkpoint import stable_state
 
 if TYPE_CHECKING:
@@ -141,8 +132,12 @@ def _fingerprints(recipe: Recipe, run: Run) -> Iterator[tuple[Step, str]]:
 
 
 def _is_stage(path: Path) -> bool:
-    """Return whether a folder of a run is a stage or a phase, whole or not."""
-    return path.name.removesuffix(".partial") in STAGE_NAMES or Step(path).is_phase
+    """Return whether a folder of a run is a stage or a phase, whole or not.
+
+    Steps that are neither say more of their inputs than a phase does.
+    """
+    is_phase = Step(path).inputs().keys() == {"fingerprint"}
+    return is_phase or path.name.removesuffix(".partial") in STAGE_NAMES
 
 
 def check_outside(recipe: Recipe, run: Run) -> None:
@@ -169,8 +164,7 @@ def empty(run: Run) -> None:
         for done in [] if stage.is_symlink() else list(stage.rglob(DONE)):
             done.unlink()
     more = (*TRACKER_FOLDERS, ENVIRONMENT, "report.html", RESULTS, run.metrics_path.name)
-    last = (run.choices_path, run.recipe_path)
-    for path in (*made, *(run.path / name for name in more), *last):
+    for path in (*made, *(run.path / name for name in more), *(run.choices_path, run.recipe_path)):
         remove(path)  # of a study's cell, which shares text and vocabulary, the link alone
 
 

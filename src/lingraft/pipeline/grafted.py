@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.models.embeddings.common import Initialised, Provenance
-from lingraft.recipe.selectors import ROWS
+from lingraft.recipe.base import ROWS
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lingraft.models import damage, export, source
+from lingraft.models import damage, export, parts, source
 from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.embeddings.common import Initialised, Inputs, Material, Pretrained
 from lingraft.models.embeddings.random import random_statistics
@@ -19,13 +19,6 @@ from lingraft.models.families.record import KINDS
 from lingraft.models.graft import Entry, VocabularyTensors, is_tied, rebuild
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack, wanted_by
-from lingraft.models.parts import (
-    check_layers,
-    layer_plans,
-    sizes_by_part,
-    tied_once,
-    translation_layers,
-)
 from lingraft.pipeline.grafted import KEPT, GraftReport, keep_rows, same_pieces
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -94,12 +87,12 @@ class Grafting:
         )
         if model.can_generate():
             present = loaded.model.generation_config.to_dict()
-            ids = export.generation_ids(present, target, origin)
-            model.generation_config.update(**ids)
+            model.generation_config.update(**export.generation_ids(present, target, origin))
         if self.theirs is not None:
             account.notes.extend(damage.described(self.damaged, self.theirs))
         empty = len(_rows(loaded)) - target.size if self.keeps_vocabulary else 0
         account.notes.extend(_notes(loaded, recipe, empty=empty, tied=head is None))
+        learnt = {which: facts for which, facts in self.facts.items() if facts}
         facts = {
             **counts_of(model, loaded.family, recipe),
             **sizes,
@@ -107,24 +100,13 @@ class Grafting:
             "notes": account.notes,
             "embeddings": {
                 "initializer": KEPT if self.keeps_vocabulary else self.recipe.embeddings.init,
-                **self._rows_facts(initialised, head),
+                "provenance": initialised.provenance.counts(),
+                "new_rows": len(initialised.provenance.made),
+                **({"token_distillation": learnt} if learnt else {}),
+                **({"output": head} if head is not None else {}),
             },
         }
         return model, GraftReport(facts, account, initialised.provenance, target, origin)
-
-    def _rows_facts(self, initialised: Initialised, head: dict[str, Any] | None) -> dict[str, Any]:
-        """Return what the rows of the embeddings are made of."""
-        return {
-            "provenance": initialised.provenance.counts(),
-            "new_rows": len(initialised.provenance.made),
-            **({"token_distillation": facts} if (facts := self.learnt) else {}),
-            **({"output": head} if head is not None else {}),
-        }
-
-    @property
-    def learnt(self) -> dict[str, dict[str, Any]]:
-        """Return what initializers that train say of their work."""
-        return {which: facts for which, facts in self.facts.items() if facts}
 
     @property
     def keeps_vocabulary(self) -> bool:
@@ -158,8 +140,7 @@ class Grafting:
         if self.recipe.source.model is None:
             return self.target
         assert self.theirs is not None
-        origin = Vocabulary.of(self.theirs).within(len(_rows(self.loaded)))
-        return origin.unmatched(self.damaged)
+        return Vocabulary.of(self.theirs).within(len(_rows(self.loaded))).unmatched(self.damaged)
 
     def pad_means_more(self, which: str) -> bool:
         """Return whether the padding token is read too.
@@ -216,8 +197,7 @@ class Grafting:
         source_rows = VocabularyTensors.of(self.loaded.model, self.loaded.family, "")
         carried, report, decoder_UD = initialised.provenance, None, None
         if source_rows.decoder_VD is not None:
-            trains = INITIALIZERS[settings.init].runs_model
-            if settings.output_init is None and not trains:
+            if settings.output_init is None and not INITIALIZERS[settings.init].runs_model:
                 generator = torch.Generator().manual_seed(self.seed_for("output projection"))
                 statistics = None
                 if settings.init == "random-statistics":
@@ -282,10 +262,10 @@ def assemble(
         The target, its account, and the size of each module.
     """
     settings = recipe.graft
-    check_layers(loaded.family, loaded.model.config.to_dict(), settings)
+    parts.check_layers(loaded.family, loaded.model.config.to_dict(), settings)
     for module in wanted_by(settings):
         module.check_fits(loaded.family)
-    plans = layer_plans(
+    plans = parts.layer_plans(
         loaded.model.config,
         loaded.family,
         *settings.places[:2],
@@ -358,13 +338,13 @@ def _notes(loaded: source.LoadedSource, recipe: Recipe, *, empty: int, tied: boo
 def counts_of(model: PreTrainedModel, family: Family, recipe: Recipe) -> dict[str, Any]:
     """Count layers and parameters of a target."""
     tensors = dict(model.named_parameters(remove_duplicate=False))
-    names = tied_once(tensors, family, tied=is_tied(model))
+    names = parts.tied_once(tensors, family, tied=is_tied(model))
     sizes = {name: tensors[name].numel() for name in names}
     places, stacks = recipe.graft.places, len(family.lists)
     depths = [int(getattr(model.config, stack.depth_key)) for stack in family.lists]
     source_layers = sum(map(places.source_layers, depths))
     between = sum(depths) - source_layers - stacks * (places.before + places.after)
-    itl = translation_layers(model.config, family, places)
+    itl = parts.translation_layers(model.config, family, places)
     return {
         "model_type": family.model_type,
         "width": int(model.config.hidden_size),
@@ -374,5 +354,8 @@ def counts_of(model: PreTrainedModel, family: Family, recipe: Recipe) -> dict[st
             "after": stacks * places.after,
             **({"between": between} if between else {}),
         },
-        "parameters": {"total": sum(sizes.values()), "by_part": sizes_by_part(sizes, family, itl)},
+        "parameters": {
+            "total": sum(sizes.values()),
+            "by_part": parts.sizes_by_part(sizes, family, itl),
+        },
     }

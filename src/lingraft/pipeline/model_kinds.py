@@ -21,7 +21,7 @@ from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from lingraft.models.families import Family
-    from lingraft.recipe import Corpus, Data, Masking, Phase, Recipe
+    from lingraft.recipe import Corpus, Masking, Phase, PhaseData, Recipe, Tokenizer
 
 RATES = {"spans": 0.15, "infilling": 0.30}
 """Masking rates of T5 and of BART."""
@@ -41,7 +41,9 @@ def for_model_kind(recipe: Recipe, family: Family | None, *, tied: bool | None =
     Raises:
         RecipeError: it asks for what this kind of model cannot do.
     """
-    recipe = _with_size(recipe)
+    tokenizer = _sized(recipe.tokenizer)
+    if tokenizer is not recipe.tokenizer:
+        recipe = recipe.model_copy(update={"tokenizer": tokenizer})
     if family is None:
         return recipe
     check_vocabulary(family, recipe.tokenizer.algorithm)
@@ -56,13 +58,12 @@ def for_model_kind(recipe: Recipe, family: Family | None, *, tied: bool | None =
     return with_whole_lines(recipe) if family.kind == "causal" else recipe
 
 
-def _with_size(recipe: Recipe) -> Recipe:
-    """Return the recipe with the size of a tokenizer that is given; of the Hub's nobody asks."""
-    section = recipe.tokenizer
+def _sized(section: Tokenizer) -> Tokenizer:
+    """Return the table with the size of a tokenizer that is given; of the Hub's nobody asks."""
     if section.model is None or folder_of(section.model) is None:
-        return recipe
+        return section
     size = Vocabulary.of(tokenizer_files.load(section.model, section.revision)).size
-    return recipe.model_copy(update={"tokenizer": section.model_copy(update={"vocab_size": size})})
+    return section.model_copy(update={"vocab_size": size})
 
 
 def _check_fits(recipe: Recipe, family: Family) -> None:
@@ -124,7 +125,7 @@ def _phase(phase: Phase, objective: str, family: Family) -> Phase:
     return phase.model_copy(update={"objective": objective, "masking": masking, "data": data})
 
 
-def _data(entry: Data, objective: str, family: Family) -> Data:
+def _data(entry: PhaseData, objective: str, family: Family) -> PhaseData:
     changes: dict[str, Any] = {"objective": objective} if entry.objective else {}
     if entry.masking is not None and family.corruption:
         changes["masking"] = denoising(entry.masking, family)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerFast
 
-    from lingraft.recipe import Data, Phase, Recipe, Stream
+    from lingraft.recipe import Phase, PhaseData, Recipe, Stream
     from lingraft.rundir import Run
     from lingraft.training.data import Text
 
@@ -61,7 +61,7 @@ def readings(
 def _reading(
     folder: Path,
     stream: Stream,
-    entry: Data,
+    entry: PhaseData,
     section: Phase,
     tokenizer: PreTrainedTokenizerFast,
     max_tokens: int,
@@ -152,8 +152,7 @@ def _trained_on(recipe: Recipe, run: Run, stream: Stream) -> Iterator[str]:
     folder = run.stage("tokenizer").path
     tokenizer = tokenizer_files.load(str(folder))
     for rows in training_text(folder, stream, most).chunks():
-        ids = [row.tolist() for row in rows]
-        yield from tokenizer.batch_decode(ids, skip_special_tokens=True)
+        yield from tokenizer.batch_decode([row.tolist() for row in rows], skip_special_tokens=True)
 
 
 def check_shares(folder: Path, recipe: Recipe) -> None:
@@ -198,10 +197,11 @@ def check_pairs(recipe: Recipe) -> None:
     for stream in recipe.texts:
         if stream.bilingual:
             aligned.check_stream(stream.corpus)
+    crosses = recipe.graft.cross_attention
     for phase in recipe.phases:
         read = recipe.read_in(phase)
         for entry, stream in read:
-            if problem := _problem(recipe, phase, entry, bilingual=stream.bilingual):
+            if problem := _problem(phase, entry, bilingual=stream.bilingual, crosses=crosses):
                 raise RecipeError(f"phase '{phase.name}': stream '{entry.stream}': {problem}")
         mixture = phase.mixture
         alternates, kinds = mixture.draw == "alternate", {stream.bilingual for _, stream in read}
@@ -213,7 +213,7 @@ def check_pairs(recipe: Recipe) -> None:
             )
 
 
-def _problem(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) -> str | None:
+def _problem(phase: Phase, entry: PhaseData, *, bilingual: bool, crosses: bool) -> str | None:
     """Return what is wrong with an entry of what a phase reads."""
     names = phase.objectives_of(entry)
     on_sentences = [name for name in names if name not in READ_PAIRS]
@@ -225,7 +225,7 @@ def _problem(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) -> s
         return "data.max_tokens is for ca_mlm and tlm"
     if phase.packing and not on_sentences:
         return "packing has no effect on pairs; leave it out"
-    if "ca_mlm" in names and not recipe.graft.cross_attention:
+    if "ca_mlm" in names and not crosses:
         return "'ca_mlm' needs graft.cross_attention = true, or training.method = 'veco'"
     if phase.crosses_alone and set(names) != {"ca_mlm"}:
         return "the phase trains cross-attention alone, which only 'ca_mlm' plugs in; train more"

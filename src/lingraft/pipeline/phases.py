@@ -1,26 +1,35 @@
 """The phases of a run: each is a step that trains, and that goes on where it was stopped.
 
 A phase of a run as the training loop takes it.
+
+What comes after training is held back of a budget in time: one look at the validation text, before
+a phase's first step, says how long a token takes; the text says how many tokens the evaluation
+reads.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from accelerate.utils import broadcast_object_list
+
+from lingraft.errors import RecipeError
 from lingraft.models import damage, source
 from lingraft.models.families import family_of
 from lingraft.models.parts import translation_layers
-from lingraft.pipeline import ending
 from lingraft.pipeline.grafted import new_rows
 from lingraft.pipeline.phase_data import readings
-from lingraft.pipeline.stages import weights_before
+from lingraft.pipeline.stages import source_family, weights_before
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe import Budget
+from lingraft.recipe.defaults import CHARACTERS_A_TOKEN
+from lingraft.recipe.run import CHARACTERS_OF_A_SENTENCE
 from lingraft.recipe.streams import distilled
 from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tokenizer import files as tokenizer_files
@@ -32,12 +41,13 @@ from lingraft.training.objectives.distillation import Teacher
 from lingraft.training.phase import Job
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from lingraft.models.families import Family
-    from lingraft.pipeline.stages import Context
+    from lingraft.pipeline.stages import Clock, Context
     from lingraft.recipe import Hardware, Phase, Recipe
     from lingraft.rundir import Run, Step
 
@@ -84,15 +94,14 @@ def train(context: Context, index: int, before_fingerprint: str) -> str:
         if context.environment is not None:
             note_environment(run, context.environment, trains=True)
     context.accelerator.wait_for_everyone()
-    state = last_state(stage.path)
-    trained = float(state.get("passed", 0.0))
+    trained = float(last_state(stage.path).get("passed", 0.0))
     if context.clock is not None:
         context.clock.before += trained
     pretrained.quiet_transformers()
     job, model = prepared(
         context, section, weights_before(context, index), stage.path, stage_fingerprint
     )
-    allow = ending.allowance(context, index, trained) if section.budget.seconds else None
+    allow = allowance(context, index, trained) if section.budget.seconds else None
     job = replace(job, stable_fingerprint=stable, allow=allow)
     result = train_phase(job, model, context.accelerator)
     if main:
@@ -238,3 +247,93 @@ def training_here(context: Context, section: Phase) -> Hardware:
         return hardware
     most = GPU_TOKENS[accelerator.num_processes == 1 and section.distil is None]
     return hardware.model_copy(update={"micro_batch_tokens": most})
+
+
+LEAST_TRAINING = 0.2
+"""Smallest share of a budget in time that is left for training."""
+LEAST = 0.01
+"""Share of its budget that a phase may take however late it is: its schedule must reach its end."""
+ENDING, A_PARAMETER = 4.0, 3.2e-8
+"""Seconds that loading, export and report of a small model take, and a parameter more."""
+WORD_PASSES = 4
+"""Passes over a sentence for a word: two tokens, in sentences of twice the mean length."""
+
+
+def passed(clock: Clock) -> float:
+    """Return the seconds of the run so far, by the main process' clock."""
+    seconds = [clock.passed()]
+    broadcast_object_list(seconds)
+    return float(seconds[0])
+
+
+def check_left(whole: float, left: float) -> None:
+    """Refuse to go on where too little of a budget in time is left for training.
+
+    Args:
+        whole: seconds that the run may take.
+        left: of them, without what comes after training as far as that is known.
+
+    Raises:
+        RecipeError: it is too little.
+    """
+    if left >= LEAST_TRAINING * whole:
+        return
+    needed = math.ceil((whole - left) / (1 - LEAST_TRAINING) / 60)
+    raise RecipeError(
+        f"training.budget: {whole / 60:g} minutes are too few here: text, vocabulary, graft and "
+        f"evaluation leave no time to train; give at least {needed:,} minutes (--budget, with "
+        "--update: what is done is kept)"
+    )
+
+
+def allowance(context: Context, index: int, trained: float) -> Callable[[float, int], float]:
+    """Return a function of the seconds and tokens of a look, for the seconds left for a phase.
+
+    The time that is left is divided among the phases to come by their budgets, and evenly among the
+    run's own model and its baselines.
+
+    Args:
+        context: of the run.
+        index: of the phase.
+        trained: seconds that the phase has trained already.
+    """
+    recipe, clock = context.recipe, context.clock
+    budgets = [phase.budget.seconds or 0.0 for phase in recipe.phases[index:]]
+
+    def allow(look: float, tokens: int) -> float:
+        if clock is None:  # a phase by itself
+            return budgets[0]
+        models = 1 + len(recipe.baselines)
+        a_token = look * context.accelerator.num_processes / max(tokens, 1)
+        after = models * evaluated_tokens(context) * a_token + exporting(context) + look
+        left = clock.seconds - passed(clock) - after
+        if index == 0 and not trained:
+            check_left(clock.seconds, left)
+        return max(left * budgets[0] / sum(budgets) / models, LEAST * budgets[0])
+
+    return allow
+
+
+def exporting(context: Context) -> float:
+    """Estimate the seconds that model and report take."""
+    return ENDING + A_PARAMETER * context.run.stage("graft").result()["parameters"]["total"]
+
+
+def evaluated_tokens(context: Context) -> float:
+    """Estimate the tokens that the evaluation reads, of all streams.
+
+    Of a causal model each document, and by its source too; of others two schemes, and a pass for
+    each token of a word, at most one of a sentence.
+    """
+    section, made = context.recipe.evaluation, context.run.stage("tokenizer").result()
+    causal, total = source_family(context.recipe.source).kind == "causal", 0.0
+    characters = section.max_sentences * CHARACTERS_OF_A_SENTENCE
+    for stream in (made.get("streams") or {"": made}).values():
+        tokens, number = stream["tokens"]["test"]["tokens"], stream["tokens"]["test"]["sentences"]
+        if causal:
+            total += 2 * min(tokens, characters / CHARACTERS_A_TOKEN)
+        else:
+            passes = 2 * min(section.max_sentences, number)
+            passes += WORD_PASSES * min(section.max_words, number)
+            total += passes * tokens / max(number, 1)
+    return total

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lingraft.corpus import inputs as text_inputs
-from lingraft.corpus import streams
+from lingraft.corpus import inputs as text_inputs, streams
 from lingraft.corpus.cleaning import decontamination
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.files import path_of
@@ -27,7 +26,6 @@ from lingraft.models.families.record import KINDS
 from lingraft.models.graft import VocabularyTensors, is_tied
 from lingraft.models.modules import in_folder
 from lingraft.models.parts import translation_layers
-from lingraft.models.source import load_shapes
 from lingraft.pipeline import phase_data, stages
 from lingraft.pipeline.fingerprints import named_files
 from lingraft.pipeline.grafting import assemble, counts_of
@@ -35,10 +33,9 @@ from lingraft.pipeline.model_kinds import for_model_kind
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import one_line
 from lingraft.recipe import catalogue, stage_order
+from lingraft.recipe.base import described, lacking
 from lingraft.recipe.baselines import baseline
-from lingraft.recipe.embeddings import lacking
 from lingraft.recipe.run import KEEPING
-from lingraft.recipe.selectors import described
 from lingraft.recipe.streams import distilled
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for
@@ -50,7 +47,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.models.families import Family
-    from lingraft.models.source import LoadedSource
     from lingraft.recipe import Phase, Recipe, Source
 
 
@@ -72,8 +68,7 @@ class Outline:
     @cached_property
     def by_part(self) -> dict[str, int]:
         """Parameters of the target by part, as the graft stage counts them."""
-        counts = counts_of(self.model, self.family, self.recipe)["parameters"]["by_part"]
-        return dict(counts)
+        return dict(counts_of(self.model, self.family, self.recipe)["parameters"]["by_part"])
 
     @property
     def rows(self) -> int:
@@ -106,39 +101,43 @@ def local_folder(section: Source) -> Path | None:
     return folder
 
 
-def shapes_of(recipe: Recipe) -> LoadedSource | None:
-    """Build a recipe's source without values; None where it is not on this machine.
+def shapes_of(section: Source, vocab_size: int) -> source.LoadedSource | None:
+    """Build a source without values; None where it is not on this machine.
+
+    Args:
+        section: the model, or an architecture.
+        vocab_size: of an architecture's model.
 
     Raises:
         LingraftError: it could not be loaded, or has modules that nothing can be grafted onto.
     """
-    if recipe.source.architecture is None:
-        folder = local_folder(recipe.source)
+    if section.architecture is None:
+        folder = local_folder(section)
         for module in () if folder is None else in_folder(folder):
             raise UnsupportedModelError(
                 f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
                 "choose the model without them"
             )
-        return None if folder is None else load_shapes(folder)
+        return None if folder is None else source.load_shapes(folder)
     roles = set().union(*(kind.special_ids.values() for kind in KINDS.values()))
-    model_type = str(recipe.source.architecture["model_type"])
+    model_type = str(section.architecture["model_type"])
     special = export.special_ids(model_type, dict.fromkeys(roles, 0))
     with torch.device("meta"):
-        return source.from_architecture(recipe.source, recipe.tokenizer.vocab_size, special, seed=0)
+        return source.from_architecture(section, vocab_size, special, seed=0)
 
 
-def is_source_tied(recipe: Recipe) -> bool:
-    """Return whether the source's output projection is its word embeddings, by its files.
+def is_source_tied(section: Source) -> bool:
+    """Return whether a source's output projection is its word embeddings, by its files.
 
     Of one that is not on this machine its configuration says so.
     """
-    folder = local_folder(recipe.source)
+    folder = local_folder(section)
     if folder is None:
-        return bool(source.config_of(recipe.source).tie_word_embeddings)
-    return is_tied(load_shapes(folder).model)
+        return bool(source.config_of(section).tie_word_embeddings)
+    return is_tied(source.load_shapes(folder).model)
 
 
-def outline(recipe: Recipe, loaded: LoadedSource) -> Outline:
+def outline(recipe: Recipe, loaded: source.LoadedSource) -> Outline:
     """Graft as the run does, onto a source without values.
 
     Args:
@@ -172,7 +171,7 @@ def _resized(tensors: VocabularyTensors, rows: int) -> VocabularyTensors:
     return VocabularyTensors(embeddings, like(tensors.bias_V), "", like(tensors.decoder_VD))
 
 
-def _rows(recipe: Recipe, loaded: LoadedSource) -> tuple[int, int]:
+def _rows(recipe: Recipe, loaded: source.LoadedSource) -> tuple[int, int]:
     """Rows of the target's embeddings, at most; and how many of them are kept from the source."""
     section, matrix = recipe.tokenizer, _matrix_rows(loaded)
     folder = local_folder(recipe.source)
@@ -188,12 +187,12 @@ def _rows(recipe: Recipe, loaded: LoadedSource) -> tuple[int, int]:
     return section.most_rows(size) + added, old
 
 
-def _matrix_rows(loaded: LoadedSource) -> int:
+def _matrix_rows(loaded: source.LoadedSource) -> int:
     return int(loaded.model.get_input_embeddings().get_parameter("weight").shape[0])
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """The work that a recipe stands for."""
 
     recipe: Recipe
@@ -242,7 +241,7 @@ class Plan:
         return 4 * (self.parameters or 0) + 12 * most
 
 
-def check(recipe: Recipe, *, download: bool = False) -> Plan:
+def check(recipe: Recipe, *, download: bool = False) -> RunPlan:
     """Build the target of a recipe and of its baselines without values, and look at their inputs.
 
     Args:
@@ -259,19 +258,20 @@ def check(recipe: Recipe, *, download: bool = False) -> Plan:
     name, revision = recipe.source.model, recipe.source.revision
     if download and name is not None and folder_of(name) is None:
         source.load_model(name, revision, device_map="meta")
-    loaded, given = shapes_of(recipe), recipe.tokenizer.model
+    loaded = shapes_of(recipe.source, recipe.tokenizer.vocab_size)
+    given = recipe.tokenizer.model
     if loaded is None:
         note = (
             f"source '{name}' is not on this machine{catalogue.hint(str(name))}; its size is known "
             "once it is downloaded (check downloads nothing)"
         )
-        return Plan(for_model_kind(recipe, None), files, None, [note])
+        return RunPlan(for_model_kind(recipe, None), files, None, [note])
     if download or given is None or folder_of(given) is not None:
         stages.check_tokenizers(recipe)
     target, *_ = [_built(variant, loaded) for variant in variants]
     tied = target.tied and target.recipe.embeddings.output_init is not None
     note = "embeddings.output_init: without effect, the output projection is tied"
-    return Plan(target.recipe, files, target, [note] if tied else [])
+    return RunPlan(target.recipe, files, target, [note] if tied else [])
 
 
 def check_words(recipe: Recipe) -> None:
@@ -320,7 +320,7 @@ def _check_text(recipe: Recipe) -> list[dict[str, Any]]:
     return files
 
 
-def _built(recipe: Recipe, loaded: LoadedSource) -> Outline:
+def _built(recipe: Recipe, loaded: source.LoadedSource) -> Outline:
     """Build the target and select what each phase trains.
 
     Raises:

@@ -17,27 +17,18 @@ from typing import TYPE_CHECKING, Any
 from lingraft.callbacks import Callback
 from lingraft.corpus import streams
 from lingraft.corpus.split import SPLITS
-from lingraft.corpus.streams import read_lines
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.pipeline import grafting
-from lingraft.pipeline.fingerprints import (
-    RESOURCES,
-    corpus_fingerprint,
-    resource_contents,
-    source_fingerprint,
-)
+from lingraft.pipeline import fingerprints, grafting
 from lingraft.pipeline.phase_data import check_shares, initializer_sentences
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import named_tokenizer
 from lingraft.recipe import Embeddings
 from lingraft.recipe.phase import most_sentences
 from lingraft.rundir import FORMAT, fingerprint
-from lingraft.tokenizer import documents
-from lingraft.tokenizer import extension as tokenizer_extension
-from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer import documents, extension as tokenizer_extension, files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
 from lingraft.tokenizer.statistics import check_kept, statistics, warn
@@ -51,7 +42,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from lingraft.models.families import Family
-    from lingraft.recipe import Recipe, Stream
+    from lingraft.recipe import Recipe, Source, Stream
     from lingraft.rundir import Run
 
 logger = logging.getLogger(__name__)
@@ -109,7 +100,7 @@ def corpus(context: Context) -> str:
         DataError: a split that the run needs holds no sentences.
     """
     recipe, stage = context.recipe, context.run.stage("corpus")
-    stage_fingerprint = corpus_fingerprint(recipe)
+    stage_fingerprint = fingerprints.corpus_fingerprint(recipe)
     if stage.is_done(stage_fingerprint):
         return stage_fingerprint
     with stage.building(stage_fingerprint) as (folder, result):
@@ -141,17 +132,17 @@ def check_tokenizers(recipe: Recipe) -> None:
         tokenizer_files.kind_of(old_tokenizer)
         code_for(old_tokenizer, section.language_code, recipe.languages[0])
     pad_id, _ = position_settings(recipe)
-    causal = source_family(recipe).kind == "causal"
+    causal = source_family(recipe.source).kind == "causal"
     tokenizer_extension.check(section, old_tokenizer, pad_id=pad_id, causal=causal)
 
 
-def source_family(recipe: Recipe) -> Family:
-    """Return the family of the source, whose configuration is downloaded where it is not here.
+def source_family(source: Source) -> Family:
+    """Return the family of a source, whose configuration is downloaded where it is not here.
 
     Raises:
         UnsupportedModelError: it has no record.
     """
-    return family_of(config_of(recipe.source).model_type)
+    return family_of(config_of(source).model_type)
 
 
 def position_settings(recipe: Recipe) -> tuple[int | None, int]:
@@ -179,7 +170,7 @@ def tokenizer_fingerprint(recipe: Recipe, text_fingerprint: str) -> str:
         FORMAT["tokenizer"],
         text_fingerprint,
         *named_tokenizer(recipe.tokenizer),
-        source_fingerprint(recipe),
+        fingerprints.source_fingerprint(recipe),
         recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
     )
 
@@ -196,7 +187,7 @@ def tokenizer(context: Context, text_fingerprint: str) -> str:
     if longest < max_tokens:
         logger.info("context: %d tokens, not %d: as the source reads", longest, max_tokens)
         max_tokens = longest
-    encoder = documents.encode if source_family(recipe).kind == "causal" else encode
+    encoder = documents.encode if source_family(recipe.source).kind == "causal" else encode
     write = functools.partial(encoder, max_tokens=max_tokens)
     with stage.building(stage_fingerprint) as (folder, result):
         made, extension = make_tokenizer(recipe, source, text)
@@ -241,7 +232,7 @@ def make_tokenizer(
         LingraftError: as `extension.make` and `frame.code_for`.
     """
     pad_id, longest = position_settings(recipe)
-    causal = source_family(recipe).kind == "causal"
+    causal = source_family(recipe.source).kind == "causal"
     language_code, language = recipe.tokenizer.language_code, recipe.languages[0]
     code = code_for(source, language_code, language) if source is not None else None
     read = functools.partial(streams.vocabulary_text, recipe, text)
@@ -281,7 +272,7 @@ def _tokenise(
         if which is not None:
             result[name] = {
                 split: statistics(
-                    which, islice(read_lines(text / f"{split}.txt"), STATISTICS_SENTENCES)
+                    which, islice(streams.read_lines(text / f"{split}.txt"), STATISTICS_SENTENCES)
                 )
                 for split in ("train", "test")
             }
@@ -294,16 +285,16 @@ def _tokenise(
 def graft_fingerprint(recipe: Recipe, vocabulary_fingerprint: str) -> str:
     """Return the fingerprint of what decides the target model before training."""
     section, most = recipe.embeddings, most_sentences(recipe.phases)
-    nowhere = {key: getattr(Embeddings(), key) for key in RESOURCES}
+    nowhere = {key: getattr(Embeddings(), key) for key in fingerprints.RESOURCES}
     learns = any(INITIALIZERS[name].learns_from_text for name in section.initializers)
     return fingerprint(
         FORMAT["graft"],
         vocabulary_fingerprint,
-        source_fingerprint(recipe),
+        fingerprints.source_fingerprint(recipe),
         recipe.graft,
         recipe.seed,
         section.decisive.model_copy(update=nowhere),
-        resource_contents(section),
+        fingerprints.resource_contents(section),
         *(["sentences", most] if learns and most is not None else []),
     )
 

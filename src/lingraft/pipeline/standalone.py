@@ -19,8 +19,7 @@ from lingraft.pipeline.causal_evaluation import ScoredModel
 from lingraft.pretrained.load import load_config
 from lingraft.recipe import Corpus, catalogue
 from lingraft.stats import Resampling
-from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer import shards
+from lingraft.tokenizer import files as tokenizer_files, shards
 from lingraft.tokenizer.statistics import check_kept, statistics
 from lingraft.training.objectives.common import TokenIds
 

@@ -17,9 +17,9 @@ from lingraft.pipeline.model_kinds import for_model_kind
 from lingraft.pipeline.phase_data import initializer_sentences
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import catalogue
+from lingraft.recipe.base import learns_vectors
 from lingraft.recipe.decoding import assignments, decode, override
 from lingraft.recipe.defaults import vocabulary_for
-from lingraft.recipe.embeddings import learns_vectors
 from lingraft.recipe.streams import named_texts
 from lingraft.rundir import Run, removed_on_failure
 from lingraft.tokenizer import files as tokenizer_files
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-UNKNOWN = "und"
-"""The language of text whose language nobody gave."""
 NO_TEXT = "no text"
 """Stands where a recipe names its text; nothing reads it."""
 USED = ("source", "language", "corpus", "streams", "tokenizer", "graft", "embeddings", "seed")
@@ -110,8 +108,7 @@ def train_tokenizer(
         raise RecipeError("train_tokenizer: text names no file; name at least one")
     with tempfile.TemporaryDirectory(prefix="lingraft-") as folder:
         run, tables = Run(Path(folder)), {"embeddings": {"init": "random"}}
-        recipe = _recipe(like, text, language, vocab_size, tables, settings)
-        return _vocabulary(recipe, run)
+        return _vocabulary(_recipe(like, text, language, vocab_size, tables, settings), run)
 
 
 def save(
@@ -130,8 +127,7 @@ def save(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with removed_on_failure(folder):
-        dtype = export.dtype_of(load_config(catalogue.resolve(source)))
-        export.write_model(model, folder, dtype)
+        export.write_model(model, folder, export.dtype_of(load_config(catalogue.resolve(source))))
         tokenizer_files.save(tokenizer, folder)
         export.check_reload(model, folder)
         report.save(folder)
@@ -163,13 +159,13 @@ def _recipe(
     """
     quiet_transformers()
     paths = list(text) or [NO_TEXT]
-    texts = named_texts(paths, language) or named_texts(paths, UNKNOWN)
+    texts = named_texts(paths, language) or named_texts(paths, "und")  # nobody gave the language
     given = [*assignments(settings), *assignments({"tokenizer.vocab_size": vocab_size})]
     data = override({"source": {"model": catalogue.resolve(source)}} | texts | tables, given)
     if idle := [key for key in data if key not in USED]:
         raise RecipeError(f"{idle[0]}: decides nothing here; settings are of {', '.join(USED)}")
     recipe = decode(data, "graft")
-    return for_model_kind(recipe, stages.source_family(recipe))
+    return for_model_kind(recipe, stages.source_family(recipe.source))
 
 
 def _vocabulary(recipe: Recipe, run: Run) -> PreTrainedTokenizerFast:

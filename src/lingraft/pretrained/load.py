@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import CONFIG_MAPPING, AutoConfig, GenerationConfig, PreTrainedConfig
-from transformers.utils import GENERATION_CONFIG_NAME
-from transformers.utils import logging as transformers_logging
+from transformers.utils import GENERATION_CONFIG_NAME, logging as transformers_logging
 from transformers.utils.hub import cached_file
 
 from lingraft.errors import DataError, LingraftError, UnsupportedModelError, is_memory_full

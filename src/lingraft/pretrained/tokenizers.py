@@ -157,10 +157,7 @@ def _as_stored(name: str, file: Path, where: str, revision: str | None) -> PreTr
         tokenizer = known
     else:
         tokenizer = PreTrainedTokenizerFast.from_pretrained(
-            where,
-            revision=revision or "main",
-            trust_remote_code=False,
-            **_of_class(known, backend),
+            where, revision=revision or "main", trust_remote_code=False, **_of_class(known, backend)
         )
         if backend.post_processor is None and isinstance(known, PreTrainedTokenizerFast):
             around = known("")["input_ids"]

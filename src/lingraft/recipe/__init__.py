@@ -8,28 +8,29 @@ from lingraft.recipe.base import (
     PARTS,
     STAGE_NAMES,
     Decay,
+    Embeddings,
     Initializer,
     Names,
     Objective,
+    Part,
     Section,
     Share,
     stage_order,
 )
-from lingraft.recipe.embeddings import Embeddings
 from lingraft.recipe.phase import (
+    Baseline,
     Batch,
     Budget,
-    Data,
     Distil,
     Lora,
     Masking,
     Mixture,
     Optimizer,
     Phase,
+    PhaseData,
     Schedule,
+    Training,
     Validation,
 )
 from lingraft.recipe.run import Evaluation, Export, Graft, Hardware, Recipe, Source, Tokenizer
-from lingraft.recipe.selectors import Part
 from lingraft.recipe.streams import Corpus, Stream
-from lingraft.recipe.training import Baseline, Training

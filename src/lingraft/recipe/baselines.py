@@ -8,16 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Budget, Distil, Section, Training
-from lingraft.recipe.methods import (
-    EMBEDDINGS,
-    masked_sentences,
-    own_rates,
-    pairs_of,
-    preset_of,
-    shares_of,
-    split,
-)
+from lingraft.recipe import Budget, Distil, Section, Training, methods
 from lingraft.recipe.records import METHODS, PRESETS, method_named
 from lingraft.recipe.run import UNSIZED, Tokenizer
 from lingraft.recipe.streams import standard
@@ -50,7 +41,7 @@ def _at_peak(
     optimizer: Optimizer, peak: float, factor: float | None, train: Sequence[str]
 ) -> Optimizer:
     """Set another learning rate; of parts' own rates that of the embeddings alone, by a factor."""
-    rates = own_rates(peak, factor, train)
+    rates = methods.own_rates(peak, factor, train)
     return optimizer.model_copy(update={"learning_rate": peak, "rates": rates})
 
 
@@ -77,12 +68,12 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     _check_shared(recipe, section.method, record)
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
-    shares = shares_of(record.phases, Training() if record.has_shares else recipe.training)
+    shares = methods.shares_of(record.phases, Training() if record.has_shares else recipe.training)
     own = METHODS[recipe.training.method]
     graft = _of_method(recipe.graft, own.graft, record.graft)
     embeddings = _of_method(recipe.embeddings, own.embeddings, record.embeddings)
     peak = section.learning_rate or last.optimizer.learning_rate
-    factor, own_rate = None, last.optimizer.rates.get(EMBEDDINGS)
+    factor, own_rate = None, last.optimizer.rates.get(methods.EMBEDDINGS)
     if own_rate is not None and graft.source_weights != "random":
         factor = own_rate / last.optimizer.learning_rate
     phases = tuple(
@@ -91,7 +82,10 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
                 "name": template.name,
                 "train": train,
                 "distil": (last.distil or Distil()) if template.distil else None,
-                **(pairs_of(recipe, template, PRESETS[record.preset]) or masked_sentences(last)),
+                **(
+                    methods.pairs_of(recipe, template, PRESETS[record.preset])
+                    or methods.masked_sentences(last)
+                ),
                 "budget": Budget(value=value, unit=total.unit),
                 "lora": template.lora,
                 "optimizer": _at_peak(
@@ -99,8 +93,8 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
                 ),
             }
         )
-        for template, value in zip(record.phases, split(total, shares), strict=True)
-        for train in [template.train or preset_of(recipe.training).first_phase]
+        for template, value in zip(record.phases, methods.split(total, shares), strict=True)
+        for train in [template.train or methods.preset_of(recipe.training).first_phase]
     )
     return recipe.model_copy(
         update={

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import itertools
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -107,12 +108,9 @@ def files() -> dict[str, Path]:
 def summary(path: Path) -> str:
     """Return the first sentence of a recipe's comment."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    comment = ""
-    for line in lines:
-        if not line.startswith("# "):
-            break
-        comment += f" {line[2:]}"
-    return re.split(r"\. (?=[A-Z])", comment.strip())[0].rstrip(".")
+    comment = itertools.takewhile(lambda line: line.startswith("# "), lines)
+    text = " ".join(line[2:] for line in comment)
+    return re.split(r"\. (?=[A-Z])", text.strip())[0].rstrip(".")
 
 
 def text(name: str) -> str:

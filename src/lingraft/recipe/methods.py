@@ -9,29 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import (
-    Budget,
-    Data,
-    Distil,
-    Embeddings,
-    Graft,
-    Masking,
-    Mixture,
-    Phase,
-    Recipe,
-    Section,
-    Tokenizer,
-    Training,
-    Validation,
-    catalogue,
-)
-from lingraft.recipe.base import READ_PAIRS
+from lingraft.recipe import Embeddings, Training, catalogue
+from lingraft.recipe.base import READ_PAIRS, Section
 from lingraft.recipe.decoding import decode, load, override
+from lingraft.recipe.phase import Budget, Distil, Masking, Mixture, Phase, PhaseData, Validation
 from lingraft.recipe.records import AUTO, PRESETS, method_named
+from lingraft.recipe.run import Graft, Recipe, Tokenizer
 from lingraft.recipe.streams import check_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lingraft.recipe import Batch
     from lingraft.recipe.records import MethodRecord, PhaseTemplate, Preset
@@ -76,21 +63,25 @@ def split(budget: Budget, shares: Sequence[float]) -> list[float]:
     return [*parts, float(left)]
 
 
-def _replayed(recipe: Recipe) -> tuple[Data, ...]:
-    """Return what a phase reads if the method replays streams; nothing (all alike) if it does not.
+def _replayed(replay: Mapping[str, float], names: Sequence[str]) -> tuple[PhaseData, ...]:
+    """Return what a phase reads if streams are replayed; nothing (all alike) if none is.
+
+    Args:
+        replay: the share of the tokens that each of them gets.
+        names: of all streams.
 
     Raises:
         RecipeError: such a stream is not there, is all there is, or the shares leave nothing.
     """
-    replay = recipe.training.replay
     if not replay:
         return ()
-    names = [stream.name for stream in recipe.texts]
     check_names("training.replay", replay, names)
     if len(replay) == len(names) or sum(replay.values()) >= 1:
         raise RecipeError("training.replay: leaves no tokens for the target's text; replay less")
     return tuple(
-        Data(stream=name, share=replay.get(name) or None) for name in names if replay.get(name) != 0
+        PhaseData(stream=name, share=replay.get(name) or None)
+        for name in names
+        if replay.get(name) != 0
     )
 
 
@@ -99,8 +90,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     method, preset = recipe.training, preset_of(recipe.training)
     record = method_named(method.method)
     templates, budget = record.phases, method.budget or preset.budget
-    shares = shares_of(templates, method)
-    values = split(budget, shares)
+    values = split(budget, shares_of(templates, method))
     phases = []
     for index, (template, value) in enumerate(zip(templates, values, strict=True)):
         first = index == 0 and len(templates) > 1
@@ -157,7 +147,8 @@ def _read(recipe: Recipe, template: PhaseTemplate, preset: Preset) -> dict[str, 
     rate, joins = recipe.training.masking_rate, recipe.training.packing
     masked = {} if rate is None else {"masking": Masking(rate=rate)}
     joins = preset.packing if joins is None else joins
-    return {"packing": joins, "data": _replayed(recipe), **masked}
+    data = _replayed(recipe.training.replay or {}, [stream.name for stream in recipe.texts])
+    return {"packing": joins, "data": data, **masked}
 
 
 def _warmup(preset: Preset, budget: Budget, batch: Batch) -> float:
@@ -181,7 +172,7 @@ def pairs_of(recipe: Recipe, template: PhaseTemplate, preset: Preset) -> dict[st
     for stream in recipe.texts:
         bilingual = stream.bilingual
         data.append(
-            Data(
+            PhaseData(
                 stream=stream.name,
                 objective=first,  # type: ignore[arg-type]
                 also=tuple(more) if bilingual else (),  # type: ignore[arg-type]
@@ -189,14 +180,12 @@ def pairs_of(recipe: Recipe, template: PhaseTemplate, preset: Preset) -> dict[st
                 max_tokens=PAIR_TOKENS[bilingual],
             )
         )
-    kinds = {stream.bilingual for stream in recipe.texts}
-    both = len(kinds) == 2
+    both = len({stream.bilingual for stream in recipe.texts}) == 2
     size = None if recipe.training.batch or not both else preset.bilingual_batch
     mixture = Mixture(
         alpha=PAIR_ALPHA, draw="alternate" if both else "sentences", bilingual_batch=size
     )
-    pairs = {"objective": first, "data": tuple(data), "mixture": mixture}
-    return pairs | {"packing": False}
+    return {"objective": first, "data": tuple(data), "mixture": mixture, "packing": False}
 
 
 def masked_sentences(phase: Phase) -> dict[str, Any]:
@@ -348,18 +337,13 @@ def recipe_from(
             f"training.{'preset' if becomes_auto else 'method'}: [graft] and [[phases]] of "
             f"{where} are those of method '{old.method}'; leave both out of it"
         )
-    recipe = _with_known_source(expand(changed))
+    recipe = expand(changed)
+    if recipe.source.model is not None:  # may be a name of `lingraft show models`
+        update = {"model": catalogue.resolve(recipe.source.model)}
+        recipe = recipe.model_copy(update={"source": recipe.source.model_copy(update=update)})
     if not late:
         return recipe
     return expand(decode(override(_as_given(recipe), late), where))
-
-
-def _with_known_source(recipe: Recipe) -> Recipe:
-    """Return the recipe with the Hub id of a source named as in `lingraft show models`."""
-    name = recipe.source.model
-    if name is None or (model := catalogue.resolve(name)) == name:
-        return recipe
-    return recipe.model_copy(update={"source": recipe.source.model_copy(update={"model": model})})
 
 
 def as_written(recipe: Recipe) -> Recipe:

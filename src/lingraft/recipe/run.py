@@ -11,18 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from lingraft.devices import Device
-from lingraft.recipe.base import STAGE_NAMES, Names, Places, Section
-from lingraft.recipe.embeddings import Embeddings
-from lingraft.recipe.phase import Data, Phase
-from lingraft.recipe.streams import (
-    SHORT_FORM,
-    Corpus,
-    Stream,
-    check_data,
-    check_names,
-    check_streams,
-)
-from lingraft.recipe.training import Baseline, Training
+from lingraft.recipe.base import STAGE_NAMES, Embeddings, Names, Places, Section
+from lingraft.recipe.phase import Baseline, Phase, PhaseData, Training
+from lingraft.recipe.streams import SHORT_FORM, Corpus, Stream, check_data, check_names
 
 CHARACTERS_OF_A_SENTENCE = 100
 """About as many as in English: of a causal model's documents so many count as a sentence."""
@@ -63,9 +54,8 @@ class Evaluation(Section):
     @model_validator(mode="after")
     def _distinct(self) -> Evaluation:
         stems = [Path(name).name for name in self.kept]
-        for stem in stems:
-            if stems.count(stem) > 1:
-                raise ValueError(f"kept: two texts are called '{stem}'; rename one")
+        if twice := [stem for stem in stems if stems.count(stem) > 1]:
+            raise ValueError(f"kept: two texts are called '{twice[0]}'; rename one")
         return self
 
 
@@ -302,10 +292,10 @@ class Recipe(Section):
         """Return whether pieces of the source's vocabulary go on, with the rows that it learnt."""
         return self.tokenizer.action in KEEPING and self.graft.source_weights == "pretrained"
 
-    def read_in(self, phase: Phase) -> list[tuple[Data, Stream]]:
+    def read_in(self, phase: Phase) -> list[tuple[PhaseData, Stream]]:
         """Return what a phase reads, and of which stream; all streams where it says nothing."""
         streams = {stream.name: stream for stream in self.texts}
-        entries = phase.data or [Data(stream=name) for name in streams]
+        entries = phase.data or [PhaseData(stream=name) for name in streams]
         return [(entry, streams[entry.stream]) for entry in entries]
 
     @property
@@ -315,8 +305,14 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _one_text(self) -> Recipe:
-        check_streams(self.language, self.corpus, self.streams)
+        given = [bool(self.language), bool(self.corpus)]
+        if any(given) if self.streams else not all(given):
+            raise ValueError("give either language and corpus, or [[streams]] alone")
         names = tuple(stream.name for stream in self.texts)
+        if len(set(names)) != len(names):
+            raise ValueError(
+                f"streams: two streams have the same name, in {list(names)}; give each its own"
+            )
         check_names("tokenizer.streams", self.tokenizer.streams, names)
         check_names("evaluation.before", self.evaluation.before, names)
         if self.evaluation.before and self.source.model is None:

@@ -125,20 +125,6 @@ class Stream(Section):
         return f"{self.name}-" if self.name else ""
 
 
-def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[Stream, ...]) -> None:
-    """Check that a recipe names its text once.
-
-    Raises:
-        ValueError: it does not.
-    """
-    given = [bool(language), bool(corpus)]
-    if any(given) if streams else not all(given):
-        raise ValueError("give either language and corpus, or [[streams]] alone")
-    names = [stream.name for stream in streams]
-    if len(set(names)) != len(names):
-        raise ValueError(f"streams: two streams have the same name, in {names}; give each its own")
-
-
 def check_names(key: str, wanted: Iterable[str], names: Sequence[str]) -> None:
     """Check that streams which a key of the recipe names are there.
 

@@ -19,9 +19,8 @@ from lingraft.corpus.readers.columns import HUB_PREFIX, hub_parts
 from lingraft.models.families.record import KINDS
 from lingraft.models.modules import MODULES, wanted_by
 from lingraft.report import tables
-from lingraft.report.page import Heading, Text, section
-from lingraft.report.pages import run as run_page
-from lingraft.report.pages import sections
+from lingraft.report.page import Heading, PageText, section
+from lingraft.report.pages import run as run_page, sections
 from lingraft.report.table import Table, markdown, plain
 from lingraft.report.variants import VERSION_KEYS, kind_of, labelled
 from lingraft.report.verdict import verdict
@@ -89,7 +88,7 @@ def _written(part: Part) -> str:
         return f"{'#' * part.level} {plain(part.text)}"
     if isinstance(part, Table):
         return markdown(part, plain)
-    assert isinstance(part, Text)
+    assert isinstance(part, PageText)
     if part.kind == "code":
         return f"```{part.lang}\n{part.text}\n```"
     text = part.text if isinstance(part.text, Markup) else plain(part.text)
@@ -122,20 +121,20 @@ def model_card(run: Run) -> str:
     made += [f"Tokenizer: {run_page.tokenizer_text(tokenizer)}"] if tokenizer else []
     parts = [
         *_lead(main),
-        *([Text(verdict(compared), "strong")] if evaluation else []),
+        *([PageText(verdict(compared), "strong")] if evaluation else []),
         *_use(main, kind),
         *run_page.quality(models, compared),
         *run_page.corpus(main),
-        Text(
+        PageText(
             f"Licence of the text: {export.data_license or UNKNOWN}; of the model: "
             f"{export.license or UNKNOWN}."
         ),
-        *section("Method", Text(" ".join([f"{main.title}, seed {main.recipe.seed}.", *made]))),
+        *section("Method", PageText(" ".join([f"{main.title}, seed {main.recipe.seed}.", *made]))),
         *section("What trained in each phase", run_page.schedule(models), level=3),
         *section(
             "How to reproduce it",
-            Text(f"Made with {', '.join(versions)}. Save this beside the files that it names:"),
-            Text(shareable(main).strip().replace("```", "'''"), "code", "toml"),
+            PageText(f"Made with {', '.join(versions)}. Save this beside the files that it names:"),
+            PageText(shareable(main).strip().replace("```", "'''"), "code", "toml"),
         ),
     ]
     return card(main.recipe.name, parts, **metadata(main, compared.lines[0].metrics))
@@ -182,15 +181,15 @@ def _own_modules(main: TrainedModel) -> dict[str, str]:
     }
 
 
-def _lead(main: TrainedModel) -> Iterator[Text]:
+def _lead(main: TrainedModel) -> Iterator[PageText]:
     recipe, own = main.recipe, _own_modules(main)
     local = " (a local model)" * (recipe.source.model is not None)
     local = "" if sections.on_hub(recipe.source.model) else local
     codes = ", ".join(f"`{code}`" for code in recipe.languages)
     source = plain(sections.source_name(recipe))
-    yield Text(Markup(f"A model for {codes}, made from {source}{local} with lingraft."))
+    yield PageText(Markup(f"A model for {codes}, made from {source}{local} with lingraft."))
     if own:
-        yield Text(
+        yield PageText(
             Markup(
                 f"It has {' and '.join(own.values())}, which no class of transformers has. So **it "
                 "loads with lingraft alone**; the weights without them, which are another and "
@@ -198,7 +197,7 @@ def _lead(main: TrainedModel) -> Iterator[Text]:
             )
         )
     else:
-        yield Text("It is a plain Hugging Face checkpoint with its own tokenizer.")
+        yield PageText("It is a plain Hugging Face checkpoint with its own tokenizer.")
 
 
 def _use(main: TrainedModel, kind: KindName) -> list[Part]:
@@ -223,7 +222,7 @@ def _use(main: TrainedModel, kind: KindName) -> list[Part]:
     inherits = "; so it may inherit those of the source model"
     limits = BIAS.format(inherits if sections.takes_weights(main.recipe) else "")
     return section(
-        "How to use it", Text(code, "code", "python"), Text(f"{TASKS[kind][1]} {limits}")
+        "How to use it", PageText(code, "code", "python"), PageText(f"{TASKS[kind][1]} {limits}")
     )
 
 

@@ -13,7 +13,7 @@ import re
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -24,7 +24,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from lingraft.report import numbers
 from lingraft.report.table import comma_separated
-from lingraft.report.variants import results_of
+from lingraft.report.variants import evaluated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ RC: dict[Any, Any] = {
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """Points of one model."""
 
     name: str
@@ -93,7 +93,7 @@ class Figure:
     """Name of the file, unique on the page."""
     axes: tuple[str, str]
     """Labels along the foot and up the side."""
-    lines: Sequence[Line]
+    lines: Sequence[Series]
     caption: str
     levels: Sequence[tuple[str, float]] = ()
     """Flat dotted lines: what needs no training."""
@@ -194,7 +194,7 @@ def as_link(csv: str) -> str:
     return f"data:text/csv;charset=utf-8,{quote(csv)}"
 
 
-def _draw_line(axes: Axes, line: Line) -> None:
+def _draw_line(axes: Axes, line: Series) -> None:
     colour = COLOURS[line.index % len(COLOURS)]
     if line.faint:
         axes.plot(line.x, line.y, color=colour, alpha=0.4, linewidth=0.9)
@@ -256,14 +256,13 @@ def losses(models: Sequence[TrainedModel]) -> Figure | None:
 
     The foot reaches to the end of all training, which the last logged step need not reach.
     """
-    lines: list[Line] = []
+    lines: list[Series] = []
     for index, model in enumerate(models):
         for kind, series in (("train", "training"), ("valid", "validation")):
             x, y = curve(model.phases, kind, "loss")
             if x:
-                lines.append(Line(model.label, x, y, index, series, faint=kind == "train"))
-    evaluations = results_of(models, "evaluation")
-    unigrams = sorted({float(evaluation["unigram_entropy"]) for _, evaluation in evaluations})
+                lines.append(Series(model.label, x, y, index, series, faint=kind == "train"))
+    unigrams = sorted({float(of["unigram_entropy"]) for _, of in evaluated(models)})
     caption = (
         "Loss against tokens seen. Faint: training; strong: validation. Uprights: a new phase of "
         f"{models[0].label}. Dotted: the loss of knowing only how often each token occurs."
@@ -272,9 +271,7 @@ def losses(models: Sequence[TrainedModel]) -> Figure | None:
     if not lines:
         return None
     phases = [phase for phase in models[0].phases if phase.tokens is not None]
-    starts = [0]
-    for phase in phases:
-        starts.append(starts[-1] + (phase.tokens or 0))
+    starts = accumulate((phase.tokens or 0 for phase in phases), initial=0)
     spans = [(*span, phase.name) for span, phase in zip(pairwise(starts), phases, strict=True)]
     end = max((model.tokens or 0 for model in models), default=0) * 1.01 or None
     return Figure(

@@ -82,10 +82,8 @@ def short(value: float | None) -> str:
     """Show a count to three digits: 950, 88 k, 0.88 M, 1.2 B."""
     if value is None:
         return ABSENT
-    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if value >= (0.1 if unit == "M" else 1.0) * size:
-            if unit == "k" and value < 10_000:
-                break
+    for least, size, unit in ((1e9, 1e9, "B"), (1e5, 1e6, "M"), (1e4, 1e3, "k")):
+        if value >= least:
             return f"{_three_digits(value / size)}{NO_BREAK}{unit}"
     return f"{value:,.0f}"
 
@@ -110,8 +108,7 @@ def duration(seconds: float | None) -> str:
     """Show a time: 0.8 s, 45 s, 3 min 20 s, 2 h 5 min."""
     if seconds is None:
         return ABSENT
-    text = log.duration(seconds)
-    return re.sub(r" (?=s|min|h)", NO_BREAK, text)
+    return re.sub(r" (?=s|min|h)", NO_BREAK, log.duration(seconds))
 
 
 def size(n_bytes: float | None) -> str:

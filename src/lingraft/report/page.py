@@ -34,7 +34,7 @@ class Heading(NamedTuple):
     level: int = 2
 
 
-class Text(NamedTuple):
+class PageText(NamedTuple):
     """A paragraph; `Markup` is written as it is."""
 
     text: str
@@ -50,7 +50,7 @@ class Folded(NamedTuple):
     parts: Sequence[Part]
 
 
-Part = Heading | Text | Table | Figure | Folded
+Part = Heading | PageText | Table | Figure | Folded
 
 
 def section(title: str, *parts: Part | None, level: int = 2) -> list[Part]:
@@ -105,8 +105,6 @@ def _template() -> jinja2.Template:
 
 MORE = 4
 """Times the budget, at least, where a model has learnt little."""
-OWN_TASK = "my-task.toml"
-"""A user's own task, in the place of the name of one."""
 
 
 def after_run(main: TrainedModel, line: Line) -> NextStep:
@@ -141,5 +139,5 @@ def after_run(main: TrainedModel, line: Line) -> NextStep:
         )
     return NextStep(
         "Fine-tune the model on a task (lingraft show tasks lists them):",
-        command("finetune", path / "model", "--task", OWN_TASK, "--data", "data"),
+        command("finetune", path / "model", "--task", "my-task.toml", "--data", "data"),
     )

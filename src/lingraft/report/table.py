@@ -31,7 +31,7 @@ NARROW = 16
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell of a table."""
 
     text: str
@@ -69,10 +69,10 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row; the first cell names it."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     role: Role = ""
     """A reference is no result but what results are read against."""
 
@@ -83,7 +83,7 @@ class Table:
 
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -96,7 +96,7 @@ class Table:
     def has_bars(self) -> bool:
         return any(column.kind == "bar" for column in self.columns)
 
-    def column(self, title: str) -> dict[str, Cell]:
+    def column(self, title: str) -> dict[str, TableCell]:
         """Return the cells of a column by the name of their row."""
         at = [column.title for column in self.columns].index(title)
         return {row.cells[0].text: row.cells[at] for row in self.rows}
@@ -123,7 +123,7 @@ class Table:
 def table(
     title: str,
     head: Iterable[str | Column],
-    rows: Iterable[Row | Iterable[str | Cell]],
+    rows: Iterable[TableRow | Iterable[str | TableCell]],
     notes: Iterable[str] = (),
 ) -> Table:
     """Make a table.
@@ -138,13 +138,15 @@ def table(
         column if isinstance(column, Column) else Column(column, "number" if at else "text")
         for at, column in enumerate(head)
     ]
-    body = (cells if isinstance(cells, Row) else row(*cells) for cells in rows)
+    body = (cells if isinstance(cells, TableRow) else row(*cells) for cells in rows)
     return Table(title, tuple(columns), tuple(body), tuple(notes))
 
 
-def row(*cells: str | Cell, role: Role = "") -> Row:
+def row(*cells: str | TableCell, role: Role = "") -> TableRow:
     """Make a row of texts and cells."""
-    return Row(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells), role)
+    return TableRow(
+        tuple(cell if isinstance(cell, TableCell) else TableCell(cell) for cell in cells), role
+    )
 
 
 # -- Markdown
@@ -179,7 +181,7 @@ def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _marked(cell: Cell, role: Role, escape: Callable[[str], str]) -> str:
+def _marked(cell: TableCell, role: Role, escape: Callable[[str], str]) -> str:
     before, after = {BEST: ("**", "**"), SECOND: ("<u>", "</u>")}.get(
         cell.rank, ("*", "*") if role == "reference" and cell.text != ABSENT else ("", "")
     )
@@ -241,6 +243,6 @@ def terminal(data: Table, width: int, best: str = "*") -> RichTable:
     return rich_table
 
 
-def _terminal_cell(cell: Cell, role: Role, best: str) -> Text:
+def _terminal_cell(cell: TableCell, role: Role, best: str) -> Text:
     style = STYLES.get(cell.rank, "italic" if role == "reference" else "")
     return Text(cell.whole + (best if cell.rank == BEST else ""), style=style)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lingraft.evaluation.records import WORDS_FILE, on_common
 from lingraft.report import numbers
 from lingraft.report.numbers import Metric, hits
-from lingraft.report.table import BEST, Cell, row, table
+from lingraft.report.table import BEST, TableCell, row, table
 from lingraft.report.variants import TrainedModel, headline
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ class Line:
 
     name: str
     method: str
-    parameters: int | None
-    tokens: int | None
-    seconds: float | None
-    metrics: dict[str, float]
+    parameters: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
     """By the names in METRICS; without those not measured."""
-    fingerprint: str | None
+    fingerprint: str | None = None
     """Fingerprint of the masks; None before evaluation."""
-    unigram_perplexity: float | None
+    unigram_perplexity: float | None = None
     best: frozenset[str] = frozenset()
     """Metrics in which no other line is better."""
     words: int | None = None
@@ -179,9 +179,6 @@ def _line_on(
         parameters=int(graft["parameters"]["total"]) if graft else None,
         tokens=model.tokens,
         seconds=model.seconds,
-        metrics={},
-        fingerprint=None,
-        unigram_perplexity=None,
     )
     if evaluation is None:
         return line
@@ -241,19 +238,14 @@ def _with_best(lines: Sequence[Line], metrics: Iterable[str]) -> list[Line]:
     ]
 
 
-def _reference(name: str, metrics: dict[str, float]) -> Line:
-    return Line(name, name, None, None, None, metrics, None, None)
-
-
 def _unigrams(evaluated: Sequence[Line]) -> list[Line]:
     texts: dict[float, Line] = {}
     for line in evaluated:
         texts.setdefault(line.unigram_perplexity or math.nan, line)
     return [
-        _reference(
-            "unigrams" if len(texts) == 1 else f"unigrams ({line.name})", {"perplexity": perplexity}
-        )
+        Line(name, name, metrics={"perplexity": perplexity})
         for perplexity, line in texts.items()
+        for name in ["unigrams" if len(texts) == 1 else f"unigrams ({line.name})"]
     ]
 
 
@@ -269,12 +261,11 @@ def _sources(models: Sequence[TrainedModel], prints: set[str | None]) -> list[Li
         source = evaluation.get("source") or next(iter(streams.values()), None)
         if source is None:
             continue
-        masks = source.get("masks") or evaluation["masks"]
-        alike = {str(masks["fingerprint"])} == prints
+        alike = {str((source.get("masks") or evaluation["masks"])["fingerprint"])} == prints
         metrics = {k: v for k, v in _metrics(source).items() if alike or k in BY_TEXT}
         name = "source untouched" + (f" ({model.label})" if lines else "")
         if metrics and metrics not in [line.metrics for line in lines]:
-            lines.append(_reference(name, metrics))
+            lines.append(Line(name, name, metrics=metrics))
     return lines
 
 
@@ -283,7 +274,7 @@ def table_of(compared: Comparison) -> Table:
     rows = [
         row(
             line.name,
-            *(Cell(line.shown(m), rank=BEST if m in line.best else 0) for m in METRICS),
+            *(TableCell(line.shown(m), rank=BEST if m in line.best else 0) for m in METRICS),
             numbers.short(line.tokens),
             numbers.duration(line.seconds),
             numbers.short(line.parameters),

@@ -136,11 +136,9 @@ class TrainedModel:
         return TITLES.get(self.method, self.method)
 
 
-def results_of(
-    models: Iterable[TrainedModel], stage: str
-) -> list[tuple[TrainedModel, dict[str, Any]]]:
-    """Return the models whose stage is finished, each with what it left."""
-    pairs = ((model, model.result(stage)) for model in models)
+def evaluated(models: Iterable[TrainedModel]) -> list[tuple[TrainedModel, dict[str, Any]]]:
+    """Return the models whose evaluation is finished, each with what it left."""
+    pairs = ((model, model.result("evaluation")) for model in models)
     return [(model, result) for model, result in pairs if result is not None]
 
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from lingraft.evaluation import records
 from lingraft.log import counted
 from lingraft.report import numbers
-from lingraft.report.table import BEST, Cell, Column, table
+from lingraft.report.table import BEST, Column, TableCell, table
 from lingraft.report.tables import BITS, FEWEST_TARGETS, METRICS, MOST_UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lingraft.evaluation.records import Paired
     from lingraft.report.table import Table
     from lingraft.report.tables import Comparison, Line
     from lingraft.report.variants import TrainedModel
@@ -125,7 +124,7 @@ class PairedBits(NamedTuple):
     stream: str
     other: str
     """Label of the second model."""
-    paired: Paired
+    paired: records.Paired
 
     @property
     def outcome(self) -> str:
@@ -138,7 +137,7 @@ class PairedBits(NamedTuple):
         return "better" if gap.high < 0 else "worse"
 
 
-def paired_bits(tsv: Path, other_tsv: Path) -> Paired | None:
+def paired_bits(tsv: Path, other_tsv: Path) -> records.Paired | None:
     """Compare two words.tsv by a paired bootstrap over blocks of the test text.
 
     Args:
@@ -215,8 +214,8 @@ def streams_table(main: str, pairs: Sequence[PairedBits]) -> Table | None:
                 pair.stream,
                 pair.other,
                 numbers.count(pair.paired.words),
-                Cell(numbers.fixed(ours, 3), rank=best[0]),
-                Cell(numbers.fixed(theirs, 3), rank=best[1]),
+                TableCell(numbers.fixed(ours, 3), rank=best[0]),
+                TableCell(numbers.fixed(theirs, 3), rank=best[1]),
                 numbers.signed(ours - theirs, 3),
                 bounds,
             )

@@ -15,18 +15,10 @@ from lingraft.report.variants import STREAM
 from lingraft.stats import interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from lingraft.report.row import Score
-    from lingraft.stats import Array, Difference, Resampling
-
-if TYPE_CHECKING:
-    from lingraft.stats import Key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lingraft.report.row import Value
+    from lingraft.report.row import Score, Value
+    from lingraft.stats import Array, Difference, Key, Resampling
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft import log, processes
 from lingraft.errors import LingraftError, RecipeError, explain
-from lingraft.processes import secrets_withheld
 from lingraft.report.row import RESULTS
 from lingraft.rundir import DONE, SHARED_STAGES, Run, Step, fingerprint, read_json, write_text
 
@@ -34,12 +33,8 @@ if TYPE_CHECKING:
 
 JOB, FAILURE, LOG = "cell.json", "failure.txt", "log.txt"
 """In the folder: what is to be done; why it failed; output of the process."""
-JOBS = "jobs"
-"""In the study's folder: submitit's files."""
 GRACE_SECONDS = 120.0
 """For the last step and a checkpoint, once the study is gone."""
-LABEL, WEIGHTS = "cell", "weights"
-"""Name of a cell's model in its fine-tunings, and the folder of links to it."""
 TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json", "*.model")
 
 
@@ -142,14 +137,14 @@ def fine_tune(run: Run, recipe: Recipe, task: dict[str, Any]) -> str:
     from lingraft.finetuning.run import Options, finetune
     from lingraft.training.phase import Stopped
 
-    weights = run.path / WEIGHTS
+    weights = run.path / "weights"  # links to them
     shutil.rmtree(weights, ignore_errors=True)
     weights.mkdir()
     files = [*weights_of(run, recipe)[-1].iterdir()]
     files += [f for name in TOKENIZER_FILES for f in run.stage("tokenizer").path.glob(name)]
     for file in files:
         (weights / file.name).symlink_to(file.resolve())
-    model = {"models": [str(weights.resolve())], "labels": [LABEL]}
+    model = {"models": [str(weights.resolve())], "labels": ["cell"]}
     asked = decode_finetune(task["recipe"] | model)
     options = Options(update=True, command="lingraft study", seeds=tuple(task["seeds"]))
     try:
@@ -205,7 +200,7 @@ def end_with_the_study() -> None:
 # -- how cells are started: as processes of this machine, or as jobs of Slurm
 
 
-class Work:
+class CellWork:
     """A cell as a job; one whose time is over is handed in again and goes on."""
 
     def __call__(self, folder: Path) -> int:
@@ -217,7 +212,7 @@ class Work:
         return DelayedSubmission(self, *arguments)
 
 
-class Job:
+class CellJob:
     """A job of submitit."""
 
     def __init__(self, job: Any, folder: Path) -> None:
@@ -238,7 +233,7 @@ class Job:
     kill = terminate
 
 
-Handle = subprocess.Popen[bytes] | Job
+Handle = subprocess.Popen[bytes] | CellJob
 """Work that was started, wherever it runs."""
 Start = Callable[[Path, int, int], Handle]
 """Starts a cell: in which folder, in which of how many slots."""
@@ -259,18 +254,19 @@ def start_of(executor: str, options: Mapping[str, Any], out: Path) -> Start:
         return start_process
     if executor not in ("slurm", "submitit-local"):
         raise RecipeError(f"--executor {executor} {' '.join(options)}: options are slurm's alone")
-    processes.leave_to_jobs()
+    if processes.limited:  # jobs of a cluster have another quota than this machine
+        os.environ.pop(processes.COUNT, None)
     try:
         import submitit
 
-        jobs = submitit.AutoExecutor(out / JOBS, cluster=executor.removeprefix("submitit-"))
+        jobs = submitit.AutoExecutor(out / "jobs", cluster=executor.removeprefix("submitit-"))
         jobs.update_parameters(**{"name": out.name, **options})
     except (ImportError, ValueError, TypeError, RuntimeError, NameError) as error:
         raise RecipeError(f"--executor {executor}: {error}") from None
 
     def start(folder: Path, _slot: int, _jobs: int) -> Handle:
-        with secrets_withheld():
-            return Job(jobs.submit(Work(), folder.absolute()), folder)
+        with processes.secrets_withheld():
+            return CellJob(jobs.submit(CellWork(), folder.absolute()), folder)
 
     return start
 

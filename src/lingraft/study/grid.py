@@ -37,8 +37,6 @@ SHARED = ("budget", "max_train_sentences")
 """Keys of [training] in the base recipe that a cell of method 'auto' takes over."""
 DECIDED = {key for key in TABLE if key.startswith(("training.", "graft.", "embeddings."))}
 """Keys of the base recipe that a cell of method 'auto' does not take over."""
-DROPPED = ("phases", "baselines")
-"""Tables of the base recipe that a cell does not take over."""
 FINETUNE = "finetune."
 """Prefix of axes of fine-tuning: cells along them share the model that was trained."""
 
@@ -64,7 +62,7 @@ def cells(study: Study) -> list[Cell]:
         RecipeError: the base recipe or a setting is wrong, on one line that names the cell.
     """
     whole = load(Path(study.base)) if isinstance(study.base, str) else study.base
-    base = {key: value for key, value in whole.items() if key not in DROPPED}
+    base = {key: value for key, value in whole.items() if key not in ("phases", "baselines")}
     unique: dict[str, Cell] = {}
     used: set[int] = set()
     for grid in study.grids:

@@ -14,28 +14,15 @@ import numpy as np
 from lingraft.errors import RecipeError
 from lingraft.files import check_target
 from lingraft.recipe.decoding import checked, load
-from lingraft.report import numbers
-from lingraft.report import page as writer
-from lingraft.report.figure import Figure, Line
-from lingraft.report.page import Folded, Text, section
+from lingraft.report import numbers, page as writer
+from lingraft.report.figure import Figure, Series
+from lingraft.report.page import Folded, PageText, section
 from lingraft.report.row import RESULTS
-from lingraft.report.table import BEST, Cell, row, table
+from lingraft.report.table import BEST, TableCell, row, table
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
-from lingraft.study import runner
-from lingraft.study.analysis import (
-    BITS,
-    BYTES,
-    CURVE,
-    LOSS,
-    METRICS,
-    PERPLEXITY,
-    UNIGRAMS,
-    asked,
-    difference,
-    factor,
-    metric_named,
-)
+from lingraft.study import analysis, runner
+from lingraft.study.analysis import BITS, BYTES, CURVE, LOSS, METRICS, PERPLEXITY, UNIGRAMS
 from lingraft.study.recipe import Study, to_toml
 from lingraft.study.results import collect
 
@@ -43,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.report.page import Part
     from lingraft.report.table import Role, Table
     from lingraft.study.analysis import SeedGroup
     from lingraft.study.results import Results
@@ -80,7 +66,7 @@ class Report(NamedTuple):
     """Why cells failed, by cell."""
 
 
-def run(study: Study, out: Path, options: runner.Options) -> Report:
+def run(study: Study, out: Path, options: runner.RunnerOptions) -> Report:
     """Run the cells that are missing, and write the page.
 
     Raises:
@@ -129,14 +115,14 @@ def render(found: Report, results: Results, planned: Sequence[str] = (), setting
     facts = {cell.name: cell.facts for cell in results.cells}
     machines = {str(of.get("device") or of.get("cpu") or "") for of in facts.values()}
     seconds = sum(float(of.get("seconds") or 0) for of in facts.values())
-    failed = [Text(f"{cell}: {message}", "item") for cell, message in results.failures.items()]
+    failed = [PageText(f"{cell}: {message}", "item") for cell, message in results.failures.items()]
     return writer.page(
         f"Study {found.name}",
         found.verdict,
         [
             *section("Failed; the command that ran the study tries again", *failed),
             *sections(results, found.tables),
-            *section("Settings", Folded("The study file in full", [Text(settings, "code")])),
+            *section("Settings", Folded("The study file in full", [PageText(settings, "code")])),
         ],
         facts=[
             ("cells done", f"{len(facts)} of {max(len(planned), len(facts))}"),
@@ -147,7 +133,7 @@ def render(found: Report, results: Results, planned: Sequence[str] = (), setting
     )
 
 
-def sections(results: Results, tables: Sequence[Table]) -> list[Part]:
+def sections(results: Results, tables: Sequence[Table]) -> list[writer.Part]:
     """Return the parts of the page that the results allow; the largest size first.
 
     Args:
@@ -156,15 +142,15 @@ def sections(results: Results, tables: Sequence[Table]) -> list[Part]:
     """
     sizes, metrics, reference = results.sizes[::-1], shown(results), results.reference
     worth = factors(results, metrics, Resampling())
-    parts: list[Part] = []
+    parts: list[writer.Part] = []
     for size, of_size in zip(sizes, reversed(tables), strict=True):
         parts += section(f"How good is each method? {size_text(size)}", of_size)
-    parts += [Text(MEANS.format(reference or "a method from random weights"), "note")]
+    parts += [PageText(MEANS.format(reference or "a method from random weights"), "note")]
     parts += section("How do they learn?", learning(results, sizes[0]) if sizes else None)
     return parts + section(
         "How much data is it worth?",
         worth,
-        Text(WORTH.format(reference), "note") if worth else None,
+        PageText(WORTH.format(reference), "note") if worth else None,
         *(against_data(results, name) for name in metrics),
     )
 
@@ -174,7 +160,7 @@ def shown(results: Results) -> list[str]:
     names = dict.fromkeys(m for cell in results.cells for m in (*cell.metrics, *cell.tasks))
     known = [name for name in METRICS if name in names]
     others = [name for name in names if name not in METRICS and name != LOSS]
-    return known + [name for name in others if metric_named(name) is not None]
+    return known + [name for name in others if analysis.metric_named(name) is not None]
 
 
 def size_text(size: int | None) -> str:
@@ -200,14 +186,14 @@ def quality(results: Results, size: int | None, resampling: Resampling) -> Table
 
 
 def _titles(metrics: Iterable[str]) -> list[str]:
-    return [record.title for record in map(metric_named, metrics) if record is not None]
+    return [record.title for record in map(analysis.metric_named, metrics) if record is not None]
 
 
 def _column(
     groups: Sequence[SeedGroup], metric: str, reference: str | None, resampling: Resampling
-) -> dict[str, Cell]:
+) -> dict[str, TableCell]:
     """Return a metric's cells by label; the best of those that compare is marked."""
-    record, cells = metric_named(metric), dict[str, Cell]()
+    record, cells = analysis.metric_named(metric), dict[str, TableCell]()
     assert record is not None
     alike = comparable(groups, metric)
     means = [g.mean(metric) or 0.0 for g in alike]
@@ -217,14 +203,18 @@ def _column(
         mean, spread = group.mean(metric), group.deviation(metric)
         decimals = len(record.show(mean).partition(".")[2])
         under = [] if spread is None else [f"± {numbers.fixed(spread, decimals)}"]
-        gap = difference(group, base, metric, resampling) if base not in (None, group) else None
+        gap = (
+            analysis.difference(group, base, metric, resampling)
+            if base not in (None, group)
+            else None
+        )
         if gap is not None:
             bounds = numbers.between(gap.low, gap.high, decimals, sign=True)
             p = "" if gap.larger_p is None else numbers.probability(gap.larger_p)
             under.append(f"{numbers.signed(gap.value, decimals)} {bounds}\n{p}".rstrip())
         rank = BEST if group in alike and mean == best else 0
         mark = "" if group in alike or mean is None else OTHER
-        cells[group.label] = Cell(record.show(mean), "\n".join(under), rank, mark)
+        cells[group.label] = TableCell(record.show(mean), "\n".join(under), rank, mark)
     return cells
 
 
@@ -232,9 +222,9 @@ def comparable(groups: Sequence[SeedGroup], metric: str) -> list[SeedGroup]:
     """Return the groups that were asked for the same as most were."""
     means = [(group, group.mean(metric)) for group in groups]
     having = [group for group, mean in means if mean is not None and math.isfinite(mean)]
-    counts = Counter(asked(group, metric) for group in having)
+    counts = Counter(analysis.asked(group, metric) for group in having)
     common = max(counts, key=counts.__getitem__, default=None)
-    return [group for group in having if asked(group, metric) == common]
+    return [group for group in having if analysis.asked(group, metric) == common]
 
 
 def factors(results: Results, metrics: Sequence[str], resampling: Resampling) -> Table | None:
@@ -243,8 +233,8 @@ def factors(results: Results, metrics: Sequence[str], resampling: Resampling) ->
     metrics = [LOSS if name == PERPLEXITY else name for name in metrics]  # by its logarithm
     for label in results.labels:
         for group in results.of(label) if label != results.reference and len(baseline) > 1 else ():
-            found = [factor(group, baseline, metric, resampling) for metric in metrics]
-            cells = [Cell(*one.shown()) if one else Cell(numbers.ABSENT) for one in found]
+            found = [analysis.factor(group, baseline, metric, resampling) for metric in metrics]
+            cells = [TableCell(*one.shown()) if one else TableCell(numbers.ABSENT) for one in found]
             rows.append(row(label, f"{group.sentences:,}", *cells))
     head = ("method", "sentences", *_titles(metrics))
     return table(f"Times the text of {results.reference}", head, rows).filled() if rows else None
@@ -269,7 +259,7 @@ def verdict(results: Results, resampling: Resampling) -> str:
     floor, mean = first.mean(UNIGRAMS), first.mean(PERPLEXITY)
     if floor is not None and mean is not None and mean >= floor:
         best += f" But {first.label} is no better than guessing by frequency."
-    gap = difference(first, second, metric, resampling)
+    gap = analysis.difference(first, second, metric, resampling)
     if gap is None or (p := gap.larger_p) is None:
         return f"{best} Whether its lead over {second.label} is luck is not known."
     luck = "is more than luck" if p < ALPHA else "may be luck"
@@ -289,7 +279,7 @@ def learning(results: Results, size: int | None) -> Figure | None:
             band = (y.min(0).tolist(), y.max(0).tolist()) if len(curves) > 1 else None
             mean = y.mean(0).tolist()
             lines.append(
-                Line(group.label, x.tolist(), mean, results.labels.index(group.label), band=band)
+                Series(group.label, x.tolist(), mean, results.labels.index(group.label), band=band)
             )
     axes = ("tokens", "validation loss (nats)")
     caption = f"Validation loss against tokens, {size_text(size)}: mean over the seeds; bands: "
@@ -308,9 +298,8 @@ def against_data(results: Results, metric: str) -> Figure | None:
         ]
         if len(points) > 1:
             x, y, low, high = zip(*points, strict=True)
-            lines.append(Line(label, x, y, index, band=None if low == high else (low, high)))
+            lines.append(Series(label, x, y, index, band=None if low == high else (low, high)))
     (title,) = _titles([metric])
     caption = f"{title} against sentences: mean over the seeds; bands: lowest to highest seed."
     name = "data-" + metric.replace("/", "-").replace("@", "").replace("_", "-")
-    axes = ("sentences", title)
-    return Figure(name, axes, lines, caption, over_sizes=True) if lines else None
+    return Figure(name, ("sentences", title), lines, caption, over_sizes=True) if lines else None

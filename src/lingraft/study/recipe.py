@@ -16,16 +16,11 @@ from pydantic import BeforeValidator, Field
 from lingraft.corpus.inputs import texts
 from lingraft.files import path_of
 from lingraft.finetuning.recipe import HUB, MAX_SEEDS, TaskOptions
-from lingraft.pipeline.fingerprints import (
-    RESOURCES,
-    corpus_fingerprint,
-    resource_contents,
-    source_fingerprint,
-)
+from lingraft.pipeline import fingerprints
 from lingraft.pretrained.checkpoints import named_tokenizer
 from lingraft.recipe import Section
+from lingraft.recipe.base import FROM_OUTSIDE
 from lingraft.recipe.decoding import checked, load
-from lingraft.recipe.embeddings import FROM_OUTSIDE
 from lingraft.recipe.methods import as_written
 from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tasks.definition import Count
@@ -135,15 +130,14 @@ NOT_DECISIVE = {"name", "baselines", "hardware", "export"}
 """Names, the use of the machine, and what only other things read."""
 BY_CONTENT = {"language", "corpus", "streams", "source", "tokenizer", "embeddings"}
 """Sections that count by the contents of their files."""
-SHOWN = "samples"
-"""Key of [evaluation]: how many texts are shown."""
 WITHOUT_RESOURCES = {"random", "random-statistics", "match", "mean", "first-piece"}
 """Initializers that read nothing of [embeddings]."""
 
 
 def shared(recipe: Recipe) -> dict[str, str]:
     """Return the fingerprints of what the corpus and the tokenizer stage make, by stage."""
-    corpus, source = corpus_fingerprint(recipe), source_fingerprint(recipe)
+    corpus = fingerprints.corpus_fingerprint(recipe)
+    source = fingerprints.source_fingerprint(recipe)
     tokenizer = fingerprint(corpus, source, *named_tokenizer(recipe.tokenizer))
     return {"corpus": corpus, "tokenizer": tokenizer}
 
@@ -162,13 +156,13 @@ def of_cell(recipe: Recipe, tokenizer: str) -> str:
     plain = as_written(recipe).model_dump(mode="json", exclude_defaults=True, exclude=leave)
     plain["training"] = recipe.training.method
     if "evaluation" in plain:
-        plain["evaluation"].pop(SHOWN, None)
+        plain["evaluation"].pop("samples", None)  # how many texts are shown
         plain["evaluation"]["kept"] = texts(recipe.evaluation.kept)
     embeddings = section.model_dump(mode="json", exclude_defaults=True)
     contents = {}
     if WITHOUT_RESOURCES.issuperset(section.initializers):
         embeddings |= dict.fromkeys(FROM_OUTSIDE)
     else:
-        embeddings |= dict.fromkeys(RESOURCES)
-        contents = resource_contents(section)
+        embeddings |= dict.fromkeys(fingerprints.RESOURCES)
+        contents = fingerprints.resource_contents(section)
     return fingerprint(FORMAT["study"], tokenizer, plain, embeddings, contents)

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.evaluation import records
-from lingraft.evaluation.records import blocks
 from lingraft.finetuning import outcomes
 from lingraft.report import figure, variants
 from lingraft.report.row import Blocks, Score
-from lingraft.report.variants import TITLES
 from lingraft.study.analysis import BITS, CURVE, LOSS, PERPLEXITY, TASK, Cell, SeedGroup, is_known
 from lingraft.study.grid import FINETUNE, PLACES
 
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.report.row import Value
-    from lingraft.report.variants import PhaseRecord, TrainedModel
     from lingraft.rundir import Run
 
 
@@ -171,7 +168,7 @@ def _on_common(cells: dict[str, dict[str, Score]]) -> dict[str, dict[str, Score]
     changed = dict(cells)
     for name, scores_W2 in zip(words, scores_RW2 * common_W[:, None], strict=True):
         bits_W, length_W = scores_W2.T
-        sums = blocks(bits_W, length_W)
+        sums = records.blocks(bits_W, length_W)
         update = {
             "value": float(bits_W.sum() / length_W.sum()),
             "n": int(common_W.sum()),
@@ -198,7 +195,7 @@ def _groups(cells: Sequence[Cell], select: Sequence[str]) -> list[SeedGroup]:
             axes = members[0].axes
             method, size = str(axes.get("method", "model")), axes.get("sentences")
             parts = [f"{short[axis]} {axes[axis]}" for axis in varied if axis in axes]
-            label = ", ".join([TITLES.get(method, method), *parts])
+            label = ", ".join([variants.TITLES.get(method, method), *parts])
             ordered = tuple(sorted(members, key=lambda cell: cell.seed))
             found.append(SeedGroup(label, method, size if isinstance(size, int) else None, ordered))
     order = Results(tuple(found)).labels
@@ -243,7 +240,7 @@ def _words(run: Run, prefix: str) -> Blocks:
     )
 
 
-def _curve(model: TrainedModel) -> list[Score]:
+def _curve(model: variants.TrainedModel) -> list[Score]:
     """Return the validation loss over tokens of all phases.
 
     The value is the lowest of the last one, whose weights were evaluated.
@@ -267,7 +264,7 @@ def _curve(model: TrainedModel) -> list[Score]:
     ]  # fmt: skip
 
 
-def _target_loss(model: TrainedModel, phase: PhaseRecord) -> str:
+def _target_loss(model: variants.TrainedModel, phase: variants.PhaseRecord) -> str:
     """Return the column of a phase's losses; of a causal model of several texts its first one's.
 
     The others, which may be replayed text of the source's language, are no part of what the model

@@ -15,22 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, LingraftError, RecipeError
+from lingraft.files import clear_temporary, write_json, write_text
 from lingraft.log import duration
 from lingraft.processes import check_one_process
 from lingraft.recipe.decoding import to_toml
 from lingraft.report import row
-from lingraft.report.row import RESULTS, Score
-from lingraft.rundir import (
-    Run,
-    Step,
-    clear_temporary,
-    fingerprint,
-    read_json,
-    write_json,
-    write_text,
-)
-from lingraft.study import grid, recipe
-from lingraft.study import recipe as studies
+from lingraft.rundir import Run, Step, fingerprint, read_json
+from lingraft.study import grid, recipe as studies
 from lingraft.study.cell import FAILURE, JOB, failure, start_process
 from lingraft.training.phase import StopRequest
 
@@ -61,7 +52,7 @@ class Interrupted(LingraftError):
 
 
 @dataclass(frozen=True)
-class Options:
+class RunnerOptions:
     """Settings of how a study is run; nothing here changes a result."""
 
     jobs: int = 1
@@ -76,7 +67,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """A cell, where it lies, and what is to be done."""
 
     cell: grid.Cell
@@ -98,7 +89,7 @@ class Plan:
         return "failed" if (self.run.path / FAILURE).is_file() else "to do"
 
 
-def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
+def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[StudyPlan]:
     """Return the chosen cells in the order of the grids.
 
     Raises:
@@ -110,8 +101,8 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
     known: dict[str, str] = {}
     plans = []
     for cell in cells:
-        shared = recipe.shared(cell.recipe)
-        of_cell = recipe.of_cell(cell.recipe, shared["tokenizer"])
+        shared = studies.shared(cell.recipe)
+        of_cell = studies.of_cell(cell.recipe, shared["tokenizer"])
         for mark in (cell.id, of_cell):
             if mark in known:
                 raise RecipeError(
@@ -130,12 +121,12 @@ def plan(study: Study, out: Path, only: Sequence[str] = ()) -> list[Plan]:
             "shared": shared,
             "tasks": tasks,
         }
-        plans.append(Plan(cell, Run(out / "cells" / cell.id), job))
+        plans.append(StudyPlan(cell, Run(out / "cells" / cell.id), job))
     chosen = {cell.id for cell in grid.chosen(cells, only)}
     return [one for one in plans if one.cell.id in chosen]
 
 
-def run(study: Study, out: Path, options: Options = Options()) -> list[str]:
+def run(study: Study, out: Path, options: RunnerOptions = RunnerOptions()) -> list[str]:
     """Run the cells that are missing, and return the names of those that failed.
 
     Args:
@@ -160,7 +151,11 @@ def run(study: Study, out: Path, options: Options = Options()) -> list[str]:
 
 
 def prepare(
-    study: Study, out: Path, plans: Sequence[Plan], chosen: Sequence[Plan], options: Options
+    study: Study,
+    out: Path,
+    plans: Sequence[StudyPlan],
+    chosen: Sequence[StudyPlan],
+    options: RunnerOptions,
 ) -> None:
     """Make the folder ready.
 
@@ -170,7 +165,7 @@ def prepare(
     if options.force and (out / STUDY).is_file():
         for name in ("cells", "shared"):
             shutil.rmtree(out / name, ignore_errors=True)
-        for name in (RESULTS, PAGE, CELLS, STUDY):
+        for name in (row.RESULTS, PAGE, CELLS, STUDY):
             (out / name).unlink(missing_ok=True)
     changed = [one.cell.id for one in chosen if one.state == CHANGED]
     if changed and not options.update:
@@ -183,17 +178,17 @@ def prepare(
     write_json(out / CELLS, [[one.job["common"], *one.job["tasks"]] for one in plans])
 
 
-def gather(plans: Sequence[Plan], out: Path) -> None:
+def gather(plans: Sequence[StudyPlan], out: Path) -> None:
     """Put the rows of cells into the study's results."""
-    own = [one.run.path / RESULTS for one in plans if one.state != CHANGED]
+    own = [one.run.path / row.RESULTS for one in plans if one.state != CHANGED]
     if found := [score for path in own if path.is_file() for score in row.read(path)]:
-        row.merge(out / RESULTS, found)
+        row.merge(out / row.RESULTS, found)
 
 
-def work_off(todo: Sequence[Plan], out: Path, options: Options) -> list[str]:
+def work_off(todo: Sequence[StudyPlan], out: Path, options: RunnerOptions) -> list[str]:
     """Run cells, `options.jobs` at a time, and return the names of those that failed."""
     stop, waiting, failed = StopRequest(), list(todo), list[str]()
-    live: dict[int, tuple[Plan, Handle, float]] = {}
+    live: dict[int, tuple[StudyPlan, Handle, float]] = {}
     with stop.listening():
         try:
             asked = False
@@ -227,7 +222,7 @@ def work_off(todo: Sequence[Plan], out: Path, options: Options) -> list[str]:
     return failed
 
 
-def begin(one: Plan, slot: int, options: Options) -> Handle:
+def begin(one: StudyPlan, slot: int, options: RunnerOptions) -> Handle:
     """Make a cell's folder ready and start it."""
     from lingraft.pipeline.completing import fitted  # torch
 
@@ -235,8 +230,7 @@ def begin(one: Plan, slot: int, options: Options) -> Handle:
     with one.run.locked(LOCK_SECONDS):  # a process that a study left may still be writing
         one.step.begin(one.job["inputs"])
     # cells may share a GPU, so none goes by what its memory holds; nobody goes on with a cell
-    use = {"micro_batch_tokens": recipe.hardware.at_once}
-    hardware = recipe.hardware.model_copy(update=use)
+    hardware = recipe.hardware.model_copy(update={"micro_batch_tokens": recipe.hardware.at_once})
     recipe = recipe.model_copy(update={"hardware": hardware})
     write_text(one.run.recipe_path, to_toml(fitted(recipe)))
     write_json(folder / JOB, one.job)
@@ -245,7 +239,7 @@ def begin(one: Plan, slot: int, options: Options) -> Handle:
     return options.start(folder, slot, options.jobs)
 
 
-def fail(one: Plan, message: str) -> str:
+def fail(one: StudyPlan, message: str) -> str:
     """Write down that a cell failed, and return its name."""
     logger.error("%s: failed: %s", one.cell.id, message)
     with contextlib.suppress(OSError):  # the disk may be full
@@ -257,7 +251,7 @@ def fail(one: Plan, message: str) -> str:
 class Current:
     """Facts that are known of a study's present cells."""
 
-    rows: list[Score]
+    rows: list[row.Score]
     """As the cells are called now."""
     planned: list[str]
     """Ids of all cells; empty for results of another machine."""
@@ -271,7 +265,7 @@ def current(out: Path) -> Current:
     Raises:
         DataError: there is no study, or its results file is broken.
     """
-    path, known = out / RESULTS, out / CELLS
+    path, known = out / row.RESULTS, out / CELLS
     if not known.is_file():
         return Current(row.read(path), [], {})
     found = row.read(path) if path.is_file() else []  # refuses a folder of another version

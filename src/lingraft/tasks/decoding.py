@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.tasks.examples import Example
-    from lingraft.tasks.reading import Row
+    from lingraft.tasks.reading import FileRow
 
-    Rows = Callable[[Path, Definition], Iterable[Row]]
-    ToExample = Callable[[Row, Definition], Example]
+    Rows = Callable[[Path, Definition], Iterable[FileRow]]
+    ToExample = Callable[[FileRow, Definition], Example]
 
 
 FORMATS: dict[str, tuple[Rows, ToExample]] = {
@@ -140,7 +140,7 @@ def _translation(definition: Definition, base: Path | None) -> Task | None:
     )
 
 
-def _is_wanted(row: Row, only: Mapping[str, re.Pattern[str]]) -> bool:
+def _is_wanted(row: FileRow, only: Mapping[str, re.Pattern[str]]) -> bool:
     """Tell whether a row of a file of several languages is of the task's."""
     pairs = ((row.values.get(column), pattern) for column, pattern in only.items())
     return all(value is None or pattern.fullmatch(str(value)) for value, pattern in pairs)
@@ -168,12 +168,8 @@ def _completed(definition: Definition, base: Path) -> Definition:
     metrics = definition.metrics or usual
     _check_among(name, "metrics", metrics, options)
     scores = [score for metric in metrics for score in options[metric]]
-    selection, shown = definition.selection or scores[0], metrics
-    if kind == "translation":
-        selection = definition.selection or translation_metrics.chooses(scores, definition.language)
-        shown = (
-            tuple(metric for metric in metrics if metric in translation_metrics.HEADLINE) or metrics
-        )
+    selection = definition.selection or translation_metrics.chooses(scores, definition.language)
+    shown = tuple(one for one in metrics if one in translation_metrics.HEADLINE) or metrics
     headline = definition.headline or tuple(options[metric][0] for metric in shown)
     _check_among(name, "selection and headline", (selection, *headline), scores)
     complete = {"labels": labels, "metrics": metrics, "selection": selection, "headline": headline}
@@ -204,7 +200,7 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
     return tuple(sorted(labels, key=lambda label: (label == "O", label)))
 
 
-def _answers_of(row: Row, definition: Definition) -> set[str]:
+def _answers_of(row: FileRow, definition: Definition) -> set[str]:
     if definition.kind == "tagging":
         answers = {*row.strings(definition.columns.tags)}
     else:

@@ -9,22 +9,11 @@ import re
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
 from lingraft.recipe.base import Decay, Names, Section
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from lingraft.tasks.examples import Example
-    from lingraft.tasks.reading import Row
-
-    Rows = Callable[[Path, "Definition"], Iterable[Row]]
-    ToExample = Callable[[Row, "Definition"], Example]
-
 
 Count = Annotated[int, Field(ge=1)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -129,6 +129,7 @@ Example = (
 )
 
 
+Examples: TypeAlias = "Sequence[Example]"
 ANSWERS = ("label", "score", "tags", "heads", "answers", "translation")
 """Fields of examples that say what is right."""
 
@@ -214,7 +215,7 @@ Prediction = (
 )
 
 
-def align(examples: Sequence[Example], predictions: Iterable[Prediction]) -> list[Prediction]:
+def align(examples: Examples, predictions: Iterable[Prediction]) -> list[Prediction]:
     """Return the predictions in the order of the examples.
 
     A question without a prediction counts as wrong (XTREME's rule); for the other kinds a

@@ -95,9 +95,8 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
         raise DataError(f"--task {task.name}: name its files' directory with --data")
     if isinstance(task, Retrieval):
         sides = [sentences.read(task, data or Path(), split) for split in task.evaluation]
-        return list(
-            dict.fromkeys(t for s in sides for t in (*s.source.values(), *s.target.values()))
-        )
+        both = (text for side in sides for text in (*side.source.values(), *side.target.values()))
+        return list(dict.fromkeys(both))
     named = [name for name in task.splits if name != TRAIN] if task.is_own else []
     by_split = find(task, data or Path(), named)
     held_out = [name for name in by_split if name != TRAIN] or list(by_split)

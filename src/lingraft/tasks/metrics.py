@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lingraft.tasks.examples import ParseExample, ParsePrediction
-    from lingraft.tasks.weighted import Array, Score
+    from lingraft.tasks.weighted import Array, Score, Scores
 
-    Metric = Callable[[Sequence[Any], Sequence[Any], Sequence[str]], dict[str, Score]]
+    Metric = Callable[[Sequence[Any], Sequence[Any], Sequence[str]], Scores]
 
 COMMON = 15
 """KLUE scores the first 15 relations one by one and all rarer ones as one class."""
@@ -53,9 +53,7 @@ def _similar_f1(gold_N: Array, predictions_N: Array) -> Score:
     return Tally([pair] for pair in zip(*sides, strict=True)).f1("micro", only=[True])
 
 
-def auprc(
-    examples: Sequence[Any], predictions: Sequence[Any], labels: Sequence[str]
-) -> dict[str, Score]:
+def auprc(examples: Sequence[Any], predictions: Sequence[Any], labels: Sequence[str]) -> Scores:
     """Score the area under precision and recall, averaged over the relations.
 
     The clean mean is over the relations that occur in gold and says how many do not. The reference
@@ -162,12 +160,10 @@ METRICS: dict[str, Metric] = {
     },
     **{name: translation_metrics.of(name) for name in translation_metrics.SCORERS},
 }
-_OF_LABELS: dict[str, tuple[str, ...]] = {
-    name: (name,) for name in ("accuracy", "macro_f1", "f1", "matthews")
-}
+_OF_LABELS = ("accuracy", "macro_f1", "f1", "matthews")
 SCORES: dict[str, dict[str, tuple[str, ...]]] = {
-    "classification": _OF_LABELS,
-    "pair": _OF_LABELS,
+    "classification": {name: (name,) for name in _OF_LABELS},
+    "pair": {name: (name,) for name in _OF_LABELS},
     "regression": {name: (name,) for name in ("pearson", "spearman")},
     "tagging": {
         "entities": ("entity_f1", "entity_macro_f1"),

@@ -46,7 +46,7 @@ MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FileRow:
     """Record of a file, and where it stands there."""
 
     where: str
@@ -147,7 +147,7 @@ def _parse_json(text: str, where: str) -> Any:
         raise DataError(f"{where}: broken JSON: {error}") from None
 
 
-def jsonl_rows(path: Path) -> Iterator[Row]:
+def jsonl_rows(path: Path) -> Iterator[FileRow]:
     """Read one JSON object a line, a line at a time; empty lines are passed over.
 
     Raises:
@@ -170,7 +170,7 @@ def json_document(path: Path) -> Any:
     return _parse_json("\n".join(lines(path)), str(path))
 
 
-def json_rows(path: Path) -> Iterator[Row]:
+def json_rows(path: Path) -> Iterator[FileRow]:
     """Read a JSON list of objects, or an object whose `data` is one."""
     document = json_document(path)
     rows = document["data"] if isinstance(document, dict) else document
@@ -178,15 +178,15 @@ def json_rows(path: Path) -> Iterator[Row]:
         yield _row(values, f"{path}: element {number + 1}", number)
 
 
-def _row(values: Any, where: str, number: int) -> Row:
+def _row(values: Any, where: str, number: int) -> FileRow:
     if not isinstance(values, dict):
         raise DataError(f"{where}: is {values!r:.60}; it must be a JSON object")
-    return Row(where, number, values)
+    return FileRow(where, number, values)
 
 
 def table_rows(
     path: Path, headless: Sequence[Sequence[str]] = (), *, drop_ragged: bool = False
-) -> Iterator[Row]:
+) -> Iterator[FileRow]:
     """Read a JSONL, JSON, TSV, TXT (tabs, without quoting) or CSV file, by its suffix.
 
     Args:
@@ -233,7 +233,7 @@ def _named_cells(
     table: list[tuple[int, list[str]]],
     headless: Sequence[Sequence[str]],
     drop_ragged: bool,
-) -> Iterator[Row]:
+) -> Iterator[FileRow]:
     first = table[0][1] if table else []
     if not headless or set(first) & {name for header in headless for name in header}:
         names: Sequence[str] = first
@@ -249,7 +249,7 @@ def _named_cells(
             raise DataError(f"{path}: line {ragged[0]}: {problem}: {len(ragged):,} in all")
         logger.warning("%s: %s are left out: %d", path, problem, len(ragged))
     for number, (line, cells) in enumerate(good):
-        yield Row(f"{path}: line {line}", number, dict(zip(names, cells, strict=True)))
+        yield FileRow(f"{path}: line {line}", number, dict(zip(names, cells, strict=True)))
 
 
 def blocks(path: Path, gap: Callable[[str], bool]) -> Iterator[tuple[tuple[int, str], list[str]]]:

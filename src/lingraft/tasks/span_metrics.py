@@ -27,9 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lingraft.tasks.examples import SpanExample, SpanPrediction, TaggedExample, TagPrediction
-    from lingraft.tasks.weighted import Score
+    from lingraft.tasks.weighted import Scores
 
     Span = tuple[str, int, int]
+    Tagged = Sequence[TaggedExample]
+    Tags = Sequence[TagPrediction]
+    Asked = Sequence[SpanExample]
+    Answers = Sequence[SpanPrediction]
 
 
 MLQA_ARTICLES = {
@@ -118,9 +122,7 @@ def token_f1_of_words(prediction: str, gold: str) -> float:
     return token_f1(prediction, gold) if prediction and gold else 0.0
 
 
-def _answers(
-    examples: Sequence[SpanExample], predictions: Sequence[SpanPrediction]
-) -> list[tuple[str | None, list[str]]]:
+def _answers(examples: Asked, predictions: Answers) -> list[tuple[str | None, list[str]]]:
     """Return what was said, and the gold answers: [""] where the passage does not say."""
     return [
         (prediction.text, [answer.text for answer in example.answers or ()] or [""])
@@ -140,9 +142,7 @@ def _best(
     ]
 
 
-def klue_answers(
-    examples: Sequence[Any], predictions: Sequence[SpanPrediction], labels: Sequence[str]
-) -> dict[str, Score]:
+def klue_answers(examples: Sequence[Any], predictions: Answers, labels: Sequence[str]) -> Scores:
     """Score exact match and ROUGE-W, the best over the gold answers, also by type of question."""
     answers = _answers(examples, predictions)
     clean, rouge = partial(normalise, reference=True), partial(rouge_w, reference=True)
@@ -153,7 +153,7 @@ def klue_answers(
         "rouge_w": _best(answers, normalise, rouge_w),
     }
     types = np.array([example.question_type or 0 for example in examples])
-    scores: dict[str, Score] = {}
+    scores: Scores = {}
     for name, of_examples in values.items():
         scores[name] = weighted.mean(of_examples)
         for kind in sorted({example.question_type for example in examples} - {None}):
@@ -163,13 +163,13 @@ def klue_answers(
 
 
 def squad1_answers(
-    examples: Sequence[SpanExample],
-    predictions: Sequence[SpanPrediction],
+    examples: Asked,
+    predictions: Answers,
     labels: Sequence[str],
     *,
     clean: Callable[[str], str] = normalise_squad,
     f1: Callable[[str, str], float] = token_f1_of_words,
-) -> dict[str, Score]:
+) -> Scores:
     """Score exact match and F1 of words, the best over the gold answers (SQuAD 1.1's script).
 
     Args:
@@ -186,9 +186,7 @@ def squad1_answers(
     }
 
 
-def squad_answers(
-    examples: Sequence[SpanExample], predictions: Sequence[SpanPrediction], labels: Sequence[str]
-) -> dict[str, Score]:
+def squad_answers(examples: Asked, predictions: Answers, labels: Sequence[str]) -> Scores:
     """Score the same where a passage need not have an answer (SQuAD 2.0's script).
 
     A gold answer of which cleaning leaves nothing, such as "a", does not count beside others.
@@ -200,7 +198,7 @@ def squad_answers(
     return squad1_answers(cleaned, predictions, labels, f1=token_f1)
 
 
-def mlqa_answers(language: str) -> Callable[..., dict[str, Score]]:
+def mlqa_answers(language: str) -> Callable[..., Scores]:
     """Return the same by MLQA's script, which knows the language of the answers."""
     return partial(squad1_answers, clean=partial(normalise_mlqa, language=language))
 
@@ -253,9 +251,7 @@ def span_units(gold: set[Span], predictions: set[Span]) -> list[tuple[str | None
     ]
 
 
-def entities(
-    examples: Sequence[TaggedExample], predictions: Sequence[TagPrediction], labels: Sequence[str]
-) -> dict[str, Score]:
+def entities(examples: Tagged, predictions: Tags, labels: Sequence[str]) -> Scores:
     """Score F1 of entities: type and both ends right, sentence by sentence (seqeval's strict IOB2).
 
     `entity_f1` counts all entities alike, `entity_macro_f1` is the mean over the types. KLUE's
@@ -282,9 +278,7 @@ def _joined_spans(sentences: Sequence[list[str]]) -> list[set[Span]]:
     return spans
 
 
-def characters(
-    examples: Sequence[TaggedExample], predictions: Sequence[TagPrediction], labels: Sequence[str]
-) -> dict[str, Score]:
+def characters(examples: Tagged, predictions: Tags, labels: Sequence[str]) -> Scores:
     """Score macro-F1 over characters that are not spaces.
 
     `character_macro_f1` is over the tags that occur in gold, O among them, to stay comparable;
@@ -302,17 +296,13 @@ def characters(
     }
 
 
-def tokens(
-    examples: Sequence[TaggedExample], predictions: Sequence[TagPrediction], labels: Sequence[str]
-) -> dict[str, Score]:
+def tokens(examples: Tagged, predictions: Tags, labels: Sequence[str]) -> Scores:
     """Score the share of units (without spaces) with the right tag."""
     pairs = list(map(shown_tags, examples, predictions))
     return {"token_accuracy": weighted.share([list(map(str.__eq__, *pair)) for pair in pairs])}
 
 
-def chunks(
-    examples: Sequence[TaggedExample], predictions: Sequence[TagPrediction], labels: Sequence[str]
-) -> dict[str, Score]:
+def chunks(examples: Tagged, predictions: Tags, labels: Sequence[str]) -> Scores:
     """Score F1 of chunks by the rule of seqeval before 1.0, which XTREME's numbers have.
 
     The first letter of a tag is its prefix and what follows the last hyphen its type, so a run of

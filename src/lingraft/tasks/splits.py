@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from lingraft.corpus.readers.lines import COMPRESSED
 from lingraft.errors import DataError, RecipeError
-from lingraft.tasks.examples import document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingraft.tasks.definition import Split
-    from lingraft.tasks.examples import Example
+    from lingraft.tasks.examples import Example, Examples
     from lingraft.tasks.task import Task
+
+    Shares = Mapping[str, float]
+    Cut = dict[str, list[Example]]
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 SELECTION = {TRAIN: 0.95, DEV: 0.05}
@@ -141,9 +143,7 @@ def read_split(
     ]
 
 
-def cut(
-    examples: Sequence[Example], shares: Mapping[str, float], seed: int = 0
-) -> dict[str, list[Example]]:
+def cut(examples: Examples, shares: Shares, seed: int = 0) -> Cut:
     """Cut examples into splits of the given shares, the same at every run and on every machine.
 
     Examples with the same document (passage, premise, sentence) stay together. Documents are put
@@ -160,7 +160,7 @@ def cut(
     """
     groups: dict[str, list[int]] = {}
     for index, example in enumerate(examples):
-        groups.setdefault(document(example), []).append(index)
+        groups.setdefault(example.text, []).append(index)
     order = sorted(groups, key=lambda text: _hash(text, seed))
     names = list(shares)
     limits = [round(len(examples) * sum(list(shares.values())[: i + 1])) for i in range(len(names))]
@@ -188,8 +188,8 @@ def origin_of(split: str, name: str) -> str:
 
 
 def named_cut(
-    examples: Sequence[Example], shares: Mapping[str, float], seed: int, origin: str
-) -> tuple[dict[str, list[Example]], dict[str, str]]:
+    examples: Examples, shares: Shares, seed: int, origin: str
+) -> tuple[Cut, dict[str, str]]:
     """Cut as `cut`, and name each part in every output; `origin` is what the split was."""
     names = {
         name: f"cut of {origin} ({100 * share:g} %, seed {seed})" for name, share in shares.items()
@@ -197,9 +197,7 @@ def named_cut(
     return cut(examples, shares, seed), names
 
 
-def load(
-    task: Task, directory: Path, *, shares: Mapping[str, float] | None = None, seed: int = 0
-) -> Data:
+def load(task: Task, directory: Path, *, shares: Shares | None = None, seed: int = 0) -> Data:
     """Return the examples of a task.
 
     Without `shares` the official splits; where the task has no development set (NSMC), 5 % of the
@@ -223,10 +221,7 @@ def load(
 
 
 def with_selection(
-    splits: dict[str, list[Example]],
-    names: dict[str, str],
-    evaluation: tuple[str, ...],
-    seed: int = 0,
+    splits: Cut, names: dict[str, str], evaluation: tuple[str, ...], seed: int = 0
 ) -> Data:
     """Return data with a part of train as the development set that it lacks."""
     if DEV not in splits:
@@ -235,7 +230,7 @@ def with_selection(
     return Data(splits, names, evaluation)
 
 
-def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: int) -> Data:
+def _load_cut(task: Task, directory: Path, shares: Shares, seed: int) -> Data:
     by_split = find(task, directory, [TRAIN, DEV] if TRAIN not in shares else [])
     order = (DEV, TRAIN, *task.labelled_splits)
     origin = next(name for name in order if name in by_split and name in task.labelled_splits)

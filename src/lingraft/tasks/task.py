@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.tasks.definition import Definition, Kind, Settings, Spans, Split
-    from lingraft.tasks.examples import Example, Prediction
-    from lingraft.tasks.reading import Row
-    from lingraft.tasks.weighted import Score
+    from lingraft.tasks.examples import Example, Examples, Prediction
+    from lingraft.tasks.reading import FileRow
+    from lingraft.tasks.weighted import Scores
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Task:
     files_from: str
     """Place where the official files are to be had."""
     splits: Mapping[str, Split]
-    rows: Callable[[Path], Iterable[Row]]
+    rows: Callable[[Path], Iterable[FileRow]]
     """Records of a file, whatever its format."""
-    example: Callable[[Row], Example]
+    example: Callable[[FileRow], Example]
     """Maker of an example from a record; says what is wrong with it."""
     metrics: tuple[str, ...]
     """Keys of `metrics.METRICS`."""
@@ -58,7 +58,7 @@ class Task:
     alternatives: Mapping[str, Settings] = field(default_factory=dict)
     """Settings of other papers."""
     spans: Spans | None = None
-    wants: Callable[[Row], bool] = lambda row: True
+    wants: Callable[[FileRow], bool] = lambda row: True
     """Whether a record is of the task's language; some files hold all."""
     translation: Callable[[], Task | None] = lambda: None
     """The record by which translations of its examples are read, under the same ids."""
@@ -75,6 +75,8 @@ class Task:
 
     def decisive(self) -> dict[str, Any]:
         """Return what of the task decides a result, beside name and examples; for fingerprints."""
+        is_bleu = "bleu" in self.metrics
+        words = translation_metrics.tokenizer(self.table.language) if is_bleu else "13a"
         return {
             "kind": self.kind,
             "labels": self.labels,
@@ -83,15 +85,8 @@ class Task:
             "spans": self.spans and self.spans.model_dump(),
             "settings": self.settings.decisive(),
             **({"codes": self.table.codes} if self.table.codes else {}),
-            **({"words": words} if (words := self._words_of_bleu()) else {}),
+            **({} if words in translation_metrics.DEFAULT else {"words": words}),
         }
-
-    def _words_of_bleu(self) -> str | None:
-        """Return the tokenizer of BLEU where it is not the usual one."""
-        if "bleu" not in self.metrics:
-            return None
-        name = translation_metrics.tokenizer(self.table.language)
-        return None if name in translation_metrics.DEFAULT else name
 
     def read(self, path: Path, *, hidden: bool = False) -> list[Example]:
         """Read the examples of one file.
@@ -105,7 +100,9 @@ class Task:
         """
         return self.from_rows(self.rows(path), str(path), hidden=hidden)
 
-    def from_rows(self, rows: Iterable[Row], name: str, *, hidden: bool = False) -> list[Example]:
+    def from_rows(
+        self, rows: Iterable[FileRow], name: str, *, hidden: bool = False
+    ) -> list[Example]:
         """Make the examples of rows that come from elsewhere, such as the Hub.
 
         Args:
@@ -134,9 +131,7 @@ class Task:
             raise DataError(f"{name}: holds no examples for {self.name}; is it the right file?")
         return list(by_id.values())
 
-    def score(
-        self, examples: Sequence[Example], predictions: Iterable[Prediction]
-    ) -> dict[str, float]:
+    def score(self, examples: Examples, predictions: Iterable[Prediction]) -> dict[str, float]:
         """Return all scores of the task, in percent.
 
         A plain key is the clean definition; `reference/…` is what the benchmark's own code gives.
@@ -149,9 +144,7 @@ class Task:
         aligned = align(examples, predictions)
         return weighted.on_all(self.score_functions(examples, aligned), len(examples))
 
-    def score_functions(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction]
-    ) -> dict[str, Score]:
+    def score_functions(self, examples: Examples, predictions: Sequence[Prediction]) -> Scores:
         """Return every score as a function of how often each example counts.
 
         Args:
@@ -159,7 +152,7 @@ class Task:
             predictions: in the same order.
 
         """
-        scores: dict[str, Score] = {}
+        scores: Scores = {}
         for name in self.metrics:
             scores |= metrics.METRICS[name](examples, predictions, self.labels)
         return scores

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.readers.lines import kind
 from lingraft.tasks.examples import Answer, SpanExample, TextExample, TranslationExample
-from lingraft.tasks.reading import MISSING, Row, json_document, jsonl_rows, table_rows
+from lingraft.tasks.reading import MISSING, FileRow, json_document, jsonl_rows, table_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,12 +19,12 @@ HIDDEN = {"-1", "-1.0", ""}
 """Signs of a hidden answer (the Hub's GLUE has -1)."""
 
 
-def rows(path: Path, definition: Definition) -> Iterable[Row]:
+def rows(path: Path, definition: Definition) -> Iterable[FileRow]:
     """Read rows of a CSV, TSV, TXT, JSON or JSONL file."""
     return table_rows(path, definition.header, drop_ragged=definition.drop_ragged)
 
 
-def example(row: Row, definition: Definition) -> TextExample:
+def example(row: FileRow, definition: Definition) -> TextExample:
     """Make the example of a row.
 
     Raises:
@@ -45,7 +45,7 @@ def example(row: Row, definition: Definition) -> TextExample:
     )
 
 
-def translation(row: Row, definition: Definition) -> TranslationExample:
+def translation(row: FileRow, definition: Definition) -> TranslationExample:
     """Make the pair of a row.
 
     Raises:
@@ -59,7 +59,7 @@ def translation(row: Row, definition: Definition) -> TranslationExample:
     return TranslationExample(identifier, text, other, language=definition.language)
 
 
-def _answer(row: Row, definition: Definition, names: tuple[str, ...]) -> str | None:
+def _answer(row: FileRow, definition: Definition, names: tuple[str, ...]) -> str | None:
     """Return an answer as text; None where it is hidden, which `Task.read` allows or not."""
     may_be_hidden = bool(definition.folders or definition.hidden)
     value = row.find(names) if may_be_hidden else row.value(names)
@@ -70,13 +70,13 @@ def _answer(row: Row, definition: Definition, names: tuple[str, ...]) -> str | N
     return None if is_hidden or not answer else answer
 
 
-def label_of(row: Row, definition: Definition) -> str | None:
+def label_of(row: FileRow, definition: Definition) -> str | None:
     """Return the label of a row, whichever it is; None where there is none."""
     value = _answer(row, definition, definition.columns.label)
     return None if value is None else definition.aliases.get(value, value)
 
 
-def _score(row: Row, definition: Definition) -> float | None:
+def _score(row: FileRow, definition: Definition) -> float | None:
     value = _answer(row, definition, definition.columns.score)
     if value is None:
         return None
@@ -86,22 +86,22 @@ def _score(row: Row, definition: Definition) -> float | None:
     return score
 
 
-def span_rows(path: Path, definition: Definition) -> Iterable[Row]:
+def span_rows(path: Path, definition: Definition) -> Iterable[FileRow]:
     """Read questions of a SQuAD-like JSON file, or of JSONL with a question a line."""
     return jsonl_rows(path) if kind(path) == ".jsonl" else _questions(path)
 
 
-def _questions(path: Path) -> Iterator[Row]:
+def _questions(path: Path) -> Iterator[FileRow]:
     number = 0
     for i, entry in enumerate(json_document(path)["data"], 1):
         for j, paragraph in enumerate(entry["paragraphs"], 1):
             for k, question in enumerate(paragraph["qas"], 1):
                 where = f"{path}: data {i}, paragraph {j}, question {k}"
-                yield Row(where, number, {**question, "context": paragraph["context"]})
+                yield FileRow(where, number, {**question, "context": paragraph["context"]})
                 number += 1
 
 
-def span(row: Row, definition: Definition) -> SpanExample:
+def span(row: FileRow, definition: Definition) -> SpanExample:
     """Make the example of a question; plausible answers of unanswerable ones are not answers.
 
     Raises:
@@ -117,7 +117,7 @@ def span(row: Row, definition: Definition) -> SpanExample:
     )
 
 
-def _spans(row: Row, context: str, *, may_hide: bool) -> tuple[Answer, ...] | None:
+def _spans(row: FileRow, context: str, *, may_hide: bool) -> tuple[Answer, ...] | None:
     """Return the gold answers; None where a benchmark's copy has empty ones (XTREME's)."""
     if row.values.get("is_impossible") is True:
         return ()

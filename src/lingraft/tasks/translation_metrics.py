@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lingraft.tasks.examples import TranslationExample, TranslationPrediction
-    from lingraft.tasks.weighted import Array, Score
+    from lingraft.tasks.weighted import Array, Score, Scores
+
+    Right = Sequence[TranslationExample]
+    Said = Sequence[TranslationPrediction]
 
 EXTRA = "translate"
 """Extra of lingraft that brings sacrebleu and sacremoses."""
@@ -44,7 +47,7 @@ MAKESHIFT = ("char", "13a")
 
 
 @dataclass(frozen=True)
-class Scorer:
+class BleuScorer:
     """Way to score translations."""
 
     kind: Literal["BLEU", "CHRF"]
@@ -97,14 +100,14 @@ class Scorer:
 
 AS_MULTI_BLEU = (("tokenize", "none"), ("smooth_method", "none"), ("force", True))
 """multi-bleu.perl: words are what stands between spaces, and nothing is smoothed."""
-SCORERS: dict[str, Scorer] = {
-    "bleu": Scorer("BLEU"),
-    "chrf": Scorer("CHRF", (("word_order", 2),)),
-    "bleu_tokenised": Scorer("BLEU", AS_MULTI_BLEU, moses=True),
+SCORERS: dict[str, BleuScorer] = {
+    "bleu": BleuScorer("BLEU"),
+    "chrf": BleuScorer("CHRF", (("word_order", 2),)),
+    "bleu_tokenised": BleuScorer("BLEU", AS_MULTI_BLEU, moses=True),
     # -lc: the paper's table
-    "bleu_tokenised_lc": Scorer("BLEU", (*AS_MULTI_BLEU, ("lowercase", True)), moses=True),
-    "bleu_char": Scorer("BLEU", (("tokenize", "char"),)),  # without spaces: Japanese, Thai
-    "bleu_zh": Scorer("BLEU", (("tokenize", "zh"),)),
+    "bleu_tokenised_lc": BleuScorer("BLEU", (*AS_MULTI_BLEU, ("lowercase", True)), moses=True),
+    "bleu_char": BleuScorer("BLEU", (("tokenize", "char"),)),  # without spaces: Japanese, Thai
+    "bleu_zh": BleuScorer("BLEU", (("tokenize", "zh"),)),
 }
 """Name of a score → how it is computed."""
 
@@ -183,14 +186,10 @@ def _moses(language: str) -> tuple[Callable[..., str], Callable[..., str]]:
     return normaliser.normalize, moses.MosesTokenizer(language).tokenize
 
 
-def of(name: str) -> Callable[..., dict[str, Score]]:
+def of(name: str) -> Callable[..., Scores]:
     """Return the entry of `metrics.METRICS` for a name of `SCORERS`."""
 
-    def metric(
-        examples: Sequence[TranslationExample],
-        predictions: Sequence[TranslationPrediction],
-        labels: Sequence[str],
-    ) -> dict[str, Score]:
+    def metric(examples: Right, predictions: Said, labels: Sequence[str]) -> Scores:
         said = [prediction.translation for prediction in predictions]
         right = [example.translation for example in examples]
         return {name: SCORERS[name].score(said, right, examples[0].language)}

@@ -16,6 +16,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Score = Callable[[Array], Array]
+Scores = dict[str, Score]
 """[R, N] weights → [R] scores in percent."""
 Units = Iterable[Iterable[tuple[Hashable, Hashable]]]
 """Gold and predicted class of each unit of every example; None is no class."""
@@ -115,8 +116,7 @@ class Tally:
         n_R = weights_RN.sum(1)
         above = right_RC.sum(1) * n_R - (gold_RC * predictions_RC).sum(1)
         below = (n_R**2 - (gold_RC**2).sum(1)) * (n_R**2 - (predictions_RC**2).sum(1))
-        value_R: Array = 100 * ratio(above, np.sqrt(np.maximum(below, 0)))
-        return value_R
+        return np.asarray(100 * ratio(above, np.sqrt(np.maximum(below, 0))))
 
 
 def area(weights_NR: Array, scores_N: Array, positive_N: Array) -> tuple[Array, Array]:
@@ -170,8 +170,7 @@ def _ranks(weights_RN: Array, values_N: Array) -> Array:
         [np.bincount(place_N, weights_N, minlength=len(distinct)) for weights_N in weights_RN]
     )
     ranks_RU = counts_RU.cumsum(1) - (counts_RU - 1) / 2
-    ranks_RN: Array = ranks_RU[:, place_N]
-    return ranks_RN
+    return np.asarray(ranks_RU[:, place_N])
 
 
 def _correlation(weights_RN: Array, first: Array, second: Array) -> Array:

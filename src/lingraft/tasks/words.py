@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.readers.lines import kind
 from lingraft.tasks.examples import Entity, ParseExample, RelationExample, TaggedExample
-from lingraft.tasks.reading import MISSING, Row, blocks, jsonl_rows
+from lingraft.tasks.reading import MISSING, FileRow, blocks, jsonl_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -40,14 +40,14 @@ JOINER = "\u200c"
 """Zero-width non-joiner, of Persian."""
 
 
-def rows(path: Path, definition: Definition) -> Iterable[Row]:
+def rows(path: Path, definition: Definition) -> Iterable[FileRow]:
     """Read sentences of a JSONL file, of CoNLL-U (.conllu), or of CoNLL: words, their tags last."""
     if kind(path) == ".jsonl":
         return jsonl_rows(path)
     return (_conllu if kind(path) == ".conllu" else _conll)(path, definition)
 
 
-def _conll(path: Path, definition: Definition) -> Iterable[Row]:
+def _conll(path: Path, definition: Definition) -> Iterable[FileRow]:
     """Read words a line, gaps between sentences; no line is a comment.
 
     Columns are separated by tabs, or by spaces in lines without a tab. Sentences of words alone
@@ -70,14 +70,14 @@ def _conll(path: Path, definition: Definition) -> Iterable[Row]:
         if not definition.folders or any(len(cells) > 1 for cells in table):
             tags = [cells[-1].strip(ENDS) if len(cells) > 1 else "" for cells in table]
             values[columns.tags[0]] = tags
-        yield Row(f"{path}: line {start}", number, values)
+        yield FileRow(f"{path}: line {start}", number, values)
 
 
 def _is_gap(line: str) -> bool:
     return not line.strip(ENDS) or line.startswith("-DOCSTART-")
 
 
-def example(row: Row, definition: Definition) -> TaggedExample:
+def example(row: FileRow, definition: Definition) -> TaggedExample:
     """Make the example of a sentence.
 
     Raises:
@@ -94,7 +94,7 @@ def example(row: Row, definition: Definition) -> TaggedExample:
     return TaggedExample(row.identifier(columns.id), words, tags)
 
 
-def treebank_rows(path: Path, definition: Definition) -> Iterable[Row]:
+def treebank_rows(path: Path, definition: Definition) -> Iterable[FileRow]:
     """Read sentences of a treebank, in any format of `rows`, without those of hidden words."""
     for row in rows(path, definition):
         forms = row.strings(definition.columns.words)
@@ -102,14 +102,14 @@ def treebank_rows(path: Path, definition: Definition) -> Iterable[Row]:
             yield row
 
 
-def treebank_example(row: Row, definition: Definition) -> TaggedExample:
+def treebank_example(row: FileRow, definition: Definition) -> TaggedExample:
     """Make the example of a sentence, without spaces and joiners inside its words."""
     names = definition.columns.words
     forms = [form.replace(JOINER, "").replace(" ", "") for form in row.strings(names)]
-    return example(Row(row.where, row.number, {**row.values, names[0]: forms}), definition)
+    return example(FileRow(row.where, row.number, {**row.values, names[0]: forms}), definition)
 
 
-def _conllu(path: Path, definition: Definition) -> Iterator[Row]:
+def _conllu(path: Path, definition: Definition) -> Iterator[FileRow]:
     columns = definition.columns
     ranks = RANKS.get(definition.language, RANKS[""]).split()
     found = blocks(path, lambda line: not line.strip() or line.startswith("#"))
@@ -127,7 +127,7 @@ def _conllu(path: Path, definition: Definition) -> Iterator[Row]:
             columns.words[0]: [form.strip() for form, _ in tokens],
             columns.tags[0]: [upos.strip() for _, upos in tokens],
         }
-        yield Row(f"{path}: line {start}", number, values)
+        yield FileRow(f"{path}: line {start}", number, values)
 
 
 def fused(
@@ -194,7 +194,7 @@ POS = (
 """Word classes of dependencies, in the order of the reference."""
 
 
-def _sentences(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+def _sentences(path: Path, columns: Sequence[str]) -> Iterator[FileRow]:
     """Yield sentences: `## id <tab> text`, a line of cells for each character or word, then a gap.
 
     A character may itself be `#`, so only a line that starts with two is a comment.
@@ -205,22 +205,20 @@ def _sentences(path: Path, columns: Sequence[str]) -> Iterator[Row]:
 
     for number, ((start, header), lines) in enumerate(blocks(path, gap)):
         table = [line.split("\t") for line in lines]
-        values: dict[str, Any] = dict(
-            zip(columns, map(list, zip(*table, strict=True)), strict=True)
-        )
+        cells = map(list, zip(*table, strict=True))
+        values: dict[str, Any] = dict(zip(columns, cells, strict=True))
         guid, *text = header.removeprefix("##").split("\t")
         if len(text) == 1 and guid.strip():
             values["guid"] = guid.strip()
-        yield Row(f"{path}: line {start}", number, values)
+        yield FileRow(f"{path}: line {start}", number, values)
 
 
-def character_rows(path: Path, definition: Definition) -> Iterable[Row]:
+def character_rows(path: Path, definition: Definition) -> Iterable[FileRow]:
     """Read sentences of characters, the space among them, with a tag each."""
-    is_jsonl = kind(path) == ".jsonl"
-    return jsonl_rows(path) if is_jsonl else _sentences(path, ("chars", "tags"))
+    return jsonl_rows(path) if kind(path) == ".jsonl" else _sentences(path, ("chars", "tags"))
 
 
-def characters(row: Row, definition: Definition) -> TaggedExample:
+def characters(row: FileRow, definition: Definition) -> TaggedExample:
     """Make the example of a sentence of characters.
 
     Raises:
@@ -233,7 +231,7 @@ def characters(row: Row, definition: Definition) -> TaggedExample:
     return TaggedExample(row.identifier(["guid"]), units, tags, characters=True)
 
 
-def relation(row: Row, definition: Definition) -> RelationExample:
+def relation(row: FileRow, definition: Definition) -> RelationExample:
     """Make the example of a relation; `end_idx` of the files is the entity's last character.
 
     Raises:
@@ -245,7 +243,7 @@ def relation(row: Row, definition: Definition) -> RelationExample:
     return RelationExample(row.text(["guid"]), text, subject, obj, label)
 
 
-def _entity(row: Row, name: str, text: str) -> Entity:
+def _entity(row: FileRow, name: str, text: str) -> Entity:
     value: Any = row.value([name])
     start, last = int(value["start_idx"]), int(value["end_idx"])
     found = text[start : last + 1]
@@ -254,13 +252,13 @@ def _entity(row: Row, name: str, text: str) -> Entity:
     return Entity(start, last + 1, str(value.get("type", "")))
 
 
-def word_rows(path: Path, definition: Definition) -> Iterable[Row]:
+def word_rows(path: Path, definition: Definition) -> Iterable[FileRow]:
     """Read sentences of words with lemma, tags, head and relation."""
     columns = ("index", "words", "lemma", "pos", "head", "deprel")
     return jsonl_rows(path) if kind(path) == ".jsonl" else _sentences(path, columns)
 
 
-def parse(row: Row, definition: Definition) -> ParseExample:
+def parse(row: FileRow, definition: Definition) -> ParseExample:
     """Make the example of a sentence with heads; of the tags `A+B+C` of a word the last.
 
     Raises:

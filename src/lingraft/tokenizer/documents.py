@@ -17,11 +17,12 @@ from __future__ import annotations
 import dataclasses
 import logging
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.corpus.readers.lines import portions
 from lingraft.corpus.streams import read_lines
 from lingraft.tokenizer.shards import (
     Tokens,
@@ -49,37 +50,20 @@ AT_ONCE = 1 << 21
 """Characters of documents that are tokenised together, more where one is longer."""
 
 
-def _marked(text_path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield each line of a corpus file, and whether a document begins with that line."""
-    starts = iter(document_starts(text_path))
-    following = next(starts, None)
-    for number, line in enumerate(chain.from_iterable(chunks_of(text_path))):
-        begins = number == following
-        following = next(starts, None) if begins else following
-        yield line, begins
-
-
 def read(text_path: Path) -> Iterator[str]:
     """Yield the text of each document of a corpus file, in order."""
-    lines = list[str]()
-    for line, begins in _marked(text_path):
-        if begins and lines:
-            yield BETWEEN_LINES.join(lines)
-            lines = []
-        lines.append(line)
-    if lines:
-        yield BETWEEN_LINES.join(lines)
+    lines = chain.from_iterable(chunks_of(text_path))
+    for size in (*np.diff(document_starts(text_path)).tolist(), None):  # the last to the end
+        if document := list(islice(lines, size)):
+            yield BETWEEN_LINES.join(document)
 
 
 def lines_within(text_path: Path) -> Iterator[str]:
     """Yield the lines of a corpus file, with the line ends before and behind them in a document."""
     for document in read(text_path):
-        *lines, last = document.split(BETWEEN_LINES)
-        begin = ""
-        for line in lines:
-            yield begin + line + BETWEEN_LINES
-            begin = BETWEEN_LINES
-        yield begin + last
+        lines = document.split(BETWEEN_LINES)
+        for number, line in enumerate(lines, 1):
+            yield BETWEEN_LINES * (number > 1) + line + BETWEEN_LINES * (number < len(lines))
 
 
 def reader_for(section: recipe.Tokenizer, source_kind: str) -> Callable[[Path], Iterator[str]]:
@@ -97,18 +81,6 @@ def reader_for(section: recipe.Tokenizer, source_kind: str) -> Callable[[Path], 
     made = section.action not in ("keep", "use") and section.algorithm == "source"
     follows = source_kind in MERGING and made
     return lines_within if follows else read_lines
-
-
-def _portions(texts: Iterator[str]) -> Iterator[list[str]]:
-    portion, size = list[str](), 0
-    for text in texts:
-        portion.append(text)
-        size += len(text)
-        if size >= AT_ONCE:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
 
 
 def before(tokenizer: PreTrainedTokenizerFast) -> list[int]:
@@ -157,7 +129,7 @@ def encode(
     end = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
     if not end and split.endswith("train"):
         logger.warning("the tokenizer has no eos_token, so the model learns no end to stop at")
-    prefix, chunks = before(tokenizer), _portions(read(text_path))
+    prefix, chunks = before(tokenizer), portions(read(text_path), AT_ONCE, len)
     starts = np.arange(len(document_starts(text_path)))
     counts = write_rows(
         tokenizer, chunks, starts, (prefix, end), max_tokens + 1, out, split, cuts=False
@@ -205,10 +177,8 @@ class Documents:
         """Return pieces by index: one token more than is read, which is predicted last."""
         subset = self.subset(indices)
         starts = self.tokens.offsets[subset.owners].astype(np.int64) + subset.begins
-        ids, lengths = self.tokens.ids, subset.lengths
-        rows = [
-            ids[start : start + length + 1] for start, length in zip(starts, lengths, strict=True)
-        ]
+        ends, ids = starts + subset.lengths + 1, self.tokens.ids
+        rows = [ids[start:end] for start, end in zip(starts, ends, strict=True)]
         size = len(self.prefix)
         return [np.concatenate([self.prefix, row[size:]]) for row in rows] if size else rows
 

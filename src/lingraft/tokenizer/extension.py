@@ -27,7 +27,7 @@ from lingraft.tokenizer.algorithms import SPECIAL_SCORE
 from lingraft.tokenizer.frame import frame_of, kept_ids, put_around
 from lingraft.tokenizer.merges import Sample, continue_merges
 from lingraft.tokenizer.state import continues, missing_bytes, outside, pieces_of
-from lingraft.tokenizer.trimming import learn, replace, trim
+from lingraft.tokenizer.trimming import Made, learn, replace, trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from lingraft import recipe
 
 logger = logging.getLogger(__name__)
-
-Made = tuple[dict[str, Any], dict[str, int] | None]
 
 
 def make(

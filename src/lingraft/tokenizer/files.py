@@ -120,8 +120,7 @@ def train(
     frame = frame.with_pad_at(pad_id)
     sample = Sample(sentences, section.max_train_sentences, seed)
     backend = _backend(kind, section, frame, sample)
-    sides = {} if source is None else _sides(source)
-    made = _wrap(backend, kind, frame, sides)
+    made = _wrap(backend, kind, frame, {} if source is None else _sides(source))
     check_size(len(made), section)
     if len(made) < section.vocab_size:
         logger.info("tokenizer: the text gives %d of %d pieces", len(made), section.vocab_size)

@@ -13,6 +13,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Sample:
     """At most `limit` sentences, spread evenly over the corpus; can be read again and again.
 
     The corpus is cut into `limit` stretches of equal length and one sentence is drawn from each, so
-    that the choice needs a number a sentence, not the text, in memory.
+    that the choice needs a byte a sentence, not the text, in memory.
     """
 
     def __init__(self, sentences: Callable[[], Iterable[str]], limit: int, seed: int) -> None:
@@ -53,22 +54,15 @@ class Sample:
                 "stage dropped"
             )
         self.size = min(available, limit)
-        self.chosen: list[int] | None = None
+        self.mask = np.ones(available, np.bool_)
         if available > limit:
             bounds = np.arange(limit + 1, dtype=np.int64) * available // limit
-            self.chosen = np.random.default_rng(seed).integers(bounds[:-1], bounds[1:]).tolist()
+            self.mask[:] = False
+            self.mask[np.random.default_rng(seed).integers(bounds[:-1], bounds[1:])] = True
 
     def __iter__(self) -> Iterator[str]:
         """Yield the sentences, in the order of the corpus."""
-        if self.chosen is None:
-            yield from self.sentences()
-            return
-        indices = iter(self.chosen)
-        following = next(indices, None)
-        for index, sentence in enumerate(self.sentences()):
-            if index == following:
-                yield sentence
-                following = next(indices, None)
+        return compress(self.sentences(), self.mask.tobytes())
 
     def normalised(self, normaliser: Any, title: str) -> Iterator[str]:
         """Yield the sentences in the tokenizer's own normal form, with a progress bar."""
@@ -186,16 +180,12 @@ def cut(tokens: Sequence[str], digits: bool, unknown: str | None = None) -> Iter
 def _sort(character: str) -> str:
     if character == WORD_START:
         return "start"
-    return {"L": "letters", "M": "letters", "N": "digits"}.get(
-        unicodedata.category(character)[0], "signs"
-    )
+    kinds = {"L": "letters", "M": "letters", "N": "digits"}
+    return kinds.get(unicodedata.category(character)[0], "signs")
 
 
 def _learn(
-    sequences: Mapping[str, int],
-    pieces: Mapping[str, str],
-    limit: int,
-    fits: Callable[[str], bool],
+    sequences: Mapping[str, int], pieces: Mapping[str, str], limit: int, fits: Callable[[str], bool]
 ) -> list[tuple[str, str]]:
     """Learn the next merges of words that are spelt in tokens.
 

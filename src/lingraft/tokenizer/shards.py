@@ -242,10 +242,8 @@ class Tokens:
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Return rows by index, each a view of the mapped file."""
         starts = self.offsets[indices].astype(np.int64)
-        lengths = self.lengths[indices]
-        return [
-            self.ids[start : start + length] for start, length in zip(starts, lengths, strict=True)
-        ]
+        ends = starts + self.lengths[indices]
+        return [self.ids[start:end] for start, end in zip(starts, ends, strict=True)]
 
     def documents(self) -> list[Array]:
         """Return the indices of each document's rows, in order.

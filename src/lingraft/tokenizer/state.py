@@ -100,9 +100,8 @@ def outside(state: Mapping[str, Any]) -> dict[str, int]:
     """
     pieces = pieces_of(state)
     added = {token["content"]: token["id"] for token in state["added_tokens"]}
-    return {
-        token: added[token] for token in sorted(added, key=added.__getitem__) if token not in pieces
-    }
+    ordered = sorted(added, key=added.__getitem__)
+    return {token: added[token] for token in ordered if token not in pieces}
 
 
 def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:

@@ -16,10 +16,12 @@ from lingraft.tokenizer.files import kind_of, plain_backend
 from lingraft.tokenizer.state import MERGING, WORD_START
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from tokenizers import Encoding, Tokenizer
     from transformers import PreTrainedTokenizerFast
+
+    Found = dict[str, float | int | None]
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +34,7 @@ FEWEST_BACK = 0.98
 MARK = regex.compile(r"[\p{M}\u200c\u200d]")
 
 
-def statistics(
-    tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]
-) -> dict[str, float | int | None]:
+def statistics(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> Found:
     """Measure a tokenizer on sentences.
 
     Args:
@@ -124,7 +124,7 @@ def _marks(text: str) -> int:
     return len(MARK.findall(unicodedata.normalize("NFD", text)))
 
 
-def warn(language: str, found: Mapping[str, float | int | None]) -> None:
+def warn(language: str, found: Found) -> None:
     """Log what of a text a tokenizer loses: `found` by `statistics`."""
     for key, least in LEAST.items():
         if (share := found[key]) is not None and share < least:

@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from lingraft.tokenizer.merges import Sample
 
 
+Made = tuple[dict[str, Any], dict[str, int] | None]
+"""Another tokenizer.json, and how many pieces it has from where."""
 CONTINUES = "##"
 
 
-def trim(
-    _: recipe.Tokenizer, state: dict[str, Any], sample: Sample
-) -> tuple[dict[str, Any], dict[str, int]]:
+def trim(_: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> Made:
     """Leave out of a vocabulary (tokenizer.json) what a text does not use; count both."""
     new_state = without_unused(state, sample.shown("finding pieces"))
     before, after = (len(pieces_of(version) | outside(version)) for version in (state, new_state))
@@ -81,9 +81,9 @@ def without_unused(
         or SENTINEL.fullmatch(piece)
         or (kind == "byte-bpe" and piece in BYTE_OF)
     }
-    model = state["model"]
-    unknown = model["vocab"][model["unk_id"]][0] if model.get("unk_id") is not None else None
-    used |= {unknown, model.get("unk_token")} & pieces.keys()
+    model, unknown = state["model"], _unknown(state)
+    if unknown is not None:
+        used.add(unknown)
     if kind in MERGING:
         used |= _parts(model, used & pieces_of(state).keys())
     else:
@@ -94,10 +94,8 @@ def without_unused(
     ids = {piece: index for index, piece in enumerate(ordered)}
     model = model | {"vocab": ids}
     if kind in MERGING:
-        merges = [tuple(merge) for merge in model["merges"]]
-        model["merges"] = [
-            (left, right) for left, right in merges if {left, right, left + right} <= used
-        ]
+        merges = map(tuple, model["merges"])
+        model["merges"] = [pair for pair in merges if {*pair, "".join(pair)} <= used]
     elif kind == "unigram":
         scores = dict(state["model"]["vocab"])
         model["vocab"] = [(piece, scores.get(piece, SPECIAL_SCORE)) for piece in ordered]
@@ -171,9 +169,7 @@ def learn(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> d
     return learnt
 
 
-def replace(
-    section: recipe.Tokenizer, state: dict[str, Any], sample: Sample
-) -> tuple[dict[str, Any], None]:
+def replace(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> Made:
     """Put a vocabulary that is trained on new text in the place of the source's; as `learn`."""
     learnt = learn(section, state, sample)
     pieces, unknown = pieces_of(state), _unknown(state)

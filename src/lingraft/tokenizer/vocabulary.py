@@ -66,9 +66,8 @@ class Vocabulary:
     @property
     def code_ids(self) -> frozenset[int]:
         """Return the ids of all language codes."""
-        return frozenset(
-            index for name, index in self.kept.items() if LANGUAGE_CODE.fullmatch(name)
-        )
+        codes = (index for name, index in self.kept.items() if LANGUAGE_CODE.fullmatch(name))
+        return frozenset(codes)
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase) -> Vocabulary:

@@ -51,11 +51,9 @@ def steps(
     """Give what each step of a phase reads from a position on, where there is time one ahead."""
 
     def in_turn() -> Generator[Coming]:
-        epoch = position.epoch
+        epoch, here = position.epoch, (accelerator.process_index, accelerator.num_processes)
         for following, indices in plan.after(position):
-            step = problem.step(
-                indices, epoch, accelerator.process_index, accelerator.num_processes
-            )
+            step = problem.step(indices, epoch, *here)
             if accelerator.device.type == "cuda":
                 step = replace(step, micro_batches=list(map(pinned, step.micro_batches)))
             yield following, indices, step

@@ -43,13 +43,8 @@ STABLE, OLD = "stable", "partial-old"
 ROOM = 6
 """Times the weights must be free on a disk for it: it takes three, and as much comes after."""
 BROKEN = (
-    OSError,
-    LookupError,
-    RuntimeError,
-    ValueError,
-    EOFError,
-    SafetensorError,
-    UnpicklingError,
+    *(OSError, LookupError, RuntimeError, ValueError, EOFError),
+    *(SafetensorError, UnpicklingError),
 )
 """Errors that reading a damaged file raises."""
 AGAIN = "delete the folder to start the phase again"
@@ -76,8 +71,7 @@ def last_step(folder: Path) -> int:
 
 def _stable(folder: Path) -> list[Path]:
     """Return the folder of what a cooldown begins with, if kept; a kill may leave its old name."""
-    paths = (folder / STABLE, folder / OLD)
-    return [path for path in paths if (path / "state.json").is_file()][:1]
+    return [path for path in (folder / STABLE, folder / OLD) if (path / "state.json").is_file()][:1]
 
 
 def stable_state(folder: Path) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from lingraft.errors import TrainingError
 from lingraft.log import progress
 from lingraft.rundir import fingerprint, json_line
 from lingraft.training import beside, checkpoint, sharding
-from lingraft.training.accumulation import gradients
 from lingraft.training.data import Position
 from lingraft.training.machine import LossScale, compile_layers
 from lingraft.training.phase import (
@@ -34,9 +33,9 @@ from lingraft.training.phase import (
     StopRequest,
     expected_steps,
 )
+from lingraft.training.problem import by_term, gradients
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
 from lingraft.training.trained import Trained, clip
-from lingraft.training.validation import by_term
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,10 +56,7 @@ LARGE = 1 << 22
 
 
 def run_phase(
-    work: Work,
-    problem: Problem,
-    accelerator: Accelerator,
-    callback: StepCallback | None = None,
+    work: Work, problem: Problem, accelerator: Accelerator, callback: StepCallback | None = None
 ) -> dict[str, Any]:
     """Train on any problem, from the phase's last checkpoint where there is one.
 
@@ -107,10 +103,10 @@ class _Trainer:
         self.progress = Progress(phase, steps)
         epochs = steps / self.plan.steps_per_epoch()
         tokens = epochs * self.plan.tokens_per_epoch() if problem.even else 0.0
-        self.compiled = compile_layers(problem.module, work.hardware, tokens)
-        self.module, self.stepper = sharding.prepare(
-            problem.module, self.optimizer, work.hardware, accelerator
-        )
+        module, hardware = problem.module, work.hardware
+        self.compiled = compile_layers(module, hardware, tokens)
+        prepared = sharding.prepare(module, self.optimizer, hardware, accelerator)
+        self.module, self.stepper = prepared
         self.checkpoint_time = time.monotonic()
         self.has_time = beside.has_time(accelerator.device)
         self.writer = beside.Writer(threaded=self.has_time)
@@ -197,8 +193,7 @@ class _Trainer:
         state.epoch, state.index = following.epoch, following.index
         means = totals.means(self.accelerator) if logged else None  # waits for a GPU to be done
         state.seconds += time.monotonic() - started
-        useful = self.problem.useful_flops(indices, step.global_targets)
-        self.speed.add(step.global_tokens, useful)
+        self.speed.add(step.global_tokens, self.problem.useful_flops(indices, step.global_targets))
         if means is not None:
             self.log_step(means, phase.optimizer.learning_rate * factor, norm)
         ticker.update(self.done, f"loss {state.last_loss:.3f}{self.speed.shown}")
@@ -209,9 +204,7 @@ class _Trainer:
         state = self.state
         loss = sum(means.values())
         gradient_norm, more = self.scale.row(float(norm) if norm is not None else None)
-        if not math.isfinite(loss) or (
-            gradient_norm is not None and not math.isfinite(gradient_norm)
-        ):
+        if not math.isfinite(loss) or not math.isfinite(gradient_norm or 0.0):
             raise self.diverged(f"loss {loss}, gradient norm {gradient_norm}")
         state.last_loss = loss
         self.speed.read()
@@ -254,7 +247,8 @@ class _Trainer:
 
     def validate(self, ended: bool) -> None:
         """Validate; keep the best weights; stop when patience is at its end."""
-        state, patience = self.state, self.job.phase.validation.patience
+        state, name = self.state, self.job.phase.name
+        patience = self.job.phase.validation.patience
         validation = self.problem.look(self.module, self.accelerator)
         self.write_validation(validation)
         if not math.isfinite(validation.loss):
@@ -272,7 +266,7 @@ class _Trainer:
             state.looks_since_best += 1
         logger.info(
             "%s: step %d, %s tokens%s, validation loss %.4f%s",
-            self.job.phase.name,
+            name,
             state.step,
             f"{state.tokens:,}",
             self.speed.shown,
@@ -283,9 +277,7 @@ class _Trainer:
             state.stopped = "budget"
         elif patience and state.looks_since_best >= patience:
             state.stopped = "patience"
-            logger.info(
-                "%s: nothing better in %d looks, the phase ends", self.job.phase.name, patience
-            )
+            logger.info("%s: nothing better in %d looks, the phase ends", name, patience)
         self.speed.restart()
 
     def result(self) -> dict[str, Any]:

@@ -100,7 +100,6 @@ def accelerator_for(hardware: Hardware, folder: Path) -> Accelerator:
     if hardware.sharding == "fsdp2" and precision == "fp16":
         raise RecipeError('hardware.sharding: "fsdp2" does not go with fp16; set precision="fp32"')
     AcceleratorState._reset_state()  # else it keeps the first run's precision for the process
-    patient = InitProcessGroupKwargs(timeout=dt.timedelta(days=1))
     return Accelerator(
         cpu=on_cpu,  # without it, accelerate does not see several processes on a CPU
         mixed_precision="no" if precision == "fp32" else precision,
@@ -109,7 +108,7 @@ def accelerator_for(hardware: Hardware, folder: Path) -> Accelerator:
         dynamo_backend="no",
         log_with=list(hardware.trackers) or None,
         project_dir=str(folder),
-        kwargs_handlers=[patient],
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=dt.timedelta(days=1))],
     )
 
 

@@ -124,8 +124,7 @@ def _maps(model: PreTrainedModel, family: Family) -> Iterator[tuple[str, int, in
     Body and embeddings are registered in the order in which they run, in all families. The head's
     modules may stand before them, its norm before its map; it predicts from all of them.
     """
-    below = False
-    layer_input: dict[int, bool] = {}
+    below, layer_input = False, dict[int, bool]()
     modules = sorted(model.named_modules(), key=lambda item: _in_head(item[0], family))
     for name, module in modules:
         index = layer_index(name, family)
@@ -145,9 +144,7 @@ def _in_head(name: str, family: Family) -> bool:
 def _attentions(model: PreTrainedModel, family: Family) -> Iterator[tuple[bool, int | None]]:
     """Yield for each layer whether queries, keys and values have gradients, and its window."""
     depth = int(getattr(model.config, family.depth_key))
-    trained: set[int] = set()
-    below = False
-    lowest = depth
+    trained, below, lowest = set[int](), False, depth
     for name, parameter in model.named_parameters():
         index = layer_index(name, family)
         if index is not None and parameter.requires_grad:

@@ -1,21 +1,28 @@
+"""A corpus part by part: the same however it is cut or killed; and its folder."""
+
 import errno
 import functools
 import logging
 import multiprocessing
 import os
 import random
+import shutil
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import dill
 import pytest
 from corpus_jobs import Killed, corpus, die_at, documents, made, settings, text
+from datatrove.executor import ray as ray_module, slurm as slurm_module
 
 from lingraft.corpus import stage
-from lingraft.corpus.engine import decisions, job, passes
+from lingraft.corpus.engine import decisions, job, passes, plan as planning
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Corpus
 
 WORDS = ["사람", "학교", "바다", "하늘", "책상", "나무", "구름", "시간", "마음", "노래", "도시"]
@@ -52,15 +59,6 @@ def test_the_corpus_is_that_of_the_stage_however_it_is_cut(
         assert text(tmp_path / str(part_bytes)) == sentences
         assert {key: result[key] for key in expected} == expected
         assert (result["parts"] == 1) == (part_bytes == 10**9)
-
-
-@pytest.mark.slow
-def test_two_processes_make_the_same_shards_as_one(tmp_path: Path, sources: list[str]):
-    section = corpus(sources, near_duplicates=True)
-    one = made(section, tmp_path / "one", settings(20_000))
-    assert made(section, tmp_path / "two", settings(20_000, processes=2)) == one
-    for split in SPLITS:
-        assert documents(tmp_path / "one", split) == documents(tmp_path / "two", split)
 
 
 def test_a_corpus_shows_what_was_dropped_from_it(
@@ -135,8 +133,8 @@ def test_a_broken_file_that_is_replaced_costs_nothing_of_what_is_done(
     done = len(list((tmp_path / "out/work/parts").glob("*.json")))
     dump.write_bytes(whole)
     read = parts_read(monkeypatch)
-    result = made(corpus(sources), tmp_path / "out", settings(20_000))
-    assert len(read) == result["parts"] - done < result["parts"]
+    result = made(corpus(sources), tmp_path / "out", settings(20_000, processes))
+    assert processes == 2 or len(read) == result["parts"] - done < result["parts"]
     assert made(corpus(sources), tmp_path / "straight", settings(20_000)) == result
     assert text(tmp_path / "out") == text(tmp_path / "straight")
 
@@ -214,3 +212,132 @@ def test_no_split_holds_a_near_duplicate_of_anothers_document(tmp_path: Path):
                 sides.setdefault(" ".join(row["text"].split()[:60]), set()).add(split)
         assert len(sides) == 40
         assert any(len(found) > 1 for found in sides.values()) != near
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("thesis.tex", "x"),
+        ("corpus.json", '{"name": "mine"}'),
+        ("work/notes.txt", "x"),
+        ("work/plan.json", "[]"),
+        ("train/mine.jsonl", '{"text": "x"}\n'),
+    ],
+)
+def test_a_folder_of_other_things_is_refused_and_left_as_it_is(
+    tmp_path: Path, sources: list[str], name: str, content: str
+):
+    out = tmp_path / "out"
+    (out / name).parent.mkdir(parents=True)
+    (out / name).write_text(content)
+    before = contents(out)
+    for force in (False, True):
+        with pytest.raises(DataError, match="holds no corpus of lingraft"):
+            made(corpus(sources), out, settings(force=force))
+    assert contents(out) == before
+
+
+def test_a_source_inside_the_corpus_is_never_replaced(tmp_path: Path, sources: list[str]):
+    out = tmp_path / "out"
+    made(corpus(sources), out)
+    before = text(out)
+    for force in (False, True):
+        with pytest.raises(DataError, match=r"00000\.jsonl: is a source inside .*another --out"):
+            made(corpus([str(out / "train/00000.jsonl")]), out, settings(force=force))
+    assert text(out) == before
+
+
+@pytest.mark.parametrize("call", range(1, 5))
+def test_another_corpus_is_replaced_by_force_alone_and_by_a_kill_not_lost(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch, call: int
+):
+    out, other = tmp_path / "out", corpus(sources, min_characters=40, valid=0)
+    made(corpus(sources), out)
+    before = text(out)
+    with pytest.raises(DataError, match=r"of other sources or settings.*--force"):
+        made(other, out)
+    assert text(out) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(planning.shutil, "rmtree", die_at(call, shutil.rmtree))
+        with pytest.raises(Killed):
+            made(other, out, settings(force=True))
+    assert made(other, out, settings(force=True)) == made(other, tmp_path / "straight")
+    assert text(out) == text(tmp_path / "straight")
+    assert not list(out.glob("valid/*"))
+
+
+OPTIONS: dict[str, Any] = {"partition": "cpu", "time": "2:00:00", "mem_per_cpu_gb": 4}
+SLURM = job.JobSettings("slurm", 8, OPTIONS, 4_000)
+
+
+@pytest.fixture
+def section(sources: list[str]) -> Corpus:
+    return Corpus(text=tuple(sources), valid=0.1, test=0.1, near_duplicates=True)
+
+
+@pytest.mark.slow
+def test_slurm_gets_a_chain_of_jobs_whose_tasks_make_the_corpus(
+    tmp_path: Path, section: Corpus, monkeypatch: pytest.MonkeyPatch
+):
+    """A fake sbatch; then the tasks are run from the pickled executors, as its jobs would."""
+    scripts: list[tuple[str, tuple[str, ...]]] = []
+    monkeypatch.setenv("HF_TOKEN", "secret")
+
+    def sbatch(script: str, retriever: Any, *arguments: str) -> str:
+        assert "HF_TOKEN" not in os.environ
+        scripts.append((script, arguments))
+        return str(100 + len(scripts))
+
+    monkeypatch.setattr(slurm_module, "launch_slurm_job", sbatch)
+    monkeypatch.setattr(slurm_module, "expand_slurm_nodelist", lambda nodes: [nodes])
+    monkeypatch.setenv("SLURM_NODELIST", "node")
+    out = tmp_path / "out"
+    assert job.make(section, "ko", out, SLURM) is None
+    jobs = [script for script, _ in scripts if "launch_pickled_pipeline" in script]
+    names = ("clean", "decide", "write")
+    for name, script in zip(names, jobs, strict=True):
+        assert f"#SBATCH --job-name=lingraft-{name}\n" in script
+        assert "#SBATCH --partition=cpu" in script
+    waits = [" ".join(arguments) for script, arguments in scripts if script in jobs]
+    assert ["--dependency=afterok:" in wait for wait in waits] == [False, True, True]
+    for name in names:
+        with (out / "work/logs" / name / "executor.pik").open("rb") as file:
+            executor = dill.load(file)
+        for rank in range(executor.world_size):
+            executor._run_for_rank(rank)
+    whole = job.make(section, "ko", tmp_path / "here", settings(4_000))
+    assert job.make(section, "ko", out, SLURM) == whole
+    for path in (tmp_path / "here").rglob("*.jsonl"):
+        assert (out / path.relative_to(tmp_path / "here")).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time": "1:00:00"}, "--executor slurm: .*'partition'"),
+        (OPTIONS | {"partiton": "cpu"}, "unexpected keyword argument 'partiton'"),
+    ],
+)
+def test_options_of_a_cluster_are_checked(tmp_path, section, options, message):
+    with pytest.raises(RecipeError, match=message):
+        job.make(section, "ko", tmp_path / "out", job.JobSettings("slurm", None, options))
+
+
+def test_ray_listens_here_alone_and_gets_no_secret(tmp_path, section, monkeypatch):
+    seen: list[dict[str, str]] = []
+    monkeypatch.setattr(
+        ray_module.RayPipelineExecutor, "run", lambda _: seen.append({**os.environ})
+    )
+    ray = SimpleNamespace(is_initialized=lambda: True)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    assert job.make(section, "ko", tmp_path / "out", job.JobSettings("ray")) is None
+    assert "HF_TOKEN" not in seen[0]
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(DataError, match=r"needs the package ray; run: .*lingraft\[ray\]"):
+        job.make(section, "ko", tmp_path / "other", job.JobSettings("ray"))

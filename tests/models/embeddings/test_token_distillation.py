@@ -44,31 +44,25 @@ class Case:
         self.theirs, self.ours = Vocabulary.of(self.source), Vocabulary.of(self.target)
         self.facts = {}
 
-    @property
-    def size(self):
-        return len(self.input())
-
     def input(self):
         return self.model.get_input_embeddings().weight.detach()
 
     def output(self):
         return self.model.get_output_embeddings().weight.detach()
 
-    def material(self, embeddings_UD=None, text=KOREAN):
+    def material(self, embeddings_UD=None):
         self.facts = {}
         pretrained = Pretrained(self.model, self.family, embeddings_UD, self.facts)
-        resources = Embeddings()
-        return Material(self.source, self.target, lambda: text, resources, 3, pretrained)
+        return Material(self.source, self.target, lambda: KOREAN, Embeddings(), 3, pretrained)
 
-    def rows(self, name="token-distillation", *, output=None, **more):
-        weight_VD = self.input() if output is None else self.output()
+    def rows(self, name="token-distillation", *, output=None):
         return INITIALIZERS[name].function(
-            weight_VD,
+            self.input() if output is None else self.output(),
             self.theirs,
             self.ours,
             generator=torch.Generator().manual_seed(0),
             copy_special_tokens=True,
-            material=self.material(output, **more),
+            material=self.material(output),
         )
 
     def pairs(self, made):
@@ -82,7 +76,7 @@ class Case:
         found = row_training.find_snippets(patterns, UNSEEN, self.source, most=3, tokens=32)
         spelt = {index: pattern for pattern, index in patterns.items()}
         return [
-            row_training.pair(ids, spelt[index], self.size + learnt.index(index))
+            row_training.pair(ids, spelt[index], len(self.input()) + learnt.index(index))
             for index, texts in found.items()
             for ids in texts
         ], learnt
@@ -132,6 +126,29 @@ def test_a_piece_is_one_token_of_the_whole_form_and_its_last_one_is_compared():
     assert pair.whole.tolist() == [9, 50, 3, 7, 50, 1]
     assert pair.kept.tolist() == [0, 2, 3, 4, 6, 7]
     assert pair.split.tolist() == ids.tolist()
+
+
+@pytest.mark.parametrize(
+    ("start", "begin", "end"), [(8, 6, 12), (1, 0, 6), (17, 14, 20)], ids=["middle", "begin", "end"]
+)
+def test_a_snippet_has_its_piece_in_the_middle_as_far_as_the_sentence_goes(start, begin, end):
+    assert row_training._window(range(20), start, 2, 6) == range(begin, end)
+
+
+def test_rows_take_a_step_a_batch_without_decay_and_each_example_is_weighed_alike():
+    """Of a gradient that is 1 everywhere every step of Adam is the learning rate."""
+    seen = []
+
+    def loss(rows_ND, examples):
+        seen.append(examples)
+        return rows_ND.sum() + sum(examples) / len(examples)
+
+    training = row_training.RowTraining("", seed=0, learning_rate=0.01, batch=2)
+    rows_ND = training.run(torch.full((1, 2), 10.0), range(5), loss)
+    torch.testing.assert_close(rows_ND, torch.full((1, 2), 9.97))
+    assert sorted(number for examples in seen for number in examples) == list(range(5))
+    assert [len(examples) for examples in seen] == [2, 2, 1]
+    assert training.measure(torch.zeros(1, 2), range(1, 6), loss) == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize("name", list(causal_tokenizers.BUILDERS))

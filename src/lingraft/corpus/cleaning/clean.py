@@ -13,8 +13,7 @@ import numpy as np
 import regex
 import sentencex
 
-from lingraft.corpus.cleaning import scripts
-from lingraft.corpus.cleaning import scripts as scripts_module
+from lingraft.corpus.cleaning.scripts import language_subtag, shares
 from lingraft.corpus.readers.lines import HOLE, REPLACEMENT_CHARACTER
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def reasons(
         np.fromiter((mark in sentence for sentence in sentences), np.bool_, len(sentences))
         for mark in (REPLACEMENT_CHARACTER, HOLE)
     )
-    letter_share, script_share = scripts_module.shares(sentences, scripts)
+    letter_share, script_share = shares(sentences, scripts)
     checks = {
         WORDS_MISSING: incomplete,
         TOO_SHORT: lengths < section.min_characters,
@@ -150,13 +149,11 @@ def splitter(language: str, *, split_sentences: bool) -> Callable[[str], list[st
     Raises:
         RecipeError: the language code is not valid.
     """
-    subtag = scripts.language_subtag(language)
+    subtag, cut = language_subtag(language), segment if split_sentences else _apart
 
     def split(text: str) -> list[str]:
         lines = [line for raw in text.splitlines() if (line := normalise(raw))]
-        if not split_sentences:
-            return [piece for line in lines for piece in _apart(subtag, line)]
-        return [sentence for line in lines for sentence in segment(subtag, line)]
+        return [piece for line in lines for piece in cut(subtag, line)]
 
     return split
 

@@ -23,7 +23,7 @@ from lingraft.corpus.cleaning import duplicates
 from lingraft.corpus.cleaning.clean import normalise
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.columns import opened_parquet
-from lingraft.corpus.readers.lines import Reading, kind, opened, reading_errors, text_lines
+from lingraft.corpus.readers.lines import Counts, kind, opened, reading_errors, text_lines
 from lingraft.errors import DataError
 from lingraft.files import path_of
 
@@ -161,8 +161,7 @@ def letters(text: str) -> str:
 
     White space and punctuation go: what is left is the same however somebody spaced the text.
     """
-    characters: str = NO_LETTER.sub("", unicodedata.normalize("NFKC", text).casefold())
-    return characters
+    return str(NO_LETTER.sub("", unicodedata.normalize("NFKC", text).casefold()))
 
 
 def words(text: str) -> list[str]:
@@ -172,8 +171,7 @@ def words(text: str) -> list[str]:
     without its punctuation); in scripts that do not part words (Chinese, Japanese, Thai, Lao,
     Khmer, Burmese) it is a character with its marks.
     """
-    matches: list[str] = WORD.findall(text.casefold())
-    return matches
+    return list(WORD.findall(text.casefold()))
 
 
 def measured(tokens: Sequence[str]) -> Sequence[int]:
@@ -261,7 +259,7 @@ def _values(path: Path) -> Any:
             return json.loads(data)
         except json.JSONDecodeError:
             return [json.loads(line) for line in filter(bytes.strip, data.splitlines())]
-    reading = Reading()
+    reading = Counts()
     lines = list(text_lines(path, reading))
     if reading.dropped:
         raise DataError(

@@ -84,17 +84,11 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return values ^ (values >> np.uint64(31))
 
 
-def _permutations() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return odd factors and offsets; x -> factor x + offset modulo 2^32 is one to one.
-
-    Drawn with SplitMix64, since numpy's generators may change from version to version.
-    """
-    state = np.arange(1, 2 * BANDS * ROWS + 1, dtype=np.uint64) * BASE
-    values = (_mix(state) >> np.uint64(32)).astype(np.uint32)
-    return values[: BANDS * ROWS] | np.uint32(1), values[BANDS * ROWS :]
-
-
-FACTORS_P, OFFSETS_P = _permutations()
+# Odd factors and offsets: x -> factor x + offset modulo 2^32 is one to one. Drawn with SplitMix64,
+# since numpy's generators may change from version to version.
+_DRAWN = _mix(np.arange(1, 2 * BANDS * ROWS + 1, dtype=np.uint64) * BASE) >> np.uint64(32)
+OFFSETS_P = _DRAWN[BANDS * ROWS :].astype(np.uint32)
+FACTORS_P = _DRAWN[: BANDS * ROWS].astype(np.uint32) | np.uint32(1)
 
 
 def hashes(sentences: Iterable[str]) -> NDArray[np.uint64]:
@@ -114,5 +108,4 @@ def contains(run: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.b
     """Return which of some hashes are in a sorted run."""
     if not len(run):
         return np.zeros(len(query), np.bool_)
-    matches: NDArray[np.bool_] = run[np.minimum(np.searchsorted(run, query), len(run) - 1)] == query
-    return matches
+    return np.asarray(run[np.minimum(np.searchsorted(run, query), len(run) - 1)] == query)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+    Numbers = NDArray[np.int64]
+
 
 logger = logging.getLogger(__name__)
 
@@ -152,9 +155,7 @@ def character_classes(scripts: tuple[str, ...]) -> NDArray[np.uint8]:
     return classes
 
 
-def shares(
-    sentences: Sequence[str], scripts: tuple[str, ...]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def shares(sentences: Sequence[str], scripts: tuple[str, ...]) -> tuple[Floats, Floats]:
     """Return how much of each sentence is letters, and how many of these are of the scripts.
 
     Counted for all sentences at once by table look-up, which is several times faster than a
@@ -174,7 +175,7 @@ def shares(
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
     classes = character_classes(scripts)[np.frombuffer(text, np.uint32)]
 
-    def count(bit: int) -> NDArray[np.float64]:
+    def count(bit: int) -> Floats:
         return np.add.reduceat((classes & bit) != 0, starts, dtype=np.int64).astype(np.float64)
 
     visible, letters = count(VISIBLE), count(LETTER)
@@ -282,9 +283,7 @@ class LanguageIdentifier:
             )
         self.own = np.array([label in self.accepted for label in self.labels])
 
-    def foreign(
-        self, texts: Sequence[str], documents: NDArray[np.int64] | None = None
-    ) -> NDArray[np.bool_]:
+    def foreign(self, texts: Sequence[str], documents: Numbers | None = None) -> NDArray[np.bool_]:
         """Return which texts are in another language.
 
         A text shorter than `MIN_CHARACTERS` is never called foreign, since names and headings
@@ -318,9 +317,7 @@ class LanguageIdentifier:
         ranked = dict(self.model.rank(text[:MAX_CHARACTERS]))
         return [ranked[label] for label in self.labels]
 
-    def _prior(
-        self, probabilities_NL: NDArray[np.float64], owners: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _prior(self, probabilities_NL: Floats, owners: Numbers) -> Floats:
         """Return how much likelier the language is than each one: `PRIOR`, and the context.
 
         The context is the mean of the probabilities of the document's other texts. A mean of
@@ -332,7 +329,7 @@ class LanguageIdentifier:
         np.add.at(sums, document, probabilities_NL)
         rest_NL = np.maximum(sums[document] - probabilities_NL, 0) + LEAST_CONTEXT
         own_N1 = rest_NL[:, self.own].sum(1, keepdims=True)
-        prior_NL: NDArray[np.float64] = np.clip(own_N1 / rest_NL, 1 / MOST_CONTEXT, MOST_CONTEXT)
+        prior_NL: Floats = np.clip(own_N1 / rest_NL, 1 / MOST_CONTEXT, MOST_CONTEXT)
         prior_NL[counts[document] == 1] = 1.0
         prior_NL *= PRIOR
         return prior_NL

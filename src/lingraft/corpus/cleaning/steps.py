@@ -6,7 +6,6 @@ document can be cleaned on its own, in any process.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,15 +15,18 @@ from lingraft.corpus.cleaning.decontamination import Evaluations, texts_of
 from lingraft.corpus.cleaning.scripts import LanguageIdentifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from lingraft import recipe
 
+    Codes = NDArray[np.int8]
+    Numbers = NDArray[np.int64]
+
 
 def mostly_lost(
-    lost: NDArray[np.bool_], sizes: NDArray[np.int64], owners: NDArray[np.int64], documents: int
+    lost: NDArray[np.bool_], sizes: Numbers, owners: Numbers, documents: int
 ) -> NDArray[np.bool_]:
     """Return which documents go for what is wrong with their sentences, where all are kept whole.
 
@@ -41,9 +43,7 @@ def mostly_lost(
     return of_lost > np.bincount(owners, sizes, documents) / 2
 
 
-def _of_documents(
-    codes: NDArray[np.int8], sizes: NDArray[np.int64], owners: NDArray[np.int64]
-) -> NDArray[np.int8]:
+def _of_documents(codes: Codes, sizes: Numbers, owners: Numbers) -> Codes:
     """Give all sentences of a document the commonest reason for which it goes, or 0 if it stays.
 
     Sentences that a reader left words out of go by themselves, and count for nothing else.
@@ -91,9 +91,7 @@ class SentenceFilter:
         """Return sentences by the language that the model takes them for, if it is asked."""
         return dict(self.identifier.mix) if self.identifier is not None else {}
 
-    def codes(
-        self, batch: Sequence[str], documents: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int8]:
+    def codes(self, batch: Sequence[str], documents: Numbers | None = None) -> Codes:
         """Return why each sentence is dropped, the first reason that applies; 0 for those kept.
 
         Args:
@@ -107,26 +105,14 @@ class SentenceFilter:
         codes = clean.reasons(batch, self.section, self.scripts)
         if self.identifier is not None:
             owners = None if documents is None else documents[codes == 0]
-            find = functools.partial(self.identifier.foreign, documents=owners)
-            _mark(codes, batch, find, clean.OTHER_LANGUAGE)
+            indices = np.flatnonzero(codes == 0)
+            mask = self.identifier.foreign([batch[i] for i in indices.tolist()], owners)
+            codes[indices[mask]] = clean.REASONS.index(clean.OTHER_LANGUAGE)
         whole = documents if self.section.whole_documents and len(batch) else None
-        if self.evaluations is not None and whole is not None:
-            contaminated = self.evaluations.contaminated(batch)
-            codes[contaminated] = clean.REASONS.index(clean.CONTAMINATED)
-        elif self.evaluations is not None:
-            _mark(codes, batch, self.evaluations.contaminated, clean.CONTAMINATED)
+        indices = np.flatnonzero(codes == 0) if whole is None else np.arange(len(batch))
+        if self.evaluations is not None and len(indices):
+            mask = self.evaluations.contaminated([batch[i] for i in indices.tolist()])
+            codes[indices[mask]] = clean.REASONS.index(clean.CONTAMINATED)
         if whole is not None:
             return _of_documents(codes, np.array(list(map(len, batch))), whole)
         return codes
-
-
-def _mark(
-    codes: NDArray[np.int8],
-    batch: Sequence[str],
-    find: Callable[[Sequence[str]], NDArray[np.bool_]],
-    reason: str,
-) -> None:
-    """Give what `find` finds among the sentences that are still kept the code of a reason."""
-    indices = np.flatnonzero(codes == 0)
-    if len(indices):
-        codes[indices[find([batch[i] for i in indices.tolist()])]] = clean.REASONS.index(reason)

@@ -17,7 +17,7 @@ import numpy as np
 from lingraft.corpus.cleaning.clean import REASONS
 from lingraft.corpus.cleaning.duplicates import BANDS
 from lingraft.corpus.cleaning.steps import mostly_lost
-from lingraft.corpus.split import Bounds, bounds
+from lingraft.corpus.split import SplitBounds, bounds
 from lingraft.rundir import replacing
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ class Stored:
     @property
     def has_text(self) -> NDArray[np.bool_]:
         """Return of which documents the filters leave a sentence."""
-        mask: NDArray[np.bool_] = self.column(DOCUMENTS, "tally")[:, 0] > 0
-        return mask
+        return np.asarray(self.column(DOCUMENTS, "tally")[:, 0] > 0)
 
 
 def stored(folder: Folder) -> Iterator[Stored]:
@@ -97,9 +96,9 @@ def repeated(keys: NDArray[np.uint64], ranks: NDArray[np.int8]) -> NDArray[np.in
     return np.sort(order[1:][again]).astype(np.int64)
 
 
-def read_bounds(folder: Folder) -> Bounds:
+def read_bounds(folder: Folder) -> SplitBounds:
     """Return the decision where the sides end."""
-    return Bounds(*np.load(folder.decision(BOUNDS)).tolist())
+    return SplitBounds(*np.load(folder.decision(BOUNDS)).tolist())
 
 
 class Decider:

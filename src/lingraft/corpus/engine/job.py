@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft import recipe
-    from lingraft.corpus.engine.plan import Plan
+    from lingraft.corpus.engine.plan import CorpusPlan
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Settings:
+class JobSettings:
     """Settings of running a job; nothing here changes the text.
 
     Attributes:
@@ -62,11 +62,11 @@ class Settings:
     force: bool = False
 
 
-def _ranks(plan: Plan, name: str) -> range:
+def _ranks(plan: CorpusPlan, name: str) -> range:
     return range(1 if name == "decide" else len(plan.parts))
 
 
-def _run_here(folder: Folder, plan: Plan, processes: int) -> None:
+def _run_here(folder: Folder, plan: CorpusPlan, processes: int) -> None:
     """Run what is not done yet of all passes, on this machine."""
     for name in PASSES:
         ranks = [rank for rank in _ranks(plan, name) if not is_done(folder, name, rank)]
@@ -105,7 +105,7 @@ def _ended(folder: Folder, name: str, ranks: list[int], processes: int) -> Itera
 
 
 def make(
-    section: recipe.Corpus, language: str, out: Path, settings: Settings = Settings()
+    section: recipe.Corpus, language: str, out: Path, settings: JobSettings = JobSettings()
 ) -> dict[str, Any] | None:
     """Make a corpus: `out/train/00000.jsonl` …, and `out/corpus.json` when all is done.
 
@@ -151,16 +151,21 @@ def make(
         return result
 
 
-def _hand_over(folder: Folder, plan: Plan, settings: Settings) -> None:
+def _hand_over(folder: Folder, plan: CorpusPlan, settings: JobSettings) -> None:
     """Have a scheduler run the passes, each after the one before.
 
     Raises:
         RecipeError: an option that the executor does not have, or one that it needs is missing.
+        DataError: the package ray is not installed, and it is to run them.
     """
     module = importlib.import_module(f"datatrove.executor.{settings.executor}")
     executor = getattr(module, f"{settings.executor.title()}PipelineExecutor")
-    if settings.executor == "ray":
-        _start_ray()
+    if settings.executor == "ray":  # started, or the cluster that RAY_ADDRESS names reached
+        # Ray takes 127.0.0.1 by this alone: it makes another address of one that it is given
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        ray = require("ray", "--executor ray", "ray")
+        if not ray.is_initialized():
+            ray.init(include_dashboard=None if "RAY_ADDRESS" in os.environ else False)
     last = None
     for name in PASSES:
         try:
@@ -180,19 +185,6 @@ def _hand_over(folder: Folder, plan: Plan, settings: Settings) -> None:
         last.run()
 
 
-def _start_ray() -> None:
-    """Start Ray, or reach the cluster that RAY_ADDRESS names; one that starts listens here alone.
-
-    Raises:
-        DataError: the package ray is not installed.
-    """
-    # Ray takes 127.0.0.1 by this alone: it makes another address of one that it is given
-    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    ray = require("ray", "--executor ray", "ray")
-    if not ray.is_initialized():
-        ray.init(include_dashboard=None if "RAY_ADDRESS" in os.environ else False)
-
-
 def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
     """Add counts, in tables or alone, and the first few examples to those of other parts."""
     for name, value in more.items():
@@ -204,7 +196,7 @@ def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
             total[name] = total.get(name, 0) + value
 
 
-def _finish(folder: Folder, plan: Plan) -> None:
+def _finish(folder: Folder, plan: CorpusPlan) -> None:
     """Write the file that marks the corpus as whole.
 
     Raises:

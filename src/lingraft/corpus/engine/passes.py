@@ -22,20 +22,19 @@ from lingraft.corpus.cleaning.steps import SentenceFilter
 from lingraft.corpus.engine import decisions
 from lingraft.corpus.engine.decisions import BOUNDS, DOCUMENTS, SENTENCES, Stored
 from lingraft.corpus.readers import documents as readers
-from lingraft.corpus.readers.lines import EMPTY, SAMPLES, Reading
+from lingraft.corpus.readers.lines import EMPTY, SAMPLES, Counts, portions
 from lingraft.corpus.result import PLACES, Notices
 from lingraft.corpus.split import SPLITS, Split, position
 from lingraft.errors import writing
 from lingraft.rundir import replacing, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from lingraft import recipe
-    from lingraft.corpus.engine.plan import Folder, Plan
+    from lingraft.corpus.engine.plan import CorpusPlan, Folder
     from lingraft.corpus.readers.documents import Document
 
 BATCH_SENTENCES = 16_384
@@ -49,14 +48,16 @@ def clean_part(folder: Folder, rank: int) -> None:
     done, plan = folder.part(rank, ".json"), folder.plan()
     if done.is_file():  # another plan's, in which it was the same
         return
-    reading, notices, sources = Reading(), Notices(), dict[str, dict[str, int]]()
+    reading, notices, sources = Counts(), Notices(), dict[str, dict[str, int]]()
     judge = _judge(folder, plan.fingerprint)
     before, dtype = Counter(judge.mix), decisions.document_type(plan.section)
     columns = {DOCUMENTS: [np.zeros(0, dtype)], SENTENCES: [np.zeros(0, decisions.SENTENCE_TYPE)]}
     with writing_errors(folder.out), contextlib.ExitStack() as stack:
         partial = stack.enter_context(replacing(folder.part(rank, ".jsonl")))
         file = stack.enter_context(partial.open("w", encoding="utf-8"))
-        for documents, pieces in _batches(_documents(plan, rank, reading, sources), judge):
+        read = ((one, judge.split(one.text)) for one in _documents(plan, rank, reading, sources))
+        for batch in portions(read, BATCH_SENTENCES, lambda one: len(one[1])):
+            documents, pieces = zip(*batch, strict=True)
             texts = [sentence for own in pieces for sentence in own]
             owners = np.repeat(np.arange(len(pieces)), list(map(len, pieces)))
             codes = judge.codes(texts, owners)
@@ -67,13 +68,18 @@ def clean_part(folder: Folder, rank: int) -> None:
             kept = [texts[n] for n in of_reason.get(0, ())]
             wrong = of_reason.get(clean.REASONS.index(clean.WRONG_SCRIPT), ())
             notices.add(kept, [texts[n] for n in wrong])
-            columns[DOCUMENTS].append(np.zeros(len(documents), dtype))
-            _fill(columns[DOCUMENTS][-1], documents, owners, codes, plan.section)
+            rows = np.zeros(len(batch), dtype)
+            rows["place"] = [position(one.id, plan.section.split_seed) for one in documents]
+            cells = np.bincount(owners * len(clean.REASONS) + codes, minlength=rows["tally"].size)
+            rows["tally"] = cells.reshape(len(batch), -1)
+            if plan.section.near_duplicates:
+                rows["bands"] = [duplicates.band_keys(one.text) for one in documents]
+            columns[DOCUMENTS].append(rows)
             columns[SENTENCES].append(np.zeros(len(kept), decisions.SENTENCE_TYPE))
             columns[SENTENCES][-1]["hash"] = duplicates.hashes(kept)
             columns[SENTENCES][-1]["size"] = list(map(len, kept))
             start = 0
-            for document, own in zip(documents, pieces, strict=True):
+            for document, own in batch:
                 places = np.flatnonzero(codes[start : start + len(own)] == 0).tolist()
                 start += len(own)
                 if places:
@@ -93,7 +99,7 @@ def _judge(folder: Folder, fingerprint: str) -> SentenceFilter:
 
 
 def _documents(
-    plan: Plan, rank: int, reading: Reading, sources: dict[str, dict[str, int]]
+    plan: CorpusPlan, rank: int, reading: Counts, sources: dict[str, dict[str, int]]
 ) -> Iterator[Document]:
     """Give the documents of a part; count its sources."""
     for source in plan.parts[rank].sources:
@@ -105,40 +111,6 @@ def _documents(
             start, end = source.span or (0, source.path.stat().st_size)
             size = end - start
         sources[source.name] = {"bytes": size, "documents": reading.documents - before}
-
-
-def _batches(
-    documents: Iterable[Document], judge: SentenceFilter
-) -> Iterator[tuple[list[Document], list[list[str]]]]:
-    """Give documents, and the sentences of each, some thousands at a time."""
-    batch: list[Document] = []
-    pieces: list[list[str]] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        pieces.append(judge.split(document.text))
-        size += len(pieces[-1])
-        if size >= BATCH_SENTENCES:
-            yield batch, pieces
-            batch, pieces, size = [], [], 0
-    if batch:
-        yield batch, pieces
-
-
-def _fill(
-    found: NDArray[Any],
-    documents: list[Document],
-    owners: NDArray[np.int64],
-    codes: NDArray[np.int8],
-    section: recipe.Corpus,
-) -> None:
-    """Fill in the columns of documents."""
-    reasons = len(clean.REASONS)
-    found["place"] = [position(one.id, section.split_seed) for one in documents]
-    cells = np.bincount(owners * reasons + codes, minlength=found["tally"].size)
-    found["tally"] = cells.reshape(-1, reasons)
-    if section.near_duplicates:
-        found["bands"] = [duplicates.band_keys(one.text) for one in documents]
 
 
 def decide(folder: Folder, rank: int = 0) -> None:
@@ -155,7 +127,7 @@ def _parts(folder: Folder, fingerprint: str) -> list[Stored]:
 
 def write_part(folder: Folder, rank: int) -> None:
     """Write the documents of a part that are kept as JSON lines by split, and then their counts."""
-    section, limits, tally = folder.plan().section, decisions.read_bounds(folder), Reading()
+    section, limits, tally = folder.plan().section, decisions.read_bounds(folder), Counts()
     splits = {s: dict.fromkeys(("documents", "sentences", "characters"), 0) for s in SPLITS}
     letters, files = Counter[str](), dict[Split, TextIO]()
     part = _parts(folder, folder.plan().fingerprint)[rank]
@@ -190,7 +162,7 @@ def write_part(folder: Folder, rank: int) -> None:
 
 
 def _kept(
-    rows: Path, part: Stored, near: NDArray[np.bool_], again: NDArray[np.bool_], tally: Reading
+    rows: Path, part: Stored, near: NDArray[np.bool_], again: NDArray[np.bool_], tally: Counts
 ) -> Iterator[tuple[str, list[str], list[int]]]:
     """Give name, sentences that stay and their places of each document; count the rest."""
     start = 0

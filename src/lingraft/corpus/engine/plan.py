@@ -15,8 +15,7 @@ from lingraft import recipe  # noqa: TC001
 from lingraft.corpus.inputs import digests, entry
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.documents import FINISHED
-from lingraft.corpus.readers.layout import Layout
-from lingraft.corpus.readers.source import Source  # noqa: TC001
+from lingraft.corpus.readers.layout import TextLayout, TextSource
 from lingraft.corpus.readers.wiki.dump import spans as dump_spans
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -39,14 +38,14 @@ EVALUATIONS = "evaluations"
 class Part:
     """Sources, or pieces of one, that are cleaned in one go."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[TextSource, ...]
     bytes: int
     name: str
     """Fingerprint of its files: equal ones make the same of the part, whatever else is read."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class CorpusPlan:
     """All that the passes of a job need to know.
 
     Attributes:
@@ -72,10 +71,12 @@ class Plan:
         return documents.guesses(sources.values())
 
 
-PLANS = TypeAdapter(Plan)
+PLANS = TypeAdapter(CorpusPlan)
+Piece = tuple[TextSource, int]
+"""A source, or a part of one, and its bytes on disk."""
 
 
-def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -> Plan:
+def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -> CorpusPlan:
     """Cut the sources of a corpus into parts.
 
     Args:
@@ -105,7 +106,7 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
         parts.append(Part(tuple(s for s, _ in pieces), size, fingerprint(cleaning, names)))
     absolute = tuple(str(path_of(name).absolute()) for name in section.decontaminate)
     read = [*entries.values(), *judged]
-    return Plan(
+    return CorpusPlan(
         fingerprint(FORMAT["corpus"], settings, language, read, part_bytes),
         language,
         section.model_copy(update={"decontaminate": absolute}),
@@ -114,14 +115,12 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     )
 
 
-def _cut(
-    sources: Sequence[tuple[Source, int]], part_bytes: int
-) -> Iterator[list[tuple[Source, int]]]:
+def _cut(sources: Sequence[Piece], part_bytes: int) -> Iterator[list[Piece]]:
     """Give parts of about `part_bytes`: small files together, large ones cut, in their order.
 
     Cut are multistream bz2 dumps, and uncompressed files with a document a line.
     """
-    group: list[tuple[Source, int]] = []
+    group: list[Piece] = []
     for source, size in sources:
         pieces = _pieces(source, size, part_bytes)
         is_cut = len(pieces) > 1
@@ -136,14 +135,13 @@ def _cut(
         yield group
 
 
-def _pieces(source: Source, size: int, part_bytes: int) -> list[tuple[Source, int]]:
+def _pieces(source: TextSource, size: int, part_bytes: int) -> list[Piece]:
     if source.path is None:
         return [(source, 0)]
     source = replace(source, path=source.path.absolute())
-    assert source.path is not None
     spans = []
     if size > part_bytes and source.format == ".xml":
-        spans = dump_spans(source.path, part_bytes)
+        spans = dump_spans(source.file, part_bytes)
     elif size > part_bytes and _has_a_document_a_line(source):
         spans = [(at, min(at + part_bytes, size)) for at in range(0, size, part_bytes)]
     if len(spans) < 2:
@@ -151,9 +149,9 @@ def _pieces(source: Source, size: int, part_bytes: int) -> list[tuple[Source, in
     return [(replace(source, span=span), span[1] - span[0]) for span in spans]
 
 
-def _has_a_document_a_line(source: Source) -> bool:
-    plain = source.path is not None and source.path.suffix.lower() in CUT_BY_LINES
-    return plain and source.layout in (None, Layout(), Layout(numbered=True))
+def _has_a_document_a_line(source: TextSource) -> bool:
+    is_plain = source.file.suffix.lower() in CUT_BY_LINES
+    return is_plain and source.layout in (None, TextLayout(), TextLayout(numbered=True))
 
 
 @dataclass(frozen=True)
@@ -191,7 +189,7 @@ class Folder:
         """Return the documents of a split that come from one part."""
         return self.work / split / f"{rank:05d}.jsonl"
 
-    def plan(self) -> Plan:
+    def plan(self) -> CorpusPlan:
         """Return the plan that was saved."""
         path = self.work / PLAN
         return _load(path, path.stat().st_mtime_ns)
@@ -214,7 +212,7 @@ class Folder:
                     "choose another --out"
                 )
 
-    def begin(self, plan: Plan, *, force: bool) -> bool:
+    def begin(self, plan: CorpusPlan, *, force: bool) -> bool:
         """Make the folder ready for a job; return False where it has ended already.
 
         What the same job has done stays; of another one that has not ended the parts that are parts
@@ -270,5 +268,5 @@ def _made_of(path: Path) -> str | None:
 
 
 @functools.lru_cache(maxsize=4)
-def _load(path: Path, changed_ns: int) -> Plan:
+def _load(path: Path, changed_ns: int) -> CorpusPlan:
     return PLANS.validate_json(path.read_bytes())

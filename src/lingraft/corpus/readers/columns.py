@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft import recipe
-    from lingraft.corpus.readers.lines import Reading
-    from lingraft.corpus.readers.source import Row, Source
+    from lingraft.corpus.readers.layout import Row, TextSource
+    from lingraft.corpus.readers.lines import Counts
 
 HUB_PREFIX = "hub:"
 NO_TEXT_FIELD, NOT_WHERE = "no text field", "not what corpus.where asks for"
@@ -62,7 +62,7 @@ def value_of(row: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def read_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
+def read_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Row]:
     """Give the documents of a table: a row a document.
 
     Raises:
@@ -105,10 +105,9 @@ def _meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
     )
 
 
-def _json_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
+def _json_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Any]:
     """Give the values of a .jsonl file, one a line."""
-    assert source.path is not None
-    for number, line in enumerate(lines.text_lines(source.path, reading, source.span)):
+    for number, line in enumerate(lines.text_lines(source.file, reading, source.span)):
         if not line or line.isspace():
             reading.drop(lines.EMPTY)
             continue
@@ -141,12 +140,11 @@ def opened_parquet(path: Path) -> Iterator[Any]:
         ) from None
 
 
-def _parquet_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
+def _parquet_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Any]:
     """Give the rows of a .parquet file, with the columns that are asked for."""
-    assert source.path is not None
     asked = {section.text_column, ID, *(section.where or ())}
     asked |= {name.partition(".")[0] for name in asked}
-    with opened_parquet(source.path) as file:
+    with opened_parquet(source.file) as file:
         names = list(dict.fromkeys(file.schema_arrow.names))
         if not {section.text_column, section.text_column.partition(".")[0]} & set(names):
             yield dict.fromkeys(names)  # which has no text, and tells what there is
@@ -156,13 +154,12 @@ def _parquet_rows(source: Source, section: recipe.Corpus, reading: Reading) -> I
             yield from batch.to_pylist()
 
 
-def _csv_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
+def _csv_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Any]:
     """Give the rows of a .csv file, with the names of the fields in its first line.
 
     The fields are parted by what that line has most of: commas, semicolons or tabs.
     """
-    assert source.path is not None
-    rest = (f"{line}\n" for line in lines.text_lines(source.path, reading))
+    rest = (f"{line}\n" for line in lines.text_lines(source.file, reading))
     head = next(rest, "")
     csv.field_size_limit(max(csv.field_size_limit(), lines.MAX_LINE_BYTES))
     rows = csv.DictReader(
@@ -177,7 +174,7 @@ def _csv_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
         ) from None
 
 
-def _hub_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Any]:
+def _hub_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Any]:
     """Give the rows of a dataset on the Hugging Face Hub, or of a directory laid out like one."""
     datasets = require("datasets", source.name, "data")
     name, config, revision, split = hub_parts(source.name)
@@ -194,7 +191,7 @@ def _hub_rows(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
         ) from None
 
 
-ROWS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Any]]] = {
+ROWS: dict[str, Callable[[TextSource, recipe.Corpus, Counts], Iterator[Any]]] = {
     ".jsonl": _json_rows,
     ".ndjson": _json_rows,
     ".json": _json_rows,

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from lingraft import optional
 from lingraft.corpus.readers import layout, markup
 from lingraft.corpus.readers.columns import HUB_PREFIX, ROWS, hub_parts, read_rows
+from lingraft.corpus.readers.layout import Row, TextSource
 from lingraft.corpus.readers.lines import (
     COMPRESSED,
     EMPTY,
-    Reading,
+    Counts,
     kind,
     reading_errors,
     text_lines,
 )
-from lingraft.corpus.readers.source import Row, Source
 from lingraft.corpus.readers.wiki.dump import wiki_dump
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lingraft import recipe
-    from lingraft.corpus.readers.layout import Layout
+    from lingraft.corpus.readers.layout import TextLayout
 
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ def _format(path: Path) -> str:
     return suffix if readable else ""
 
 
-def resolve(texts: Iterable[str | Path]) -> list[Source]:
+def resolve(texts: Iterable[str | Path]) -> list[TextSource]:
     """Return the files and Hub datasets that the names stand for, each once, in a fixed order.
 
     Args:
@@ -79,7 +79,7 @@ def resolve(texts: Iterable[str | Path]) -> list[Source]:
         DataError: nothing of that name, an unknown suffix, a directory without text, or a package
             that reads it is not installed.
     """
-    sources: dict[str, Source] = {}
+    sources: dict[str, TextSource] = {}
     for text in texts:
         for source in _resolve_one(str(text)):
             place = source.name if source.path is None else str(source.path.resolve())
@@ -89,10 +89,10 @@ def resolve(texts: Iterable[str | Path]) -> list[Source]:
     return list(sources.values())
 
 
-def _resolve_one(name: str) -> list[Source]:
+def _resolve_one(name: str) -> list[TextSource]:
     if name.startswith(HUB_PREFIX):
         hub_parts(name)
-        return [Source(name, None)]
+        return [TextSource(name, None)]
     path = path_of(name)
     if path.is_dir():
         files, others = _inside(path)
@@ -102,7 +102,7 @@ def _resolve_one(name: str) -> list[Source]:
                 "beside runs and unfinished corpora of lingraft); files that are read end in "
                 f"{_known()}"
             )
-        return [Source(str(file), file) for file in files]
+        return [TextSource(str(file), file) for file in files]
     if not path.is_file():
         raise DataError(
             f"{name}: no such file or directory; "
@@ -110,19 +110,19 @@ def _resolve_one(name: str) -> list[Source]:
         )
     if not _format(path):
         raise DataError(f"{name}: unknown kind of file; allowed: {_known()}")
-    return [Source(name, path)]
+    return [TextSource(name, path)]
 
 
-def laid_out(sources: Sequence[Source], section: recipe.Corpus) -> list[Source]:
+def laid_out(sources: Sequence[TextSource], section: recipe.Corpus) -> list[TextSource]:
     """Return the sources, with the layout of those that are .txt files."""
     paths = [one.path for one in sources if one.path is not None and one.format == ".txt"]
     layouts = layout.guess(paths, section.document)
     return [replace(one, layout=layouts.get(one.path)) if one.path else one for one in sources]
 
 
-def guesses(sources: Iterable[Source]) -> list[str]:
+def guesses(sources: Iterable[TextSource]) -> list[str]:
     """Say how .txt files are read, a line for each layout."""
-    names: dict[Layout, list[str]] = {}
+    names: dict[TextLayout, list[str]] = {}
     for source in sources:
         if source.layout is not None:
             names.setdefault(source.layout, []).append(source.name)
@@ -154,7 +154,7 @@ def _known() -> str:
     return f"{' '.join(FORMATS)} (all but .parquet also with {' '.join(COMPRESSED)})"
 
 
-def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Document]:
+def read(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Document]:
     """Give the documents of one source.
 
     Args:
@@ -182,7 +182,7 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
         yield Document(name, text)
 
 
-def _unwrapped(text: str, reading: Reading) -> str:
+def _unwrapped(text: str, reading: Counts) -> str:
     lines = text.splitlines()
     if width := layout.width_of(lines):
         return "\n".join(layout.joined(lines, width, layout.words_of(lines), reading))
@@ -195,15 +195,14 @@ def content_id(text: str) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
+def _plain(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Row]:
     """Give the documents of a .txt file: its lines, blocks between empty lines, or the whole."""
-    assert source.path is not None
-    form = source.layout or layout.guess([source.path], section.document)[source.path]
-    lines = text_lines(source.path, reading, source.span)
+    form = source.layout or layout.guess([source.file], section.document)[source.file]
+    lines = text_lines(source.file, reading, source.span)
     if form.numbered:
         lines = (layout.NUMBERED.sub("", line, count=1) for line in lines)
     if form.width:
-        words = layout.words_of(layout.sample_of(source.path))
+        words = layout.words_of(layout.sample_of(source.file))
         lines = layout.joined(lines, form.width, words, reading)
     if form.document == "line":
         yield from ((None, line) for line in lines)
@@ -227,7 +226,7 @@ def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator
         yield None, "\n".join(block)
 
 
-FORMATS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Row]]] = {
+FORMATS: dict[str, Callable[[TextSource, recipe.Corpus, Counts], Iterator[Row]]] = {
     ".txt": _plain,
     **{name: read_rows for name in ROWS if name != "hub"},
     ".xml": wiki_dump,

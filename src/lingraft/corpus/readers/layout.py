@@ -15,16 +15,17 @@ import contextlib
 import re
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from lingraft.corpus.readers.lines import Reading, text_lines
+from lingraft.corpus.readers.lines import Counts, kind, text_lines
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
+
 
 JOINED = "ends of wrapped lines joined"
 SAMPLE_CHARACTERS = 1 << 20
@@ -60,7 +61,7 @@ UNITS = {"line": "a line", "block": "what stands between empty lines", "file": "
 
 
 @dataclass(frozen=True)
-class Layout:
+class TextLayout:
     """The layout of a .txt file.
 
     Attributes:
@@ -88,7 +89,7 @@ def sample_of(path: Path) -> list[str]:
     lines: list[str] = []
     size = 0
     with contextlib.suppress(DataError):
-        for line in text_lines(path, Reading()):
+        for line in text_lines(path, Counts()):
             lines.append(line)
             size += len(line)
             if size > SAMPLE_CHARACTERS:
@@ -96,7 +97,7 @@ def sample_of(path: Path) -> list[str]:
     return lines
 
 
-def guess(paths: Sequence[Path], asked: str | None) -> dict[Path, Layout]:
+def guess(paths: Sequence[Path], asked: str | None) -> dict[Path, TextLayout]:
     """Guess how files are laid out: of a large one by itself, of small ones of a folder together.
 
     Args:
@@ -104,33 +105,33 @@ def guess(paths: Sequence[Path], asked: str | None) -> dict[Path, Layout]:
         asked: what the recipe says that a document is; "line" leaves lines as they are.
     """
     if asked == "line":
-        return dict.fromkeys(paths, Layout())
+        return dict.fromkeys(paths, TextLayout())
     groups: dict[Path, list[Path]] = {}
     for path in paths:
         is_small = path.is_file() and path.stat().st_size < SMALL_BYTES
         groups.setdefault(path.parent if is_small else path, []).append(path)
-    found: dict[Path, Layout] = {}
+    found: dict[Path, TextLayout] = {}
     for group in groups.values():
         samples = [sample_of(path) for path in group[:FILES_LOOKED_AT]]
         found |= dict.fromkeys(group, _layout(samples, len(group), asked))
     return found
 
 
-def _layout(samples: list[list[str]], n_files: int, asked: str | None) -> Layout:
+def _layout(samples: list[list[str]], n_files: int, asked: str | None) -> TextLayout:
     """Guess the layout of files, of some of which there are samples."""
     lines = [line for sample in samples for line in (*sample, "")]
     texts = [line for line in lines if line.strip()]
     numbered = sum(NUMBERED.match(line) is not None for line in texts)
     if numbered >= max(FEWEST_NUMBERED, NUMBERED_SHARE * len(texts)):
-        return Layout(numbered=True)
+        return TextLayout(numbered=True)
     width = width_of(lines)
     if asked == "file" or (asked is None and n_files >= MANY_FILES):
-        return Layout("file", width)
+        return TextLayout("file", width)
     blocks = sum(has_text for has_text, _ in groupby(lines, lambda line: bool(line.strip())))
     size = len(texts) / max(blocks, 1)
     parted = blocks - len(samples) >= FEWEST_GAPS
     parted &= FEWEST_LINES_A_BLOCK <= size <= MOST_LINES_A_BLOCK
-    return Layout("block" if asked == "block" or parted else "line", width)
+    return TextLayout("block" if asked == "block" or parted else "line", width)
 
 
 def width_of(lines: Sequence[str]) -> int:
@@ -160,7 +161,7 @@ def words_of(lines: Iterable[str]) -> set[str]:
 
 
 def joined(
-    lines: Iterable[str], width: int, words: set[str], reading: Reading | None = None
+    lines: Iterable[str], width: int, words: set[str], reading: Counts | None = None
 ) -> Iterator[str]:
     """Join lines that were wrapped; empty ones stay.
 
@@ -206,3 +207,41 @@ def _seam(last: str, line: str, hyphen: re.Match[str] | None, words: set[str]) -
         return [last, line if UNSPACED.search(f"{last[-1]}\n{line[0]}") else f" {line}"]
     goes = last.endswith("\u00ad") or (hyphen[1] + rest[0]).casefold() in words
     return [last[:-1] if goes else last, line]
+
+
+Row: TypeAlias = tuple[object, str]
+"""Name of a document or None, and its text."""
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """Thing to read: a file, a part of one, or a Hub dataset (then `path` is None).
+
+    Attributes:
+        name: as the user knows it.
+        path: the file.
+        span: of a part of a file, the byte at which it begins and the one at which the next part
+            does; None is the whole. Only what `plan` cuts can have one.
+        layout: of a .txt file; None where nobody has looked at it.
+    """
+
+    name: str
+    path: Path | None
+    span: tuple[int, int] | None = None
+    layout: TextLayout | None = None
+
+    @property
+    def file(self) -> Path:
+        """Return the file of what is none of the Hub's."""
+        assert self.path is not None
+        return self.path
+
+    @property
+    def format(self) -> str:
+        """Return the suffix without the compression's, or 'hub'."""
+        return kind(self.path) if self.path is not None else "hub"
+
+    @property
+    def is_beginning(self) -> bool:
+        """Return whether the file's first byte is read; what it says holds for the other parts."""
+        return not (self.span and self.span[0])

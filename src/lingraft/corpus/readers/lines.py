@@ -21,7 +21,7 @@ from lingraft.errors import DataError
 from lingraft.optional import require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass
-class Reading:
+class Counts:
     """Counts of what was read and left out.
 
     Attributes:
@@ -192,7 +192,7 @@ def _skip_line(stream: io.BufferedReader[Any], line: bytes) -> int:
 
 def text_lines(
     path: Path,
-    reading: Reading,
+    reading: Counts,
     span: tuple[int, int] | None = None,
     max_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[str]:
@@ -245,6 +245,19 @@ def without_holes(text: str) -> str:
     if HOLE not in text:
         return text
     return "\n".join(line for line in text.split("\n") if HOLE not in line)
+
+
+def portions(items: Iterable[Item], most: int, size: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Give lists of items whose sizes add up to `most`; the last item of each goes over it."""
+    portion, total = list[Item](), 0
+    for item in items:
+        portion.append(item)
+        total += size(item)
+        if total >= most:
+            yield portion
+            portion, total = [], 0
+    if portion:
+        yield portion
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lingraft import recipe
-    from lingraft.corpus.readers.lines import Reading
-    from lingraft.corpus.readers.source import Source
+    from lingraft.corpus.readers.layout import Row, TextSource
+    from lingraft.corpus.readers.lines import Counts
 
 NO_MAIN_TEXT, NESTED_TOO_DEEPLY = "no main text", "markup nested too deeply"
 UNKNOWN_ENCODING = "unknown encoding"
@@ -52,12 +52,9 @@ OF_CRAWLER = "metadata:"
 """Prefix of the addresses of what wget keeps as resources: its log and its arguments."""
 
 
-def read_html(
-    source: Source, section: recipe.Corpus, reading: Reading
-) -> Iterator[tuple[object, str]]:
+def read_html(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Row]:
     """Give the main text of a .html file, as one document; nothing, and counted, without one."""
-    assert source.path is not None
-    with lines.reading_errors(source.path), lines.opened(source.path) as stream:
+    with lines.reading_errors(source.file), lines.opened(source.file) as stream:
         data = stream.read(lines.MAX_LINE_BYTES + 1)
     text, reason = _text(data, "text/html", None)
     if reason:
@@ -109,9 +106,7 @@ def is_too_deep(page: str) -> bool:
     return False
 
 
-def read_crawl(
-    source: Source, section: recipe.Corpus, reading: Reading
-) -> Iterator[tuple[object, str]]:
+def read_crawl(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Row]:
     """Give the pages of a .warc or .wet file, plain or compressed; the id is the address.
 
     Records other than pages (requests, metadata, wget's log) are passed over; pages that were not
@@ -122,10 +117,9 @@ def read_crawl(
         DataError: the file cannot be read, a compressed one is cut short, a record does not begin
             as one, or the packages are missing.
     """
-    assert source.path is not None
     warc = require("fastwarc.warc", source.name, "web")
     kinds = warc.response | warc.conversion | warc.resource
-    with lines.reading_errors(source.path), lines.opened(source.path) as stream:
+    with lines.reading_errors(source.file), lines.opened(source.file) as stream:
         archive = warc.ArchiveIterator(stream, record_types=warc.any_type, parse_http=False)
         for count in itertools.count():
             try:

@@ -22,7 +22,7 @@ from lingraft.files import path_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lingraft.corpus.readers.lines import Reading
+    from lingraft.corpus.readers.lines import Counts
 
 FEW_COLUMNS, MISSING_LANGUAGE = "too few columns", "a language missing"
 MARKUP = {"bpt", "ept", "it", "ph", "ut"}
@@ -36,7 +36,7 @@ Languages: TypeAlias = tuple[str, str]
 def read(
     names: Iterable[str | Path],
     languages: Languages,
-    reading: Reading,
+    reading: Counts,
     columns: tuple[int, int] = (0, 1),
 ) -> Iterator[Pair]:
     """Give the pairs of several files, in their order.
@@ -109,7 +109,7 @@ def _found(names: Iterable[str | Path], languages: Languages) -> list[tuple[Path
     return list(found.values())
 
 
-def _moses(source: Path, target: Path, reading: Reading) -> Iterator[tuple[str, str]]:
+def _moses(source: Path, target: Path, reading: Counts) -> Iterator[tuple[str, str]]:
     sides = (lines.raw_lines(path, lines.MAX_LINE_BYTES) for path in (source, target))
     for number, (left, right) in enumerate(itertools.zip_longest(*sides, fillvalue=...)):
         if left is ... or right is ...:
@@ -126,7 +126,7 @@ def _moses(source: Path, target: Path, reading: Reading) -> Iterator[tuple[str, 
             reading.drop(lines.BROKEN_UTF8)
 
 
-def _tsv(path: Path, columns: tuple[int, int], reading: Reading) -> Iterator[tuple[str, str]]:
+def _tsv(path: Path, columns: tuple[int, int], reading: Counts) -> Iterator[tuple[str, str]]:
     for line in filter(str.strip, lines.text_lines(path, reading)):
         cells = line.split("\t")
         if len(cells) > max(columns):
@@ -135,7 +135,7 @@ def _tsv(path: Path, columns: tuple[int, int], reading: Reading) -> Iterator[tup
             reading.drop(FEW_COLUMNS, line)
 
 
-def _json_lines(path: Path, languages: Languages, reading: Reading) -> Iterator[tuple[Any, Any]]:
+def _json_lines(path: Path, languages: Languages, reading: Counts) -> Iterator[tuple[Any, Any]]:
     for line in filter(str.strip, lines.text_lines(path, reading)):
         try:
             row = lines.json_value(line)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from lingraft.tasks.task import Task
 
     Array = np.ndarray[Any, Any]
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ class TaskBatch:
 
 
 @dataclass(frozen=True)
-class Shape:
+class InputShape:
     """Facts of tokenizer and model that a coder must know."""
 
     tokenizer: PreTrainedTokenizerFast
@@ -102,7 +99,7 @@ class Shape:
     @classmethod
     def of(
         cls, tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig, forward: Any, limit: int
-    ) -> Shape:
+    ) -> InputShape:
         """Return the shape for a model.
 
         Args:
@@ -198,7 +195,7 @@ class Coder(ABC):
     head: ClassVar[str]
     """A key of `heads.HEADS`."""
 
-    def __init__(self, task: Task, shape: Shape) -> None:
+    def __init__(self, task: Task, shape: InputShape) -> None:
         self.task, self.shape = task, shape
         self.labels = {label: index for index, label in enumerate(task.labels)}
 
@@ -288,10 +285,3 @@ def padded(rows: Sequence[Sequence[int] | Array], width: int, fill: int = IGNORE
     for index, row in enumerate(rows):
         table[index, : len(row)] = torch.as_tensor(row, dtype=torch.long)
     return table
-
-
-def log_cuts(items: Sequence[Item], coder: Coder, name: str) -> None:
-    """Log how many inputs were cut."""
-    if number := sum(item.cut for item in items):
-        longest = coder.shape.max_length
-        logger.info("%s: %d of %d inputs are cut to %d tokens", name, number, len(items), longest)

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lingraft.finetuning.coders.common import Coder, padded
 from lingraft.finetuning.coders.tagging import first_letter, word_at, word_starts
-from lingraft.models.losses import IGNORED
-from lingraft.models.losses import summed_cross_entropy as cross_entropy
+from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.tasks.examples import ParsePrediction
 from lingraft.tasks.words import POS
 
@@ -96,8 +94,8 @@ class ParseCoder(Coder):
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
         """Return Σ cross entropy of the head, and of the relation given the right head."""
-        arcs = cross_entropy(outputs["arcs"], targets["heads"])
-        return arcs + cross_entropy(outputs["gold_relations"], targets["relations"])
+        arcs = summed_cross_entropy(outputs["arcs"], targets["heads"])
+        return arcs + summed_cross_entropy(outputs["gold_relations"], targets["relations"])
 
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
         """Return the heads, and the relations given those heads, [2, W] an input."""
@@ -188,8 +186,7 @@ class Relations(nn.Module):
         wide = self.product.permute(1, 0, 2).reshape(width, relations * width)
         turned_BWCA = (word_BWA @ wide).unflatten(-1, (relations, width))
         product_BWC = (turned_BWCA @ head_BWA[..., None]).squeeze(-1)
-        scores_BWC: Tensor = product_BWC + self.word(word_BWA) + self.head(head_BWA)
-        return scores_BWC + self.bias
+        return product_BWC + self.word(word_BWA) + self.head(head_BWA) + self.bias
 
 
 class ParserHead(nn.Module):
@@ -204,12 +201,9 @@ class ParserHead(nn.Module):
         self.source = nn.Linear(2 * LSTM_WIDTH, LSTM_WIDTH)
         self.state = nn.Linear(2 * LSTM_WIDTH, LSTM_WIDTH)
         self.decoder = nn.LSTM(LSTM_WIDTH, LSTM_WIDTH, batch_first=True)
-        self.arc_head, self.type_head = (
-            nn.Linear(2 * LSTM_WIDTH, size) for size in (ARC_WIDTH, TYPE_WIDTH)
-        )
-        self.arc_word, self.type_word = (
-            nn.Linear(LSTM_WIDTH, size) for size in (ARC_WIDTH, TYPE_WIDTH)
-        )
+        widths = (ARC_WIDTH, TYPE_WIDTH)
+        self.arc_head, self.type_head = (nn.Linear(2 * LSTM_WIDTH, width) for width in widths)
+        self.arc_word, self.type_word = (nn.Linear(LSTM_WIDTH, width) for width in widths)
         self.arcs = Biaffine(ARC_WIDTH)
         self.relations = Relations(TYPE_WIDTH, relations)
 
@@ -226,13 +220,13 @@ class ParserHead(nn.Module):
             relations [B, W] given those.
         """
         lengths_B = (words["heads"] != IGNORED).sum(1)
-        vectors_BHV = self._vectors(hidden_BTE, words)
-        encoded_BHF, state = self._encode(vectors_BHV, lengths_B + 1)
-        decoded_BWF = self._decode(encoded_BHF[:, 1:], state)
-        arc_BHA = functional.elu(self.arc_head(encoded_BHF))
-        type_BHA = functional.elu(self.type_head(encoded_BHF))
-        arc_BWA = functional.elu(self.arc_word(decoded_BWF))
-        type_BWA = functional.elu(self.type_word(decoded_BWF))
+        encoded_BHF, state = self._encode(self._vectors(hidden_BTE, words), lengths_B + 1)
+        decoded_BWF, _ = self.decoder(nn.functional.elu(self.source(encoded_BHF[:, 1:])), state)
+        decoded_BWF = _drop_features(decoded_BWF, self.training)
+        arc_BHA = nn.functional.elu(self.arc_head(encoded_BHF))
+        type_BHA = nn.functional.elu(self.type_head(encoded_BHF))
+        arc_BWA = nn.functional.elu(self.arc_word(decoded_BWF))
+        type_BWA = nn.functional.elu(self.type_word(decoded_BWF))
         allowed_BWH = candidate_mask(lengths_B, decoded_BWF.shape[1])
         arcs_BWH = self.arcs(arc_BWA, arc_BHA).masked_fill(~allowed_BWH, -torch.inf)
         gold_BW = words["heads"].clamp(min=0)
@@ -252,7 +246,7 @@ class ParserHead(nn.Module):
         first, last, pos = (
             torch.cat([zero_B1, words[name]], dim=1) for name in ("first", "last", "pos")
         )
-        pos_BHP = functional.dropout1d(self.pos(pos), DROPOUT, self.training)
+        pos_BHP = nn.functional.dropout1d(self.pos(pos), DROPOUT, self.training)
         return torch.cat([_at(hidden_BTE, first), _at(hidden_BTE, last), pos_BHP], dim=-1)
 
     def _encode(self, vectors_BHV: Tensor, lengths_B: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -265,15 +259,10 @@ class ParserHead(nn.Module):
         cell_1BF = self.state(torch.cat([cell_2BF[0], cell_2BF[1]], dim=-1))[None]
         return _drop_features(encoded, self.training), (cell_1BF.tanh(), cell_1BF)
 
-    def _decode(self, encoded_BWF: Tensor, state: tuple[Tensor, ...]) -> Tensor:
-        source_BWF = functional.elu(self.source(encoded_BWF))
-        decoded_BWF, _ = self.decoder(source_BWF, state)
-        return _drop_features(decoded_BWF, self.training)
-
 
 def _drop_features(values_BWF: Tensor, training: bool) -> Tensor:
     """Drop whole features, the same over a sentence."""
-    return functional.dropout1d(values_BWF.transpose(1, 2), DROPOUT, training).transpose(1, 2)
+    return nn.functional.dropout1d(values_BWF.transpose(1, 2), DROPOUT, training).transpose(1, 2)
 
 
 def _at(values_BTE: Tensor, places_BW: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
     from torch import Tensor
 
-    from lingraft.finetuning.coders.common import Item, Shape
+    from lingraft.finetuning.coders.common import InputShape, Item
     from lingraft.tasks.definition import Spans
     from lingraft.tasks.examples import Answer, Prediction, SpanExample
     from lingraft.tasks.task import Task
@@ -55,7 +55,7 @@ class SpanCoder(Coder):
 
     head: ClassVar[str] = "span"
 
-    def __init__(self, task: Task, shape: Shape) -> None:
+    def __init__(self, task: Task, shape: InputShape) -> None:
         assert task.spans is not None
         super().__init__(task, shape)
         self.spans = task.spans
@@ -158,14 +158,9 @@ def windows(n_tokens: int, room: int, doc_stride: int, first: int) -> list[Windo
         doc_stride: from the start of one to the start of the next.
         first: place of the passage in the input, after question and special tokens.
     """
-    parts = []
-    start = 0
-    while True:
-        end = min(n_tokens, start + room)
-        parts.append(Window(range(start, end), first))
-        if end == n_tokens:
-            return parts
-        start += min(room, doc_stride)
+    step = min(room, doc_stride)
+    starts = range(0, max(0, n_tokens - room) + step, step)
+    return [Window(range(start, min(n_tokens, start + room)), first) for start in starts]
 
 
 def answer_tokens(answer: Answer, offsets: Offsets) -> tuple[int, int] | None:

@@ -16,8 +16,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lingraft.finetuning.coders.common import Coder, padded
-from lingraft.models.losses import IGNORED
-from lingraft.models.losses import summed_cross_entropy as cross_entropy
+from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.tasks.examples import TagPrediction
 
 if TYPE_CHECKING:
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
     from torch import Tensor
 
-    from lingraft.finetuning.coders.common import Item, Shape
+    from lingraft.finetuning.coders.common import InputShape, Item
     from lingraft.tasks.examples import Prediction, TaggedExample
     from lingraft.tasks.task import Task
 
     Offsets = Sequence[tuple[int, int]]
 
 
-class Piece(NamedTuple):
+class TaggedPiece(NamedTuple):
     """The words of one input: a sentence, or a part of a long one."""
 
     words: tuple[str, ...]
@@ -56,7 +55,7 @@ class TagCoder(Coder):
 
     head: ClassVar[str] = "token"
 
-    def __init__(self, task: Task, shape: Shape) -> None:
+    def __init__(self, task: Task, shape: InputShape) -> None:
         super().__init__(task, shape)
         tokenizer = shape.tokenizer
         # byte-level BPE has no unknown one
@@ -126,7 +125,7 @@ class TagCoder(Coder):
         labels: list[str | None] = [None] * len(encoding.offsets)
         for token, word in tokens_of(words, encoding.offsets, last=self.shape.causal):
             labels[token] = tags[word]
-        extra = Piece(tuple(words), start, encoding.offsets)
+        extra = TaggedPiece(tuple(words), start, encoding.offsets)
         yield self.shape.item(index, encoding, self._numbers(labels), extra)
 
     def count(self, item: Item) -> int:
@@ -139,7 +138,7 @@ class TagCoder(Coder):
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
         """Return Σ cross entropy over labelled tokens."""
-        return cross_entropy(outputs["logits"], targets["labels"])
+        return summed_cross_entropy(outputs["logits"], targets["labels"])
 
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
         """Return the likeliest label numbers, [T] an input."""
@@ -151,12 +150,15 @@ class TagCoder(Coder):
         labelled = [(item, [self.task.labels[n] for n in best_T]) for item, best_T in parts]
         if example.characters:
             ((item, labels),) = labelled
-            covered = covered_characters(example.text, item.extra) if item.cut else None
+            covered = None
+            if item.cut:  # what stands behind the last token is not read
+                ends = (end for _, end in labelled_tokens(example.text, item.extra).values())
+                covered = max(ends, default=0)
             tags = character_tags(example.text, labels, item.extra)
             return TagPrediction(example.id, tags, covered=covered)
         joined = [self.outside] * len(example.units)
         for item, labels in labelled:
-            piece: Piece = item.extra
+            piece: TaggedPiece = item.extra
             for token, word in tokens_of(piece.words, piece.offsets, last=self.shape.causal):
                 joined[piece.start + word] = labels[token]
         return TagPrediction(example.id, tuple(joined))
@@ -280,11 +282,6 @@ def character_tags(text: str, labels: Sequence[str | None], offsets: Offsets) ->
             if after.startswith("I-") and done[index - 1][2:] == after[2:]:
                 done[index] = after
     return tuple(done)
-
-
-def covered_characters(text: str, offsets: Offsets) -> int:
-    """Count the characters before the end of the last token; fewer than all if it was cut."""
-    return max((end for _, end in labelled_tokens(text, offsets).values()), default=0)
 
 
 def _inside(label: str) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lingraft.finetuning.coders.common import Item, Shape
+    from lingraft.finetuning.coders.common import InputShape, Item
     from lingraft.tasks.examples import Prediction, RelationExample, TextExample
     from lingraft.tasks.task import Task
 
@@ -120,7 +120,7 @@ class RelationCoder(LabelCoder):
     a word, where the vocabulary has that form; else it stays (the reference makes it unknown).
     """
 
-    def __init__(self, task: Task, shape: Shape) -> None:
+    def __init__(self, task: Task, shape: InputShape) -> None:
         super().__init__(task, replace(shape, inserted=MARKERS))
         self.word_start = WORD_STARTS[kind_of(shape.tokenizer)]
         self.vocabulary = shape.tokenizer.get_vocab()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lingraft.finetuning.coders.common import Shape, TaskBatch
+    from lingraft.finetuning.coders.common import InputShape, TaskBatch
     from lingraft.tasks.examples import Prediction, TranslationExample
     from lingraft.tasks.task import Task
 
@@ -46,7 +46,7 @@ class TranslationCoder(Coder):
 
     head: ClassVar[str] = "translation"
 
-    def __init__(self, task: Task, shape: Shape) -> None:
+    def __init__(self, task: Task, shape: InputShape) -> None:
         super().__init__(task, shape)
         signatures(task.metrics, task.table.language)  # asks for sacrebleu before training
         tokenizer, generation = shape.tokenizer, shape.generation
@@ -159,8 +159,7 @@ class TranslationCoder(Coder):
 
     def run(self, model: Any, batch: TaskBatch) -> dict[str, Any]:
         """Compute logits [M, V]: states of padding do not reach the last matrix product."""
-        labels_BU = batch.targets["labels"]
-        places_M = (labels_BU != IGNORED).flatten().nonzero().squeeze(1)
+        places_M = (batch.targets["labels"] != IGNORED).flatten().nonzero().squeeze(1)
 
         def real(_: Any, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             return (states[0].flatten(0, 1).index_select(0, places_M),)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from lingraft.models.embeddings.common import Initialised, Inputs, Material, Plan
+    from lingraft.models.embeddings.common import Initialised, Inputs, Material, RowPlan
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 
@@ -38,7 +38,7 @@ class Initializer:
     """Whether it runs the source model."""
 
     @property
-    def plan(self) -> Callable[[Inputs], Plan]:
+    def plan(self) -> Callable[[Inputs], RowPlan]:
         """Load the function (and torch), whose docstring says what of the material it needs."""
         module, name = self.where.split(".")
         return getattr(import_module(f"{__name__}.{module}"), name)
@@ -69,10 +69,7 @@ class Initializer:
             DataError: a resource cannot be read, or has nothing of use.
             UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
         """
-        from lingraft.models.embeddings.common import (
-            Inputs,
-            build,  # loads torch
-        )
+        from lingraft.models.embeddings.common import Inputs, build  # loads torch
 
         plan = self.plan(Inputs(source_VD, source, target, material))
         special = copy_special_tokens

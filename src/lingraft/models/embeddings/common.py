@@ -187,7 +187,7 @@ def _combine(
     )
 
 
-class Plan(NamedTuple):
+class RowPlan(NamedTuple):
     """Plan of an initializer: what each new row is made of."""
 
     matches: Mapping[int, tuple[str, int]]
@@ -204,7 +204,7 @@ def build(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
-    plan: Plan,
+    plan: RowPlan,
     *,
     generator: torch.Generator,
     copy_special_tokens: bool,

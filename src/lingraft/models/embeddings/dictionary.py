@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.corpus import aligned
 from lingraft.errors import DataError
-from lingraft.models.embeddings.common import ORDER, Plan
+from lingraft.models.embeddings.common import ORDER, RowPlan
 from lingraft.models.embeddings.match import Cascade, find_matches, lower
 from lingraft.tokenizer.vocabulary import Canonical
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def dictionary(inputs: Inputs) -> Plan:
+def dictionary(inputs: Inputs) -> RowPlan:
     """Copy rows as `match` does; then, for pieces that are whole words, that of a translation.
 
     Each piece that starts a word and is not matched is looked up in the dictionaries, one after the
@@ -45,10 +45,8 @@ def dictionary(inputs: Inputs) -> Plan:
     cascade = Cascade.of(inputs.source)
     matches = find_matches(inputs.source, inputs.target, cascade)
     words = _unmatched(inputs.target, matches)
-    lexicons = {
-        name: aligned.read_lexicon([name], swap=resources.source_first)
-        for name in resources.lexicons
-    }
+    swap = resources.source_first
+    lexicons = {name: aligned.read_lexicon([name], swap=swap) for name in resources.lexicons}
     for name, of_file in lexicons.items():
         _check_direction(name, of_file, words.values())
     for target_id, word in words.items():
@@ -64,7 +62,7 @@ def dictionary(inputs: Inputs) -> Plan:
             "embeddings.lexicons: translate no word that is new to the source into one piece of "
             f"the source's vocabulary; {ORDER}"
         )
-    return Plan(matches)
+    return RowPlan(matches)
 
 
 def _check_direction(name: str, of_file: Lexicon, words: Iterable[str]) -> None:
@@ -74,9 +72,8 @@ def _check_direction(name: str, of_file: Lexicon, words: Iterable[str]) -> None:
         DataError: more words that the source lacks stand second.
     """
     lacking = {form for word in words for form in (word, lower(word))}
-    first, second = (
-        sum(word in lacking for word in side) for side in zip(*of_file.pairs, strict=True)
-    )
+    sides = zip(*of_file.pairs, strict=True)
+    first, second = (sum(word in lacking for word in side) for side in sides)
     if second > first:
         raise DataError(
             f"embeddings.lexicons: {name}: seems to be the other way round: {first:,} words that "
@@ -88,10 +85,9 @@ def _unmatched(target: Vocabulary, matched: Container[int]) -> dict[int, str]:
     """Return the text of the pieces that start a word and are not matched."""
     words = {}
     for target_id, form in enumerate(target.canonical):
-        if form is None or target_id in matched or not form.word_start:
-            continue
-        with contextlib.suppress(UnicodeDecodeError):
-            words[target_id] = form.text.decode()
+        if form is not None and target_id not in matched and form.word_start:
+            with contextlib.suppress(UnicodeDecodeError):
+                words[target_id] = form.text.decode()
     return words
 
 

@@ -13,7 +13,7 @@ import torch
 
 from lingraft.errors import DataError
 from lingraft.models.embeddings import vectors
-from lingraft.models.embeddings.common import Combination, Plan
+from lingraft.models.embeddings.common import Combination, RowPlan
 from lingraft.models.embeddings.match import find_matches
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 512
 
 
-def focus(inputs: Inputs) -> Plan:
+def focus(inputs: Inputs) -> RowPlan:
     """Copy the rows of pieces that both vocabularies have; make the others out of those.
 
     The weights are the sparsemax of the cosines between static vectors of the target's pieces,
@@ -44,12 +44,11 @@ def focus(inputs: Inputs) -> Plan:
         DataError: gensim is not installed, or no piece that both vocabularies have gets a static
             vector.
     """
-    material = inputs.needed("focus")
-    vectors_UE = vectors.target_piece_vectors(material)
+    vectors_UE = vectors.target_piece_vectors(inputs.needed("focus"))
     matches = find_matches(inputs.source, inputs.target)
     anchors = find_anchors(vectors_UE, matches, "focus")
     target_ids = without_row(vectors_UE, inputs.target, matches)
-    return Plan(matches, combine_alike(vectors_UE, anchors, target_ids))
+    return RowPlan(matches, combine_alike(vectors_UE, anchors, target_ids))
 
 
 def find_anchors(

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lingraft.models.embeddings.common import Plan
+from lingraft.models.embeddings.common import RowPlan
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ACCENTS = re.compile("[\u0300-\u036f]")
 
 
-def match(inputs: Inputs) -> Plan:
+def match(inputs: Inputs) -> RowPlan:
     """Copy the rows of pieces that both vocabularies have; draw the others from N(0, 0.02).
 
     The padding row is zero.
@@ -38,7 +38,7 @@ def match(inputs: Inputs) -> Plan:
     the marks that NFKD splits off, only the accents of Latin, Greek and Cyrillic (U+0300–U+036F)
     are dropped.
     """
-    return Plan(find_matches(inputs.source, inputs.target))
+    return RowPlan(find_matches(inputs.source, inputs.target))
 
 
 def nfkc(text: str) -> str:
@@ -53,8 +53,7 @@ def lower(text: str) -> str:
 
 def without_accents(text: str) -> str:
     """Return the compatibility form in lower case without accents: "Café" is "cafe"."""
-    stripped = ACCENTS.sub("", unicodedata.normalize("NFKD", text))
-    return nfkc(stripped).lower()
+    return lower(ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
 STAGES: dict[str, Callable[[str], str]] = {"nfkc": nfkc, "lower": lower, "accents": without_accents}
@@ -71,13 +70,10 @@ def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canon
     return Canonical(form.word_start, text.encode()) if text else None
 
 
-def _first(forms: Iterable[Canonical | None]) -> dict[Canonical, int]:
+def first_of_each(forms: Iterable[Canonical | None]) -> dict[Canonical, int]:
     """Return the lowest id of each form."""
-    ids: dict[Canonical, int] = {}
-    for index, form in enumerate(forms):
-        if form is not None:
-            ids.setdefault(form, index)
-    return ids
+    found = [(form, index) for index, form in enumerate(forms) if form is not None]
+    return dict(reversed(found))
 
 
 @dataclass(frozen=True)
@@ -90,9 +86,9 @@ class Cascade:
 
     @classmethod
     def of(cls, source: Vocabulary) -> Cascade:
-        exact = _first(source.canonical)
+        exact = first_of_each(source.canonical)
         stages = {
-            rule: _first(normalised(form, normalise) for form in source.canonical) | exact
+            rule: first_of_each(normalised(form, normalise) for form in source.canonical) | exact
             for rule, normalise in STAGES.items()
         }
         return cls(exact, stages)
@@ -121,10 +117,7 @@ def find_matches(
     cascade = cascade or Cascade.of(source)
     matches = find_exact_matches(source, target)
     for target_id, form in enumerate(target.canonical):
-        if form is None or target_id in matches:
-            continue
-        hit = cascade.find(form)
-        if hit is not None:
+        if form is not None and target_id not in matches and (hit := cascade.find(form)):
             matches[target_id] = hit
     return matches
 
@@ -134,13 +127,12 @@ def find_exact_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tupl
 
     Where the source has a piece of the very same spelling, that is the one.
     """
-    exact = _first(source.canonical)
+    exact = first_of_each(source.canonical)
     spelt = {source.pieces[i]: i for i, form in enumerate(source.canonical) if form is not None}
     matches: dict[int, tuple[str, int]] = {}
     for target_id, form in enumerate(target.canonical):
-        if form is None or form not in exact:
-            continue
-        twin = spelt.get(target.pieces[target_id])
-        same = twin is not None and source.canonical[twin] == form
-        matches[target_id] = ("exact", twin if twin is not None and same else exact[form])
+        if form is not None and form in exact:
+            twin = spelt.get(target.pieces[target_id], exact[form])
+            same = source.canonical[twin] == form
+            matches[target_id] = ("exact", twin if same else exact[form])
     return matches

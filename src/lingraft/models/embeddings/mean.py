@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lingraft.models.embeddings.common import Combination, Plan
+from lingraft.models.embeddings.common import Combination, RowPlan
 from lingraft.models.embeddings.match import find_exact_matches
 from lingraft.models.embeddings.segmentation import Segmenter
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lingraft.models.embeddings.common import Inputs
 
 
-def mean(inputs: Inputs) -> Plan:
+def mean(inputs: Inputs) -> RowPlan:
     """Average the source rows of the pieces into which the source tokenizer cuts each new piece.
 
     A piece that the source has too (word start and bytes) keeps its own row; one that the source
@@ -31,7 +31,7 @@ def mean(inputs: Inputs) -> Plan:
     return composed("mean", inputs, Combination.mean)
 
 
-def first_piece(inputs: Inputs) -> Plan:
+def first_piece(inputs: Inputs) -> RowPlan:
     """Give a new piece the row of the first source piece of its text; else as `mean`.
 
     Meant for an output projection: where the source would have written the first part, it now
@@ -44,7 +44,7 @@ def first_piece(inputs: Inputs) -> Plan:
     return composed("first-piece", inputs, lambda ids: Combination.mean(ids[:1], "combined"))
 
 
-def composed(name: str, inputs: Inputs, combine: Callable[[Sequence[int]], Combination]) -> Plan:
+def composed(name: str, inputs: Inputs, combine: Callable[[Sequence[int]], Combination]) -> RowPlan:
     """Copy the rows of pieces that the source has too; combine those of which others are made.
 
     Args:
@@ -56,9 +56,6 @@ def composed(name: str, inputs: Inputs, combine: Callable[[Sequence[int]], Combi
     matches = find_exact_matches(inputs.source, inputs.target)
     combinations = {}
     for target_id, form in enumerate(inputs.target.canonical):
-        if form is None or target_id in matches:
-            continue
-        ids = segment(form)
-        if ids:
+        if form is not None and target_id not in matches and (ids := segment(form)):
             combinations[target_id] = combine(ids)
-    return Plan(matches, combinations)
+    return RowPlan(matches, combinations)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from lingraft.models.embeddings import vectors
-from lingraft.models.embeddings.common import Plan
+from lingraft.models.embeddings.common import RowPlan
 from lingraft.models.embeddings.focus import ROWS_AT_ONCE, added_up, find_anchors, without_row
 from lingraft.models.embeddings.match import find_exact_matches
 
@@ -28,7 +28,7 @@ VANISHED = 1e-4
 """A residual that is this short, the vector being of length one, is rounding."""
 
 
-def omp(inputs: Inputs) -> Plan:
+def omp(inputs: Inputs) -> RowPlan:
     """Write each new piece's static vector as a sum of a few shared ones; add up their rows alike.
 
     Orthogonal matching pursuit: the shared piece that is most alike what is left is added, all
@@ -49,13 +49,12 @@ def omp(inputs: Inputs) -> Plan:
         DataError: gensim is not installed, or no piece that both vocabularies have gets a static
             vector.
     """
-    material = inputs.needed("omp")
-    vectors_UE = vectors.target_piece_vectors(material)
+    vectors_UE = vectors.target_piece_vectors(inputs.needed("omp"))
     matches = find_exact_matches(inputs.source, inputs.target)
     anchors = find_anchors(vectors_UE, matches, "omp")
     target_ids = without_row(vectors_UE, inputs.target, matches)
     combinations = combine_sparsely(vectors_UE, anchors, target_ids, TERMS)
-    return Plan(matches, shortened(combinations, inputs.source_VD, list(anchors.values())))
+    return RowPlan(matches, shortened(combinations, inputs.source_VD, list(anchors.values())))
 
 
 def combine_sparsely(
@@ -131,7 +130,6 @@ def shortened(
         rows_KD = source_VD.detach()[torch.from_numpy(combination.source_ids).to(device)].float()
         length = float((torch.from_numpy(combination.weights).to(device) @ rows_KD).norm())
         factor = min(1.0, longest / length) if length > 0 else 1.0
-        results[target_id] = combination._replace(
-            weights=(combination.weights * factor).astype(np.float32)
-        )
+        weights = (combination.weights * factor).astype(np.float32)
+        results[target_id] = combination._replace(weights=weights)
     return results

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from lingraft.models.embeddings.common import Plan
+from lingraft.models.embeddings.common import RowPlan
 
 if TYPE_CHECKING:
     from lingraft.models.embeddings.common import Inputs
 
 
-def random(inputs: Inputs) -> Plan:
+def random(inputs: Inputs) -> RowPlan:
     """Draw every row from N(0, 0.02); the padding row is zero (XPT, Lee et al. 2021)."""
-    return Plan({})
+    return RowPlan({})
 
 
-def random_statistics(inputs: Inputs) -> Plan:
+def random_statistics(inputs: Inputs) -> RowPlan:
     """Draw every row from N(mean, deviation) of the source's rows, dimension by dimension.
 
     The padding row is zero. Special tokens, placeholders and rows without a piece, which the source
@@ -33,4 +33,4 @@ def random_statistics(inputs: Inputs) -> Plan:
     used = torch.tensor([index for index in ids if index < len(inputs.source_VD)])
     rows_ND = inputs.source_VD.detach()[used.to(inputs.source_VD.device)].to("cpu", torch.float32)
     deviation_D, mean_D = torch.std_mean(rows_ND, dim=0, correction=0)
-    return Plan({}, statistics=(mean_D, deviation_D))
+    return RowPlan({}, statistics=(mean_D, deviation_D))

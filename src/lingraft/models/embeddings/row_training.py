@@ -127,7 +127,7 @@ def pair(ids: Array, pattern: Pattern, new_id: int) -> Snippet:
 
 
 @dataclass(frozen=True)
-class Training:
+class RowTraining:
     """Training of new rows by AdamW; a step sees a function of the seed and its number."""
 
     what: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lingraft.models.embeddings.match import first_of_each
 from lingraft.tokenizer.files import kind_of
 from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, WORD_START
 from lingraft.tokenizer.vocabulary import Canonical, Vocabulary
@@ -36,11 +37,7 @@ class Segmenter:
             for index, piece in enumerate(vocabulary.pieces)
             if self.kind in ("unigram", "sp-bpe") and BYTE_PIECE.fullmatch(piece)
         }
-        self.ids = {
-            form: index
-            for index, form in reversed(list(enumerate(vocabulary.canonical)))
-            if form is not None
-        }
+        self.ids = first_of_each(vocabulary.canonical)
         self.bare = {index for form, index in self.ids.items() if not form.text}
 
     def __call__(self, form: Canonical) -> list[int]:
@@ -57,8 +54,7 @@ class Segmenter:
         except UnicodeDecodeError:
             if self.kind == "byte-bpe":
                 return self._learnt(_spelt(form))
-            ids = [self.byte_ids.get(byte) for byte in form.text]
-            return [index for index in ids if index is not None]
+            return [self.byte_ids[byte] for byte in form.text if byte in self.byte_ids]
         if self.kind == "wordpiece":
             begins = form.word_start or self._begins_word(form.text.decode())
             return self._longest_matches(begins, text)
@@ -76,9 +72,8 @@ class Segmenter:
     def _learnt(self, spelt: str) -> list[int]:
         if not spelt:
             return []
-        return [
-            token.id for token in self.model.tokenize(spelt) if token.id not in self.special_ids
-        ]
+        ids = [token.id for token in self.model.tokenize(spelt)]
+        return [index for index in ids if index not in self.special_ids]
 
     def _begins_word(self, text: str) -> bool:
         """Return whether text begins a word behind a letter too, as signs and Chinese do."""
@@ -116,5 +111,4 @@ class Segmenter:
 
 
 def _spelt(form: Canonical) -> str:
-    text = b" " * form.word_start + form.text
-    return "".join(CHARACTER_OF[byte] for byte in text)
+    return "".join(CHARACTER_OF[byte] for byte in b" " * form.word_start + form.text)

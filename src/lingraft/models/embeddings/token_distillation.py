@@ -19,10 +19,10 @@ from torch.nn import functional
 
 from lingraft.devices import device_for
 from lingraft.models.embeddings import row_training
-from lingraft.models.embeddings.common import Combination, Plan
+from lingraft.models.embeddings.common import Combination, RowPlan
 from lingraft.models.embeddings.mean import composed
-from lingraft.models.embeddings.row_training import Training
-from lingraft.models.packed import assemble, check_isolation
+from lingraft.models.embeddings.row_training import RowTraining
+from lingraft.models.packed import assemble, check_isolation, lent
 from lingraft.models.rows import ROW_MULTIPLE
 from lingraft.models.stacks import packed_model
 
@@ -50,7 +50,7 @@ FILLER = 0
 """
 
 
-def token_distillation(inputs: Inputs) -> Plan:
+def token_distillation(inputs: Inputs) -> RowPlan:
     """Start as `mean`; train new rows so that the source's hidden states stay what they were.
 
     Snippets of the text in which a new piece occurs are read twice: split as the source's tokenizer
@@ -77,11 +77,7 @@ def token_distillation(inputs: Inputs) -> Plan:
     assert owner is not None, "the recipe has a source model"
     began, ids = _began(inputs)
     samples = row_training.find_snippets(
-        ids,
-        material.sentences(),
-        material.source_tokenizer,
-        most=SNIPPETS,
-        tokens=SNIPPET_TOKENS,
+        ids, material.sentences(), material.source_tokenizer, most=SNIPPETS, tokens=SNIPPET_TOKENS
     )
     owner.facts.update(
         pieces=len(samples),
@@ -100,7 +96,7 @@ def token_distillation(inputs: Inputs) -> Plan:
     return began._replace(learnt=dict(zip(samples, rows_ND, strict=True)))
 
 
-def _began(inputs: Inputs) -> tuple[Plan, dict[Pattern, int]]:
+def _began(inputs: Inputs) -> tuple[RowPlan, dict[Pattern, int]]:
     """Return `mean`'s plan, and its new rows by the several tokens that the source writes instead.
 
     Of rows that are written alike, the first.
@@ -119,7 +115,7 @@ def _began(inputs: Inputs) -> tuple[Plan, dict[Pattern, int]]:
     }
 
 
-def _row(plan: Plan, source_VD: torch.Tensor, index: int) -> torch.Tensor:
+def _row(plan: RowPlan, source_VD: torch.Tensor, index: int) -> torch.Tensor:
     ids, weights, _ = plan.combinations[index]
     rows_KD = source_VD[torch.from_numpy(ids).to(source_VD.device)].detach().float().cpu()
     return torch.from_numpy(weights) @ rows_KD
@@ -170,9 +166,8 @@ class _Work:
         device = self.packed.model.device
         examples, held_out = [], []
         for number, (index, texts) in enumerate(samples.items()):
-            pairs = [
-                row_training.pair(ids, self.patterns[index], self.size + number) for ids in texts
-            ]
+            pattern, new_id = self.patterns[index], self.size + number
+            pairs = [row_training.pair(ids, pattern, new_id) for ids in texts]
             if len(pairs) >= ENOUGH:
                 held_out.append(pairs.pop())
             examples += pairs
@@ -181,7 +176,7 @@ class _Work:
         if self.owner.embeddings_UD is not None:
             kind, name = "output rows", "next_token_nats"
             loss = partial(self.next_token, self.owner.embeddings_UD[list(samples)].to(device))
-        training = Training(f"token distillation: {kind}", self.given.seed, LEARNING_RATE, BATCH)
+        training = RowTraining(f"token distillation: {kind}", self.given.seed, LEARNING_RATE, BATCH)
         rows_ND = training.run(start_ND.to(device), examples, loss)
         if held_out:
             before, after = (
@@ -205,8 +200,7 @@ class _Work:
         """Return mean nats of the next token in the whole form; only new rows have a gradient."""
         texts = [pair.whole for pair in pairs]
         places = [np.arange(len(text) - 1) for text in texts]
-        gold = [text[1:] for text in texts]
-        batch = self.laid_out(texts, places, gold)
+        batch = self.laid_out(texts, places, [text[1:] for text in texts])
         with torch.no_grad(), more_rows(self.packed.model, inputs_ND):
             x_MD = self.packed.hidden(batch).flatten(0, 1).index_select(0, batch.masked_M)
         nats = torch.zeros((), device=x_MD.device)
@@ -247,8 +241,7 @@ class _Work:
 
     def states(self, batch: PackedBatch) -> torch.Tensor:
         """Return the last hidden states [M, D], behind the final norm, at the batch's tokens."""
-        x_NTD = self.packed.hidden(batch)
-        return x_NTD.flatten(0, 1).index_select(0, batch.masked_M).float()
+        return self.packed.hidden(batch).flatten(0, 1).index_select(0, batch.masked_M).float()
 
 
 @contextlib.contextmanager
@@ -269,19 +262,13 @@ def more_rows(model: PreTrainedModel, rows_ND: torch.Tensor) -> Iterator[None]:
         table = torch.cat([weight_VD[old].float(), rows_ND[used[len(old) :] - size]])
         return functional_call(small, {"weight": table}, (places,))
 
-    embedding.forward = look_up
-    try:
+    with lent(embedding, "forward", look_up):
         yield
-    finally:
-        del embedding.forward
 
 
-@contextlib.contextmanager
-def other_rows(model: PreTrainedModel, rows_ND: torch.Tensor) -> Iterator[None]:
+def other_rows(
+    model: PreTrainedModel, rows_ND: torch.Tensor
+) -> contextlib.AbstractContextManager[None]:
     """Let a model's output projection have other rows, with a gradient; a bias is left out."""
-    head: Any = model.get_output_embeddings()
-    head.forward = lambda x: functional.linear(x, rows_ND)
-    try:
-        yield
-    finally:
-        del head.forward
+    head = model.get_output_embeddings()
+    return lent(head, "forward", lambda x: functional.linear(x, rows_ND))

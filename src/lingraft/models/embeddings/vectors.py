@@ -19,7 +19,7 @@ import regex
 import torch
 
 from lingraft.corpus.inputs import lines_of
-from lingraft.corpus.readers.lines import Reading, batched, text_lines
+from lingraft.corpus.readers.lines import Counts, batched, text_lines
 from lingraft.errors import DataError, reading
 from lingraft.files import path_of
 from lingraft.models.embeddings.segmentation import Segmenter
@@ -88,9 +88,8 @@ def target_piece_vectors(material: Material) -> torch.Tensor:
         words = read_word_vectors(path_of(path))
         return unit_length(average_over_words(words, Segmenter(tokenizer)))
     text = in_memory(map(str, ids) for ids in cut(tokenizer, _spread(material)))
-    resources = material.resources
-    units = resources.vector_units or UNITS_READ
-    learnt = learn(text, "pieces", width=resources.vector_width, seed=material.seed, units=units)
+    width, units = material.resources.vector_width, material.resources.vector_units or UNITS_READ
+    learnt = learn(text, "pieces", width=width, seed=material.seed, units=units)
     vectors_UE = torch.zeros(Segmenter(tokenizer).size, learnt.vectors_WE.shape[1])
     vectors_UE[[int(word) for word in learnt.words]] = torch.from_numpy(learnt.vectors_WE)
     return unit_length(vectors_UE)
@@ -103,8 +102,7 @@ def target_word_vectors(material: Material) -> WordVectors:
         DataError: gensim is not installed, or the vectors cannot be read; no word is frequent
             enough.
     """
-    path = material.resources.target_vectors
-    return _word_vectors(path, material.sentences(), material.seed)
+    return _word_vectors(material.resources.target_vectors, material.sentences(), material.seed)
 
 
 def source_word_vectors(material: Material) -> WordVectors:
@@ -223,7 +221,7 @@ def read_word_vectors(path: Path) -> WordVectors:
     Raises:
         DataError: there is no such file, or it is not in this format.
     """
-    lines = text_lines(path, Reading())
+    lines = text_lines(path, Counts())
     vectors: dict[str, NDArray[np.float32]] = {}
     with reading(path, "give vectors in word2vec's text format (.vec)"):
         _, width = map(int, next(lines, "").split())
@@ -258,13 +256,12 @@ def average_over_words(words: WordVectors, segment: Segmenter) -> torch.Tensor:
     weights_W = torch.from_numpy(words.frequencies_W).float()
     sums_UE = torch.zeros(segment.size, vectors_WE.shape[1])
     totals_U = torch.zeros(segment.size)
-    if pieces:
-        piece_N, owner_N = torch.tensor(pieces), torch.tensor(owners)
-        for begin in range(0, len(piece_N), 100_000):
-            some = slice(begin, begin + 100_000)
-            weights_N = weights_W[owner_N[some]]
-            sums_UE.index_add_(0, piece_N[some], vectors_WE[owner_N[some]] * weights_N[:, None])
-            totals_U.index_add_(0, piece_N[some], weights_N)
+    piece_N, owner_N = torch.tensor(pieces), torch.tensor(owners)
+    for begin in range(0, len(piece_N), 100_000):
+        some = slice(begin, begin + 100_000)
+        weights_N = weights_W[owner_N[some]]
+        sums_UE.index_add_(0, piece_N[some], vectors_WE[owner_N[some]] * weights_N[:, None])
+        totals_U.index_add_(0, piece_N[some], weights_N)
     return sums_UE / totals_U.clamp_min(torch.finfo(torch.float32).tiny)[:, None]
 
 

@@ -7,6 +7,7 @@ of static vectors, W words, P pairs of words, N rows, B a batch of rows, K neigh
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from lingraft.corpus import aligned
 from lingraft.errors import DataError
 from lingraft.models.embeddings import vectors
-from lingraft.models.embeddings.common import ORDER, Combination, Plan
+from lingraft.models.embeddings.common import ORDER, Combination, RowPlan
 from lingraft.models.embeddings.focus import ROWS_AT_ONCE, without_row
 from lingraft.models.embeddings.match import find_exact_matches
 from lingraft.models.embeddings.segmentation import Segmenter
@@ -33,7 +34,7 @@ NEIGHBOURS, TEMPERATURE = 10, 0.1
 """Source pieces a row, and what their cosines are divided by in the softmax."""
 
 
-def wechsel(inputs: Inputs) -> Plan:
+def wechsel(inputs: Inputs) -> RowPlan:
     """Add up the rows of the source pieces that are nearest in a space of both languages.
 
     Word vectors of the two languages are turned into one space over a lexicon; a piece's vector is
@@ -58,9 +59,8 @@ def wechsel(inputs: Inputs) -> Plan:
             word that has a vector.
     """
     material = inputs.needed("wechsel")
-    pairs = aligned.read_lexicon(
-        material.resources.lexicons, swap=material.resources.source_first
-    ).pairs
+    resources = material.resources
+    pairs = aligned.read_lexicon(resources.lexicons, swap=resources.source_first).pairs
     source_words = vectors.source_word_vectors(material)
     target_words = vectors.target_word_vectors(material)
     sides = align(target_words, source_words, pairs)
@@ -71,7 +71,9 @@ def wechsel(inputs: Inputs) -> Plan:
     )
     matches = find_exact_matches(inputs.source, inputs.target)
     target_ids = without_row(target_UE, inputs.target, matches)
-    return Plan(matches, combine_nearest(target_UE, source_VE, target_ids, NEIGHBOURS, TEMPERATURE))
+    return RowPlan(
+        matches, combine_nearest(target_UE, source_VE, target_ids, NEIGHBOURS, TEMPERATURE)
+    )
 
 
 def combine_nearest(
@@ -91,12 +93,10 @@ def combine_nearest(
         temperature: that the cosines are divided by.
     """
     with_vector = source_VE.any(dim=1).nonzero().flatten()
-    among_E = source_VE[with_vector].T
+    among_E, number = source_VE[with_vector].T, min(neighbours, len(with_vector))
     combinations: dict[int, Combination] = {}
     for some in torch.tensor(target_ids, dtype=torch.int64).split(ROWS_AT_ONCE):
-        cosines_BK, places_BK = (target_UE[some] @ among_E).topk(
-            min(neighbours, len(with_vector)), dim=1
-        )
+        cosines_BK, places_BK = (target_UE[some] @ among_E).topk(number, dim=1)
         weights_BK = (cosines_BK / temperature).softmax(dim=1).numpy()
         ids_BK = with_vector[places_BK].numpy()
         for row, target_id in enumerate(some.tolist()):
@@ -139,11 +139,9 @@ def _pairs(
     targets = {word: number for number, word in enumerate(target_words)}
     sources = {word: number for number, word in enumerate(source_words)}
     for pair in pairs:
-        target_ids = {targets.get(form) for form in _forms(pair.target)}
-        source_ids = {sources.get(form) for form in _forms(pair.source)}
-        yield from sorted(
-            (t, s) for t in target_ids if t is not None for s in source_ids if s is not None
-        )
+        target_ids = {targets[form] for form in _forms(pair.target) if form in targets}
+        source_ids = {sources[form] for form in _forms(pair.source) if form in sources}
+        yield from sorted(product(target_ids, source_ids))
 
 
 def _forms(word: str) -> tuple[str, str, str]:
@@ -162,8 +160,7 @@ def principal_components(vectors_NF: NDArray[np.float32], width: int) -> NDArray
         return vectors_NF
     centred_NF = vectors_NF - vectors_NF.mean(axis=0)
     _, axes_FF = np.linalg.eigh((centred_NF.T @ centred_NF).astype(np.float64))
-    axes_FE = axes_FF[:, ::-1][:, :width].astype(np.float32)
-    return centred_NF @ axes_FE
+    return centred_NF @ axes_FF[:, ::-1][:, :width].astype(np.float32)
 
 
 def _unit_length(vectors_NE: NDArray[np.float32]) -> NDArray[np.float32]:

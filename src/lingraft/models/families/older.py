@@ -69,16 +69,10 @@ def modernbert(config: Mapping[str, Any]) -> dict[str, Any]:
     break the rhythm; then the model reads alike there only for texts shorter than half the local
     window.
     """
-    settings: dict[str, Any] = {}
     parameters = config.get("rope_parameters") or {}
-    for key, kind in (
-        ("global_rope_theta", "full_attention"),
-        ("local_rope_theta", "sliding_attention"),
-    ):
-        if kind in parameters:
-            settings[key] = parameters[kind]["rope_theta"]
-    settings["global_attn_every_n_layers"] = _rhythm(config["layer_types"])
-    return settings
+    kinds = {"global_rope_theta": "full_attention", "local_rope_theta": "sliding_attention"}
+    thetas = {k: parameters[kind]["rope_theta"] for k, kind in kinds.items() if kind in parameters}
+    return thetas | {"global_attn_every_n_layers": _rhythm(config["layer_types"])}
 
 
 def _scaling(parameters: Mapping[str, Any]) -> dict[str, Any] | None:

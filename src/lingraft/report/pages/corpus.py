@@ -10,7 +10,7 @@ from lingraft.corpus.readers.documents import FINISHED
 from lingraft.errors import writing
 from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
-from lingraft.report.page import Folded, Heading, Text, page, section
+from lingraft.report.page import Folded, Heading, PageText, page, section
 from lingraft.report.pages import sections
 from lingraft.report.pages.sections import by_count
 from lingraft.report.table import table
@@ -73,7 +73,7 @@ def render(data: dict[str, Any], folder: Path) -> str:
             *_bars("Most likely languages of the sentences", "sentences", languages, total),
             *section("Sources with most text", sections.corpus_sources(ranked[:TOP])),
             *section(
-                "Settings", Folded("[corpus] in full", [Text(tomli_w.dumps(settings), "code")])
+                "Settings", Folded("[corpus] in full", [PageText(tomli_w.dumps(settings), "code")])
             ),
         ],
         facts=facts,
@@ -91,7 +91,7 @@ def _samples(result: dict[str, Any]) -> list[Part]:
     dropped, texts, language = result["dropped"], result["samples"], str(result["language"])
     parts: list[Part] = [Heading("What was dropped, the first few of each reason")]
     for reason in by_count(dropped):
-        shown = (Text(text, "item", language) for text in texts.get(reason, ()))
+        shown = (PageText(text, "item", language) for text in texts.get(reason, ()))
         parts += section(f"{reason} ({numbers.count(dropped[reason])})", *shown, level=3)
     return parts if len(parts) > 1 else []
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe import PARTS, decoding
-from lingraft.recipe.selectors import described
+from lingraft.recipe.base import described
 from lingraft.report import figure, numbers, tables, verdict
-from lingraft.report.page import Folded, Heading, Text, after_run, page, section
+from lingraft.report.page import Folded, Heading, PageText, after_run, page, section
 from lingraft.report.pages import sections
 from lingraft.report.table import Column, Table, table
 from lingraft.report.variants import kind_of
@@ -78,9 +78,9 @@ def write(models: Sequence[TrainedModel], out: Path, compared: Comparison | None
             *_graft(main),
             *section(
                 "Environment, and how to run it again",
-                Text(str(environment.get("command", "")), "code"),
-                Text(_environment(environment)),
-                Folded("The recipe in full", [Text(decoding.to_toml(recipe), "code")]),
+                PageText(str(environment.get("command", "")), "code"),
+                PageText(_environment(environment)),
+                Folded("The recipe in full", [PageText(decoding.to_toml(recipe), "code")]),
             ),
         ],
         facts=facts,
@@ -93,7 +93,7 @@ def write(models: Sequence[TrainedModel], out: Path, compared: Comparison | None
 
 
 def _absent(title: str, stage: str) -> list[Part]:
-    return section(title, Text(f"Not there yet: the {stage} stage has not ended.", "absent"))
+    return section(title, PageText(f"Not there yet: the {stage} stage has not ended.", "absent"))
 
 
 def quality(models: Sequence[TrainedModel], compared: Comparison) -> list[Part]:
@@ -105,12 +105,14 @@ def quality(models: Sequence[TrainedModel], compared: Comparison) -> list[Part]:
     kind = kind_of(main.result("evaluation"))
     return [
         *section(
-            title, tables.table_of(compared).filled(), Text(f"{HOW_TO_READ[kind]} {LOWER}", "note")
+            title,
+            tables.table_of(compared).filled(),
+            PageText(f"{HOW_TO_READ[kind]} {LOWER}", "note"),
         ),
         *section("The source's language", sections.kept_table(models), level=3),
         *section(
             "By stream",
-            Text(verdict.verdict_of_streams(main.label, pairs)) if pairs else None,
+            PageText(verdict.verdict_of_streams(main.label, pairs)) if pairs else None,
             verdict.streams_table(main.label, pairs),
             level=3,
         ),
@@ -120,7 +122,7 @@ def quality(models: Sequence[TrainedModel], compared: Comparison) -> list[Part]:
 def _training(models: Sequence[TrainedModel]) -> list[Part]:
     main, losses = models[0], figure.losses(models)
     why = "not there yet" if main.recipe.phases else "the method has no phases"
-    nothing = Text(f"Nothing was trained: {why}.", "absent")
+    nothing = PageText(f"Nothing was trained: {why}.", "absent")
     return [
         *section("Training", losses or nothing),
         *section("What trained in each phase", schedule(models), level=3),
@@ -160,8 +162,8 @@ def _phase_row(model: TrainedModel, phase: PhaseRecord) -> tuple[str, ...]:
 
 def _decided(main: TrainedModel) -> list[Part]:
     decided, took = sections.decided(main.run), sections.time_taken(main.run)
-    time = Text(f"The whole run took {took}.") if took else None
-    return section("What was decided", decided, Text(DECIDED, "note"), time) if decided else []
+    time = PageText(f"The whole run took {took}.") if took else None
+    return section("What was decided", decided, PageText(DECIDED, "note"), time) if decided else []
 
 
 def _samples(models: Sequence[TrainedModel]) -> list[Part]:
@@ -175,7 +177,7 @@ def _samples(models: Sequence[TrainedModel]) -> list[Part]:
     else:
         specials = [str(token) for token, _ in tokenizer.get("specials", {}).values()]
         shown = sections.guesses_shown(models, str(tokenizer.get("kind", "")), specials)
-    note = Text(SAMPLES["causal" if is_causal else "masked"], "note")
+    note = PageText(SAMPLES["causal" if is_causal else "masked"], "note")
     return [Heading(title), note, *shown] if shown else []
 
 
@@ -188,7 +190,7 @@ def corpus(main: TrainedModel) -> list[Part]:
     return [
         *section(
             title,
-            Text(
+            PageText(
                 f"Language {result['language']}, written in {', '.join(result['scripts'])}; "
                 f"{numbers.count(result['sentences_in'])} sentences of "
                 f"{numbers.count(result['documents'])} documents went in."
@@ -213,7 +215,7 @@ def _tokenizer(main: TrainedModel) -> list[Part]:
         return _absent(title, "tokenizer")
     specials = (f"{role} {token} ({at})" for role, (token, at) in tokenizer["specials"].items())
     text = f"{tokenizer_text(tokenizer)} Special tokens: {', '.join(specials)}."
-    return section(title, Text(text), sections.statistics(tokenizer))
+    return section(title, PageText(text), sections.statistics(tokenizer))
 
 
 def layers(main: TrainedModel, graft: dict[str, Any]) -> str:
@@ -234,9 +236,9 @@ def _graft(main: TrainedModel) -> list[Part]:
         return _absent(title, "graft")
     return section(
         title,
-        Text(layers(main, graft)),
-        *(Text(note, "item") for note in graft["notes"]),
-        Text("Rows of the embeddings, each of which stands in graft/provenance.tsv:"),
+        PageText(layers(main, graft)),
+        *(PageText(note, "item") for note in graft["notes"]),
+        PageText("Rows of the embeddings, each of which stands in graft/provenance.tsv:"),
         sections.rows_by_rule(graft["embeddings"]["provenance"]),
     )
 

@@ -22,11 +22,11 @@ from markupsafe import Markup, escape
 from lingraft.corpus.cleaning.clean import REASONS
 from lingraft.corpus.readers.columns import HUB_PREFIX
 from lingraft.corpus.result import HELD_OUT, NOT_IN_SUBSET
-from lingraft.recipe.embeddings import DRAWN
+from lingraft.recipe.base import DRAWN
 from lingraft.report import numbers
-from lingraft.report.page import Text, section
-from lingraft.report.table import Cell, Column, Table, row, table
-from lingraft.report.variants import results_of
+from lingraft.report.page import PageText, section
+from lingraft.report.table import Column, Table, TableCell, row, table
+from lingraft.report.variants import evaluated
 from lingraft.rundir import read_json, write_record
 from lingraft.stats import Resampling
 from lingraft.tokenizer.state import WORD_START
@@ -78,9 +78,11 @@ def on_hub(name: str | None) -> bool:
     return name is not None and HUB_ID.fullmatch(name) is not None and not Path(name).exists()
 
 
-def notices(corpus: dict[str, Any]) -> list[Text]:
+def notices(corpus: dict[str, Any]) -> list[PageText]:
     """Return what was guessed of the files, and what to know of the text."""
-    return [Text(told, "strong") for key in ("guesses", "notices") for told in corpus.get(key, ())]
+    return [
+        PageText(told, "strong") for key in ("guesses", "notices") for told in corpus.get(key, ())
+    ]
 
 
 def corpus_sources(sources: Sequence[Mapping[str, Any]]) -> Table:
@@ -138,7 +140,7 @@ def bars(title: str, head: tuple[str, str], counts: Mapping[str, int], total: in
     for name, n in counts.items():
         width = round(100 * n / max(most, 1), 2)
         share = numbers.percent(n / max(whole, 1))
-        rows.append(row(name, numbers.count(n), share, Cell("", width=width)))
+        rows.append(row(name, numbers.count(n), share, TableCell("", width=width)))
     return table(title, (*head, "share", Column("", "bar")), rows)
 
 
@@ -148,7 +150,7 @@ SOURCE = "source untouched"
 def kept_table(models: Sequence[TrainedModel]) -> Table | None:
     """Show the source's language before and after, on the same texts."""
     rows = []
-    for model, evaluation in results_of(models, "evaluation"):
+    for model, evaluation in evaluated(models):
         untouched = evaluation.get("untouched") or {}
         for name, result in evaluation.get("kept", {}).items():
             before, bounds, source_bits, gain = untouched.get("kept", {}).get(name), "", None, None
@@ -174,7 +176,7 @@ def kept_table(models: Sequence[TrainedModel]) -> Table | None:
 def continuations_shown(models: Sequence[TrainedModel], lang: str) -> list[Part]:
     """Show beginnings of documents with what each model, and its source, writes behind them."""
     sides: dict[str, dict[str, Any]] = {}
-    for model, evaluation in results_of(models, "evaluation"):
+    for model, evaluation in evaluated(models):
         sides[model.label] = evaluation
         sides.setdefault(SOURCE, evaluation.get("untouched") or {})
     parts: list[Part] = []
@@ -189,7 +191,7 @@ def continuations_shown(models: Sequence[TrainedModel], lang: str) -> list[Part]
         text = Markup("{beginning}<mark>{written}</mark>").format_map(sample)
         head = ("model", Column("how", "text"), Column("continuation", "long", lang=lang))
         written = table(f"Continuations of document {number}", head, rows)
-        sentence = Text(text, "sentence", lang)
+        sentence = PageText(text, "sentence", lang)
         parts += section(f"Document {number}", sentence, written, level=3)
     return parts
 
@@ -207,10 +209,10 @@ def guesses_shown(models: Sequence[TrainedModel], kind: str, specials: Sequence[
         kind: of its tokenizer.
         specials: tokens that are not shown.
     """
-    (_, main), *_ = evaluated = results_of(models, "evaluation")
+    (_, main), *_ = pairs = evaluated(models)
     same = {
         model.label: {sample["text"]: sample["predictions"] for sample in evaluation["samples"]}
-        for model, evaluation in evaluated
+        for model, evaluation in pairs
         if evaluation["masks"]["fingerprint"] == main["masks"]["fingerprint"]
     }
     lang = models[0].recipe.languages[0]
@@ -233,7 +235,7 @@ def guesses_shown(models: Sequence[TrainedModel], kind: str, specials: Sequence[
         ]
         head = (Column("hidden", "text", lang=lang), *(Column(m, "long", lang=lang) for m in same))
         guessed = table(f"Predictions for sentence {number}", head, rows)
-        parts += section(f"Sentence {number}", Text(text, "sentence", lang), guessed, level=3)
+        parts += section(f"Sentence {number}", PageText(text, "sentence", lang), guessed, level=3)
     return parts
 
 
@@ -246,13 +248,13 @@ def _token(text: str, blank: int | None) -> Markup:
     return escape(text) if blank is None else BLANK.format(space, text.strip(), blank)
 
 
-def _guesses(top: Sequence[Sequence[Any]], gold: str) -> Cell:
+def _guesses(top: Sequence[Sequence[Any]], gold: str) -> TableCell:
     """Show guesses in order, the right one marked."""
     shown = (
         GUESS.format(" right" if piece == gold else "", piece, numbers.percent(float(share), 0))
         for piece, share in top
     )
-    return Cell(Markup().join(shown) or numbers.ABSENT)
+    return TableCell(Markup().join(shown) or numbers.ABSENT)
 
 
 NUMBER, SHARE = partial(numbers.fixed, decimals=2), partial(numbers.percent, decimals=2)
@@ -293,8 +295,8 @@ def statistics(tokenizer: dict[str, Any]) -> Table:
 def rows_by_rule(counts: Mapping[str, int]) -> Table:
     """Count embedding rows by the rule that made them."""
     total = max(sum(counts.values()), 1)
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    rows = [(rule, numbers.count(n), numbers.percent(n / total)) for rule, n in ordered]
+    ranked = by_count(counts).items()
+    rows = [(rule, numbers.count(n), numbers.percent(n / total)) for rule, n in ranked]
     return table("Embeddings", ("rule", "rows", "share"), rows)
 
 

@@ -39,7 +39,7 @@ def benchmark(name: str) -> dict[str, Any]:
 
 def tasks() -> dict[str, Task]:
     """Return all built-in tasks by name."""
-    found = [task_of(decode(table, name)) for name, table in _all(BENCHMARKS)]
+    found = (task_of(decode(table, name)) for name, table in _all(BENCHMARKS))
     return {task.name: task for task in found}
 
 

@@ -71,7 +71,7 @@ def _terms(
 
 def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
     """Return the summed cross-entropy of the masked tokens from H and from S."""
-    from lingraft.models.paired import plugged_in
+    from lingraft.models.cross_attention import plugged_in
 
     states_NTD = packed.hidden(batch)
     plugged_NTD = plugged_in(packed, batch, states_NTD.detach())
@@ -82,7 +82,7 @@ def _loss_plugged(packed: PackedModel, batch: PackedBatch) -> Losses:
     """Return the loss from S alone, H without gradient."""
     import torch
 
-    from lingraft.models.paired import plugged_in
+    from lingraft.models.cross_attention import plugged_in
 
     with torch.no_grad():
         states_NTD = packed.hidden(batch)

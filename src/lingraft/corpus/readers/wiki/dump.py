@@ -17,7 +17,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from lingraft.corpus.readers.lines import Reading, check_text, opened, reading_errors
+from lingraft.corpus.readers.lines import Counts, check_text, opened, reading_errors
 from lingraft.corpus.readers.wiki.text import (
     CANONICAL_NAMESPACES,
     MarkupError,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft import recipe
-    from lingraft.corpus.readers.source import Row, Source
+    from lingraft.corpus.readers.layout import Row, TextSource
 
 BROKEN_XML, TOO_LARGE, EMPTY_PAGE = "broken XML", "page too large", "empty page"
 REDIRECT, OTHER_NAMESPACE = "redirect", "other namespace"
@@ -88,7 +88,7 @@ def _begins_with_page(data: mmap.mmap, start: int) -> bool:
     return head.lstrip().startswith(PAGE)
 
 
-def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
+def wiki_dump(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Row]:
     """Give the articles of a MediaWiki dump, or of a span of it, in its order.
 
     A document is named 'WIKI:PAGE' and is the text without the title.
@@ -96,10 +96,9 @@ def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
     Raises:
         DataError: the file is unreadable, no dump, cut short or broken.
     """
-    assert source.path is not None
-    with reading_errors(source.path):
-        site = _site(source.path)
-        for xml in _cut(source.path, source.span):
+    with reading_errors(source.file):
+        site = _site(source.file)
+        for xml in _cut(source.file, source.span):
             page, reason = _page(xml, site) if isinstance(xml, bytes) else (None, xml)
             if page is None:
                 reading.drop(reason)
