@@ -252,9 +252,10 @@ def verdict(results: Results, resampling: Resampling) -> str:
         return "At the largest size there is nothing to compare yet."
     first, second = groups[:2]
     values = [METRICS[metric].show(group.mean(metric)) for group in groups]
+    last = f", the last one {values[-1]}" if len(groups) > 2 else ""
     best = (
         f"With {size_text(size)}, {first.label} is best of {len(groups)}: {TITLES[metric]} "
-        f"{values[0]}, {second.label} {values[1]}, the last one {values[-1]}."
+        f"{values[0]}, {second.label} {values[1]}{last}."
     )
     floor, mean = first.mean(UNIGRAMS), first.mean(PERPLEXITY)
     if floor is not None and mean is not None and mean >= floor:
