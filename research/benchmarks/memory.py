@@ -59,7 +59,7 @@ def run_stage(stage: str, folder: Path) -> None:
     """Do one stage in this process."""
     from lingraft import recipe
     from lingraft.corpus import stage as corpus_stage
-    from lingraft.pipeline.stages import read_lines
+    from lingraft.corpus.streams import read_lines
     from lingraft.tokenizer import files as tokenizer, shards as tokens
     from lingraft.tokenizer.extension import make
 

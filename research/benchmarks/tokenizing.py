@@ -23,7 +23,7 @@ from memory import TRAINED_ON, VOCABULARY, write_text
 from shared import head, parser_of, row, spread, write
 
 from lingraft import recipe
-from lingraft.pipeline.stages import read_lines
+from lingraft.corpus.streams import read_lines
 from lingraft.tokenizer.extension import make
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.shards import CHUNK_LINES, encode
