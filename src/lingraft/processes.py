@@ -184,6 +184,12 @@ def stay_within_quota() -> None:
         limited = True
 
 
+def leave_to_jobs() -> None:
+    """Take this machine's quota out of what jobs of a cluster inherit: theirs is another."""
+    if limited:
+        os.environ.pop(COUNT, None)
+
+
 def visible_cores() -> int:
     """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -238,7 +238,7 @@ class Side:
             found_RP[gains] = found.gather(1, order)
         return found_RP
 
-    def neighbours(self, other: Side, k: int, report: Callable[[int], object]) -> Neighbours:
+    def neighbours(self, other: Side, k: int, report: Callable[[int], None] | None) -> Neighbours:
         """Rank the candidates; every product is summed by itself."""
         most, width, k = min(k + SPARE, len(other)), self.x_UD.shape[1], min(k, other.size)
         scores_UK = torch.empty(len(self), k)
@@ -256,12 +256,13 @@ class Side:
                 scores_RQ, order_RQ = scores_RQ.sort(dim=1, descending=True, stable=True)
                 scores_UK[rows] = scores_RQ[:, :k].cpu()
                 places_UK[rows] = places_RQ.gather(1, order_RQ)[:, :k].cpu()
-            report(block.stop)
+            if report is not None:
+                report(block.stop)
         return Neighbours(scores_UK.numpy()[self.number_N], places_UK.numpy()[self.number_N])
 
 
 def both_ways(
-    x_ND: Array, y_MD: Array, k: int = 1, report: Callable[[int], object] = bool
+    x_ND: Array, y_MD: Array, k: int = 1, report: Callable[[int], None] | None = None
 ) -> tuple[Neighbours, Neighbours]:
     """Return the k nearest in `y_MD` of every vector of `x_ND`, and the other way round: exact.
 
@@ -277,7 +278,7 @@ def both_ways(
     device = device_for()
     with torch.inference_mode():
         x, y = Side(x_ND, k, device), Side(y_MD, k, device)
-        return x.neighbours(y, k, report), y.neighbours(x, k, bool)
+        return x.neighbours(y, k, report), y.neighbours(x, k, None)
 
 
 def _parts(number: int, size: int) -> Iterator[slice]:

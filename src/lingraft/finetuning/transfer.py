@@ -213,7 +213,7 @@ def _transfer(name: str, recipe: Finetune, files: TransferFiles) -> Transfer:
         logger.info("%s: not tested in %s", name, ", ".join(dict.fromkeys(unused)))
     tested = tuple(dict.fromkeys((*(code for code in train if code in (*here, *test)), *test)))
     selection = tuple(code for code in recipe.selection_languages if code in tasks)
-    selection = tested if (recipe.selection_languages == (MEAN,)) else selection or train
+    selection = tested if recipe.selection_languages == (MEAN,) else selection or train
     for code in (*selection, *tested, *train):
         if not {*tasks[code].labels} <= {*tasks[train[0]].labels}:
             raise RecipeError(

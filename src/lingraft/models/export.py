@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 
 OF_PIECES = (
-    *("bad_words_ids", "begin_suppress_tokens", "force_words_ids"),
-    *("sequence_bias", "suppress_tokens"),
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "force_words_ids",
+    "sequence_bias",
+    "suppress_tokens",
 )
 """Keys of a generation configuration that hold ids of ordinary pieces."""
 

@@ -136,8 +136,8 @@ def _is_stage(path: Path) -> bool:
 
     Steps that are neither say more of their inputs than a phase does.
     """
-    is_phase = Step(path).inputs().keys() == {"fingerprint"}
-    return is_phase or path.name.removesuffix(".partial") in STAGE_NAMES
+    is_stage = path.name.removesuffix(".partial") in STAGE_NAMES
+    return is_stage or Step(path).inputs().keys() == {"fingerprint"}
 
 
 def check_outside(recipe: Recipe, run: Run) -> None:

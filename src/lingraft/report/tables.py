@@ -242,11 +242,11 @@ def _unigrams(evaluated: Sequence[Line]) -> list[Line]:
     texts: dict[float, Line] = {}
     for line in evaluated:
         texts.setdefault(line.unigram_perplexity or math.nan, line)
-    return [
-        Line(name, name, metrics={"perplexity": perplexity})
-        for perplexity, line in texts.items()
-        for name in ["unigrams" if len(texts) == 1 else f"unigrams ({line.name})"]
-    ]
+    lines = []
+    for perplexity, line in texts.items():
+        name = "unigrams" if len(texts) == 1 else f"unigrams ({line.name})"
+        lines.append(Line(name, name, metrics={"perplexity": perplexity}))
+    return lines
 
 
 def _sources(models: Sequence[TrainedModel], prints: set[str | None]) -> list[Line]:

@@ -254,8 +254,7 @@ def start_of(executor: str, options: Mapping[str, Any], out: Path) -> Start:
         return start_process
     if executor not in ("slurm", "submitit-local"):
         raise RecipeError(f"--executor {executor} {' '.join(options)}: options are slurm's alone")
-    if processes.limited:  # jobs of a cluster have another quota than this machine
-        os.environ.pop(processes.COUNT, None)
+    processes.leave_to_jobs()
     try:
         import submitit
 

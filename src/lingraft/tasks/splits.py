@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.corpus.readers.lines import COMPRESSED
 from lingraft.errors import DataError, RecipeError
+from lingraft.tasks.examples import document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,7 +161,7 @@ def cut(examples: Examples, shares: Shares, seed: int = 0) -> Cut:
     """
     groups: dict[str, list[int]] = {}
     for index, example in enumerate(examples):
-        groups.setdefault(example.text, []).append(index)
+        groups.setdefault(document(example), []).append(index)
     order = sorted(groups, key=lambda text: _hash(text, seed))
     names = list(shares)
     limits = [round(len(examples) * sum(list(shares.values())[: i + 1])) for i in range(len(names))]

@@ -75,8 +75,9 @@ class Task:
 
     def decisive(self) -> dict[str, Any]:
         """Return what of the task decides a result, beside name and examples; for fingerprints."""
-        is_bleu = "bleu" in self.metrics
-        words = translation_metrics.tokenizer(self.table.language) if is_bleu else "13a"
+        words = None
+        if "bleu" in self.metrics:
+            words = translation_metrics.tokenizer(self.table.language)
         return {
             "kind": self.kind,
             "labels": self.labels,
@@ -85,7 +86,7 @@ class Task:
             "spans": self.spans and self.spans.model_dump(),
             "settings": self.settings.decisive(),
             **({"codes": self.table.codes} if self.table.codes else {}),
-            **({} if words in translation_metrics.DEFAULT else {"words": words}),
+            **({} if words in (None, *translation_metrics.DEFAULT) else {"words": words}),
         }
 
     def read(self, path: Path, *, hidden: bool = False) -> list[Example]:

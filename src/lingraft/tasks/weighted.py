@@ -16,8 +16,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Score = Callable[[Array], Array]
-Scores = dict[str, Score]
 """[R, N] weights → [R] scores in percent."""
+Scores = dict[str, Score]
 Units = Iterable[Iterable[tuple[Hashable, Hashable]]]
 """Gold and predicted class of each unit of every example; None is no class."""
 CONSTANT = 1e-20

@@ -53,7 +53,7 @@ AT_ONCE = 1 << 21
 def read(text_path: Path) -> Iterator[str]:
     """Yield the text of each document of a corpus file, in order."""
     lines = chain.from_iterable(chunks_of(text_path))
-    for size in (*np.diff(document_starts(text_path)).tolist(), None):  # the last to the end
+    for size in chain(np.diff(document_starts(text_path)), (None,)):  # the last to the end
         if document := list(islice(lines, size)):
             yield BETWEEN_LINES.join(document)
 
@@ -62,8 +62,10 @@ def lines_within(text_path: Path) -> Iterator[str]:
     """Yield the lines of a corpus file, with the line ends before and behind them in a document."""
     for document in read(text_path):
         lines = document.split(BETWEEN_LINES)
-        for number, line in enumerate(lines, 1):
-            yield BETWEEN_LINES * (number > 1) + line + BETWEEN_LINES * (number < len(lines))
+        last = len(lines) - 1
+        for number, line in enumerate(lines):
+            begin, end = (BETWEEN_LINES if there else "" for there in (number > 0, number < last))
+            yield begin + line + end
 
 
 def reader_for(section: recipe.Tokenizer, source_kind: str) -> Callable[[Path], Iterator[str]]:

@@ -13,7 +13,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from itertools import compress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Sample:
     """At most `limit` sentences, spread evenly over the corpus; can be read again and again.
 
     The corpus is cut into `limit` stretches of equal length and one sentence is drawn from each, so
-    that the choice needs a byte a sentence, not the text, in memory.
+    that the choice needs a number for each of these, and not the text, in memory.
     """
 
     def __init__(self, sentences: Callable[[], Iterable[str]], limit: int, seed: int) -> None:
@@ -54,15 +54,21 @@ class Sample:
                 "stage dropped"
             )
         self.size = min(available, limit)
-        self.mask = np.ones(available, np.bool_)
+        self.skipped: list[int] | None = None
+        """Sentences of the corpus before each of ours; None takes all."""
         if available > limit:
             bounds = np.arange(limit + 1, dtype=np.int64) * available // limit
-            self.mask[:] = False
-            self.mask[np.random.default_rng(seed).integers(bounds[:-1], bounds[1:])] = True
+            chosen = np.random.default_rng(seed).integers(bounds[:-1], bounds[1:])
+            self.skipped = (np.diff(chosen, prepend=-1) - 1).tolist()
 
     def __iter__(self) -> Iterator[str]:
         """Yield the sentences, in the order of the corpus."""
-        return compress(self.sentences(), self.mask.tobytes())
+        sentences = iter(self.sentences())
+        if self.skipped is None:
+            yield from sentences
+            return
+        for skipped in self.skipped:
+            yield from islice(sentences, skipped, skipped + 1)
 
     def normalised(self, normaliser: Any, title: str) -> Iterator[str]:
         """Yield the sentences in the tokenizer's own normal form, with a progress bar."""

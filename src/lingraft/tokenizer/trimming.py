@@ -203,7 +203,8 @@ def _unknown(state: dict[str, Any]) -> str | None:
     if model["type"] != "Unigram":
         token: str | None = model.get("unk_token")
         return token if token in pieces_of(state) else None
-    return None if model["unk_id"] is None else str(model["vocab"][model["unk_id"]][0])
+    unk_id = model.get("unk_id")
+    return None if unk_id is None else str(model["vocab"][unk_id][0])
 
 
 def _frame(state: dict[str, Any]) -> Frame:

@@ -43,8 +43,13 @@ STABLE, OLD = "stable", "partial-old"
 ROOM = 6
 """Times the weights must be free on a disk for it: it takes three, and as much comes after."""
 BROKEN = (
-    *(OSError, LookupError, RuntimeError, ValueError, EOFError),
-    *(SafetensorError, UnpicklingError),
+    OSError,
+    LookupError,
+    RuntimeError,
+    ValueError,
+    EOFError,
+    SafetensorError,
+    UnpicklingError,
 )
 """Errors that reading a damaged file raises."""
 AGAIN = "delete the folder to start the phase again"

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from lingraft.recipe import Hardware
     from lingraft.rundir import Run
 
+logger = logging.getLogger(__name__)
+
 
 PACKAGES = (
     "lingraft", "torch", "transformers", "tokenizers", "accelerate", "safetensors", "numpy",
@@ -164,7 +166,6 @@ def _cpu_name() -> str:
     return next(iter(names), platform.processor() or "unknown")
 
 
-logger = logging.getLogger(__name__)
 LONG_ENOUGH = 50_000_000
 """Tokens of a phase from which compiling should pay; a guess on the safe side, not measured."""
 

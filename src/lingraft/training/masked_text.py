@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from lingraft.training.objectives.common import TokenIds
     from lingraft.training.phase import Job, Work
 
+Array = np.ndarray[Any, Any]
+
 
 def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> dict[str, Any]:
     """Train one phase of masked language modelling, from its last checkpoint where there is one.
@@ -203,8 +205,6 @@ class MaskedText(Problem):
             export.save(self.model, folder)
         self.model.config.update(changed)
 
-
-Array = np.ndarray[Any, Any]
 
 MASK_SEED = 0
 AT_A_TIME = 256

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from lingraft.training.objectives.common import Losses, Objective, TokenIds
     from lingraft.training.objectives.distillation import Teacher
 
+logger = logging.getLogger(__name__)
+
 
 class Stopped(TrainingError):
     """Stop of a run that a signal asked for, after a checkpoint."""
@@ -326,9 +328,6 @@ class Progress:
         """Put the seconds of a state right, behind a step that began at `before`."""
         self.durations.append(passed - before)
         state.passed, state.step_seconds = passed, statistics.median(self.durations)
-
-
-logger = logging.getLogger(__name__)
 
 
 class StopRequest:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from lingraft.report.variants import TrainedModel
     from lingraft.rundir import Run
 
+logger = logging.getLogger(__name__)
+
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -209,7 +211,8 @@ def guesses_shown(models: Sequence[TrainedModel], kind: str, specials: Sequence[
         kind: of its tokenizer.
         specials: tokens that are not shown.
     """
-    (_, main), *_ = pairs = evaluated(models)
+    pairs = evaluated(models)
+    _, main = pairs[0]
     same = {
         model.label: {sample["text"]: sample["predictions"] for sample in evaluation["samples"]}
         for model, evaluation in pairs
@@ -298,9 +301,6 @@ def rows_by_rule(counts: Mapping[str, int]) -> Table:
     ranked = by_count(counts).items()
     rows = [(rule, numbers.count(n), numbers.percent(n / total)) for rule, n in ranked]
     return table("Embeddings", ("rule", "rows", "share"), rows)
-
-
-logger = logging.getLogger(__name__)
 
 
 def lines(choices: Sequence[Mapping[str, Any]]) -> list[str]:
